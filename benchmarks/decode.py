@@ -107,7 +107,8 @@ def run(bench: str, options: argparse.Namespace) -> int:
             left = (time.monotonic() - started) / (i + 1) * (len(cells) - i - 1)
             print(f"{name}: batch {n} at temperature {temperature:g} done, {left:.0f} s left", file=sys.stderr)
         if TRAINED in names:
-            report.figures |= head_figures(name, measured[-len(cells) :], arms.engine(TRAINED).draft_step_s)
+            step_s = arms.engine(TRAINED).costs.rounds.draft_step_s
+            report.figures |= head_figures(name, measured[-len(cells) :], step_s)
         if PLAIN in names:
             report.figures.setdefault(
                 "prefix.first_token_ratio", statistics.median(first_token_ratios(arms.engine(PLAIN)))

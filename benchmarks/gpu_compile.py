@@ -31,7 +31,7 @@ from benchmarks import _generated
 from benchmarks._report import Report, print_table
 from kernels import accept, kv_scatter, verify_attention
 from kernels.availability import INTERPRETED, triton
-from kernels.rows import Prefix, RaggedRows
+from kernels.rows import RaggedRows
 
 DOCS = Path(__file__).parents[1] / "docs/gpu.md"
 BLOCK = "gpu_compile"
@@ -74,15 +74,14 @@ class Compiled:
 
 
 def _attend(
-    heads: int, kv_heads: int, D: int, tokens: int, dtype: torch.dtype = _BF16, *, prefix: bool = False, **how: Any
+    heads: int, kv_heads: int, D: int, tokens: int, dtype: torch.dtype = _BF16, **how: Any
 ) -> Callable[[], object]:
     """8 rows of 2048 slots, k + 1 = `tokens` new ones in each."""
     device = torch.device("meta")
     q = torch.empty(8 * tokens, heads, D, dtype=dtype, device=device)
     k, v = torch.empty(2, 8, kv_heads, 2048, D, dtype=dtype, device=device)
-    rows = RaggedRows.of([2000] * 8, [tokens] * 8, device, 512 if prefix else 0)
-    before = Prefix(*torch.empty(2, kv_heads, 512, D, dtype=dtype, device=device)) if prefix else None
-    return partial(verify_attention.ragged, q, k, v, rows, D**-0.5, prefix=before, **how)
+    rows = RaggedRows.of([2000] * 8, [tokens] * 8, device)
+    return partial(verify_attention.ragged, q, k, v, rows, D**-0.5, **how)
 
 
 def _scatter() -> None:
@@ -106,7 +105,6 @@ LAUNCHES: dict[str, Callable[[], object]] = {
     "attend, 1 token": _attend(32, 8, 128, 1),
     "attend, 5 tokens": _attend(32, 8, 128, 5),
     "attend, 16 tokens": _attend(32, 8, 128, 16),
-    "attend, 16 tokens, shared prefix": _attend(32, 8, 128, 16, prefix=True),
     "attend, 16 tokens, window, softcap": _attend(32, 8, 128, 16, window=1024, softcap=50.0),
     "attend, 5 tokens, heads of 64": _attend(14, 2, 64, 5),
     "attend, 5 tokens, heads of 256": _attend(8, 2, 256, 5),

@@ -26,10 +26,10 @@ from torch.nn import functional as F
 
 from benchmarks._report import Report, print_table
 from benchmarks._timing import copy_bandwidth, n_copies, seconds_each
-from kernels import reference, verify_attention
+from kernels import reference
 from kernels.availability import KernelError, require
 from kernels.registry import BACKENDS
-from kernels.rows import Prefix, RaggedRows
+from kernels.rows import RaggedRows
 
 VARIANTS = {name: backend.load() for name, backend in BACKENDS.items() if backend.needs_triton}
 ARMS = (*VARIANTS, "sdpa", "flash_attn", "flex")
@@ -122,13 +122,7 @@ def check(device: torch.device, *, tiny: bool) -> Iterator[dict[str, Any]]:
         exact = reference.verify_attention(q, k, v, problem.rows, problem.scale)
         theirs = float((problem.run(reference.verify_attention).float() - exact).abs().max())
         outs = {name: problem.run(variant) for name, variant in VARIANTS.items()}
-        before = Prefix(*torch.randn(2, shape.n_kv_heads, 70, shape.D, device=device, dtype=dtype))
-        rows = RaggedRows.of(lengths, counts, device, 70)
-        wide = Prefix(before.keys.float(), before.values.float())
-        prefixed = reference.verify_attention(q, k, v, rows, problem.scale, None, wide)
-        behind = verify_attention.ragged(problem.q, problem.k, problem.v, rows, problem.scale, None, before)
         errors = {name: float((out.float() - exact).abs().max()) for name, out in outs.items()}
-        errors["shared prefix"] = float((behind.float() - prefixed).abs().max())
         for name, error in errors.items():
             yield {
                 "heads": f"{shape.n_heads}x{shape.n_kv_heads}x{shape.D}",

@@ -25,11 +25,11 @@ from decoding.attention.runner_pool import RunnerPool, Runners
 from decoding.checks import calibration, self_check
 from decoding.checks.invariance import MIN_ROWS, is_batch_invariant
 from decoding.config import EngineConfig, parse_draft_length
+from decoding.costs.costs import Costs
+from decoding.costs.verify import SIZES, VerifyCost, measure
 from decoding.draft_length.goodput import AcceptanceModel
 from decoding.draft_length.policies import BassLength, DraftLength, FixedLength, GoodputLength, TableLength
 from decoding.draft_length.profiles import Profile, find
-from decoding.draft_length.round_cost import RoundCost
-from decoding.draft_length.verify_cost import SIZES, VerifyCost, measure
 from decoding.drafters.answers import Answers
 from decoding.drafters.registry import make_drafter, parse_drafter
 from decoding.limits import MAX_DRAFT_LENGTH, MAX_SERVED
@@ -38,6 +38,7 @@ from decoding.loop.batch import Batch
 from decoding.loop.intake import EarliestDeadline, InOrder, Intake
 from decoding.loop.scheduler import Outcome, Scheduler
 from decoding.loop.step import Decoder
+from decoding.memory.store import KVStore
 from decoding.models.device import device_name
 from decoding.models.device_memory import is_out_of_memory
 from decoding.models.errors import NoMemoryError
@@ -60,7 +61,6 @@ from decoding.request import (
     ShouldCancelOf,
     Update,
 )
-from decoding.state.clock import CostTimer
 from decoding.state.token_text import check_known, decode
 
 _models = ModelPool()
@@ -83,12 +83,14 @@ class Engine:
         head: LoadedHead | None = None,
         *,
         graphs: bool | None = None,
+        kv_bytes: int | None = None,
     ) -> None:
         """`head` is the target's trained drafter, if the configuration names it.
 
         `graphs` runs rounds as CUDA graphs; by default on a GPU with attention backends that support them.
 
-        On a CPU, where tests ask for it, a graph is replayed by running its work again.
+        On a CPU, where tests ask for it, a graph is replayed by running its work again. `kv_bytes` is the most memory
+        for keys and values; by default most of what is free.
         """
         self.config = config
         self.target = target
@@ -101,7 +103,7 @@ class Engine:
         self._threads = one_thread if target.weights == "int8" else all_threads
         # Costs learnt from earlier requests, so that the first round of the next can be predicted.
         self._acceptance = AcceptanceModel(1 if head is None else head.head.n_proposed)
-        self._round_timer = CostTimer()
+        self.costs = Costs(1 + (draft is not None or head is not None), self._measure_verify_cost)
         self._lengths = Lengths()
         self._answers = Answers()
         if graphs is None:
@@ -110,7 +112,15 @@ class Engine:
             )
         self._disabled = {name: why for each in self._loaded for name, why in each.disabled.items()}
         self._pool = RunnerPool(
-            target, draft, self._rule, config.max_batch, graphs=graphs, disabled=self._disabled, head=head
+            target,
+            draft,
+            self._rule,
+            config.max_batch,
+            graphs=graphs,
+            disabled=self._disabled,
+            costs=self.costs,
+            store=KVStore(target.device, kv_bytes),
+            head=head,
         )
 
     @classmethod
@@ -260,7 +270,7 @@ class Engine:
         return lambda scheduler: InOrder(requests, self.target, scheduler.has_place, scheduler.has_room)
 
     def _as_they_arrive(self, requests: Iterable[Request | None]) -> _MakeIntake:
-        return lambda scheduler: EarliestDeadline(requests, self.target, scheduler.admission(self.round_cost))
+        return lambda scheduler: EarliestDeadline(requests, self.target, scheduler.admission())
 
     @torch.inference_mode()
     def _decode(
@@ -270,17 +280,20 @@ class Engine:
         on_update: OnUpdateOf | None,
         should_cancel: ShouldCancelOf | None,
     ) -> Iterator[Outcome]:
+        _ = self.costs.rounds  # measured before the clock of a request starts
         policy = self._make_policy()
         with self._pool.acquire(max_samples) as runners:
-            decoder = Decoder(self._make_batch(runners, max_samples, policy), self.target, policy)
-            scheduler = Scheduler(decoder, runners, self._round_timer, self._lengths, on_update, should_cancel)
+            decoder = Decoder(self._make_batch(runners, max_samples, policy), self.target, policy, self.costs)
+            scheduler = Scheduler(decoder, runners, self.costs, self._lengths, on_update, should_cancel)
             outcomes = scheduler.run(make_intake(scheduler))
             yield from iter(self._threads()(partial(next, outcomes, None)), None)
 
     def _make_batch(self, runners: Runners, max_samples: int, policy: DraftLength) -> Batch:
         drafter = make_drafter(self._drafter, runners.draft, self._answers, policy.draw)
         shares_rows = runners.shares_rows and (self._rule.allows_shared_drafts or not drafter.draws_tokens)
-        return Batch(self.target, runners.target, drafter, max_samples=max_samples, shares_rows=shares_rows)
+        return Batch(
+            self.target, runners.target, drafter, runners.memory, max_samples=max_samples, shares_rows=shares_rows
+        )
 
     @torch.inference_mode()
     def calibrate(self) -> Calibration:
@@ -298,7 +311,7 @@ class Engine:
         """Return the policy that the configuration names, in its starting state."""
         match self.config.draft_length:
             case "goodput":
-                return GoodputLength(self._acceptance, self.round_cost, looks_up=self._drafter.looks_up)
+                return GoodputLength(self._acceptance, self.costs.rounds, looks_up=self._drafter.looks_up)
             case "bass":
                 return BassLength()
             case "table":
@@ -327,35 +340,23 @@ class Engine:
             **{name: str(facts[name]) for name in names},
         }
 
-    @cached_property
-    def verify_cost(self) -> VerifyCost:
-        """The cost of a verify here by its number of tokens; measured once, when loaded or first asked."""
+    def _measure_verify_cost(self) -> VerifyCost:
         if self._pool.has_graphs:  # which are this engine's own
-            return self._measure_verify_cost()
-        return self.target.measured_once("verify_cost", self._measure_verify_cost)
+            return self._time_verifies()
+        return self.target.measured_once("verify_cost", self._time_verifies)
 
     @torch.inference_mode()
-    def _measure_verify_cost(self) -> VerifyCost:
+    def _time_verifies(self) -> VerifyCost:
         longest = min(SIZES[-1], self.target.context_length - 1)
         with self._pool.acquire(1) as runners, self._threads():
             return measure(lambda n_tokens: runners.target.verify_dummy(min(n_tokens, longest)))
-
-    @property
-    def draft_step_s(self) -> float | None:
-        """The seconds of one step of the draft model or head, as learnt from rounds so far; None before the first."""
-        return self._acceptance.draft_step_s
 
     def serving_costs(self) -> dict[str, float]:
         """Return the seconds of a round and of a prompt's token, as measured when loaded and since.
 
         Costs nothing. A service that admits requests before any was decoded relies on these.
         """
-        return {"round_s": self._round_timer.known_s, "prompt_token_s": self._pool.prefill_costs[0].known_s}
-
-    @cached_property
-    def round_cost(self) -> RoundCost:
-        """The cost of a round, as measured and as learnt from the rounds of all requests so far."""
-        return RoundCost(self.verify_cost)
+        return {"round_s": self.costs.known_round_s(), "prompt_token_s": self.costs.known_prompt_s(1)}
 
     # Loading ------------------------------------------------------------------------------------------------------
 
@@ -367,11 +368,12 @@ class Engine:
         """
         fixed = parse_draft_length(self.config.draft_length)
         self._pool.capture(0 if self.config.drafter == "none" else MAX_DRAFT_LENGTH if fixed is None else fixed)
-        _ = self.round_cost  # `serve` needs it to decide who joins, under every policy
         self.generate(Request(prompt="def add(a, b):\n    return a + b\n" * 12, n=2, max_new_tokens=8))
+        different = tuple(range(_N_DIFFERENT))
+        self.generate(Request(prompt=different, max_new_tokens=1, prompt_logprobs=0))
         if self._drafter.looks_up and (self.draft or self.head):
             # After tokens that are all different a lookup finds nothing, so the model drafts.
-            self.generate(Request(prompt=tuple(range(_N_DIFFERENT)), n=2, max_new_tokens=8))
+            self.generate(Request(prompt=different, n=2, max_new_tokens=8))
         self.provenance()
 
     def check_graphs(self) -> None:
@@ -382,9 +384,7 @@ class Engine:
         if error := self_check.check_rounds(self.target, pool.new_runner(self.target, 1), self.generate_many):
             self._disabled["graphs"] = error
             pool.drop_graphs()
-            # Costs were learnt from rounds in graphs.
-            for cost in ("verify_cost", "round_cost"):
-                self.__dict__.pop(cost, None)
+            self.costs.forget_rounds()  # they were learnt in graphs
             self.warm_up()
         elif self.draft is not None and pool.draft_graphs is not None:
             runner = pool.new_runner(self.draft, 1)

@@ -11,7 +11,7 @@ import torch
 
 from kernels.availability import jit, jit_for_any, next_power_of_two, require, tl
 from kernels.noise import gumbel_of, role_offset, state_at, uniform_of
-from kernels.reference import NO_TOKEN
+from kernels.rows import NO_TOKEN
 
 _MAX_BLOCK = 1024
 

@@ -13,7 +13,7 @@ import torch
 
 from kernels import accept, kv_scatter, reference, verify_attention
 from kernels.registry import BACKENDS
-from kernels.rows import RaggedRows
+from kernels.rows import NO_TOKEN, RaggedRows
 
 _COUNTS = (5, 4, 1, 3, 2, 5)
 _ROLE, _OTHER_ROLE = 0, 3
@@ -99,7 +99,7 @@ def _accept(device: torch.device) -> None:
     )[1].view(S, T)  # fmt: skip
     draft = own[:, :-1].clone()
     for s in range(S):
-        draft[s, s:] = 2 * C if s % 2 else reference.NO_TOKEN
+        draft[s, s:] = 2 * C if s % 2 else NO_TOKEN
     q = (ids.view(S, T, C)[:, :-1].flatten(0, 1), logp.view(S, T, C)[:, 1:].flatten(0, 1))
     inputs = (ids, logp, dist_row, position, draft, seeds)
     compared: list[tuple[Callable[..., Any], Callable[..., Any], tuple[Any, ...]]] = [

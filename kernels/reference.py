@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 
 from kernels.noise import gumbel, uniform
-from kernels.rows import Prefix, RaggedRows
-
-NO_TOKEN = -1
+from kernels.rows import NO_TOKEN, RaggedRows
 
 
 def verify_attention(
@@ -17,7 +15,6 @@ def verify_attention(
     rows: RaggedRows,
     scale: float,
     window: int | None = None,
-    prefix: Prefix | None = None,
     *,
     softcap: float | None = None,
     sinks: torch.Tensor | None = None,  # [Hq]
@@ -25,15 +22,12 @@ def verify_attention(
     """Return [N, Hq, D], computed in the dtype of the arguments; see `verify_attention.ragged`."""
     out = torch.zeros_like(q)
     group = q.shape[1] // k.shape[1]
-    n_before = prefix.n_slots if prefix else 0
     for r, (start, count, length) in enumerate(
         zip(rows.query_start.tolist(), rows.count.tolist(), rows.length.tolist(), strict=True)
     ):
         mine = slice(start, start + count)
         keys, values = (cache[r, :, : length + count] for cache in (k, v))  # [Hkv, L, D]
-        if prefix:
-            keys, values = torch.cat([prefix.keys, keys], dim=1), torch.cat([prefix.values, values], dim=1)
-        place = torch.arange(n_before + length + count, device=q.device)
+        place = torch.arange(length + count, device=q.device)
         position = rows.position[mine, None]
         visible = place <= position
         if window is not None:

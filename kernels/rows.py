@@ -1,4 +1,4 @@
-"""Which packed query tokens belong to which row of a ragged batch: the arguments of every attention launch."""
+"""Which packed query tokens belong to which row of a ragged batch: what every kernel of a verify is told."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 import torch
+
+NO_TOKEN = -1
+"""Where nothing was proposed, or nothing is emitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,17 +20,16 @@ class RaggedRows:
     count: torch.Tensor  # int32 [R]
     # int32 [R]: slots in use before the new tokens; their keys and values are already in the slots after those
     length: torch.Tensor
-    # int64 [N]: each token's position in its row's text, shared prefix included; a token sees the keys up to its
-    # position
+    # int64 [N]: each token's position in its row's text; a token sees the keys up to its position
     position: torch.Tensor
     max_count: int  # an upper bound of `count`
     host: tuple[tuple[int, int], ...] | None = None  # (length, count) per row for kernels whose launches depend on them
 
     @classmethod
-    def of(cls, lengths: Sequence[int], counts: Sequence[int], device: torch.device, n_before: int = 0) -> RaggedRows:
-        """Return rows with `counts[r]` new tokens after `lengths[r]` slots and a shared prefix of `n_before` slots."""
+    def of(cls, lengths: Sequence[int], counts: Sequence[int], device: torch.device) -> RaggedRows:
+        """Return rows with `counts[r]` new tokens after `lengths[r]` slots."""
         start = [0, *accumulate(counts)][:-1]
-        position = [n_before + length + t for length, n in zip(lengths, counts, strict=True) for t in range(n)]
+        position = [length + t for length, n in zip(lengths, counts, strict=True) for t in range(n)]
         starts, n_new, n_old = torch.tensor([start, [*counts], [*lengths]], dtype=torch.int32, device=device)
         return cls(
             query_start=starts,
@@ -44,16 +46,3 @@ class RaggedRows:
         here = slice(r, r + 1)
         count = self.host[r][1]
         return RaggedRows(self.query_start[here], self.count[here], self.length[here], self.position, count)
-
-
-@dataclass(frozen=True, slots=True)
-class Prefix:
-    """Keys and values of a prefix that all rows share, stored once: `keys` and `values` [Hkv, P, D]."""
-
-    keys: torch.Tensor
-    values: torch.Tensor
-
-    @property
-    def n_slots(self) -> int:
-        """P, the tokens of the prefix."""
-        return self.keys.shape[1]

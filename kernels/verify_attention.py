@@ -9,8 +9,7 @@ Three backends share one kernel and differ in how they treat unequal rows:
 The queries of all heads that share a KV head form one tile (GQA packing), so that keys and values are read once. The
 keys of a row are split over several programs, and a second kernel merges their results by log-sum-exp (flash
 decoding). The grid of `ragged` depends on shapes alone, so that a CUDA graph of it can be replayed while lengths
-change. With a shared prefix, the prompt's keys and values are stored once for all rows and read once per KV head by one
-launch over all queries, and its results join the merge (Hydragen, arXiv 2402.05099).
+change.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import math
 import torch
 
 from kernels.availability import INTERPRETED, jit, jit_for_any, n_multiprocessors, next_power_of_two, require, tl
-from kernels.rows import Prefix, RaggedRows
+from kernels.rows import RaggedRows
 
 _LOG2E = 1.4426950408889634
 # Bytes of keys and values in one pipeline stage; two stages are in flight.
@@ -39,35 +38,18 @@ def ragged(
     rows: RaggedRows,
     scale: float,
     window: int | None = None,
-    prefix: Prefix | None = None,
     *,
     softcap: float | None = None,
     sinks: torch.Tensor | None = None,  # [Hq]
 ) -> torch.Tensor:
     """Return [N, Hq, D]: each query attends to its row's slots up to its position, the last `window` of them if given.
 
-    A query's slot is its position minus the prefix length. Slots past a row's length are never read. `softcap` limits
+    Slots past a row's length are never read. `softcap` limits
     the scores to c * tanh(score / c) (Gemma 2). `sinks` adds one key per head with the given score and the value zero
     (gpt-oss). Raises `KernelError` where Triton does not run.
     """
     n_splits = _split_count(q, k, rows.max_count, k.shape[0])
-    if prefix is None:
-        return _Parts(q, n_splits).add(q, k, v, rows, scale, window, softcap).merge(sinks)
-    N, device = q.shape[0], q.device
-    # For the prefix, all queries form one row whose keys all come before them.
-    common = RaggedRows(
-        query_start=torch.zeros(1, dtype=torch.int32, device=device),
-        count=torch.full((1,), N, dtype=torch.int32, device=device),
-        length=torch.full((1,), prefix.n_slots, dtype=torch.int32, device=device),
-        position=rows.position,
-        max_count=N,
-    )
-    before, values = prefix.keys[None], prefix.values[None]
-    n_before = _split_count(q, before, N, 1)
-    parts = _Parts(q, n_before + n_splits)
-    parts.add(q, before, values, common, scale, window, softcap, shared=True, n_splits=n_before)
-    parts.add(q, k, v, rows, scale, window, softcap, first_part=n_before, n_splits=n_splits, offset=prefix.n_slots)
-    return parts.merge(sinks)
+    return _Parts(q, n_splits).add(q, k, v, rows, scale, window, softcap).merge(sinks)
 
 
 def pad(
@@ -155,16 +137,11 @@ class _Parts:
         window: int | None,
         softcap: float | None,
         *,
-        first_part: int = 0,
-        n_splits: int | None = None,
-        offset: int = 0,
-        shared: bool = False,
         longest: int | None = None,
     ) -> _Parts:
-        """Compute `n_splits` parts (all by default) from attention over `k` and `v`."""
+        """Compute the parts of some rows from attention over `k` and `v`."""
         N, Hq, D = q.shape
         R, Hkv = k.shape[:2]
-        n_splits = n_splits or self.n_parts
         assert Hq % Hkv == 0
         assert k.dtype == v.dtype == q.dtype
         assert v.shape[0] == R
@@ -174,7 +151,7 @@ class _Parts:
         assert len(rows.position) == N
         group = Hq // Hkv
         block_m = min(max(next_power_of_two(group * rows.max_count), 16), _max_block_m(D))
-        grid = (math.ceil(group * rows.max_count / block_m), R * Hkv, n_splits)
+        grid = (math.ceil(group * rows.max_count / block_m), R * Hkv, self.n_parts)
         _attend[grid](
             self.out,
             self.lse,
@@ -189,11 +166,9 @@ class _Parts:
             scale * _LOG2E if softcap is None else scale / softcap,
             (softcap or 0.0) * _LOG2E,
             N,
-            offset,
             window or 0,
             longest or 0,
-            n_splits,
-            first_part,
+            self.n_parts,
             *q.stride()[:2],
             *k.stride()[:3],
             *v.stride()[:3],
@@ -205,7 +180,6 @@ class _Parts:
             BLOCK_D=next_power_of_two(D),
             WINDOWED=window is not None,
             CAPPED=softcap is not None,
-            SHARED=shared,
             PADDED=longest is not None,
             # NOTE Triton 3.9's interpreter multiplies bfloat16 operands of a dot as if their bits were integers.
             UPCAST=INTERPRETED and q.dtype == torch.bfloat16,
@@ -256,11 +230,9 @@ def _dot(a, b, UPCAST: tl.constexpr):
     "count_ptr",
     "length_ptr",
     "n_tokens",
-    "offset",
     "window",
     "longest",
     "n_splits",
-    "first_part",
 )
 def _attend(  # noqa: PLR0915 (one tile from load to store)
     out_ptr,  # [n_parts, N, Hq, D], float32, or the queries' dtype where there is one part
@@ -275,11 +247,9 @@ def _attend(  # noqa: PLR0915 (one tile from load to store)
     scale,  # of scores in base 2, or before the tanh where they are capped
     cap_log2,
     n_tokens,
-    offset,  # position of slot 0
     window,
     longest,
     n_splits,
-    first_part,
     q_token_stride,
     q_head_stride,
     k_row_stride,
@@ -296,7 +266,6 @@ def _attend(  # noqa: PLR0915 (one tile from load to store)
     BLOCK_D: tl.constexpr,
     WINDOWED: tl.constexpr,
     CAPPED: tl.constexpr,
-    SHARED: tl.constexpr,
     PADDED: tl.constexpr,
     UPCAST: tl.constexpr,
 ):
@@ -309,10 +278,10 @@ def _attend(  # noqa: PLR0915 (one tile from load to store)
         if tile * BLOCK_M >= n_new * GROUP:
             return
     n_old = tl.load(length_ptr + row)
-    n_keys = n_old if SHARED else n_old + n_new
+    n_keys = n_old + n_new
     end = longest if PADDED else n_keys
     begin = 0
-    if WINDOWED and not SHARED:
+    if WINDOWED:
         # The row's first query has the earliest window.
         begin = tl.maximum(n_old - window + 1, 0) // BLOCK_N * BLOCK_N
 
@@ -326,7 +295,7 @@ def _attend(  # noqa: PLR0915 (one tile from load to store)
         mask=live[:, None] & (d < D)[None, :],
         other=0.0,
     )
-    here = tl.load(position_ptr + token, mask=live, other=0) - offset
+    here = tl.load(position_ptr + token, mask=live, other=0)
 
     # Blocks are divided by the row's own length, so that every split has work at any length.
     blocks_each = tl.cdiv(tl.cdiv(end - begin, BLOCK_N), n_splits)
@@ -374,7 +343,7 @@ def _attend(  # noqa: PLR0915 (one tile from load to store)
     seen = mass > 0
     acc = acc / tl.where(seen, mass, 1.0)[:, None]
     # `live` also masks the queries past the row's count.
-    at = ((first_part + part).to(tl.int64) * n_tokens + token) * N_HEADS + query_head
+    at = (part.to(tl.int64) * n_tokens + token) * N_HEADS + query_head
     tl.store(lse_ptr + at, tl.where(seen, peak + tl.log2(tl.where(seen, mass, 1.0)), float("-inf")), mask=live)
     tl.store(
         out_ptr + at[:, None] * D + d[None, :],

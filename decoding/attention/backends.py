@@ -11,15 +11,17 @@ from typing import Any
 import torch
 from transformers import AttentionInterface
 
-from decoding.attention.layout import Layout
 from decoding.attention.ragged import (
     ATTENTION_NAME,
     MaskStore,
     UnsupportedAttentionError,
+    by_group,
     check_supported,
     ragged_cache_attention,
 )
 from decoding.limits import MAX_DRAFT_LENGTH
+from decoding.memory.cache import Held
+from decoding.memory.layout import Layout
 from kernels.registry import BACKENDS, AttentionBackend, VerifyAttention
 from kernels.rows import RaggedRows
 
@@ -39,8 +41,8 @@ def _register(name: str, verify: VerifyAttention) -> None:
     def attend(
         module: torch.nn.Module,
         query: torch.Tensor,  # [1, Hq, N, D], packed
-        key: torch.Tensor,  # [R, Hkv, S, D], the cache's buffers
-        value: torch.Tensor,  # [R, Hkv, S, D]
+        key: Held,  # [R, Hkv, S, D], the cache's buffers
+        value: Held,  # [R, Hkv, S, D]
         attention_mask: torch.Tensor | None,
         scaling: float | None = None,
         sliding_window: int | None = None,
@@ -68,12 +70,15 @@ def _register(name: str, verify: VerifyAttention) -> None:
                 **kwargs,
             )
         check_supported(attention_mask, kwargs)
-        if value.shape[3] != key.shape[3]:
-            raise UnsupportedAttentionError("its keys and values differ in size")
+        assert layout is not None
         scale = query.shape[3] ** -0.5 if scaling is None else scaling
-        tokens = query[0].transpose(0, 1)
-        out = verify(tokens, key, value, rows, scale, sliding_window, softcap=softcap, sinks=s_aux)
-        return out.unsqueeze(0).contiguous(), None
+
+        def attend_group(group: Layout, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            if v.shape[3] != k.shape[3]:
+                raise UnsupportedAttentionError("its keys and values differ in size")
+            return verify(q.transpose(0, 1), k, v, group.rows, scale, sliding_window, softcap=softcap, sinks=s_aux)
+
+        return by_group(layout, query[0], key, value, attend_group).unsqueeze(0).contiguous(), None
 
     AttentionInterface.register(NAMES[name], attend)
 

@@ -1,36 +1,24 @@
-"""Draws the drafts of a trained head, by CUDA graphs if it has some and they work."""
+"""The drafts of a trained head: one pass over a block after each row."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 
 from decoding.acceptance.distribution import Distribution
-from decoding.acceptance.rule import AcceptanceRule
 from decoding.attention.block_graphs import BlockGraphs
 from decoding.attention.block_runner import BlockRunner
-from decoding.attention.cache import RaggedCache
-from decoding.attention.drafting import draw
-from decoding.attention.runner import PrefillEstimate
+from decoding.attention.drafting import Drafts, draw
+from decoding.attention.prefill import Prefill
 from decoding.models.threads import all_threads
 from decoding.request import SamplingParams
 from decoding.state.proposal import Proposal
 
 
-class BlockDrafts:
-    """Draws a few tokens for every row with the noise that the acceptance rule asks for."""
-
-    def __init__(self, runner: BlockRunner, rule: AcceptanceRule, graphs: BlockGraphs | None = None) -> None:
-        self._runner = runner
-        self._rule = rule
-        self._graphs = graphs
-
-    @property
-    def cache(self) -> RaggedCache:
-        """The keys and values of all rows."""
-        return self._runner.cache
+class BlockDrafts(Drafts[BlockRunner, BlockGraphs]):
+    """Draws the tokens of a block, by one pass of the head."""
 
     @property
     def longest(self) -> int:
@@ -41,12 +29,8 @@ class BlockDrafts:
         """Whether the target has read a token of the row: there are no states of a prompt of one token."""
         return self._runner.read_by_target[slot] > 0
 
-    def reserve(self, _capacity: int) -> None:
-        """Make room for the rows that the target has room for."""
-        self._runner.reserve()
-
-    def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Iterator[PrefillEstimate]:
-        """Begin a row; iterating over the result reads its prompt."""
+    def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Prefill:
+        """Begin a row; the result reads its prompt."""
         return self._runner.start(slot, tokens, source)
 
     @all_threads()  # a head is dense: its products are long, and no graph of 8-bit weights runs beside them
@@ -68,14 +52,14 @@ class BlockDrafts:
             for read, own, length in zip(runner.read_by_target, self.cache.lens, lengths, strict=True)
         ]
         if self._graphs is not None:
-            unread = self._read_all_but_last(unread, self._graphs.most_read)
+            unread = self._read_all_but_last(unread, self._graphs.widths[-1])
             proposal = self._graphs.propose(pending, unread, lengths, seeds, sampling)
             if proposal is not None:
                 return proposal
         first = [read + 1 for read in runner.read_by_target]
         done = self._pass(pending, unread, lengths)
         proposal = draw(done, first, lengths, seeds, sampling, self._rule)
-        return replace(proposal, confidence=done.confidence(lengths))
+        return replace(proposal, confidence=done.confidence(lengths), n_steps=1)
 
     def _pass(self, pending: Sequence[int], unread: Sequence[int], lengths: Sequence[int]) -> _Pass:
         runner = self._runner

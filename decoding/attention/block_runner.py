@@ -6,37 +6,39 @@ read. Nothing else is ever committed: a block is written after them and forgotte
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 
 import torch
 
 from decoding.acceptance.distribution import Distribution
-from decoding.attention.cache import RaggedCache
-from decoding.attention.layout import Layout
-from decoding.attention.ragged import MaskStore, attend_rows
-from decoding.attention.runner import ModelRunner, PrefillEstimate, in_chunks
+from decoding.attention.prefill import Prefill, Reading
+from decoding.attention.ragged import MaskStore, attend_rows, by_group
+from decoding.attention.runner import ModelRunner
 from decoding.attention.taps import TAPS
+from decoding.costs.costs import PromptCost
+from decoding.memory.cache import Held, RaggedCache
+from decoding.memory.layout import Layout
 from decoding.models.threads import all_threads
 from decoding.models.trained_heads import LoadedHead
-from decoding.state.clock import CostTimer
 
 
 class BlockRunner:
     """Runs a head beside the runner of its target, for as long as that has its cache."""
 
-    def __init__(self, loaded: LoadedHead, target: ModelRunner, token_timer: CostTimer | None = None) -> None:
-        """`target` has to record the head's taps; `token_timer` learns what a token of a prompt costs."""
+    def __init__(self, loaded: LoadedHead, target: ModelRunner, cost: PromptCost | None = None) -> None:
+        """`target` has to record the head's taps; `cost` learns what a token of a prompt costs."""
         self.head = loaded.head
         self.name = f"the trained drafter of {target.name}"
         n_layers = loaded.head.shape.layer.num_hidden_layers
-        self.cache = RaggedCache(n_layers, target.cache.max_rows, keeps_place=target.cache.keeps_place)
+        own = target.cache
+        self.cache = RaggedCache(n_layers, own.max_rows, keeps_place=own.keeps_place, capacity_step=own.capacity_step)
         self._loaded = loaded
         self._target = target
         self._ids = loaded.head.token_ids
         self._mask = self.embedded(torch.tensor([self.head.shape.mask_token], device=target.device))[0]
-        self._token_timer = token_timer or CostTimer()
+        self._cost = cost or PromptCost()
 
     @property
     def device(self) -> torch.device:
@@ -54,53 +56,55 @@ class BlockRunner:
         embedded: torch.Tensor = self._loaded.embedding(tokens).to(self.head.norm.weight.dtype)
         return embedded
 
-    def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Iterator[PrefillEstimate]:
+    def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Prefill:
         """Begin a row that holds the prompt `tokens`, once the target has begun it.
 
-        What the target has not read then, and the last position that it reads, are left for the first draft, which
-        needs the features of that position. The caller iterates over the result, as in `ModelRunner.start`.
+        What the target leaves to the first round, and the last position that it reads, are left for the first draft,
+        which needs the features of that position.
         """
-        self.reserve()
-        n = max(len(tokens) - 2, 0)
+        n, most = max(len(tokens) - 2, 0), self._target.cache.most(slot)
         if source is not None:
-            self.cache.start(slot, min(n, self.cache.lens[source]), source)
-            return iter(())
-        self.cache.start(slot)
-        return self._prefill(slot, n)
+            self.cache.start(slot, most, min(n, self.cache.lens[source]), source=source)
+            return Prefill()
+        self.cache.start(slot, most)
 
-    def _prefill(self, slot: int, n: int) -> Iterator[PrefillEstimate]:
-        # A generator: the target has read the prompt when the first chunk is asked for.
         @all_threads()  # a head is dense
         def read(start: int, end: int) -> None:
             self.read([end - start], slot)
 
-        n = min(n, self.read_by_target[slot])
-        yield from in_chunks(read, 0, n, self._target.prefill_chunk, self._token_timer, self.device)
-
-    def reserve(self) -> None:
-        """Make room for the rows that the target has room for: with a draft after them, and so with a block."""
-        self.cache.reserve(self._target.cache.capacity)
+        chunk = self._target.prefill_chunk
+        readable = lambda: self.read_by_target[slot]  # noqa: E731
+        return Prefill(Reading(read, 0, n, chunk, self._cost.token, self.device, readable))
 
     def prepare(self) -> None:
         """Make the buffers that a pass reads and writes, before it is captured."""
-        self.reserve()
+        self.cache.reserve(self._target.cache.capacity)
         width = self.head.shape.layer.hidden_size * len(self.head.shape.taps)
-        self._target.cache.states_of(TAPS, self._mask.new_zeros(1, width))
+        self._target.cache.prepare_states(TAPS, self._mask.new_zeros(1, width))
 
     def read(self, counts: Sequence[int], first_slot: int = 0) -> torch.Tensor:
         """Read the target's states of the next `counts[r]` positions of each row, and commit them.
 
         Returns the features [R', H] of the last of them, of the rows that have some.
         """
+        spans = zip(self.cache.lens[first_slot:], counts, strict=False)
         layout = self.cache.begin(counts, self.device, first_slot)
-        features = self.keep(layout)
+        states = [
+            self._target.cache.states(TAPS, row)[start : start + n]
+            for row, (start, n) in enumerate(spans, start=first_slot)
+            if n
+        ]
+        features = self.keep(layout, self.head.features(torch.cat(states)))
         self.cache.commit(counts, first_slot)
         last = [end - 1 for end, n in zip(accumulate(counts), counts, strict=True) if n]
         return features[torch.tensor(last, device=self.device)]
 
-    def keep(self, layout: Layout) -> torch.Tensor:
-        """Write what the layers attend to at the positions of a layout; return their features [N, H]."""
-        features = self.head.features(self._target.cache.states[TAPS][layout.slot, layout.position])
+    def features_at(self, slot: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        """Return the features [N, H] of positions that the target has read, in a graph."""
+        return self.head.features(self._target.cache.states_of_all(TAPS)[slot, position])
+
+    def keep(self, layout: Layout, features: torch.Tensor) -> torch.Tensor:
+        """Write what the layers attend to at the positions of a layout, whose features these are; return them."""
         for slots, (_, k, v) in zip(
             self.cache.layers, self.head.context(features, *self.head.rotary(layout.position)), strict=True
         ):
@@ -116,22 +120,28 @@ class BlockRunner:
         head = self.head
         x = head.inputs(self.embedded(anchors), features, self._mask)
         rotary = head.rotary(layout.position)
-        seen = replace(layout, rows=replace(layout.rows, position=end.repeat_interleave(head.shape.block)))
-        masks = MaskStore()
+        last, masks = end.repeat_interleave(head.shape.block), MaskStore()
         for i, slots in enumerate(self.cache.layers):
             q, k, v = head.read(i, x, *rotary)
             keys, values = slots.update(k.transpose(0, 1)[None], v.transpose(0, 1)[None])
-            x = head.finish(i, x, self._attend(q, keys, values, seen, masks).flatten(1))
+            x = head.finish(i, x, self._attend(q, keys, values, layout, last, masks).flatten(1))
         return head.outputs(x)
 
     def _attend(
-        self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, layout: Layout, masks: MaskStore
+        self, q: torch.Tensor, keys: Held, values: Held, layout: Layout, end: torch.Tensor, masks: MaskStore
     ) -> torch.Tensor:
+        """Return [N, Hq, D] of queries [N, Hq, D], each of which sees its row up to its position in `end` [N]."""
         scale = self.head.shape.layer.head_dim**-0.5
-        if layout.rows.host is None:  # in a graph, where lengths are on the device alone
-            return self._target.backend.load()(q, keys, values, layout.rows, scale)
-        mask = masks.get(layout, q.shape[1] // keys.shape[1], None, q.dtype)
-        return attend_rows(q.transpose(0, 1), keys, values, layout, mask, scale)
+
+        def attend(group: Layout, own: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            position = end if group.tokens is None else end[group.tokens]
+            seen = replace(group, rows=replace(group.rows, position=position))
+            if seen.rows.host is None:  # in a graph, where lengths are on the device alone
+                return self._target.backend.load()(own.transpose(0, 1), k, v, seen.rows, scale)
+            mask = masks.get(seen, own.shape[0] // k.shape[1], None, own.dtype)
+            return attend_rows(own, k, v, seen, mask, scale)
+
+        return by_group(layout, q.transpose(0, 1), keys, values, attend)
 
     def target_ids(self, q: Distribution) -> Distribution:
         """Return distributions [N, C] over the head's own tokens as ones over the target's; padding stays negative."""

@@ -8,37 +8,21 @@ from typing import Any
 import torch
 
 from decoding.acceptance.distribution import Distribution
-from decoding.acceptance.rule import AcceptanceRule
-from decoding.acceptance.sampling import KINDS, Kind, draft_distribution, draft_kind, limits_of
-from decoding.attention.graphs import Graphs, Work, bucket_rows, draw_tokens, forward, row_buckets
+from decoding.acceptance.sampling import Kind, draft_distribution, draft_kind
+from decoding.attention.drawing_graphs import DrawingGraphs
+from decoding.attention.graphs import bucket_rows, forward
 from decoding.attention.runner import ModelRunner
 from decoding.request import SamplingParams
-from decoding.state.proposal import MODEL_EVIDENCE, PENDING, Proposal
+from decoding.state.proposal import Proposal
 
 # The most tokens that the first step feeds per row: the pending token and the draft model's own last draft.
 FIRST_FEED = 2
-# Parameters of rows that draw nothing.
-IDLE = [1.0, 1.0, 0.0, 0.0]
 
 
-class DraftGraphs(Graphs[ModelRunner]):
-    """One step of the draft model as a graph, replayed k times; the drafts stay on the device.
+class DraftGraphs(DrawingGraphs[ModelRunner]):
+    """One step of the draft model as a graph, replayed k times; the drafts stay on the device."""
 
-    Without `uses_kernel` PyTorch makes the draws.
-    """
-
-    def __init__(self, runner: ModelRunner, rule: AcceptanceRule, *, uses_kernel: bool = True) -> None:
-        super().__init__(runner)
-        self._role = rule.draft_role
-        self._needs_q = rule.needs_q
-        self._uses_kernel = uses_kernel
-
-    def prepare(self, max_rows: int) -> None:
-        """Capture the steps of up to `max_rows` rows, for every kind of distribution, before a clock runs."""
-        for R in row_buckets(max_rows):
-            for kind in KINDS:
-                for T in (FIRST_FEED, 1):
-                    self._step(R, T, kind, {"fed": [1] * R, "limits": [IDLE] * R})
+    widths = (FIRST_FEED, 1)
 
     def propose(
         self,
@@ -57,10 +41,9 @@ class DraftGraphs(Graphs[ModelRunner]):
         drawn = self.draft(feed, seeds, k, sampling)
         if drawn is None:
             return None
-        tokens, q = drawn
         counts = [len(fed) + k - 1 if length else 0 for fed, length in zip(feed, lengths, strict=True)]
         self.runner.cache.commit(counts)
-        return Proposal([[PENDING] * length for length in lengths], [MODEL_EVIDENCE] * len(unseen), q, tokens)
+        return self._proposal(lengths, *drawn, n_steps=k)
 
     def draft(
         self, feed: Sequence[Sequence[int]], seeds: Sequence[int], k: int, sampling: Sequence[SamplingParams]
@@ -73,10 +56,10 @@ class DraftGraphs(Graphs[ModelRunner]):
         n = len(feed)
         R, kind = bucket_rows(n), draft_kind(sampling)
         idle = R - n
-        steady = {"seeds": [*seeds, *[0] * idle], "limits": [*map(limits_of, sampling), *[IDLE] * idle]}
-        values: dict[str, Any] = steady | {
+        draws = self._draws(R, seeds, sampling)
+        values: dict[str, Any] = draws | {
             "ids": [[*tokens, *[0] * (FIRST_FEED - len(tokens))] for tokens in feed] + [[0] * FIRST_FEED] * idle,
-            "fed": [*map(len, feed), *[1] * idle],
+            "read": [*map(len, feed), *[1] * idle],
             "length": [*self.runner.cache.lens, *[0] * idle],
         }
         tokens, dists = [], []
@@ -90,30 +73,23 @@ class DraftGraphs(Graphs[ModelRunner]):
             dists.append([t[:n].clone() for t in dist])
             values = {"ids": drawn, "length": length}
             if step == 0:
-                values |= steady | {"fed": [1] * R}
+                values |= draws | {"read": [1] * R}
         if not self._needs_q:
             return torch.cat(tokens, dim=1), None
         ids, logp = (torch.stack(each, dim=1).flatten(0, 1) for each in zip(*dists, strict=True))
         return torch.cat(tokens, dim=1), Distribution(ids, logp)
 
-    def _step(self, R: int, T: int, kind: Kind, values: dict[str, Any]) -> tuple[torch.Tensor, ...] | None:
+    def _shapes(self, R: int, T: int) -> dict[str, tuple[int, ...]]:
+        return {"ids": (R, T)}
+
+    def _compute(self, inputs: dict[str, torch.Tensor], T: int, kind: Kind) -> tuple[torch.Tensor, ...]:
         """Return the tokens drawn [R, 1], the lengths after what was fed [R], and ids and logp.
 
         The last two, [R, C] each, only where the acceptance rule needs them.
         """
-
-        def make() -> Work:
-            inputs = self.buffers(ids=(R, T), fed=(R,), length=(R,), seeds=(R,))
-            inputs["limits"] = torch.ones(R, 4, device=self.runner.device)
-
-            def run() -> tuple[torch.Tensor, ...]:
-                row = torch.arange(R, device=self.runner.device)
-                logits = forward(self.runner, inputs["ids"], inputs["length"], row * T + inputs["fed"] - 1)
-                length = inputs["length"] + inputs["fed"]
-                dist = draft_distribution(logits, kind, inputs["limits"])
-                drawn = draw_tokens(dist, inputs["seeds"], length, self._role, by_kernel=self._uses_kernel)
-                return (drawn, length, *((dist.ids, dist.logp) if self._needs_q else ()))
-
-            return Work(inputs, run)
-
-        return self.replay((R, T, kind), make, values)
+        row = torch.arange(len(inputs["ids"]), device=self.runner.device)
+        logits = forward(self.runner, inputs["ids"], inputs["length"], row * T + inputs["read"] - 1)
+        length = inputs["length"] + inputs["read"]
+        dist = draft_distribution(logits, kind, inputs["limits"])
+        drawn = self._draw(dist, inputs["seeds"], length)
+        return (drawn, length, *((dist.ids, dist.logp) if self._needs_q else ()))

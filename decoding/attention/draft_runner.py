@@ -2,42 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
 from decoding.acceptance.distribution import Distribution
-from decoding.acceptance.rule import AcceptanceRule
-from decoding.attention.cache import RaggedCache
 from decoding.attention.draft_graphs import FIRST_FEED, DraftGraphs
-from decoding.attention.drafting import draw
-from decoding.attention.runner import ModelRunner, PrefillEstimate
+from decoding.attention.drafting import Drafts, draw
+from decoding.attention.prefill import Prefill
+from decoding.attention.runner import ModelRunner
 from decoding.request import SamplingParams
 from decoding.state.proposal import Proposal
 
 
-class DraftRunner:
-    """Draws drafts with the noise that the acceptance rule asks for, by CUDA graphs if it has some and they work."""
-
-    def __init__(self, runner: ModelRunner, rule: AcceptanceRule, graphs: DraftGraphs | None = None) -> None:
-        self._runner = runner
-        self._rule = rule
-        self._graphs = graphs
-
-    @property
-    def cache(self) -> RaggedCache:
-        """The keys and values of all rows."""
-        return self._runner.cache
-
-    def reserve(self, capacity: int) -> None:
-        """Make room in the cache for rows of `capacity` tokens."""
-        self._runner.reserve(capacity)
+class DraftRunner(Drafts[ModelRunner, DraftGraphs]):
+    """Draws tokens by one step of the draft model each."""
 
     def start(
         self, slot: int, tokens: Sequence[int], capacity: int, source: int | None, *, prefix_cache: bool
-    ) -> Iterator[PrefillEstimate]:
-        """Begin a row; iterating over the result prefills it."""
+    ) -> Prefill:
+        """Begin a row; the result prefills it."""
         return self._runner.start(slot, tokens, capacity, source, prefix_cache=prefix_cache)
 
     def draft(

@@ -1,17 +1,37 @@
-"""The drafting loop without graphs: a model or a head proposes one token after the other, each step for all rows."""
+"""What a draft model and a trained drafter have in common, and the loop that draws their tokens without graphs: one
+token after the other, each step for all rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
 from decoding.acceptance.distribution import Distribution, join
 from decoding.acceptance.rule import AcceptanceRule
 from decoding.acceptance.sampling import to_distributions_nosync
+from decoding.attention.drawing_graphs import DrawingGraphs
+from decoding.attention.graphs import Runner
+from decoding.memory.cache import RaggedCache
 from decoding.request import SamplingParams
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
+
+Drawing = TypeVar("Drawing", bound=DrawingGraphs[Any])
+
+
+class Drafts(Generic[Runner, Drawing]):
+    """Draws tokens for every row with the noise that the rule asks for, by CUDA graphs if it has some that work."""
+
+    def __init__(self, runner: Runner, rule: AcceptanceRule, graphs: Drawing | None = None) -> None:
+        self._runner = runner
+        self._rule = rule
+        self._graphs = graphs
+
+    @property
+    def cache(self) -> RaggedCache:
+        """The keys and values of all rows."""
+        return self._runner.cache
 
 
 class Steps(Protocol):
@@ -54,4 +74,5 @@ def draw(
         for r, token in zip(rows, drawn.tolist(), strict=True):
             drafts[r].append(token)
         parts.append((torch.tensor([r * k + step for r in rows], device=device), q))
-    return Proposal(drafts, [MODEL_EVIDENCE] * n_rows, join(parts, n_rows * k) if rule.needs_q else None)
+    joined = join(parts, n_rows * k) if rule.needs_q else None
+    return Proposal(drafts, [MODEL_EVIDENCE] * n_rows, joined, n_steps=k)

@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from decoding.attention.cache import RaggedCache
-from decoding.attention.layout import Layout
 from decoding.attention.ragged import ATTENTION_NAME, MaskStore, ragged_cache_attention
 from decoding.attention.taps import TAPS
+from decoding.memory.cache import RaggedCache
+from decoding.memory.layout import Layout
 from decoding.models.blocks import Blocks, DenseBlocks, has_blocks
 from decoding.models.threads import all_threads
 

@@ -22,14 +22,11 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
-from decoding.acceptance.distribution import Distribution
-from decoding.acceptance.noise import Role
-from decoding.attention.cache import RaggedCache
-from decoding.attention.layout import Layout
 from decoding.attention.runner import ModelRunner
 from decoding.limits import MAX_DRAFT_LENGTH
+from decoding.memory.cache import RaggedCache
+from decoding.memory.layout import Layout
 from decoding.models.errors import first_line
-from kernels import accept
 from kernels.rows import RaggedRows
 
 _log = logging.getLogger(__name__)
@@ -88,7 +85,7 @@ class Graphs(Generic[Runner]):
         self.n_bytes = 0
         self._slowest_s = 0.0
         self._works: dict[Hashable, Work] = {}
-        self._capacity = 0
+        self._n_moves = 0
         self._pool = torch.cuda.graph_pool_handle() if runner.device.type == "cuda" else None
 
     @property
@@ -98,7 +95,7 @@ class Graphs(Generic[Runner]):
 
     @property
     def _has_moved(self) -> bool:
-        return self._capacity != self.runner.cache.capacity
+        return self._n_moves != self.runner.cache.n_moves
 
     def replay(
         self, key: Hashable, make: Callable[[], Work], values: dict[str, Any]
@@ -113,7 +110,7 @@ class Graphs(Generic[Runner]):
             # The cache has moved; a captured graph would write to its old address.
             self._works.clear()
             self.n_bytes = 0
-            self._capacity = self.runner.cache.capacity
+            self._n_moves = self.runner.cache.n_moves
         work = self._works.get(key)
         if work is None:
             started = time.perf_counter()
@@ -170,16 +167,6 @@ def rectangle(R: int, T: int, length: torch.Tensor) -> Layout:
     each = torch.full((R,), T, dtype=torch.int32, device=length.device)
     rows = RaggedRows(packed[::T].int(), each, length.int(), position, T)
     return Layout(rows, first_slot=0, slot=packed // T, gather=packed.view(R, T), scatter=packed)
-
-
-def draw_tokens(
-    dist: Distribution, seeds: torch.Tensor, position: torch.Tensor, role: Role, *, by_kernel: bool
-) -> torch.Tensor:
-    """Return a draft token per row, int64 [R, 1], drawn at `position` [R] with the noise of a role."""
-    if not by_kernel:
-        return dist.sample(seeds, position, role)[:, None]
-    rows = torch.arange(len(seeds), device=seeds.device)[:, None]
-    return accept.coupled(dist.ids, dist.logp, rows, position[:, None], rows[:, :0], seeds, role)[1]
 
 
 def forward(

@@ -7,13 +7,14 @@ form one tile (GQA packing), so that keys and values are read once and not repea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch.nn import functional as F
 from transformers import AttentionInterface
 
-from decoding.attention.layout import Layout
+from decoding.memory.cache import Held
+from decoding.memory.layout import Layout
 
 ATTENTION_NAME = "ragged_cache"
 # Tensors that some models pass to their attention and that do not change its result.
@@ -21,6 +22,9 @@ _IGNORED = ("position_ids", "cache_position")
 # PyTorch computes attention in blocks of 32, 64 or 256 queries, and sums in another order in a last block of fewer than
 # four. Padding to a multiple of four avoids such a block, so that a token's result does not depend on their number.
 _QUERY_MULTIPLE = 4
+
+AttendGroup = Callable[[Layout, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+"""Returns [N, Hq, Dv] of queries [Hq, N, D] over the keys and values [R, Hkv, S, D] of one group of rows."""
 
 
 class UnsupportedAttentionError(RuntimeError):
@@ -30,8 +34,8 @@ class UnsupportedAttentionError(RuntimeError):
 def ragged_cache_attention(
     module: torch.nn.Module,  # noqa: ARG001 (transformers' calling convention)
     query: torch.Tensor,  # [1, Hq, N, D], packed
-    key: torch.Tensor,  # [R, Hkv, S, D], the cache's buffers
-    value: torch.Tensor,  # [R, Hkv, S, D]
+    key: Held,  # [R, Hkv, S, D], the cache's buffers
+    value: Held,  # [R, Hkv, S, D]
     attention_mask: torch.Tensor | None,
     scaling: float | None = None,
     sliding_window: int | None = None,
@@ -49,17 +53,34 @@ def ragged_cache_attention(
     if layout is None or masks is None:
         raise UnsupportedAttentionError("this model does not pass keyword arguments to its attention")
     check_supported(attention_mask, kwargs)
-    at, attended = 0, []
-    for part in layout.parts:
-        rows = slice(part.first_slot - layout.first_slot, part.first_slot - layout.first_slot + part.n_rows)
-        n = sum(part.counts)
-        mask = masks.get(part, query.shape[1] // key.shape[1], sliding_window, query.dtype)
-        attended.append(
-            attend_rows(query[0, :, at : at + n], key[rows], value[rows], part, mask, scaling, softcap, s_aux)
-        )
-        at += n
-    out = attended[0] if len(attended) == 1 else torch.cat(attended)
-    return out.unsqueeze(0).contiguous(), None
+
+    def attend(group: Layout, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        at, attended = 0, []
+        for part in group.parts:
+            rows = slice(part.first_slot - group.first_slot, part.first_slot - group.first_slot + part.n_rows)
+            n = sum(part.counts)
+            mask = masks.get(part, q.shape[0] // k.shape[1], sliding_window, q.dtype)
+            attended.append(attend_rows(q[:, at : at + n], k[rows], v[rows], part, mask, scaling, softcap, s_aux))
+            at += n
+        return attended[0] if len(attended) == 1 else torch.cat(attended)
+
+    return by_group(layout, query[0], key, value, attend).unsqueeze(0).contiguous(), None
+
+
+def by_group(layout: Layout, query: torch.Tensor, key: Held, value: Held, attend: AttendGroup) -> torch.Tensor:
+    """Return [N, Hq, Dv] of queries [Hq, N, D], each group of `layout` attended by a call of its own."""
+    (first, *others), out = layout.groups, None
+    if not others and first.tokens is None:
+        assert not isinstance(key, tuple)
+        assert not isinstance(value, tuple)
+        return attend(first, query, key, value)
+    for i, group in enumerate(layout.groups):
+        keys, values = ((held[i] if isinstance(held, tuple) else held) for held in (key, value))
+        own = attend(group, query[:, group.tokens], keys, values)
+        out = own.new_empty(query.shape[1], *own.shape[1:]) if out is None else out
+        out[group.tokens] = own
+    assert out is not None
+    return out
 
 
 def attend_rows(
@@ -128,11 +149,11 @@ class MaskStore:
     """The additive masks of one forward, built once per window size and part and shared by all layers."""
 
     def __init__(self) -> None:
-        self._masks: dict[tuple[int, int | None], torch.Tensor] = {}
+        self._masks: dict[tuple[int, int, int | None], torch.Tensor] = {}
 
     def get(self, layout: Layout, group: int, window: int | None, dtype: torch.dtype) -> torch.Tensor:
         """Return [R, 1, M, L], with M = g * T rounded up: 0 for keys that a query attends to, -inf for others."""
-        key = layout.first_slot, window
+        key = layout.shelf, layout.first_slot, window
         if key not in self._masks:
             self._masks[key] = self._build(layout, group, window, dtype)
         return self._masks[key]

@@ -18,8 +18,9 @@ from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
 from decoding.attention.backends import OWN, backend_of
-from decoding.attention.cache import RaggedCache
 from decoding.attention.runner import ModelRunner
+from decoding.memory.cache import RaggedCache
+from decoding.memory.shelf import Shelf
 
 
 class RowCaches(RaggedCache):
@@ -27,11 +28,11 @@ class RowCaches(RaggedCache):
 
     def __init__(self, max_rows: int) -> None:
         super().__init__(0, max_rows)
-        self._rows: dict[int, DynamicCache] = {}
+        self._caches: list[DynamicCache] = []
 
     def of(self, row: int) -> DynamicCache:
         """Return the row's cache with its committed tokens only."""
-        cache = self._rows[row]
+        cache = self._caches[row]
         for layer in cache.layers:
             if type(layer) is not DynamicLayer:
                 raise RuntimeError("its cache cannot be cut back to the tokens that stay")
@@ -40,22 +41,48 @@ class RowCaches(RaggedCache):
                 layer.values = layer.values[..., : self.lens[row], :]
         return cache
 
-    def start(self, row: int, length: int = 0, source: int | None = None) -> None:
+    @property
+    def n_bytes(self) -> int:
+        """The bytes of all rows; copies that share their tokens count as if they did not."""
+        layers = [layer for cache in self._caches for layer in cache.layers if layer.is_initialized]
+        return sum(tensor.nbytes for layer in layers for tensor in (layer.keys, layer.values))
+
+    def learn_kinds(self, row: int) -> None:
+        """Learn what a slot holds from a row that has some."""
+        for i, layer in enumerate(self._caches[row].layers if not self.kinds else ()):
+            for name, held in (("keys", layer.keys), ("values", layer.values)):
+                self.kinds[name, i] = held.new_empty(held.shape[1], 0, held.shape[3])
+
+    def _new_shelf(self, capacity: int, n_rows: int = 0) -> Shelf:
+        return Shelf(capacity, {}, n_rows)  # without buffers
+
+    def start(self, row: int, most: int, length: int = 0, *, source: int | None = None) -> None:
         """Begin a row, the next one or one that is over, with the first `length` tokens of the row `source`."""
-        if source is None:
-            self._rows[row] = DynamicCache()
-        super().start(row, length, source)
+        super().start(row, most, length, source=source)
+        self._caches[row : row + 1] = [DynamicCache() if source is None else self._twin(source)]
+
+    def fork(self, row: int, n_written: int = 0) -> None:
+        """Append a copy of a row."""
+        super().fork(row, n_written)
+        self._caches.append(self._twin(row))
 
     def drop(self, row: int) -> None:
-        """Forget a row; the last one moves into its place."""
+        """Forget a row; the last one takes its number."""
         super().drop(row)
-        del self._rows[len(self.lens)]
+        last = self._caches.pop()
+        if row < len(self._caches):
+            self._caches[row] = last
 
-    def _copy(self, source: int, target: int, length: int) -> None:
+    def clear(self) -> None:
+        """Forget all rows."""
+        super().clear()
+        self._caches.clear()
+
+    def _twin(self, source: int) -> DynamicCache:
         # A layer joins new keys to the old ones in a new tensor, so that copies may share the old ones; `of` cuts them.
         twin = DynamicCache()
-        twin.layers = [copy.copy(layer) for layer in self._rows[source].layers]
-        self._rows[target] = twin
+        twin.layers = [copy.copy(layer) for layer in self._caches[source].layers]
+        return twin
 
 
 class RowByRowRunner(ModelRunner):
@@ -83,6 +110,7 @@ class RowByRowRunner(ModelRunner):
                 # No mask and no positions: the model takes both from the length of the row's cache.
                 logits = self.model(ids, past_key_values=caches.of(first_slot + r), use_cache=True, **keep).logits[0]
                 parts[r] = logits[-n:, : self.vocab_size]
+                caches.learn_kinds(first_slot + r)
         if n_last is not None:
             any_part = next(iter(parts.values()))
             for r, n in enumerate(n_last):

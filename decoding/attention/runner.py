@@ -2,59 +2,27 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import NamedTuple
 
 import torch
 from transformers import PreTrainedModel
 
 from decoding.attention.backends import backend_of
-from decoding.attention.cache import RaggedCache
 from decoding.attention.flat_forward import FlatForward
-from decoding.attention.layout import Layout
-from decoding.attention.prefix_cache import PrefixCache
+from decoding.attention.prefill import PREFILL_CHUNK, Prefill, Reading
 from decoding.attention.ragged import MaskStore
 from decoding.attention.taps import TAPS, tapped
-from decoding.state.clock import CostTimer
+from decoding.costs.costs import PromptCost
+from decoding.memory.cache import RaggedCache
+from decoding.memory.layout import Layout
+from decoding.memory.prefix_cache import PrefixCache
 from kernels.rows import RaggedRows
 
-# A prompt is prefilled in chunks of this many tokens; the deadline is checked between two chunks. The size depends on
-# the device alone, never on the time left, so that a text does not depend on the speed of the machine.
-PREFILL_CHUNK = {"cpu": 64, "cuda": 512}
-# The cost of a token in a shorter chunk says little about others.
-_FEWEST_TO_TIME = 16
-
-
-class PrefillEstimate(NamedTuple):
-    """Seconds that a prefill will take: its next chunk, and at least all that is left of it."""
-
-    next_s: float
-    rest_s: float
-
-
+ONE_SHELF = "bassline_one_shelf"
+"""The attribute of a model that computes with the keys of all rows at once, before its attention."""
 TakeLogits = Callable[[torch.Tensor], None]
 """Takes the logits [N, V] of a chunk of a prompt."""
-
-
-@torch.inference_mode()
-def in_chunks(
-    read: Callable[[int, int], None], start: int, end: int, chunk: int, token_timer: CostTimer, device: torch.device
-) -> Iterator[PrefillEstimate]:
-    """Call `read(a, b)` for each chunk of the tokens from `start` to before `end`, yielding the estimate before each.
-
-    `token_timer` learns what a token costs.
-    """
-    for at in range(start, end, chunk):
-        n = min(chunk, end - at)
-        yield PrefillEstimate(n * token_timer.expected_s, (end - at) * token_timer.least_s)
-        started = time.perf_counter()
-        read(at, at + n)
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        if n >= _FEWEST_TO_TIME:
-            token_timer.observe((time.perf_counter() - started) / n)
 
 
 class ModelRunner:
@@ -69,27 +37,25 @@ class ModelRunner:
         capacity_step: int = 1,
         keeps_place: bool = False,
         scatters_by_kernel: bool = True,
-        token_timer: CostTimer | None = None,
+        cost: PromptCost | None = None,
         prefix_cache: PrefixCache | None = None,
         taps: Sequence[int] = (),
     ) -> None:
-        """`capacity_step` rounds the cache's capacity up, so that a cache that stays in use seldom has to move.
+        """`keeps_place` and `capacity_step` go to the cache.
 
-        `keeps_place` goes to the cache. `scatters_by_kernel` lets the Triton kernel write keys and values wherever
-        Triton computes the attention. `token_timer` learns what a token of a prefill costs; by default a new one does.
-        `prefix_cache` serves the prompts that ask for it. `taps` are the layers whose inputs the cache records
-        (`taps.py`).
+        `scatters_by_kernel` lets the Triton kernel write keys and values wherever Triton computes the attention. `cost`
+        learns what a token of a prefill costs; by default a new one does. `prefix_cache` serves the prompts that ask
+        for it. `taps` are the layers whose inputs the cache records (`taps.py`).
         """
         self.model = model
         self.name = model.config.name_or_path or type(model).__name__
-        self._capacity_step = capacity_step
         self.vocab_size = vocab_size
         self.device = model.device
         config = model.config.get_text_config()
         self.backend = backend_of(model)
         self._flat = FlatForward.of(model)
         self.prefill_chunk = PREFILL_CHUNK[self.device.type]
-        self.token_timer = token_timer or CostTimer()
+        self.cost = cost or PromptCost()
         self._prefix_cache = prefix_cache
         self.taps = tuple(taps)
         self.cache = RaggedCache(
@@ -97,11 +63,9 @@ class ModelRunner:
             max_rows,
             uses_kernel=scatters_by_kernel and self.backend.needs_triton,
             keeps_place=keeps_place,
+            capacity_step=capacity_step,
+            one_shelf=getattr(model, ONE_SHELF, False),
         )
-
-    def reserve(self, capacity: int) -> None:
-        """Make room in the cache for rows of `capacity` tokens, rounded up."""
-        self.cache.reserve(-(-capacity // self._capacity_step) * self._capacity_step)
 
     @torch.inference_mode()
     def start(
@@ -114,21 +78,18 @@ class ModelRunner:
         prefix_cache: bool = False,
         leave_rest: bool = False,
         score: TakeLogits | None = None,
-    ) -> Iterator[PrefillEstimate]:
+    ) -> Prefill:
         """Begin a row of up to `capacity` tokens with `tokens`, copied from row `source` if that has them.
 
-        Otherwise the row gets the blocks of the prefix cache at once, if it is to be used, and the rest is prefilled
-        while the caller iterates over the result, which is the estimate before each chunk. A caller that stops early
-        leaves a row with part of the tokens and has to drop it. `leave_rest` leaves the tokens after the last whole
-        chunk to the row's first round.
+        Otherwise the row gets the blocks of the prefix cache at once, if it is to be used, and the result reads the
+        rest. `leave_rest` leaves the tokens after the last whole chunk to the row's first round.
 
         `score` gets the logits of every token, chunk by chunk, so it uses no prefix cache and leaves no rest.
         """
-        self.reserve(capacity)
         if source is not None:
-            self.cache.start(row, len(tokens), source)
-            return iter(())
-        self.cache.start(row)
+            self.cache.start(row, capacity, len(tokens), source=source)
+            return Prefill()
+        self.cache.start(row, capacity)
         known = self._prefix_cache if prefix_cache and score is None else None
         n_known = known.restore(self.cache, row, tokens) if known is not None else 0
         n = self._whole_chunks(tokens) if leave_rest and score is None else len(tokens)
@@ -145,8 +106,8 @@ class ModelRunner:
 
     def _prefill(
         self, row: int, tokens: Sequence[int], first: int, known: PrefixCache | None, score: TakeLogits | None
-    ) -> Iterator[PrefillEstimate]:
-        timer = self.token_timer if score is None else CostTimer()  # a token that is scored costs more than others
+    ) -> Prefill:
+        timer = self.cost.token if score is None else self.cost.scored_token
 
         def read(start: int, end: int) -> None:
             logits = self.forward([tokens[start:end]], n_last=[1] if score is None else None, first_slot=row)
@@ -156,7 +117,7 @@ class ModelRunner:
             if known is not None:
                 known.store(self.cache, row, tokens[:end])
 
-        return in_chunks(read, first, len(tokens), self.prefill_chunk, timer, self.device)
+        return Prefill(Reading(read, first, len(tokens), self.prefill_chunk, timer, self.device))
 
     @torch.inference_mode()
     def forward(

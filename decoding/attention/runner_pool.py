@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,27 +13,22 @@ from decoding.acceptance.rule import AcceptanceRule
 from decoding.attention.block_drafts import BlockDrafts
 from decoding.attention.block_graphs import BlockGraphs
 from decoding.attention.block_runner import BlockRunner
-from decoding.attention.cache import RaggedCache
 from decoding.attention.draft_graphs import DraftGraphs
 from decoding.attention.draft_runner import DraftRunner
 from decoding.attention.graphs import Graphs, bucket_rows
-from decoding.attention.layout import padded_slots
-from decoding.attention.prefix_cache import PrefixCache
+from decoding.attention.prefill import PREFILL_CHUNK
 from decoding.attention.row_by_row import runner_of
-from decoding.attention.runner import PREFILL_CHUNK, ModelRunner
+from decoding.attention.runner import ModelRunner
 from decoding.attention.target_runner import TargetRunner
 from decoding.attention.verify_graphs import VerifyGraphs
-from decoding.models.device_memory import free_bytes
+from decoding.costs.costs import Costs
+from decoding.memory.cache import RaggedCache
+from decoding.memory.store import Account, KVStore
 from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import LoadedHead
-from decoding.state.clock import CostTimer
 
-# Slots by which a cache grows. When it moves, its graphs have to be recaptured.
+# Slots by which a cache with graphs grows. When it moves, its graphs have to be recaptured.
 _CAPACITY_STEP = 2048
-# The same without graphs: growing copies the cache, which must not happen for every prompt that is a little longer.
-_BATCH_STEP = 256
-# The share of free memory that caches may take: a forward needs some as well.
-_USABLE = 0.9
 # What the prefix cache of a model may hold: about 20,000 tokens of qwen2.5-coder-0.5b in bf16, 9,000 of the 1.5b.
 _PREFIX_CACHE_BYTES = 256 * 2**20
 
@@ -42,50 +37,14 @@ _PREFIX_CACHE_BYTES = 256 * 2**20
 class Runners:
     """The target, and the draft model or trained head if there is one, with empty caches, for one batch.
 
-    `prefill_costs` are the costs of a prompt's token, the target's first, then the draft model's or the head's.
-    `shares_rows` says whether samples that agree may share a row: in a graph each has its own, because a GPU verifies
-    many rows as fast as one and shapes stay the same. `slot_bytes` are the bytes that a token of a row takes in all
-    caches, 0 if that is not known yet.
+    `memory` is what its requests take for their rows. `shares_rows` says whether samples that agree may share a row: in
+    a graph each has its own, because a GPU verifies many rows as fast as one and shapes stay the same.
     """
 
     target: TargetRunner
     draft: DraftRunner | BlockDrafts | None
-    prefill_costs: tuple[CostTimer, ...]
+    memory: Account
     graphs: tuple[Graphs[Any], ...] = ()
-    slot_bytes: int = 0
-
-    @property
-    def _caches(self) -> list[RaggedCache]:
-        return [runner.cache for runner in (self.target, self.draft) if runner is not None]
-
-    def reserve(self, n_rows: int, capacity: int) -> None:
-        """Make room for `n_rows` rows of `capacity` tokens before any of them changes."""
-        self.target.reserve(capacity)
-        if self.draft is not None:
-            self.draft.reserve(capacity)
-        for cache in self._caches:
-            cache.reserve_rows(n_rows)
-
-    def release(self) -> None:
-        """Give the memory of the caches back."""
-        for cache in self._caches:
-            cache.release()
-
-    @property
-    def seen_slot_bytes(self) -> int:
-        """The bytes that a token of a row takes in all caches, as far as they were written in this batch."""
-        return sum(cache.slot_bytes for cache in self._caches)
-
-    def lacks_bytes(self, n_rows: int, capacity: int) -> int:
-        """Return the bytes that caches of `n_rows` rows of `capacity` tokens need beyond the free memory; 0 if they
-        fit."""
-        target = self.target.cache
-        if target.lens or target.keeps_place:  # an empty cache is made as large as is needed
-            capacity = max(capacity, target.capacity)
-        needed = target.rows_for(n_rows) * padded_slots(capacity) * self.slot_bytes
-        more = needed - sum(cache.n_bytes for cache in self._caches)
-        free = int(_USABLE * free_bytes(self.target.device)) if more > 0 else 0
-        return max(more - free, 0)
 
     @property
     def shares_rows(self) -> bool:
@@ -115,23 +74,29 @@ class RunnerPool:
         *,
         graphs: bool,
         disabled: Collection[str],
+        costs: Costs,
+        store: KVStore,
         head: LoadedHead | None = None,
     ) -> None:
-        """`disabled` names kernels that do not work here (`checks/self_check.py`); `head` drafts for the target."""
+        """`disabled` names kernels that do not work here (`checks/self_check.py`); `head` drafts for the target.
+
+        Prefills report to `costs`; all caches take their memory from `store`.
+        """
         self._models = [model for model in (target, draft) if model is not None]
         self._rule = rule
         self._head = head
         self._taps = head.head.shape.taps if head is not None else ()
         self._max_batch = max_batch
         self._scatters_by_kernel = "kv_scatter" not in disabled
-        self.prefill_costs = tuple(CostTimer() for _ in (*self._models, *([head] if head is not None else [])))
-        self._prefix_caches = [PrefixCache(_PREFIX_CACHE_BYTES, PREFILL_CHUNK[m.device.type]) for m in self._models]
+        self._costs = costs
+        self._store = store
+        self._prefixes = [store.keep_prefixes(_PREFIX_CACHE_BYTES, PREFILL_CHUNK[m.device.type]) for m in self._models]
         self._verify: VerifyGraphs | None = None
         self._draft: DraftGraphs | BlockGraphs | None = None
         self._kept: list[ModelRunner] = []
         self._kept_head: BlockRunner | None = None
+        self._kept_memory: Account | None = None
         self._is_in_use = False
-        self._slot_bytes = 0
         # A capture failed, and its graphs were dropped.
         self._has_dropped = False
         if graphs:
@@ -145,6 +110,7 @@ class RunnerPool:
             elif head is not None:
                 self._kept_head = self._new_head_runner(head, self._kept[0])
                 self._draft = BlockGraphs(self._kept_head, rule, uses_kernel=uses_kernel)
+            self._kept_memory = store.open(_caches(self._kept, self._kept_head))
 
     def new_runner(
         self, model: LoadedModel, max_rows: int, *, capacity_step: int = 1, keeps_place: bool = False
@@ -158,13 +124,13 @@ class RunnerPool:
             capacity_step=capacity_step,
             keeps_place=keeps_place,
             scatters_by_kernel=self._scatters_by_kernel,
-            token_timer=self.prefill_costs[which],
-            prefix_cache=self._prefix_caches[which],
+            cost=self._costs.prompts[which],
+            prefix_cache=self._prefixes[which],
             taps=() if which else self._taps,
         )
 
     def _new_head_runner(self, head: LoadedHead, target: ModelRunner) -> BlockRunner:
-        return BlockRunner(head, target, self.prefill_costs[-1])
+        return BlockRunner(head, target, self._costs.prompts[-1])
 
     @contextmanager
     def acquire(self, max_rows: int) -> Iterator[Runners]:
@@ -173,50 +139,41 @@ class RunnerPool:
         The kept pair serves one batch at a time; a batch that starts while another one waits for its caller gets new
         runners, without graphs.
         """
-        if not self._is_in_use:
-            self._drop_failed()
         if self._verify is None or self._is_in_use:
-            runners = [self.new_runner(model, max_rows, capacity_step=_BATCH_STEP) for model in self._models]
-            made = self._runners(runners, None, None)
+            each = [self.new_runner(model, max_rows) for model in self._models]
+            head = self._new_head_runner(self._head, each[0]) if self._head is not None else None
+            memory = self._store.open(_caches(each, head))
             try:
-                yield made
+                yield self._runners(each, head, memory)
             finally:
-                self._slot_bytes = max(self._slot_bytes, made.seen_slot_bytes)
-                made.release()
+                self._store.close(memory)
             return
+        assert self._kept_memory is not None
         self._is_in_use = True
-        self._empty_kept()
         try:
-            yield self._runners(self._kept, self._verify, self._draft)
+            yield self._runners(self._kept, self._kept_head, self._kept_memory, self._verify, self._draft)
         finally:
             self._is_in_use = False
-
-    def _empty_kept(self) -> None:
-        for cache in self._kept_caches():
-            cache.lens.clear()
-
-    def _kept_caches(self) -> list[RaggedCache]:
-        caches = [runner.cache for runner in self._kept]
-        return caches if self._kept_head is None else [*caches, self._kept_head.cache]
+            self._kept_memory.clear()
+            self._drop_failed()
 
     def _runners(
-        self, each: list[ModelRunner], verify: VerifyGraphs | None, draft: DraftGraphs | BlockGraphs | None
+        self,
+        each: Sequence[ModelRunner],
+        head: BlockRunner | None,
+        memory: Account,
+        verify: VerifyGraphs | None = None,
+        draft: DraftGraphs | BlockGraphs | None = None,
     ) -> Runners:
         drafting: DraftRunner | BlockDrafts | None = None
-        if self._head is not None:
+        if head is not None:
             assert not isinstance(draft, DraftGraphs)
-            runner = draft.runner if draft is not None else self._new_head_runner(self._head, each[0])
-            drafting = BlockDrafts(runner, self._rule, draft)
+            drafting = BlockDrafts(head, self._rule, draft)
         elif len(each) > 1:
             assert not isinstance(draft, BlockGraphs)
             drafting = DraftRunner(each[1], self._rule, draft)
-        return Runners(
-            TargetRunner(each[0], self._rule, verify),
-            drafting,
-            self.prefill_costs,
-            tuple(graphs for graphs in (verify, draft) if graphs is not None),
-            self._slot_bytes,
-        )
+        graphs = tuple(graphs for graphs in (verify, draft) if graphs is not None)
+        return Runners(TargetRunner(each[0], self._rule, verify), drafting, memory, graphs)
 
     @property
     def has_graphs(self) -> bool:
@@ -236,23 +193,22 @@ class RunnerPool:
     @property
     def n_bytes(self) -> int:
         """The bytes of the caches and graphs that stay between batches."""
-        graphs = [each for each in (self._verify, self._draft) if each is not None]
-        kept = sum(cache.n_bytes for cache in self._kept_caches()) + sum(each.n_bytes for each in graphs)
-        return kept + sum(cache.n_bytes for cache in self._prefix_caches)
+        kept = (self._kept_memory, self._verify, self._draft, *self._prefixes)
+        return sum(each.n_bytes for each in kept if each is not None)
 
     @torch.inference_mode()
     def capture(self, longest_draft: int) -> None:
         """Capture all graphs, if there are any, so that no request's clock pays for it."""
         if self._verify is None:
             return
-        self._empty_kept()
         for runner in self._kept:
-            runner.reserve(1)
+            runner.cache.reserve(1)
         if self._kept_head is not None:
             self._kept_head.prepare()
         self._verify.prepare(self._max_batch, longest_draft)
         if self._draft is not None:
             self._draft.prepare(self._max_batch)
+        self._drop_failed()
 
     def _drop_failed(self) -> None:
         """Drop graphs whose capture has failed, with the caches that were kept for them."""
@@ -263,10 +219,18 @@ class RunnerPool:
             self.drop_draft_graphs()
 
     def drop_graphs(self) -> None:
-        """Run all rounds without graphs from now on."""
-        self._verify = self._draft = self._kept_head = None
+        """Run all rounds without graphs from now on, and give their buffers back."""
+        if self._kept_memory is not None:
+            self._store.close(self._kept_memory)
+        self._verify = self._draft = self._kept_head = self._kept_memory = None
         self._kept = []
 
     def drop_draft_graphs(self) -> None:
-        """Run the draft model or head without graphs from now on."""
-        self._draft = self._kept_head = None
+        """Run the draft model or head without graphs from now on, over the buffers that they had."""
+        self._draft = None
+
+
+def _caches(each: Sequence[ModelRunner], head: BlockRunner | None) -> list[RaggedCache]:
+    """Return the caches of the runners of one batch, the target's first."""
+    caches = [runner.cache for runner in each]
+    return caches if head is None else [*caches, head.cache]

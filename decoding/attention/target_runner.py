@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 import torch
@@ -10,11 +10,12 @@ import torch
 from decoding.acceptance.rule import NO_TOKEN, AcceptanceRule, Draw, Positions
 from decoding.acceptance.sampling import raw_logprobs, to_distribution, to_distributions
 from decoding.acceptance.top_logprobs import TopIds, top_logprobs
-from decoding.attention.cache import RaggedCache
-from decoding.attention.layout import rectangle
-from decoding.attention.runner import ModelRunner, PrefillEstimate, TakeLogits
+from decoding.attention.prefill import Prefill
+from decoding.attention.runner import ModelRunner, TakeLogits
 from decoding.attention.verify_graphs import VerifyGraphs
 from decoding.limits import MAX_DRAFT_LENGTH
+from decoding.memory.cache import RaggedCache
+from decoding.memory.layout import rectangle
 from decoding.request import SamplingParams
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 from decoding.state.row import Row
@@ -39,10 +40,6 @@ class TargetRunner:
         """The keys and values of all rows."""
         return self._runner.cache
 
-    def reserve(self, capacity: int) -> None:
-        """Make room in the cache for rows of `capacity` tokens."""
-        self._runner.reserve(capacity)
-
     def start(
         self,
         slot: int,
@@ -53,8 +50,8 @@ class TargetRunner:
         prefix_cache: bool,
         leave_rest: bool,
         score: TakeLogits | None = None,
-    ) -> Iterator[PrefillEstimate]:
-        """Begin a row; iterating over the result prefills it."""
+    ) -> Prefill:
+        """Begin a row; the result prefills it."""
         return self._runner.start(
             slot, tokens, capacity, source, prefix_cache=prefix_cache, leave_rest=leave_rest, score=score
         )
@@ -139,14 +136,13 @@ class TargetRunner:
         if self._graphs is not None:
             n_rows = min(-(-n_tokens // 8), cache.max_rows)
             n_each = min(-(-n_tokens // n_rows), MAX_DRAFT_LENGTH + 1)
-            self._runner.reserve(n_each + 1)
-            cache.lens += [1] * n_rows
+            for row in range(n_rows):
+                cache.start(row, n_each + 1, 1)
             dummy = Proposal([[0] * (n_each - 1)] * n_rows, [MODEL_EVIDENCE] * n_rows)
             draws = self._graphs.verify([0] * n_rows, [0] * n_rows, dummy, [SamplingParams()] * n_rows)
-            cache.lens.clear()
+            cache.clear()
             if draws is not None:
                 return
-        self._runner.reserve(1 + n_tokens)
-        cache.start(0, 1)
+        cache.start(0, 1 + n_tokens, 1)
         to_distribution(self._runner.forward([[0] * n_tokens]), SamplingParams())
-        cache.lens.clear()
+        cache.clear()

@@ -22,7 +22,7 @@ import transformers
 from decoding.attention.backends import NAMES, OWN
 from decoding.attention.choice import pick_attention
 from decoding.attention.row_by_row import RowByRowRunner
-from decoding.attention.runner import ModelRunner
+from decoding.attention.runner import ONE_SHELF, ModelRunner
 from decoding.models.errors import IncompatibleModelError, first_line
 from decoding.models.loaded import LoadedModel
 from decoding.models.loading import quiet
@@ -32,7 +32,9 @@ _log = logging.getLogger(__name__)
 # Rounding stays far below (bfloat16: 4 % seen), a token that sees what it should not lies far above.
 TOLERANCE = {torch.float32: 1e-3, torch.float16: 3e-2, torch.bfloat16: 1.5e-1}
 _TEXT = "def add(a, b):\n    return a + b\n\n\nfor line in open('names.txt'):\n    print(line.strip(), len(line))\n"
-_LENGTHS = (11, 29)
+_LENGTHS = (11, 29, 19)
+# The capacity of the last row: it lies in a shelf of its own.
+_LONG = 300
 _WINDOW = 5
 _JUNK = 3
 # What layers may do with what they have seen: keep keys and values of all of it, or of a window or chunk of it.
@@ -62,8 +64,13 @@ def fit(loaded: LoadedModel, attention: str, on_progress: Callable[[str], None] 
         for name in _candidates(loaded, attention):
             with quiet():
                 model.set_attn_implementation(own if name == OWN.name else NAMES[name])
-            runner = (RowByRowRunner if name == OWN.name else ModelRunner)(model, loaded.vocab_size, len(texts))
-            reason = _difference(runner, texts, alone, TOLERANCE[loaded.dtype])
+            kind = RowByRowRunner if name == OWN.name else ModelRunner
+            for one_shelf in (False, True):
+                setattr(model, ONE_SHELF, one_shelf)
+                runner = kind(model, loaded.vocab_size, len(texts))
+                reason = _difference(runner, texts, alone, TOLERANCE[loaded.dtype])
+                if reason is None:
+                    break
             if reason is None:
                 break
             reasons.append(f"with attention {name!r} {reason}")
@@ -141,7 +148,7 @@ def _alone(loaded: LoadedModel, text: list[int]) -> torch.Tensor:
 
 
 def _texts(loaded: LoadedModel) -> list[list[int]]:
-    """Return two rows of tokens, of different lengths."""
+    """Return rows of tokens of different lengths."""
     tokens = cycle([token for token in encode(loaded, _TEXT) if token < loaded.vocab_size])
     return [list(islice(tokens, min(length, loaded.context_length - _JUNK))) for length in _LENGTHS]
 
@@ -173,15 +180,15 @@ def _distance(got: torch.Tensor, want: torch.Tensor) -> float:
 @torch.inference_mode()
 def _decode(runner: ModelRunner, texts: list[list[int]]) -> list[torch.Tensor]:
     """Return logits [T, V] of the last tokens of each text, decoded as in rounds: ragged, with a rejected draft."""
-    new = [min(len(text) - 1, n) for text, n in zip(texts, (6, 8), strict=True)]
+    new = [min(len(text) - 1, n) for text, n in zip(texts, (6, 8, 7), strict=True)]
     for row, (text, n) in enumerate(zip(texts, new, strict=True)):
-        runner.cache.reserve(len(text) + _JUNK)
-        runner.cache.start(row)
+        most = len(text) + _JUNK if row < len(texts) - 1 else _LONG
+        runner.cache.start(row, most)
         runner.forward([text[: len(text) - n]], n_last=[1], first_slot=row)
         runner.cache.commit([len(text) - n], first_slot=row)
-    kept = [2, 1]
+    kept = [2, 1, 3]
     first = [text[len(text) - n :][:k] for text, n, k in zip(texts, new, kept, strict=True)]
-    draft = [[*first[0], *texts[0][:_JUNK]], first[1]]
+    draft = [[*first[0], *texts[0][:_JUNK]], *first[1:]]
     before = _split(runner.forward(draft), draft)
     runner.cache.commit(kept)
     rest = [text[len(text) - n + k :] for text, n, k in zip(texts, new, kept, strict=True)]

@@ -3,7 +3,7 @@
 The number of tokens that a round verifies depends on the clock where `goodput` chooses it, and on the other prompts
 where several share a batch. Sums of floating-point numbers depend on their order, and libraries choose the order by the
 size of the batch. Then a sample near a tie can take another token in another batch: from the same distribution, but
-another text. Our products on a CPU keep one order (models/packing.py, attention/layout.py, acceptance/sampling.py);
+another text. Our products on a CPU keep one order (models/packing.py, memory/layout.py, acceptance/sampling.py);
 this check says whether they do on this machine.
 """
 
@@ -31,7 +31,7 @@ _BATCHES = (
     _Batch((_LENGTH,), (2,)),
     _Batch((_LENGTH,), (17,)),
     _Batch((_LENGTH, 3), (1, 1)),
-    _Batch((_LENGTH, 600, 9), (5, 1, 12)),
+    _Batch((_LENGTH, 600, 200, 9), (5, 1, 1, 12)),  # in two shelves, one of which is read further than alone
     # oneDNN computes in tiles of 32 or 64 tokens, and the last one in another way.
     _Batch((3, _LENGTH), (33, 1), own=1),
     _Batch((3, _LENGTH), (64, 1), own=1),
@@ -52,11 +52,11 @@ def is_batch_invariant(runner: ModelRunner) -> bool:
 @torch.inference_mode()
 def _logits(runner: ModelRunner, batch: _Batch) -> torch.Tensor:
     cache, own = runner.cache, batch.own
-    cache.lens.clear()
-    cache.reserve(max(n + count for n, count in zip(batch.lens, batch.counts, strict=True)))
+    cache.clear()
     text = [(7919 * t) % runner.vocab_size for t in range(2 * _LENGTH)]
-    for row, n in enumerate(batch.lens):
-        cache.start(row, 0 if row == own else n)  # only the lengths of the others matter, not what they have written
+    for row, (n, count) in enumerate(zip(batch.lens, batch.counts, strict=True)):
+        # Only the lengths of the others matter, not what they have written.
+        cache.start(row, n + count, 0 if row == own else n)
     runner.forward([text[:_LENGTH]], n_last=[1], first_slot=own)
     cache.commit([_LENGTH], first_slot=own)
     logits = runner.forward([text[_LENGTH : _LENGTH + count] for count in batch.counts])

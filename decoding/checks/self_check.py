@@ -80,12 +80,11 @@ def check_rounds(target: LoadedModel, runner: ModelRunner, decode: Decode) -> st
 def check_drafts(target: LoadedModel, runner: ModelRunner, graphs: DraftGraphs) -> str | None:
     """Return why greedy drafts from graphs differ from forwards of `runner`; None if they do not."""
     prompts = [encode(target, text) for text in _PROBES]
-    lens = graphs.runner.cache.lens
+    cache = graphs.runner.cache
     try:
-        lens.clear()
+        cache.clear()
         for slot, prompt in enumerate(prompts):
-            for _ in graphs.runner.start(slot, prompt[:-1], len(prompt) + MAX_DRAFT_LENGTH):
-                pass
+            graphs.runner.start(slot, prompt[:-1], len(prompt) + MAX_DRAFT_LENGTH).finish()
         pending = [prompt[-1:] for prompt in prompts]
         drawn = graphs.draft(pending, [0] * len(prompts), _N_DRAFTED, [_GREEDY] * len(prompts))
         for prompt, tokens in zip(prompts, drawn[0].tolist() if drawn else [], strict=False):
@@ -94,7 +93,7 @@ def check_drafts(target: LoadedModel, runner: ModelRunner, graphs: DraftGraphs) 
     except Exception as failure:  # a device fails in its own ways
         return first_line(failure)
     finally:
-        lens.clear()
+        cache.clear()
     return None
 
 
@@ -110,8 +109,7 @@ def _difference(
     runner: ModelRunner, prompt: Sequence[int], tokens: Sequence[int], noted: torch.Tensor | None = None
 ) -> str | None:
     """Return how far greedy `tokens` are from a forward's top tokens, and their `noted` log-probabilities from its."""
-    for _ in runner.start(0, prompt[:-1], len(prompt) + len(tokens)):
-        pass
+    runner.start(0, prompt[:-1], len(prompt) + len(tokens)).finish()
     logp = runner.forward([[prompt[-1], *tokens[:-1]]]).float().log_softmax(dim=1)
     own = logp.gather(1, torch.tensor(tokens, device=logp.device)[:, None])[:, 0]
     off = (logp.amax(dim=1) - own).max()

@@ -1,1 +1,1 @@
-"""How many tokens to draft in the next round, and what a round costs."""
+"""How many tokens to draft in the next round."""

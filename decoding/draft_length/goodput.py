@@ -12,8 +12,8 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence, Sized
 
+from decoding.costs.rounds import RoundCost
 from decoding.draft_length.match_chance import MatchChance
-from decoding.draft_length.round_cost import RoundCost
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.state.proposal import MODEL_EVIDENCE, Evidence, Proposal
 
@@ -43,9 +43,8 @@ class AcceptanceModel:
     """The acceptance rate of draft tokens whose predecessors were accepted: a lookup's by match, a model's by depth.
 
     Where a head says for each token how confident it is, also by confidence. `tokens_a_step` are the tokens that one
-    step of a model proposes: 1, or the whole block of a head. `draft_step_s` are the measured seconds of one step, None
-    before the first. `rounds_without_draft` counts rounds since a draft was last verified, `rounds_not_drawn` those
-    since a model was last to draw one.
+    step of a model proposes: 1, or the whole block of a head. `rounds_without_draft` counts rounds since a draft was
+    last verified, `rounds_not_drawn` those since a model was last to draw one.
     """
 
     def __init__(self, tokens_a_step: int = 1) -> None:
@@ -53,7 +52,6 @@ class AcceptanceModel:
         self._matches = MatchChance()
         self._accepted: defaultdict[_Cell, float] = defaultdict(float)
         self._tried: defaultdict[_Cell, float] = defaultdict(float)
-        self.draft_step_s: float | None = None
         self.rounds_without_draft = 0
         self.rounds_not_drawn = 0
 
@@ -69,12 +67,6 @@ class AcceptanceModel:
             for cell in cells:
                 self._tried[cell] = self._tried[cell] * _DECAY + 1
                 self._accepted[cell] = self._accepted[cell] * _DECAY + (depth < accepted)
-
-    def observe_draft(self, n_tokens: int, seconds: float) -> None:
-        """Record that drafting `n_tokens` tokens a row with a model took `seconds`."""
-        if n_tokens:
-            step = seconds / self.steps_for(n_tokens)
-            self.draft_step_s = step if self.draft_step_s is None else 0.9 * self.draft_step_s + 0.1 * step
 
     def steps_for(self, n_tokens: int) -> int:
         """Return the steps in which a model drafts `n_tokens` tokens a row."""
@@ -159,7 +151,7 @@ def best_length(
     The model drafts for the rows in which it expects more; a step of it takes the same time however many these are. A
     head whose step proposes a block proposes all of it: what to verify is decided when its confidences are known.
     """
-    step = acceptance.draft_step_s
+    step = cost.draft_step_s
     if step is None:
         return 4  # the first round measures the time of a step
     n_rows = len(looked_up)

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from decoding.acceptance.rule import Draw
+from decoding.costs.rounds import RoundCost
 from decoding.draft_length.goodput import AcceptanceModel, best_length, worth_verifying
 from decoding.draft_length.profiles import Profile
-from decoding.draft_length.round_cost import RoundCost
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 
@@ -33,11 +33,8 @@ class DraftLength(Protocol):
     def trim(self, proposal: Proposal, n_samples: Sequence[int]) -> list[int]:
         """Return how many of each row's proposed tokens to verify; `n_samples[r]` samples share row r."""
 
-    def observe(self, proposal: Proposal, draws: Sequence[Sequence[Draw]], draft_s: float, rest_s: float) -> None:
-        """Learn from a round: the verified proposal, the draws of each sample of each row, and the seconds it took.
-
-        `rest_s` are the seconds of the round without its draft.
-        """
+    def observe(self, proposal: Proposal, draws: Sequence[Sequence[Draw]]) -> None:
+        """Learn from a round: the verified proposal, and the draws of each sample of each row."""
 
 
 LONG_MATCH = 4
@@ -65,7 +62,7 @@ class FixedLength:
         """Return all of each row's tokens."""
         return [len(tokens) for tokens in proposal.tokens]
 
-    def observe(self, proposal: Proposal, draws: Sequence[Sequence[Draw]], draft_s: float, rest_s: float) -> None:
+    def observe(self, proposal: Proposal, draws: Sequence[Sequence[Draw]]) -> None:
         """Do nothing: a fixed length does not learn."""
 
 
@@ -81,7 +78,7 @@ class BassLength(FixedLength):
         super().__init__(self.START)
         self.shrank = 0
 
-    def observe(self, proposal: Proposal, draws: Sequence[Sequence[Draw]], draft_s: float, rest_s: float) -> None:
+    def observe(self, proposal: Proposal, draws: Sequence[Sequence[Draw]]) -> None:
         """Apply the rule to the sample that accepted most tokens."""
         best = max(draw.n_accepted for own in draws for draw in own)
         if best >= self.k:
@@ -117,7 +114,6 @@ class GoodputLength:
         self._acceptance = acceptance
         self._cost = cost
         self._looks_up = looks_up
-        self._n_drawn = 0
 
     def next(self, n_rows: int, n_samples: int) -> int:
         """Return the best length for a model, and the longest allowed for a lookup, which takes no time."""
@@ -134,16 +130,12 @@ class GoodputLength:
 
     def trim(self, proposal: Proposal, n_samples: Sequence[int]) -> list[int]:
         """Return the lengths with the highest expected tokens per second of the round."""
-        drawn = [row for row, matches in zip(proposal.tokens, proposal.evidence, strict=True) if not matches]
-        self._n_drawn = max(map(len, drawn), default=0)
         return worth_verifying(proposal, n_samples, self._acceptance, self._cost)
 
-    def observe(self, proposal: Proposal, draws: Sequence[Sequence[Draw]], draft_s: float, rest_s: float) -> None:
-        """Update the acceptance rates of each kind of evidence, and the time of a draft step and of a round."""
+    def observe(self, proposal: Proposal, draws: Sequence[Sequence[Draw]]) -> None:
+        """Update the acceptance rates of each kind of evidence."""
         drafted = [len(tokens) for tokens in proposal.tokens]
         confidences = proposal.confidence or [()] * len(drafted)
         for evidence, n, confidence, own in zip(proposal.evidence, drafted, confidences, draws, strict=True):
             for draw in own:
                 self._acceptance.observe(evidence, n, draw.n_accepted, confidence)
-        self._cost.observe(len(drafted), len(drafted) + sum(drafted), 1 + max(drafted), rest_s)
-        self._acceptance.observe_draft(self._n_drawn, draft_s)

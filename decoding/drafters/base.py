@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
-from decoding.attention.runner import PrefillEstimate
+from decoding.attention.prefill import Prefill
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 from decoding.state.row import Row
 
@@ -18,10 +18,10 @@ class Drafter(Protocol):
 
     draws_tokens: bool
 
-    def start(self, slot: int, row: Row, source: int | None) -> Iterator[PrefillEstimate]:
+    def start(self, slot: int, row: Row, source: int | None) -> Prefill:
         """Begin a row that holds only its prompt; `source` is a slot of the same request, if there is one.
 
-        The caller iterates over the result: long work (a prefill) is done in chunks, as in `ModelRunner.start`.
+        Long work is left to the result.
         """
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
@@ -43,9 +43,9 @@ class NoDrafter:
 
     draws_tokens = False
 
-    def start(self, slot: int, row: Row, source: int | None) -> Iterator[PrefillEstimate]:
+    def start(self, slot: int, row: Row, source: int | None) -> Prefill:
         """Return no work."""
-        return iter(())
+        return Prefill()
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Return no tokens."""

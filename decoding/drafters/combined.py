@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
 
 from decoding.acceptance.distribution import Distribution, empty
-from decoding.attention.runner import PrefillEstimate
+from decoding.attention.prefill import Prefill
 from decoding.drafters.base import Drafter
 from decoding.drafters.lookup import LookupDrafter
 from decoding.state.proposal import Proposal
@@ -35,9 +34,9 @@ class LookupFirst:
         self._choice = choice
         self.draws_tokens = other.draws_tokens
 
-    def start(self, slot: int, row: Row, source: int | None) -> Iterator[PrefillEstimate]:
+    def start(self, slot: int, row: Row, source: int | None) -> Prefill:
         """Start the slot in both."""
-        return chain(self._lookup.start(slot, row, source), self._other.start(slot, row, source))
+        return self._lookup.start(slot, row, source).then(self._other.start(slot, row, source))
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Return each row's lookup draft, or the other drafter's where that was chosen."""
@@ -57,7 +56,7 @@ class LookupFirst:
         confidence = other.confidence
         if confidence is not None:
             confidence = [() if looked else own for looked, own in zip(kept, confidence, strict=True)]
-        return Proposal(tokens, evidence, q, other.pending, confidence)
+        return Proposal(tokens, evidence, q, other.pending, confidence, other.n_steps)
 
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
         """Keep both in step."""

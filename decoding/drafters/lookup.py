@@ -8,11 +8,11 @@ and no search, only microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from decoding.attention.runner import PrefillEstimate
+from decoding.attention.prefill import Prefill
 from decoding.drafters.answers import Answers
 from decoding.drafters.automaton import ROOT, SuffixAutomaton
 from decoding.state.proposal import Match, Proposal
@@ -80,7 +80,7 @@ class LookupDrafter:
         self._answers = answers
         self._texts: list[_Text] = []
 
-    def start(self, slot: int, row: Row, source: int | None) -> Iterator[PrefillEstimate]:
+    def start(self, slot: int, row: Row, source: int | None) -> Prefill:
         """Index the prompt, once for a request that shares it: a row also sees what its siblings wrote before it."""
         if self.shared and source is not None:
             own, prompt = self._texts[source].automata[0], self._texts[source].prompt
@@ -90,7 +90,7 @@ class LookupDrafter:
         others = self._answers.open() if row.state.request.earlier_answers else ()
         states = [prompt, *(_extended(each, ROOT, row.tokens[-_LEAD:]) for each in others)]
         self._texts[slot : slot + 1] = [_Text((own, *others), states, prompt, len(row.tokens))]
-        return iter(())
+        return Prefill()
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Return what followed each row's longest match, nothing where there is none."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from decoding.attention.draft_runner import DraftRunner
-from decoding.attention.runner import PrefillEstimate
+from decoding.attention.prefill import Prefill
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 from decoding.state.row import Row
 
@@ -19,7 +19,7 @@ class ModelDrafter:
         self._runner = runner
         self._n_confirmed: list[int] = []
 
-    def start(self, slot: int, row: Row, source: int | None) -> Iterator[PrefillEstimate]:
+    def start(self, slot: int, row: Row, source: int | None) -> Prefill:
         """Prefill the prompt except its pending last token."""
         state = row.state
         prefix_cache = state.request.prefix_cache

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from decoding.attention.block_drafts import BlockDrafts
-from decoding.attention.runner import PrefillEstimate
+from decoding.attention.prefill import Prefill
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 from decoding.state.row import Row
 
@@ -18,7 +18,7 @@ class TrainedDrafter:
     def __init__(self, drafts: BlockDrafts) -> None:
         self._drafts = drafts
 
-    def start(self, slot: int, row: Row, source: int | None) -> Iterator[PrefillEstimate]:
+    def start(self, slot: int, row: Row, source: int | None) -> Prefill:
         """Read the prompt, once the target has."""
         return self._drafts.start(slot, row.tokens, source)
 

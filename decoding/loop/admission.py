@@ -6,10 +6,9 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from decoding.draft_length.round_cost import RoundCost
+from decoding.costs.costs import Costs
 from decoding.loop.batch import Batch
 from decoding.request import Sample
-from decoding.state.clock import CostTimer
 from decoding.state.request_state import RequestState
 
 # Samples whose lengths and paces are remembered.
@@ -67,7 +66,7 @@ class Lengths:
 
 
 class Admission:
-    """Decides by the measured cost of rounds; `round_cost` gives their proportions, the timers their seconds.
+    """Decides by the measured cost of rounds: by their shape for proportions, by the last few for seconds.
 
     Another request makes the rounds longer, so each request in the batch is a little less likely to have a sample that
     ends before its deadline. If the newcomer waits until a request has ended, that spares this one request; those that
@@ -81,17 +80,13 @@ class Admission:
         self,
         batch: Batch,
         lengths: Lengths,
-        round_timer: CostTimer,
-        token_timer: CostTimer,
-        round_cost: RoundCost,
+        costs: Costs,
         has_memory: Callable[[RequestState], bool],
     ) -> None:
         self._batch = batch
         self._has_memory = has_memory
         self._lengths = lengths
-        self._round_timer = round_timer
-        self._token_timer = token_timer
-        self._round_cost = round_cost
+        self._costs = costs
 
     def can_finish(self, state: RequestState) -> bool:
         """Return whether a waiting request is likely to be answered in time, if it joins now."""
@@ -121,7 +116,7 @@ class Admission:
         """
         joining = [other for other in self._batch.requests if not other.rounds]
         n_unread = sum(self._batch.target.n_unread(self._batch.rows)) + self._batch.chunks(state)[1]
-        seconds = self._round_timer.known_s + self._token_timer.known_s * n_unread
+        seconds = self._costs.known_round_s(n_unread)
         return not joining or all(each.clock.fits(seconds) for each in (*joining, state))
 
     def _pays(self, state: RequestState, n: int) -> bool:
@@ -155,18 +150,19 @@ class Admission:
 
         Its rest makes the first round longer.
         """
-        (chunks, n_rest), verify = self._batch.chunks(state), self._round_cost.verify
+        (chunks, n_rest), verify = self._batch.chunks(state), self._costs.rounds.verify
         n_round = sum(each.rounds[-1].n_verified for each in self._batch.requests if each.rounds)
-        return sum(map(verify, chunks)) + verify(n_round + n_rest) - verify(n_round)
+        target_s = sum(map(verify, chunks)) + verify(n_round + n_rest) - verify(n_round)
+        return target_s + self._costs.known_drafter_s(sum(chunks) + n_rest)
 
     def _round_s(self, n_joining: int) -> float:
         """Return the seconds of a round with `n_joining` more samples, if they share rows and draft as the others
         do."""
         rows, last = self._batch.rows, [state.rounds[-1] for state in self._batch.requests if state.rounds]
         if not rows or not last:
-            return self._round_timer.known_s
+            return self._costs.known_round_s()
         n_samples = sum(len(row.samples) for row in rows)
         n_rows = len(rows) * (1 + n_joining / n_samples)
         per_row = sum(each.n_verified for each in last) / max(sum(each.n_rows for each in last), 1)
-        now, then = (self._round_cost(n, round(n * per_row), math.ceil(per_row)) for n in (len(rows), round(n_rows)))
-        return self._round_timer.known_s * then / now
+        now, then = (self._costs.rounds(n, round(n * per_row), math.ceil(per_row)) for n in (len(rows), round(n_rows)))
+        return self._costs.known_round_s() * then / now

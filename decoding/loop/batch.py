@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections import Counter
+from collections.abc import Sequence
 
-from decoding.attention.runner import PrefillEstimate
+from decoding.attention.prefill import Prefill
 from decoding.attention.target_runner import TargetRunner
 from decoding.drafters.base import Drafter
+from decoding.memory.store import Account
 from decoding.models.loaded import LoadedModel
 from decoding.request import FinishReason, Sample
 from decoding.state.request_state import RequestState
@@ -25,8 +26,16 @@ class Batch:
     """
 
     def __init__(
-        self, model: LoadedModel, target: TargetRunner, drafter: Drafter, *, max_samples: int, shares_rows: bool
+        self,
+        model: LoadedModel,
+        target: TargetRunner,
+        drafter: Drafter,
+        memory: Account,
+        *,
+        max_samples: int,
+        shares_rows: bool,
     ) -> None:
+        self.memory = memory
         self.target = target
         self.drafter = drafter
         self._max_samples = max_samples
@@ -43,22 +52,30 @@ class Batch:
         return self._max_samples - sum(len(row.samples) for row in self.rows if not row.is_finished)
 
     def most_rows(self, state: RequestState) -> int:
-        """Return how many rows there may be once a waiting request has joined: each sample may get one of its own."""
-        return min(sum(len(row.samples) for row in self.rows) + len(state.samples), self._max_samples)
+        """Return how many rows a request may need from now on: one for each sample that has not ended."""
+        return min(sum(sample.finish_reason is None for sample in state.samples), self._max_samples)
 
-    def admit(self, state: RequestState) -> Iterator[PrefillEstimate]:
-        """Prefill a request's prompt, yielding the time ahead before each chunk; then start as many samples as fit.
+    def admit(self, state: RequestState) -> Prefill:
+        """Start the first row of a request; the result prefills its prompt, and `retire` then starts other samples.
 
-        A caller that does not iterate to the end has to `finish` the request.
+        A caller that does not finish the prefill has to `finish` the request.
         """
         self.requests.append(state)
-        yield from self._start(self._next_group(state), state, len(self.rows), source=None)
-        self._fill()
+        return self._start(self._next_group(state), state, len(self.rows), source=None)
 
     def chunks(self, state: RequestState) -> tuple[list[int], int]:
         """Return the sizes of the forwards that `admit` would need, and the tokens left to the first round."""
-        cached = state.request.prefix_cache
-        return self.target.chunks(state.prompt[:-1], prefix_cache=cached, leave_rest=self._leaves_rest)
+        scored, cached = state.request.prompt_logprobs is not None, state.request.prefix_cache
+        return self.target.chunks(
+            state.prompt[:-1], prefix_cache=cached and not scored, leave_rest=self._leaves_rest and not scored
+        )
+
+    def make_room_for_forks(self, n_forks: Sequence[int]) -> bool:
+        """Make room for so many copies of each row. Return False where memory has run out, and nothing has changed."""
+        wanted: Counter[int] = Counter()
+        for row, n in zip(self.rows, n_forks, strict=True):
+            wanted[row.state.capacity] += n
+        return all(self.memory.make_room(n, capacity) for capacity, n in wanted.items() if n)
 
     def fork(self, slot: int, parts: Sequence[Sequence[Sample]]) -> None:
         """Split a row's samples between a verify and its commit: the first part keeps the slot, others get new ones."""
@@ -99,8 +116,12 @@ class Batch:
             unread = self.target.n_unread(self.rows)
             own = (slot for slot, row in enumerate(self.rows) if row.state is state and not unread[slot])
             source = next(own, None)
-            while source is not None and (group := self._next_group(state)):
+            while source is not None and self._has_room(state) and (group := self._next_group(state)):
                 self._copy(group, state, len(self.rows), source)
+
+    def _has_room(self, state: RequestState) -> bool:
+        """Whether another row of a request can be made. Where memory has run out, its samples wait for one to end."""
+        return bool(state.waiting) and self.n_free > 0 and self.memory.make_room(1, state.capacity)
 
     def _next_group(self, state: RequestState) -> list[Sample]:
         """Take the waiting samples of a request that there is room for in one row."""
@@ -109,16 +130,13 @@ class Batch:
 
     def _copy(self, samples: list[Sample], state: RequestState, slot: int, source: int) -> None:
         """Put a new row into a slot, its prompt copied from slot `source` of the same request."""
-        for _ in self._start(samples, state, slot, source):
-            raise AssertionError("a prompt that is copied needs no prefill")
+        self._start(samples, state, slot, source).finish()  # which has nothing left to read
 
-    def _start(
-        self, samples: list[Sample], state: RequestState, slot: int, source: int | None
-    ) -> Iterator[PrefillEstimate]:
-        """Put a new row into a slot; iterating over the result prefills its prompt, if there is no `source`."""
+    def _start(self, samples: list[Sample], state: RequestState, slot: int, source: int | None) -> Prefill:
+        """Put a new row into a slot; the result prefills its prompt, if there is no `source`."""
         row = Row(samples, state, list(state.prompt), TextStream(self._tokenizer, state.prompt, state.request.stop))
         self.rows[slot : slot + 1] = [row]
-        chunks = self.target.start(
+        prefill = self.target.start(
             slot,
             state.prompt[:-1],
             state.capacity,
@@ -129,4 +147,4 @@ class Batch:
         )
         if source is None:
             state.cached_tokens = self.target.cache.lens[slot]
-        return chain(chunks, self.drafter.start(slot, row, source))
+        return prefill.then(self.drafter.start(slot, row, source))

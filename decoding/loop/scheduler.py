@@ -6,27 +6,26 @@ import time
 from collections.abc import Iterator
 
 from decoding.attention.runner_pool import Runners
-from decoding.draft_length.round_cost import RoundCost
+from decoding.costs.costs import Costs
 from decoding.loop.admission import Admission, Lengths
 from decoding.loop.intake import Intake
-from decoding.loop.step import Decoder
+from decoding.loop.step import Decoder, LackOfMemoryError
 from decoding.loop.updates import publish
 from decoding.models.device_memory import is_out_of_memory
 from decoding.request import Completion, OnUpdateOf, RequestError, ShouldCancelOf
-from decoding.state.clock import CostTimer
 from decoding.state.request_state import RequestState
 
 Outcome = tuple[int, Completion | RequestError]
 
 
 class Scheduler:
-    """Decodes requests in one batch. `round_timer` predicts a round's seconds, from earlier batches too."""
+    """Decodes requests in one batch. `costs` predict what work will take, from earlier batches too."""
 
     def __init__(
         self,
         decoder: Decoder,
         runners: Runners,
-        round_timer: CostTimer,
+        costs: Costs,
         lengths: Lengths,
         on_update: OnUpdateOf | None,
         should_cancel: ShouldCancelOf | None,
@@ -35,15 +34,15 @@ class Scheduler:
         self._batch = decoder.batch
         self._model = decoder.model
         self._runners = runners
-        self._round_timer = round_timer
+        self._costs = costs
+        self._memory = decoder.batch.memory
         self._lengths = lengths
         self._on_update = on_update
         self._should_cancel = should_cancel
 
     def run(self, intake: Intake) -> Iterator[Outcome]:
         """Yield (position, outcome) as each request is done, until the intake has none and the batch is empty."""
-        for timer in (self._round_timer, *self._runners.prefill_costs):
-            timer.restart()
+        self._costs.restart()
         batch = self._batch
         while True:
             while taken := intake.next():
@@ -59,8 +58,8 @@ class Scheduler:
             self._end_requests()
             for state in batch.retire():  # before the round that they cannot wait for
                 yield self._outcome(state)
-            for state in self._step() if batch.rows else ():
-                yield self._outcome(state)
+            if batch.rows:
+                yield from self._step()
 
     def has_place(self) -> bool:
         """Return whether there is room for another sample."""
@@ -70,45 +69,58 @@ class Scheduler:
         """Return whether a request fits into memory, and its prefill ends before the deadlines of the others."""
         others = self._batch.requests
         chunks, n_rest = self._batch.chunks(state)
-        prefill_s = (sum(chunks) + n_rest) * sum(timer.known_s for timer in self._runners.prefill_costs)
-        seconds = self._round_timer.known_s + prefill_s
+        scored = state.request.prompt_logprobs is not None
+        seconds = self._costs.known_round_s() + self._costs.known_prompt_s(sum(chunks) + n_rest, scored=scored)
         return not others or (all(o.clock.fits(seconds) for o in others) and self._has_memory(state))
 
     def _has_memory(self, state: RequestState) -> bool:
-        return not self._lacks_bytes(state)
+        """Return whether a request need not wait for memory: one that can never have it does not wait either."""
+        rows = self._rows(state)
+        return not self._memory.lacks(*rows) or self._memory.never_fits(*rows)
 
-    def _lacks_bytes(self, state: RequestState) -> int:
-        return self._runners.lacks_bytes(self._batch.most_rows(state), state.capacity)
+    def _rows(self, state: RequestState) -> tuple[int, int]:
+        """Return the rows that a request may need from now on, and the most tokens of each."""
+        return self._batch.most_rows(state), state.capacity
 
-    def admission(self, cost: RoundCost) -> Admission:
-        """Return the admission of requests to the batch; `cost` predicts a round by its rows and tokens."""
-        token_timer = self._runners.prefill_costs[0]
-        return Admission(self._batch, self._lengths, self._round_timer, token_timer, cost, self._has_memory)
+    def admission(self) -> Admission:
+        """Return the admission of requests to the batch."""
+        return Admission(self._batch, self._lengths, self._costs, self._has_memory)
 
     def _is_cancelled(self, state: RequestState) -> bool:
         return self._should_cancel is not None and self._should_cancel(state.position)
 
     def _outcome(self, state: RequestState) -> Outcome:
         self._lengths.observe(state.samples)
+        self._memory.give_back(state)
         return state.position, state.completion(self._model)
 
     def _admit_or_refuse(self, state: RequestState, intake: Intake) -> Iterator[Outcome]:
         """Admit a request; refuse it, and nobody else, if there is no memory for it."""
-        batch = self._batch
-        # A request that does not fit beside others has waited for them. One that does not fit alone never will.
-        if not batch.requests and (lacking := self._lacks_bytes(state)):
-            yield self._refusal(state, f"needs {lacking / 2**20:,.1f} MiB more memory than is free")
+        rows, memory = self._rows(state), self._memory
+        if memory.lacks(*rows):  # one that could fit later has waited
+            needed, free, limit = (n / 2**20 for n in (memory.needs(*rows), memory.free, memory.limit))
+            yield self._refusal(state, f"needs {needed:,.1f} MiB, and {free:,.1f} of {limit:,.1f} MiB are free")
+            return
+        memory.take(state, *rows)
+        if not memory.make_room(1, state.capacity):
+            yield from self._end_for_memory(state)
             return
         try:
-            self._runners.reserve(len(batch.rows) + 1, state.capacity)
             yield from self._admit(state, intake)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            batch.finish(state, "cancelled")
-            if state in batch.requests:
-                batch.retire()
-            yield self._refusal(state, "does not fit into the memory that is free")
+            yield from self._end_for_memory(state)
+
+    def _end_for_memory(self, state: RequestState) -> Iterator[Outcome]:
+        """End a request for which memory has run out."""
+        self._batch.finish(state, "cancelled")
+        for done in self._batch.retire():
+            if done is not state:
+                yield self._outcome(done)
+        self._memory.give_back(state)
+        self._memory.trim()
+        yield self._refusal(state, "does not fit into the memory that is free")
 
     def _refusal(self, state: RequestState, why: str) -> Outcome:
         n, n_tokens = len(state.samples), len(state.prompt) + state.limit
@@ -120,7 +132,9 @@ class Scheduler:
     def _admit(self, state: RequestState, intake: Intake) -> Iterator[Outcome]:
         """Prefill a request's prompt in chunks; yield requests that end meanwhile, itself if no round fits."""
         batch = self._batch
-        for n_chunks, ahead in enumerate(batch.admit(state)):
+        prefill, n_chunks = batch.admit(state), 0
+        while not prefill.is_done:
+            ahead = prefill.ahead
             yield from self._end_waiting(intake)
             # The others wait for this prefill; those that cannot wait end now with the tokens they have.
             others = [other for other in batch.requests if other is not state]
@@ -134,6 +148,8 @@ class Scheduler:
             if not state.clock.fits(ahead.rest_s):
                 publish(batch.finish(state, "deadline"), self._on_update)
                 break
+            prefill.step()
+            n_chunks += 1
         state.prefill_s = state.clock.elapsed - state.waited_s
         for done in batch.retire():
             yield self._outcome(done)
@@ -142,7 +158,7 @@ class Scheduler:
         """End the requests that wait to join and are cancelled or out of time, and yield them."""
         for state in intake.waiting():
             cancelled = self._is_cancelled(state)
-            if cancelled or not state.clock.fits(self._round_timer.least_s):
+            if cancelled or not state.clock.fits(self._costs.round.least_s):
                 state.waited_s = state.clock.elapsed
                 state.finish_waiting("cancelled" if cancelled else "deadline")
                 yield self._outcome(state)
@@ -153,23 +169,30 @@ class Scheduler:
         One that has text must not lose it to a late round, so the estimate counts. One without has nothing to lose: it
         is tried unless rounds of just now were all too long for it.
         """
-        token_s = self._runners.prefill_costs[0].expected_s
-        prompts_s = token_s * sum(self._batch.target.n_unread(self._batch.rows))
-        expected_s = self._round_timer.expected_s + self._runners.capture_ahead_s + prompts_s
+        n_unread = sum(self._batch.target.n_unread(self._batch.rows))
+        expected_s = self._costs.expected_round_s(n_unread) + self._runners.capture_ahead_s
         for state in self._batch.requests:
             if self._is_cancelled(state):
                 publish(self._batch.finish(state, "cancelled"), self._on_update)
-            elif not state.clock.fits(expected_s if state.rounds else self._round_timer.least_s):
+            elif not state.clock.fits(expected_s if state.rounds else self._costs.round.least_s):
                 publish(self._batch.finish(state, "deadline"), self._on_update)
 
-    def _step(self) -> list[RequestState]:
-        """Decode one round; return the requests that are done."""
+    def _step(self) -> Iterator[Outcome]:
+        """Decode one round; yield the requests that are done, or the largest one if memory has run out."""
         started, captured_s = time.perf_counter(), self._runners.captured_s
         reads_prompts = any(self._batch.target.n_unread(self._batch.rows))
-        added = self._decoder.step()
+        try:
+            added = self._decoder.step()
+        except LackOfMemoryError:
+            largest = max(self._batch.requests, key=lambda each: self._memory.needs(*self._rows(each)))
+            yield from self._end_for_memory(largest)
+            return
         publish(self._batch.rows, self._on_update, added)
         done = self._batch.retire()
+        for state in self._batch.requests:  # samples that have ended need no rows
+            self._memory.take(state, *self._rows(state))
         if not reads_prompts:
             # The time that a round takes to capture its graphs says nothing about the next.
-            self._round_timer.observe(time.perf_counter() - started - (self._runners.captured_s - captured_s))
-        return done
+            self._costs.round.observe(time.perf_counter() - started - (self._runners.captured_s - captured_s))
+        for state in done:
+            yield self._outcome(state)

@@ -8,14 +8,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from decoding.acceptance.rule import Draw
+from decoding.costs.costs import Costs
 from decoding.draft_length.policies import DraftLength
 from decoding.loop.batch import Batch
 from decoding.loop.timing import Stopwatch
+from decoding.models.device_memory import is_out_of_memory
 from decoding.models.loaded import LoadedModel
 from decoding.request import BrokenModelError, Origin, Round, Sample, Top
 from decoding.state.proposal import Proposal
 from decoding.state.row import Row
 from decoding.state.token_text import TokenTexts
+
+
+class LackOfMemoryError(Exception):
+    """Memory has run out in a round. The batch is as it was before."""
+
+
+_Groups = list[tuple[list[Sample], Draw]]
+"""The samples of a row that drew the same tokens, with what they drew; the largest group first."""
 
 
 @dataclass(slots=True)
@@ -25,11 +35,13 @@ class Decoder:
     batch: Batch
     model: LoadedModel
     policy: DraftLength
+    costs: Costs
 
     def step(self) -> list[tuple[Origin, ...]]:
         """Draft, verify, accept and commit once; return the origins of each row's new tokens.
 
-        Appends a `Round` to each request. Raises BrokenModelError when the target's logits are not numbers.
+        Appends a `Round` to each request. Raises BrokenModelError when the target's logits are not numbers, and
+        LackOfMemoryError.
         """
         batch, target, drafter = self.batch, self.batch.target, self.batch.drafter
         rows = list(batch.rows)
@@ -42,14 +54,24 @@ class Decoder:
         # A row never drafts past its length limit: the bonus token is the last it may take. A row that reads the rest
         # of its prompt does not draft, so that a request alone reads it in the same shape whatever was learnt before.
         lengths = [0 if n else min(k, row.n_left - 1) for row, n in zip(rows, unread, strict=True)]
-        proposal = drafter.propose(rows, lengths)
-        proposal = proposal.cut(self.policy.trim(proposal, n_samples))
-        watch.mark()
-        draws = target.verify(rows, proposal)
-        watch.mark()
+        try:
+            proposal = drafter.propose(rows, lengths)
+            proposal = proposal.cut(self.policy.trim(proposal, n_samples))
+            watch.mark()
+            draws = target.verify(rows, proposal)
+            watch.mark()
+            groups = [_group(row.samples, own) for row, own in zip(rows, draws, strict=True)]
+            has_room = batch.make_room_for_forks([len(each) - 1 for each in groups])
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            has_room = False
+        if not has_room:
+            drafter.observe(rows, [0] * len(rows))  # which forgets the drafts
+            raise LackOfMemoryError
         draft_s, verify_s = watch.seconds()
         self._count(rows, proposal, draws)
-        taken = self._fork_rows(rows, draws)
+        taken = self._fork_rows(groups)
         target.commit(batch.rows, [draw.n_accepted for draw in taken])
         added = [
             row.extend(draw.tokens, draw.logprobs, draw.n_accepted, self.model.eos_token_ids, self._top(row, draw))
@@ -58,7 +80,11 @@ class Decoder:
         drafter.observe(batch.rows, [draw.n_accepted for draw in taken])
         seconds = time.perf_counter() - started
         if not any(unread):  # the time of a prompt says nothing about other rounds
-            self.policy.observe(proposal, draws, draft_s, seconds - draft_s)
+            self.policy.observe(proposal, draws)
+            drafted = [len(tokens) for tokens in proposal.tokens]
+            self.costs.observe_round(
+                len(rows), len(rows) + sum(drafted), 1 + max(drafted), proposal.n_steps, draft_s, seconds - draft_s
+            )
         for state in batch.requests:
             mine = [r for r, row in enumerate(rows) if row.state is state]
             state.rounds.append(
@@ -96,21 +122,20 @@ class Decoder:
         texts = TokenTexts.of(self.model)
         return [texts.top(top[: row.n_top]) for top in draw.top] if row.n_top else []
 
-    def _fork_rows(self, rows: Sequence[Row], draws: Sequence[Sequence[Draw]]) -> list[Draw]:
+    def _fork_rows(self, groups: Sequence[_Groups]) -> list[Draw]:
         """Keep samples that drew the same tokens in one row; return the draw of each row of the batch after that."""
         kept: list[Draw] = []
         forked: list[Draw] = []
-        for slot, row in enumerate(rows):
-            groups = _group(row.samples, draws[slot])
-            self.batch.fork(slot, [samples for samples, _ in groups])
+        for slot, own in enumerate(groups):
+            self.batch.fork(slot, [samples for samples, _ in own])
             # The first part keeps the slot, and forks come after all slots.
-            kept.append(groups[0][1])
-            forked += [draw for _, draw in groups[1:]]
+            kept.append(own[0][1])
+            forked += [draw for _, draw in own[1:]]
         return kept + forked
 
 
-def _group(samples: Sequence[Sample], draws: Sequence[Draw]) -> list[tuple[list[Sample], Draw]]:
-    """Put samples that drew the same tokens together, largest group first."""
+def _group(samples: Sequence[Sample], draws: Sequence[Draw]) -> _Groups:
+    """Put samples that drew the same tokens together."""
     groups: dict[tuple[int, ...], tuple[list[Sample], Draw]] = {}
     for sample, draw in zip(samples, draws, strict=True):
         groups.setdefault(draw.tokens, ([], draw))[0].append(sample)

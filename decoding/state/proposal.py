@@ -44,6 +44,8 @@ class Proposal:
     # per row the chance of each token to be accepted if those before it are, as the head predicted before it drew any:
     # what was drawn must not decide what is verified. None, or an empty row, where nothing predicts it
     confidence: Sequence[Sequence[float]] | None = None
+    # what a model took to draw its tokens: a step for each of them, or one for a whole block
+    n_steps: int = 0
 
     def cut(self, lengths: Sequence[int]) -> Proposal:
         """Return the first `lengths[r]` tokens of each row."""

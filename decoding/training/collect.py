@@ -16,15 +16,16 @@ from decoding.attention.runner import ModelRunner
 from decoding.attention.runner_pool import Runners
 from decoding.attention.taps import OUTPUT, output_states
 from decoding.attention.target_runner import TargetRunner
+from decoding.costs.costs import Costs
 from decoding.draft_length.policies import FixedLength
 from decoding.loop.admission import Lengths
 from decoding.loop.batch import Batch
 from decoding.loop.intake import InOrder
 from decoding.loop.scheduler import Scheduler
 from decoding.loop.step import Decoder
+from decoding.memory.store import KVStore
 from decoding.models.loaded import LoadedModel
 from decoding.request import Request
-from decoding.state.clock import CostTimer
 from decoding.training.recorder import Recorder, Recording
 
 MAX_ROWS = 32
@@ -60,14 +61,16 @@ def record(
     """
     recordings: dict[int, Recording] = {}
     texts = [""] * len(requests)
-    runner = RecordingRunner(target.model, target.vocab_size, MAX_ROWS, taps=taps)
+    costs = Costs()
+    runner = RecordingRunner(target.model, target.vocab_size, MAX_ROWS, cost=costs.prompts[0], taps=taps)
     verifier = TargetRunner(runner, make_rule("coupled"))
     recorder = Recorder(runner.cache, recordings.__setitem__)
-    batch = Batch(target, verifier, recorder, max_samples=MAX_ROWS, shares_rows=False)
+    memory = KVStore(target.device).open([runner.cache])
+    batch = Batch(target, verifier, recorder, memory, max_samples=MAX_ROWS, shares_rows=False)
     scheduler = Scheduler(
-        Decoder(batch, target, FixedLength(0)),
-        Runners(verifier, None, (runner.token_timer,)),
-        CostTimer(),
+        Decoder(batch, target, FixedLength(0), costs),
+        Runners(verifier, None, memory),
+        costs,
         Lengths(),
         None,
         lambda _position: should_cancel(),

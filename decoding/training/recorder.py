@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import torch
 
-from decoding.attention.cache import RaggedCache
 from decoding.attention.taps import OUTPUT, TAPS
 from decoding.drafters.base import NoDrafter
+from decoding.memory.cache import RaggedCache
 from decoding.state.row import Row
 
 
@@ -37,10 +37,9 @@ class Recorder(NoDrafter):
         for slot, row in enumerate(rows):
             first, n = len(row.state.prompt) - 1, len(row.tokens)
             if row.is_finished and n > first + 2:
-                states = self._cache.states
                 recording = Recording(
                     torch.tensor(row.tokens, dtype=torch.int32),
-                    states[TAPS][slot, : n - 1].to("cpu", torch.bfloat16, copy=True),
-                    states[OUTPUT][slot, first : n - 1].to("cpu", torch.bfloat16, copy=True),
+                    self._cache.states(TAPS, slot)[: n - 1].to("cpu", torch.bfloat16, copy=True),
+                    self._cache.states(OUTPUT, slot)[first : n - 1].to("cpu", torch.bfloat16, copy=True),
                 )
                 self._keep(row.state.position, recording)

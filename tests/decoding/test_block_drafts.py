@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+import torch
 
 from decoding.acceptance.registry import make_rule
 from decoding.attention.block_drafts import BlockDrafts
@@ -20,15 +21,16 @@ TEXTS = [list(range(40, 60)), list(range(20, 27))]
 WARM = SamplingParams(1.0, top_p=1.0)
 
 
-def drafting(target: LoadedModel, head: LoadedHead) -> BlockDrafts:
-    """The head beside its target, which has read all of both texts but their last tokens."""
+def drafting(target: LoadedModel, head: LoadedHead, most: tuple[int, int] = (64, 64)) -> BlockDrafts:
+    """The head beside its target, which has read all of both texts but their last tokens.
+
+    `most` are the tokens that the rows may get.
+    """
     runner = ModelRunner(target.model, target.vocab_size, 2, taps=head.head.shape.taps)
     drafts = BlockDrafts(BlockRunner(head, runner), make_rule("maximal"))
-    for slot, text in enumerate(TEXTS):
-        for _ in runner.start(slot, text[:-1], 64):
-            pass
-        for _ in drafts.start(slot, text, None):
-            pass
+    for slot, (text, capacity) in enumerate(zip(TEXTS, most, strict=True)):
+        runner.start(slot, text[:-1], capacity).finish()
+        drafts.start(slot, text, None).finish()
     return drafts
 
 
@@ -43,6 +45,19 @@ def test_rows_draft_as_alone_whatever_others_do(target: LoadedModel, head: Loade
         assert alone.tokens[r] == both.tokens[r]
         assert alone.tokens[1 - r] == []
         assert len(both.tokens[r]) == length
+
+
+@pytest.mark.parametrize("most", [(64, 400), (400, 64)])
+def test_rows_that_may_become_longer_than_others_draft_as_beside_their_like(
+    most: tuple[int, int], target: LoadedModel, head: LoadedHead
+) -> None:
+    one, several = (draft(drafting(target, head, each), [5, 3]) for each in ((64, 64), most))
+    assert several.tokens == one.tokens
+    assert several.confidence == one.confidence
+    assert one.q is not None
+    assert several.q is not None
+    assert torch.equal(several.q.ids, one.q.ids)
+    assert torch.equal(several.q.logp, one.q.logp)
 
 
 def test_what_was_not_read_while_others_drafted_is_read_later(target: LoadedModel, head: LoadedHead) -> None:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from decoding.attention.cache import RaggedCache
+from decoding.memory.cache import RaggedCache
 
 CPU = torch.device("cpu")
 
@@ -16,18 +16,18 @@ def write(cache: RaggedCache, values: list[list[float]]) -> None:
 
 
 def row(cache: RaggedCache, r: int) -> list[float]:
-    keys, values = cache.layers[0].keys, cache.layers[0].values
+    keys, values = cache.read(r, 0, cache.lens[r]).values()
     assert torch.equal(keys, -values)
-    return keys[r, 0, : cache.lens[r], 0].tolist()
+    return keys[0, :, 0].tolist()
 
 
 def prefilled(n_rows: int, capacity: int = 16) -> RaggedCache:
-    cache = RaggedCache(1, n_rows, capacity)
-    cache.start(0)
+    cache = RaggedCache(1, n_rows)
+    cache.start(0, capacity)
     write(cache, [[1, 2, 3]])
     cache.commit([3])
     for r in range(1, n_rows):
-        cache.start(r, 3, source=0)
+        cache.start(r, capacity, 3, source=0)
     return cache
 
 
@@ -58,8 +58,8 @@ def test_a_dropped_row_is_replaced_by_the_last() -> None:
 
 
 def test_a_fork_takes_along_what_is_not_yet_committed() -> None:
-    cache = RaggedCache(1, 2, 16)
-    cache.start(0)
+    cache = RaggedCache(1, 2)
+    cache.start(0, 16)
     write(cache, [[1, 2, 3]])
     cache.fork(0, 3)
     cache.commit([1, 3])
@@ -69,7 +69,7 @@ def test_a_fork_takes_along_what_is_not_yet_committed() -> None:
 def test_a_row_begins_beside_others_that_sit_out() -> None:
     cache = prefilled(3)
     cache.drop(2)
-    cache.start(2)
+    cache.start(2, 16)
     cache.begin([2], CPU, first_slot=2)
     flat = torch.tensor([7.0, 8.0]).view(1, 1, -1, 1)
     keys, _ = cache.update(flat, -flat, 0)
@@ -78,12 +78,22 @@ def test_a_row_begins_beside_others_that_sit_out() -> None:
     assert [row(cache, r) for r in range(3)] == [[1, 2, 3], [1, 2, 3], [7, 8]]
 
 
-def test_more_room_keeps_what_is_there() -> None:
-    cache = prefilled(2, capacity=4)
-    cache.reserve(6)
-    write(cache, [[4, 5], [6]])
-    cache.commit([2, 1])
-    assert [row(cache, r) for r in range(2)] == [[1, 2, 3, 4, 5], [1, 2, 3, 6]]
+def test_rows_that_may_become_longer_than_others_lie_in_a_shelf_of_their_own() -> None:
+    cache = prefilled(2)
+    cache.start(1, 500)
+    cache.start(2, 16, 2, source=0)
+    write(cache, [[4], [float(i) for i in range(300)], [6]])
+    cache.commit([1, 300, 1])
+    assert [row(cache, r) for r in range(3)] == [[1, 2, 3, 4], [*map(float, range(300))], [1, 2, 6]]
+    assert [cache._rows[r].shelf.capacity for r in range(3)] == [256, 512, 256]
+
+
+def test_a_row_in_place_of_another_keeps_what_it_copied() -> None:
+    cache = prefilled(3)
+    write(cache, [[], [4], []])
+    cache.commit([0, 1, 0])
+    cache.start(0, 16, 4, source=1)
+    assert [row(cache, r) for r in range(3)] == [[1, 2, 3, 4], [1, 2, 3, 4], [1, 2, 3]]
 
 
 def test_a_rewound_row_starts_again_from_its_prompt() -> None:

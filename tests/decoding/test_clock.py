@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoding.state.clock import Clock, CostTimer
+from decoding.costs.timer import CostTimer
+from decoding.state.clock import Clock
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -47,12 +47,15 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
 
 
 @pytest.fixture
-def unending(engine: Callable[..., Engine]) -> Callable[..., Engine]:
-    """Make an engine whose samples never end by themselves."""
+def unending(engine: Callable[..., Engine], machine: Machine) -> Callable[..., Engine]:
+    """Make an engine whose samples never end by themselves, and that has measured its verifies."""
 
     def make(**settings: object) -> Engine:
         made = engine(**{"drafter": "none", "draft_length": "fixed:2", "max_batch": 16, **settings})
-        return Engine(made.config, replace(made.target, vocab_size=256), made.draft)
+        made = Engine(made.config, replace(made.target, vocab_size=256), made.draft)
+        assert made.costs.rounds.verify(1)
+        machine.now = 0.0
+        return made
 
     return make
 
@@ -160,7 +163,6 @@ def test_what_was_measured_under_load_ends_no_request_before_it_was_tried(
 
 def test_one_slow_round_of_others_ends_no_newcomer(unending: Callable[..., Engine], machine: Machine) -> None:
     made = unending(draft_length="fixed:0")
-    assert made.round_cost(1, 1, 1)  # measured now, not among the forwards that are counted
     round_s = FORWARD_S + TOKEN_S
     n_forwards, forwards = 0, Machine.spend
 

@@ -6,10 +6,10 @@ import torch
 from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.rule import Draw
 from decoding.config import EngineConfig
+from decoding.costs.rounds import RoundCost
+from decoding.costs.verify import VerifyCost
 from decoding.draft_length.goodput import AcceptanceModel
 from decoding.draft_length.policies import LONG_MATCH, BassLength, DraftLength, FixedLength, GoodputLength
-from decoding.draft_length.round_cost import RoundCost
-from decoding.draft_length.verify_cost import VerifyCost
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.request import RequestError
 from decoding.state.proposal import MODEL_EVIDENCE, PENDING, Evidence, Match, Proposal
@@ -20,13 +20,22 @@ def matches(length: int, n: int) -> Evidence:
 
 
 def observe(
-    policy: DraftLength, *accepted: int, drafted: int = 32, evidence: Evidence = MODEL_EVIDENCE, **seconds: float
+    policy: DraftLength,
+    *accepted: int,
+    drafted: int = 32,
+    evidence: Evidence = MODEL_EVIDENCE,
+    draft_s: float = 0.0,
+    rest_s: float = 0.1,
 ) -> None:
-    """Tell the policy of a round of one sample per row, each with a draft of `drafted` tokens."""
+    """Tell the policy, and the costs that it asks, of a round of one sample per row with `drafted` tokens each."""
     proposal = Proposal([[7] * drafted for _ in accepted], [evidence] * len(accepted))
     draws = [[Draw(n, (7,) * (n + 1), (0.0,) * (n + 1))] for n in accepted]
     policy.trim(proposal, [1] * len(accepted))  # a policy sees the whole draft before it sees what became of it
-    policy.observe(proposal, draws, **{"draft_s": 0.0, "rest_s": 0.1, **seconds})
+    policy.observe(proposal, draws)
+    if isinstance(policy, GoodputLength):
+        n_rows = len(accepted)
+        policy._cost.observe(n_rows, n_rows * (1 + drafted), 1 + drafted, rest_s)
+        policy._cost.observe_draft(0 if evidence else drafted, draft_s)
 
 
 def lengths(*best: int) -> list[int]:
@@ -114,7 +123,8 @@ def test_goodput_learns_that_one_long_draft_makes_every_row_slower() -> None:
     for longest in (1, 4, 8) * 20:
         seconds = 1.0 + 0.05 * 8 * longest  # attention pads all rows to the longest
         drafts = Proposal([[7] * (longest - 1), *[[]] * 7], [MODEL_EVIDENCE] * 8)
-        policy.observe(drafts, [[Draw(0, (7,), (0.0,))]] * 8, 0.0, seconds)
+        policy.observe(drafts, [[Draw(0, (7,), (0.0,))]] * 8)
+        policy._cost.observe(8, 8 + longest - 1, longest, seconds)
     assert policy.trim(proposal, [1] * 8)[0] <= 4
 
 

@@ -10,7 +10,7 @@ from itertools import product
 import pytest
 import torch
 
-from decoding.attention.runner import PREFILL_CHUNK
+from decoding.attention.prefill import PREFILL_CHUNK
 from decoding.drafters.lookup import LookupDrafter
 from decoding.engine import Engine
 from decoding.models.loaded import LoadedModel

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from decoding.costs.rounds import RoundCost
+from decoding.costs.verify import VerifyCost, measure
 from decoding.draft_length.goodput import AcceptanceModel, best_length, worth_verifying
-from decoding.draft_length.round_cost import RoundCost
-from decoding.draft_length.verify_cost import VerifyCost, measure
 from decoding.state.proposal import MODEL_EVIDENCE, Evidence, Match, Proposal
 
 
@@ -109,8 +109,9 @@ def test_a_draft_model_drafts_less_the_more_it_costs(step: float, longer: bool) 
     acceptance = AcceptanceModel()
     for trial in range(400):
         acceptance.observe(MODEL_EVIDENCE, 1, int(trial % 5 > 0))
-    acceptance.observe_draft(1, step)
-    k = best_length([0.0], [1], acceptance, rounds_of((1, 64), (1.0, 1.2)))
+    cost = rounds_of((1, 64), (1.0, 1.2))
+    cost.observe_draft(1, step)
+    k = best_length([0.0], [1], acceptance, cost)
     assert (k >= 4) is longer
 
 
@@ -139,9 +140,8 @@ def test_what_happens_corrects_what_a_head_says_of_itself() -> None:
 @pytest.mark.parametrize(("seconds", "length"), [(0.01, 5), (5.0, 0)])
 def test_a_head_proposes_its_whole_block_in_one_step_or_nothing(seconds: float, length: int) -> None:
     acceptance = AcceptanceModel(tokens_a_step=5)
-    acceptance.observe_draft(5, seconds)
-    assert acceptance.draft_step_s == seconds
     rising = rounds_of((1, 64), (1.0, 1 + 63 * 0.6))  # two tokens would be the best length for all rows
+    rising.observe_draft(1, seconds)
     assert best_length([0.0], [1], acceptance, rising) == length
 
 

@@ -130,9 +130,8 @@ def test_graphs_compute_what_quantized_layers_compute_apart(dtype):
     for model in (apart, graphs):
         model.set_attn_implementation(ATTENTION_NAME)
         runner = ModelRunner(model, 260, 2)
-        runner.cache.reserve(64)
         for row, n in enumerate((20, 9)):
-            runner.cache.start(row)
+            runner.cache.start(row, 64)
             first = runner.forward([list(range(n))], n_last=[1], first_slot=row)
             runner.cache.commit([n], first_slot=row)
         ragged = runner.forward([[1, 2, 3], [4]])
@@ -209,7 +208,7 @@ class Observed(TorchDispatchMode):
 @pytest.mark.usefixtures("two_threads")
 def test_no_operation_of_a_round_wakes_a_second_pool_and_callers_have_all_threads(int8, drafter):
     engine = Engine(EngineConfig("tiny", drafter, weights="int8"), int8, None)
-    _ = engine.batch_invariant, engine.round_cost
+    _ = engine.batch_invariant, engine.costs.rounds
     requests = [Request("def add(a, b):\n" * 9, n=3, max_new_tokens=6, seed=seed) for seed in range(2)]
     between = []
     with Observed() as observed:
@@ -234,7 +233,7 @@ def test_a_long_attention_has_all_threads(int8, monkeypatch):
 @pytest.mark.usefixtures("two_threads")
 def test_a_measured_verify_has_the_threads_of_a_round(int8):
     engine = Engine(EngineConfig("tiny", "none", weights="int8"), int8, None)
-    for measure in (engine.calibrate, lambda: engine.verify_cost, lambda: engine.batch_invariant):
+    for measure in (engine.calibrate, lambda: engine.costs.rounds.verify, lambda: engine.batch_invariant):
         with Observed() as observed:
             measure()
         attended = [n for n, names in observed.threads.items() if any("scaled_dot_product" in name for name in names)]

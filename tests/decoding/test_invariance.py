@@ -14,7 +14,7 @@ from decoding.attention.ragged import ATTENTION_NAME
 from decoding.attention.runner import ModelRunner
 from decoding.checks.invariance import is_batch_invariant
 from decoding.config import EngineConfig
-from decoding.draft_length.round_cost import RoundCost
+from decoding.costs.rounds import RoundCost
 from decoding.engine import Engine
 from decoding.models.loaded import LoadedModel
 from decoding.models.packing import prepack
@@ -58,8 +58,7 @@ def test_a_draft_s_tokens_get_the_logits_that_they_get_one_by_one(dtype: torch.d
     text = [(31 * t) % 260 for t in range(140)]
     for drafted in (1, 2, 16, 32):  # two queries a key head and token: 33 tokens end in a block of two
         runner = ModelRunner(packed, 260, 1)
-        runner.cache.reserve(len(text))
-        runner.cache.start(0)
+        runner.cache.start(0, len(text))
         runner.forward([text[:90]], n_last=[1])
         runner.cache.commit([90])
         together = runner.forward([text[90 : 91 + drafted]]).clone()

@@ -8,17 +8,22 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decoding.attention.layout import Layout
 from decoding.attention.ragged import MaskStore, ragged_cache_attention
+from decoding.memory.layout import Layout
 
 CPU = torch.device("cpu")
 SCALE = 0.3
 
 
+def side_by_side(n_rows: int, first: int = 0) -> list[tuple[int, int]]:
+    """The places of rows in one shelf."""
+    return [(0, first + r) for r in range(n_rows)]
+
+
 def attended(
     lens: list[int], counts: list[int], queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor
 ) -> torch.Tensor:
-    layout = Layout.build(lens, counts, CPU)
+    layout = Layout.build(lens, counts, CPU, side_by_side(len(counts)))
     result, _ = ragged_cache_attention(
         torch.nn.Identity(), queries, keys, values, None, SCALE, None, layout, MaskStore()
     )
@@ -46,17 +51,17 @@ def test_each_token_attends_to_its_own_row_up_to_itself(rows: list[tuple[int, in
 
 
 def test_a_row_that_brings_a_prompt_does_not_widen_the_others() -> None:
-    layout = Layout.build([5, 6, 0, 7], [2, 1, 40, 3], CPU, first_slot=2)
+    layout = Layout.build([5, 6, 0, 7], [2, 1, 40, 3], CPU, side_by_side(4, first=2))
     assert [(part.first_slot, part.counts) for part in layout.parts] == [(2, (2, 1)), (4, (40,)), (5, (3,))]
     assert [part.gather.shape[1] for part in layout.parts] == [2, 40, 3]
 
 
 @pytest.mark.parametrize("counts", [[1], [40], [3, 1, 4], [40, 40]])
 def test_rows_of_like_lengths_stay_together(counts: list[int]) -> None:
-    layout = Layout.build([0] * len(counts), counts, CPU)
+    layout = Layout.build([0] * len(counts), counts, CPU, side_by_side(len(counts)))
     assert layout.parts == [layout]
 
 
 def test_rows_that_sit_out_have_no_part() -> None:
-    layout = Layout.build([5, 6, 0], [0, 0, 40], CPU)
+    layout = Layout.build([5, 6, 0], [0, 0, 40], CPU, side_by_side(3))
     assert [(part.first_slot, part.counts) for part in layout.parts] == [(2, (40,))]

@@ -113,11 +113,11 @@ def test_a_model_is_loaded_checked_prepacked_and_measured_once(save: Callable[..
 def test_what_an_engine_learns_of_its_rounds_stays_its_own(save: Callable[..., str]) -> None:
     target, draft = save(tiny_qwen2()), save(disturbed(tiny_qwen2(), 0.05), "draft")
     _, one, _, other = (Engine.load(config) for config in configs(target, draft))
-    assert one.round_cost is not other.round_cost
-    assert one.round_cost.verify is one.verify_cost
-    before = (other._round_timer.expected_s, other._acceptance)
+    assert one.costs.rounds is not other.costs.rounds
+    assert one.costs.rounds.verify is other.costs.rounds.verify
+    before = (other.costs.round.expected_s, other._acceptance)
     list(one.generate_many(requests(1)))
-    assert (other._round_timer.expected_s, other._acceptance) == before
+    assert (other.costs.round.expected_s, other._acceptance) == before
     assert one._acceptance is not other._acceptance
 
 

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decoding.attention import runner_pool
-from decoding.attention.cache import RaggedCache
-from decoding.attention.prefix_cache import PrefixCache
+from decoding.memory.cache import RaggedCache
+from decoding.memory.prefix_cache import PrefixCache
+from decoding.memory.shelf import Slots
 from decoding.request import Request, SamplingParams
 
 LONG = "def add(a, b):\n    return a + b\n\n\n" * 6  # 204 tokens of one byte
@@ -62,30 +63,28 @@ class Blocks:
     """A prefix cache over dummy keys and values: each slot holds its token."""
 
     def __init__(self, n_blocks: int) -> None:
-        self.cache = RaggedCache(2, 1, 64)
-        example = torch.zeros(1, 1, 1, 2)
-        for layer in self.cache.layers:
-            layer.lazy_initialization(example, example)
+        self.cache = RaggedCache(2, 1)
         self.known = PrefixCache(n_blocks * self._bytes_of_a_block, 4)
 
     _bytes_of_a_block = 2 * 2 * 4 * 2 * 4  # layers, keys and values, tokens, size of a head, bytes of a number
 
     def prefill(self, tokens: list[int]) -> int:
-        self.cache.start(0)
-        for layer in self.cache.layers:
-            layer.keys.fill_(-1)
-            layer.values.fill_(-1)
+        self.cache.start(0, 64)
+        self.cache.write(0, 0, self.block([-1] * 64))
         n_known = self.known.restore(self.cache, 0, tokens)
         for at in range(n_known, len(tokens), 4):
             piece = tokens[at : at + 4]
-            for layer in self.cache.layers:
-                layer.keys[0, 0, at : at + len(piece)] = torch.tensor(piece, dtype=torch.float32)[:, None]
-                layer.values[0, 0, at : at + len(piece)] = torch.tensor(piece, dtype=torch.float32)[:, None]
+            self.cache.write(0, at, self.block(piece))
             self.known.store(self.cache, 0, tokens[: at + len(piece)])
-        for layer in self.cache.layers:
-            assert layer.keys[0, 0, : len(tokens), 0].tolist() == tokens
-            assert layer.values[0, 0, : len(tokens), 1].tolist() == tokens
+        held = self.cache.read(0, 0, len(tokens))
+        assert len(held) == 4
+        assert all(states[0, :, at].tolist() == tokens for states in held.values() for at in (0, 1))
         return n_known
+
+    @staticmethod
+    def block(tokens: list[int]) -> Slots:
+        states = torch.tensor(tokens, dtype=torch.float32)[None, :, None].expand(1, -1, 2)
+        return {(what, layer): states for what in ("keys", "values") for layer in range(2)}
 
 
 @given(st.lists(st.lists(st.integers(0, 1), max_size=22), max_size=12), st.integers(1, 6))

@@ -160,8 +160,13 @@ def test_messages_that_a_chat_template_refuses_are_the_callers_fault(loaded, tok
 def test_the_cost_of_scoring_is_learnt_for_the_deadline_and_not_taken_for_that_of_other_prompts(target, monkeypatch):
     runner = ModelRunner(target.model, target.vocab_size, max_rows=1)
     now = iter(range(0, 10_000, 5))
-    monkeypatch.setattr("decoding.attention.runner.time.perf_counter", lambda: float(next(now)))
-    ahead = [each.next_s for each in runner.start(0, [65] * 150, 200, score=lambda logits: None)]
+    monkeypatch.setattr("decoding.attention.prefill.time.perf_counter", lambda: float(next(now)))
+    prefill, ahead = runner.start(0, [65] * 150, 200, score=lambda logits: None), []
+    while not prefill.is_done:
+        ahead.append(prefill.ahead.next_s)
+        prefill.step()
     assert ahead[0] == 0, "nothing is known before the first piece"
     assert ahead[1] >= 5, "a piece has taken five seconds"
-    assert runner.token_timer.expected_s == 0
+    assert runner.cost.token.expected_s == 0
+    again = runner.start(0, [65] * 150, 200, score=lambda logits: None)
+    assert again.ahead.next_s > 0, "which the next prompt to be scored is expected to take"

@@ -45,7 +45,7 @@ def test_a_request_alone_reads_the_rest_of_its_prompt_in_its_first_round(
 
 def test_a_newcomer_s_prompt_is_read_beside_the_others_tokens(engine: MakeEngine, forwards: list[list[int]]) -> None:
     made = engine(drafter="none", draft_length="fixed:0")
-    assert made.round_cost(1, 1, 1)  # measured here
+    assert made.costs.rounds(1, 1, 1)  # measured here
     forwards.clear()
 
     def arriving() -> Iterator[Request | None]:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from decoding.attention.target_runner import TargetRunner
+from decoding.costs.rounds import RoundCost
+from decoding.costs.verify import VerifyCost
 from decoding.draft_length.profiles import Fit, Profile
-from decoding.draft_length.round_cost import RoundCost
-from decoding.draft_length.verify_cost import VerifyCost
 from decoding.engine import Engine
 from decoding.request import Completion, Request
 
@@ -64,9 +64,10 @@ def test_a_warm_engine_measures_nothing_on_the_clock_of_a_request(
     monkeypatch.setattr("decoding.engine.find", lambda _key: Profile({}, 1.0, 0.5, (Fit(1, 0.1, 0.01, 0.01, 2),), ()))
     made = engine(drafter=drafter, draft_length=length)
     made.warm_up()
-    assert all(timer.known_s > 0 for timer in made._pool.prefill_costs)
-    if drafter != "sibling" and length == "goodput":
-        assert made.draft_step_s is not None
+    assert all(prompt.token.known_s > 0 for prompt in made.costs.prompts)
+    assert made.costs.prompts[0].scored_token.known_s > 0
+    assert made.costs.round.known_s > 0
+    assert drafter == "sibling" or made.costs.rounds.draft_step_s
 
     def measured(*_: object) -> None:
         raise AssertionError("a verify was measured while a request was waiting")

@@ -122,7 +122,7 @@ def test_without_the_kernels_texts_are_the_same(
             if disabled:
                 for name in ("coupled", "maximal"):
                     monkeypatch.setattr(accept, name, None)
-                monkeypatch.setattr("decoding.attention.cache.kv_scatter", None)
+                monkeypatch.setattr("decoding.memory.cache.kv_scatter", None)
             engine = Engine(config, replace(target, disabled=disabled), draft, graphs=True)
             texts.append([s.token_ids for s in engine.generate(request).samples])
     finally:

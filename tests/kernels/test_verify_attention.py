@@ -16,7 +16,7 @@ import torch
 
 from kernels import reference, verify_attention
 from kernels.registry import BACKENDS
-from kernels.rows import Prefix, RaggedRows
+from kernels.rows import RaggedRows
 from kernels.verify_attention import block_n
 from tests.thorough import quick_first, thorough
 
@@ -48,28 +48,23 @@ class Problem:
         device: torch.device,
         n_kv_heads: int = 1,
         window: int | None = None,
-        n_before: int = 0,
         features: dict[str, Any] | None = None,
     ) -> None:
         lengths = lengths_around(block_n(D, dtype.itemsize))
         counts = [T, max(T - 1, 1), 1, T, max(T // 2, 1), 0]
         R, S = len(lengths), max(lengths) + T + 3
-        self.rows = RaggedRows.of(lengths, counts, device, n_before)
+        self.rows = RaggedRows.of(lengths, counts, device)
         self.scale, self.window = D**-0.5, window
         # Views into larger tensors: neither queries nor cache are contiguous in the engine.
         self.q = torch.randn(n_kv_heads * group, sum(counts), D, device=device, dtype=dtype).transpose(0, 1)
         self.k, self.v = torch.randn(2, R + 1, n_kv_heads, S, D, device=device, dtype=dtype)[:, :R]
-        self.prefix = None
         self.features = features or {}
-        if n_before:
-            self.prefix = Prefix(*torch.randn(2, n_kv_heads, n_before, D, device=device, dtype=dtype))
         for r, (length, count) in enumerate(zip(lengths, counts, strict=True)):
             self.k[r, :, length + count :] = self.v[r, :, length + count :] = torch.nan
 
     def reference(self, dtype: torch.dtype) -> torch.Tensor:
-        prefix = self.prefix and Prefix(self.prefix.keys.to(dtype), self.prefix.values.to(dtype))
         q, k, v = (t.to(dtype) for t in (self.q, self.k, self.v))
-        return reference.verify_attention(q, k, v, self.rows, self.scale, self.window, prefix, **self.features)
+        return reference.verify_attention(q, k, v, self.rows, self.scale, self.window, **self.features)
 
     def check(self, out: torch.Tensor) -> None:
         exact = self.reference(torch.float32)
@@ -117,26 +112,6 @@ def test_soft_caps_and_sinks_change_what_they_should(name: str, dtype: torch.dty
         p.check(BACKENDS[name].load()(p.q, p.k, p.v, p.rows, p.scale, **p.features))
     exact = [p.reference(torch.float32) for p in problems]
     assert all((one - other).abs().max() > 0.1 for one, other in itertools.combinations(exact, 2))
-
-
-def test_a_soft_cap_and_sinks_count_over_a_shared_prefix_too(device: torch.device) -> None:
-    features = {"softcap": 0.7, "sinks": torch.tensor([-3.0, 0.0, 2.0, 5.0], device=device)}
-    p = Problem(64, 3, 2, torch.float32, device, n_kv_heads=2, window=65, n_before=70, features=features)
-    p.check(verify_attention.ragged(p.q, p.k, p.v, p.rows, p.scale, p.window, p.prefix, **features))
-
-
-@pytest.mark.parametrize(
-    ("n_before", "T", "group", "dtype", "window"),
-    [
-        (1, 4, 4, torch.float32, None),
-        (128, 1, 7, torch.bfloat16, None),
-        (300, 9, 1, torch.float16, None),
-        (70, 3, 2, torch.float32, 65),
-    ],
-)
-def test_a_shared_prefix_counts_as_each_rows_own_beginning(n_before, T, group, dtype, window, device) -> None:
-    p = Problem(64, T, group, dtype, device, n_kv_heads=2, window=window, n_before=n_before)
-    p.check(verify_attention.ragged(p.q, p.k, p.v, p.rows, p.scale, p.window, p.prefix))
 
 
 def test_a_rows_result_does_not_depend_on_the_lengths_of_the_others(device: torch.device) -> None:

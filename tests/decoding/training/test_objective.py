@@ -56,18 +56,16 @@ def test_a_block_of_training_computes_what_a_block_of_drafting_does(
     network.markov_head.markov_w2.weight.normal_(0, 0.1)
     everything = LoadedHead(network, head.embedding, head.record)
     runner = ModelRunner(target.model, target.vocab_size, 2, taps=(0, 1, 1))
-    for _ in runner.start(0, text[:-1], 128):
-        pass
-    exact = replace(recordings[0], taps=runner.cache.states[TAPS][0, : len(text) - 1])  # not rounded to bfloat16
+    runner.start(0, text[:-1], 128).finish()
+    exact = replace(recordings[0], taps=runner.cache.states(TAPS, 0)[: len(text) - 1])  # not rounded to bfloat16
     batch = DocumentBatch.of([exact])
     first = int(batch.known[0].nonzero()[0, 0])
     drafting = BlockRunner(everything, runner)
     K, block = network.n_proposed, network.shape.block
     for anchor in (first, first + 3):
         (trained,), logits = seen_by(everything, target, batch, anchor, monkeypatch)
-        drafting.reserve()
-        drafting.cache.lens.clear()
-        drafting.cache.start(0)
+        drafting.cache.clear()
+        drafting.cache.start(0, 128)
         features = drafting.read([anchor])
         layout = drafting.cache.begin([block], drafting.device)
         states = drafting.block(torch.tensor([text[anchor]]), features, layout, torch.tensor([anchor + block - 1]))

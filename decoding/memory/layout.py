@@ -9,9 +9,9 @@ lets each row have its own draft length.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import accumulate, groupby
 from statistics import median_low
 
 import torch
@@ -52,23 +52,37 @@ class Layout:
     # [R, T]: packed index of each row's t-th token (T the longest count, short rows repeat their last token)
     gather: torch.Tensor
     scatter: torch.Tensor  # [N]: index of each packed token in the flattened [R * T] rectangle
+    shelf: int = 0  # the key of the shelf that the rows are in
+    # [n]: where the tokens of one of several groups are in the whole forward
+    tokens: torch.Tensor | None = None
+    # of each row its shelf and its slot there, where these rows are not side by side in one shelf
+    places: tuple[tuple[int, int], ...] | None = None
 
     @classmethod
-    def build(cls, lens: Sequence[int], counts: Sequence[int], device: torch.device, first_slot: int = 0) -> Layout:
-        """Pack `counts[r]` new tokens per row after `lens[r]` committed ones; a row may sit out with none."""
+    def build(
+        cls, lens: Sequence[int], counts: Sequence[int], device: torch.device, places: Sequence[tuple[int, int]]
+    ) -> Layout:
+        """Pack `counts[r]` new tokens per row after `lens[r]` committed ones; a row may sit out with none.
+
+        `places` are the shelf of each row and its slot there.
+        """
         T = max(counts)
         slot: list[int] = []
         scatter: list[int] = []
         for r, count in enumerate(counts):
-            slot += [first_slot + r] * count
+            slot += [places[r][1]] * count
             scatter += range(r * T, r * T + count)
         make = torch.tensor
+        shelf, first_slot = places[0]
+        are_neighbours = all(place == (shelf, first_slot + r) for r, place in enumerate(places))
         return cls(
             rows=RaggedRows.of(lens, counts, device),
             first_slot=first_slot,
             slot=make(slot, device=device),
             gather=make(rectangle(counts), device=device),
             scatter=make(scatter, device=device),
+            shelf=shelf,
+            places=None if are_neighbours else tuple(places),
         )
 
     @property
@@ -113,19 +127,37 @@ class Layout:
         return torch.tensor(places, device=self.slot.device)
 
     @cached_property
+    def groups(self) -> list[Layout]:
+        """The layouts of rows that are side by side in one shelf, in the order of their slots; this one if all are."""
+        if self.places is None:
+            return [self]
+        order = sorted(range(self.n_rows), key=self.places.__getitem__)
+        runs = groupby(enumerate(order), lambda at: (self._places[at[1]][0], self._places[at[1]][1] - at[0]))
+        found = [self._of_rows([r for _, r in run]) for _, run in runs]
+        return [group for group in found if any(group.counts)]
+
+    @cached_property
     def parts(self) -> list[Layout]:
         """The layouts of neighbouring rows, a much longer one than usual by itself; this one alone if there is none."""
         usual = max(median_low(self.counts), 1)
         long = [count > _LONG * usual for count in self.counts]
         if not any(long):
             return [self]
-        parts = []
-        for _, group in groupby(range(self.n_rows), lambda r: r if long[r] else -1):
-            rows = list(group)
-            lens, counts = ([each[r] for r in rows] for each in (self.lens, self.counts))
-            if any(counts):
-                parts.append(Layout.build(lens, counts, self.slot.device, self.first_slot + rows[0]))
-        return parts
+        runs = groupby(range(self.n_rows), lambda r: r if long[r] else -1)
+        found = [self._of_rows(list(run)) for _, run in runs]
+        return [part for part in found if any(part.counts)]
+
+    def _of_rows(self, rows: Sequence[int]) -> Layout:
+        """Return the layout of some of the rows, packed in this order."""
+        lens, counts = ([each[r] for r in rows] for each in (self.lens, self.counts))
+        starts = [0, *accumulate(self.counts)]
+        tokens = [t for r in rows for t in range(starts[r], starts[r + 1])]
+        part = Layout.build(lens, counts, self.slot.device, [self._places[r] for r in rows])
+        return replace(part, tokens=torch.tensor(tokens, device=self.slot.device))
+
+    @property
+    def _places(self) -> Sequence[tuple[int, int]]:
+        return self.places or [(self.shelf, self.first_slot + r) for r in range(self.n_rows)]
 
     @property
     def _host(self) -> tuple[tuple[int, int], ...]:

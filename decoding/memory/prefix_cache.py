@@ -9,20 +9,23 @@ A block is found by all tokens up to its end, as in vLLM's automatic prefix cach
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 
-from decoding.attention.cache import RaggedCache, Slots
+from decoding.memory.cache import RaggedCache
+from decoding.memory.shelf import Slots
 
 
 class PrefixCache:
     """Blocks of one model, at most `max_bytes` of them; least recently used first out."""
 
-    def __init__(self, max_bytes: int, block: int) -> None:
-        """`block` is in tokens: the size of a chunk of the prefill."""
+    def __init__(self, max_bytes: int, block: int, room: Callable[[PrefixCache], float] = lambda _: math.inf) -> None:
+        """`block` is in tokens: the size of a chunk of the prefill. `room` says how many bytes there is memory for."""
         self._max_bytes = max_bytes
+        self._room = room
         self._block = block
         self._blocks: OrderedDict[bytes, Slots] = OrderedDict()
         self.n_bytes = 0
@@ -34,7 +37,7 @@ class PrefixCache:
         for i, key in enumerate(keys):
             cache.write(row, i * self._block, self._blocks[key])
         self._use(keys)
-        cache.lens[row] = n_known
+        cache.commit([n_known], row)
         return n_known
 
     def n_known(self, tokens: Sequence[int]) -> int:
@@ -48,11 +51,15 @@ class PrefixCache:
         keys = self._keys(tokens)
         if keys[-1] not in self._blocks:
             self._blocks[keys[-1]] = cache.read(row, len(tokens) - self._block, len(tokens))
-            self.n_bytes += self._blocks[keys[-1]].n_bytes
+            self.n_bytes += _n_bytes(self._blocks[keys[-1]])
         self._use(keys)
-        while self.n_bytes > self._max_bytes:
+        self.shrink(min(self._max_bytes, self._room(self)))
+
+    def shrink(self, n_bytes: float) -> None:
+        """Drop blocks until at most `n_bytes` are left."""
+        while self._blocks and self.n_bytes > n_bytes:
             _, dropped = self._blocks.popitem(last=False)
-            self.n_bytes -= dropped.n_bytes
+            self.n_bytes -= _n_bytes(dropped)
 
     def _use(self, keys: Sequence[bytes]) -> None:
         """Count these blocks, of one prompt, as used now, the first as the last: it must not go before the others."""
@@ -64,3 +71,7 @@ class PrefixCache:
         content, width = array("q", tokens).tobytes(), array("q").itemsize
         ends = range(self._block, len(tokens) + 1, self._block)
         return [content[: end * width] for end in ends]
+
+
+def _n_bytes(block: Slots) -> int:
+    return sum(tensor.nbytes for tensor in block.values())

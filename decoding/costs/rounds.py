@@ -1,10 +1,10 @@
-"""Predicts the time of a round: the measured verify, plus a correction fitted to past rounds."""
+"""Predicts the time of a round by its shape: the measured verify, a correction fitted to past rounds, draft steps."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from decoding.draft_length.verify_cost import VerifyCost
+from decoding.costs.verify import VerifyCost
 
 # Each round multiplies the weight of earlier ones by this, which halves it in 140 rounds: contexts grow, and the load
 # of the machine changes.
@@ -12,6 +12,8 @@ _DECAY = 0.995
 # Ridge regularization, in rounds: the first few rounds must not determine the coefficients alone. It does not decay:
 # rounds of one shape, as in plain decoding, cannot tell the coefficients apart, however many there are.
 _RIDGE = 0.1
+# The weight of the last draft in the mean of a draft step.
+_STEP_WEIGHT = 0.1
 # The correction counts up to this share of the verify. A longer round was interrupted by another program.
 _MAX_EXTRA = 1.0
 
@@ -21,8 +23,11 @@ class RoundCost:
 
     `VerifyCost` is measured on one row. A round takes further time per row, and per cell of the R x T rectangle to
     which attention pads a ragged batch, so that one long draft makes every row slower, unless it is so much longer that
-    it has a call of its own (`attention/layout.py`). These coefficients are fitted to past rounds by least squares with
+    it has a call of its own (`memory/layout.py`). These coefficients are fitted to past rounds by least squares with
     exponentially decaying weights.
+
+    `draft_step_s` are the seconds of one step of a draft model, or of one pass of a head that proposes a whole block;
+    None before the first.
     """
 
     def __init__(self, verify: VerifyCost) -> None:
@@ -30,6 +35,7 @@ class RoundCost:
         self._normal = np.zeros((3, 3))
         self._moment = np.zeros(3)
         self._coefficients = np.zeros(3)
+        self.draft_step_s: float | None = None
 
     def __call__(self, n_rows: int, n_tokens: int, longest: int) -> float:
         """Return the expected seconds for `n_tokens` packed tokens of `n_rows` rows, `longest` in the longest."""
@@ -46,3 +52,10 @@ class RoundCost:
         self._moment = _DECAY * self._moment + features * extra
         solution = np.linalg.solve(self._normal + np.eye(3) * _RIDGE, self._moment)
         self._coefficients = np.array([solution[0], *np.maximum(solution[1:], 0.0)])
+
+    def observe_draft(self, n_steps: int, seconds: float) -> None:
+        """Learn from a draft that took `seconds` for `n_steps` steps."""
+        if n_steps:
+            step = seconds / n_steps
+            old = step if self.draft_step_s is None else self.draft_step_s
+            self.draft_step_s = (1 - _STEP_WEIGHT) * old + _STEP_WEIGHT * step

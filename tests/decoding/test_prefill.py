@@ -1,0 +1,43 @@
+"""A prompt is read in chunks by one model after the other, and what is ahead counts them all."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from decoding.attention.prefill import Prefill, PrefillEstimate, Reading
+from decoding.costs.timer import CostTimer
+
+CPU = torch.device("cpu")
+
+
+def known(seconds: float) -> CostTimer:
+    timer = CostTimer()
+    timer.observe(seconds)
+    return timer
+
+
+def test_models_read_in_turn_what_the_ones_before_them_have_left() -> None:
+    done: list[tuple[str, int, int]] = []
+    target = Reading(lambda a, b: done.append(("target", a, b)), 2, 9, 4, CostTimer(), CPU)
+    head = Reading(lambda a, b: done.append(("head", a, b)), 0, 20, 4, CostTimer(), CPU, lambda: done[-1][2] - 3)
+    Prefill(target).then(Prefill(head)).finish()
+    assert done[:3] == [("target", 2, 6), ("target", 6, 9), ("head", 0, 4)]
+    assert len(done) == 3, "what was not readable then is left"
+
+
+def test_what_is_ahead_counts_every_model() -> None:
+    target, head = (
+        Reading(lambda *_: None, 0, 100, 60, known(2.0), CPU),
+        Reading(lambda *_: None, 0, 90, 60, known(0.5), CPU, lambda: 0),
+    )
+    ahead = Prefill(target).then(Prefill(head)).ahead
+    assert ahead.next_s == pytest.approx(60 * 2.0 * 1.15)
+    assert ahead.rest_s == pytest.approx(100 * 2.0 + 90 * 0.5)
+
+
+def test_a_prompt_without_work_is_read() -> None:
+    prefill = Prefill(Reading(lambda *_: pytest.fail("nothing to read"), 3, 3, 4, CostTimer(), CPU)).then(Prefill())
+    assert prefill.is_done
+    assert prefill.ahead == PrefillEstimate(0.0, 0.0)
+    prefill.step()
