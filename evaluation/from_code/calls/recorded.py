@@ -56,7 +56,7 @@ def read_recorded(folder: Path, keys: Collection[str], local_paths: Sequence[str
     found: dict[str, dict[str, Call]] = {}
     for path in sorted(folder.iterdir()):
         foreign = 0
-        with _opened(path) as file:
+        with opened(path) as file:
             if file is None:
                 recorded.unread[path.name] = "is not a regular file, or larger than the recorder writes"
                 continue
@@ -77,7 +77,7 @@ def read_recorded(folder: Path, keys: Collection[str], local_paths: Sequence[str
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO | None]:
+def opened(path: Path) -> Iterator[BinaryIO | None]:
     """The file, or None if it is not a regular one; a FIFO is opened without waiting for a writer."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -16,7 +16,7 @@ import sys
 import types
 from typing import Any
 
-from . import calls
+from . import calls, seen
 
 ENTER = "__bassline_enter__"
 CALL = "__bassline_call__"
@@ -25,6 +25,7 @@ CALL = "__bassline_call__"
 def install(plan: dict[str, Any]) -> None:
     """Records the functions of `plan["targets"]`: {path of a file: [[name, line, key], ...]}."""
     calls.start(plan["folder"])
+    seen.start(plan["seen"], plan["functions"])
     random.seed(0)  # tests that draw their inputs draw the same ones in every recording
     setattr(builtins, ENTER, calls.enter)
     sys.meta_path.insert(0, _Finder(plan["targets"]))
@@ -61,8 +62,9 @@ class _Finder:
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is None or type(spec.loader) is not importlib.machinery.SourceFileLoader or not spec.origin:
             return None
-        chosen = self._targets.get(os.path.realpath(spec.origin))
-        if not chosen:
+        path = os.path.realpath(spec.origin)
+        chosen = self._targets.get(path, [])
+        if not chosen and not seen.is_noted(path):
             return None
         spec.loader = _Loader(name, spec.origin, chosen)
         return spec
@@ -79,7 +81,8 @@ class _Loader(importlib.machinery.SourceFileLoader):
         path = self.get_filename(fullname)
         data = self.get_data(path)
         try:
-            return compile(instrumented(data, path, self._chosen), path, "exec", dont_inherit=True)
+            tree = seen.mark(instrumented(data, path, self._chosen), path)
+            return compile(tree, path, "exec", dont_inherit=True)
         except (SyntaxError, ValueError, RecursionError):
             return compile(data, path, "exec", dont_inherit=True)
 
