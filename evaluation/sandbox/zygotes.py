@@ -96,8 +96,9 @@ class Zygote:
             "landlock": self.tier.open_files,
             "trees": self.interpreter.trees,
             "hidden": self.interpreter.hidden,
-            "preload": self.tier.preload,
+            "preload": (*self.tier.preload, *self.interpreter.preload),
             "packages": self.interpreter.packages,
+            "project": self.interpreter.project,
             "filter": policy.bpf.hex(),
             "kill_calls": policy.kill_calls,
         }
