@@ -7,8 +7,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import islice
 
 from evaluation import datasets
+from evaluation.project_tests.judge import Archives, shared_judge
+from evaluation.project_tests.spec import ProjectTests
 from evaluation.sandbox import Limits, Result, Sandbox, Task, clean, repeat_faults
-from evaluation.verdicts import Status, Verdict
+from evaluation.verdicts import Status, Trust, Verdict
 
 MAX_PROGRAM_BYTES = 4 * 2**20
 
@@ -16,9 +18,10 @@ MAX_PROGRAM_BYTES = 4 * 2**20
 class Grader:
     """Judges programs in a sandbox. Safe to use from many threads."""
 
-    def __init__(self, sandbox: Sandbox, limits: Limits | None = None) -> None:
+    def __init__(self, sandbox: Sandbox, limits: Limits | None = None, archives: Archives | None = None) -> None:
         self._sandbox = sandbox
         self._limits = limits or Limits()
+        self._archives = archives
 
     def judge(self, program: str, task: Task) -> Verdict:
         """Return the verdict on a complete program.
@@ -26,6 +29,8 @@ class Grader:
         A timeout stands: CPU time does not depend on other work, and the wall-clock limit leaves out waits for a CPU. A
         fault of the sandbox is repeated up to twice; then it is the verdict (`sandbox_error`).
         """
+        if isinstance(task, datasets.Task) and task.project_tests is not None:
+            return self._judge_by_project(program, ProjectTests.of(task.project_tests))
         task = task.as_judged() if isinstance(task, datasets.Task) else task
         refused = self._refuse(program, task)
         return self._verdict(refused or repeat_faults(lambda: self._sandbox.judge(program, task, self._limits)))
@@ -49,13 +54,23 @@ class Grader:
             executor.shutdown(cancel_futures=True)
 
     def _refuse(self, program: str, task: Task) -> Result | None:
+        refused = self._refuse_text(program)
+        return None if refused is None else Result(*refused, trust=self._sandbox.prepare(program, task).trust)
+
+    @staticmethod
+    def _refuse_text(program: str) -> tuple[Status, str] | None:
         if not program.strip():
-            refused = Status.EMPTY, "the program is empty"
-        elif len(program.encode("utf-8", "surrogatepass")) > MAX_PROGRAM_BYTES:
-            refused = Status.SYNTAX_ERROR, f"the program is longer than {MAX_PROGRAM_BYTES} bytes"
-        else:
-            return None
-        return Result(*refused, trust=self._sandbox.prepare(program, task).trust)
+            return Status.EMPTY, "the program is empty"
+        if len(program.encode("utf-8", "surrogatepass")) > MAX_PROGRAM_BYTES:
+            return Status.SYNTAX_ERROR, f"the program is longer than {MAX_PROGRAM_BYTES} bytes"
+        return None
+
+    def _judge_by_project(self, program: str, spec: ProjectTests) -> Verdict:
+        refused = self._refuse_text(program)
+        if refused is not None:
+            return self._verdict(Result(*refused, trust=Trust.IN_GUEST))
+        judge = shared_judge(self._sandbox, self._archives)
+        return self._verdict(repeat_faults(lambda: judge.judge(program, spec)))
 
     def _verdict(self, result: Result) -> Verdict:
         return Verdict(

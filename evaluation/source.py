@@ -87,7 +87,7 @@ def _parse(source: str) -> ast.Module | None:
 
 def parse_open(prompt: str) -> ast.Module | None:
     """The tree of code that may end in a def without its body; None where it does not parse either way."""
-    for body in ("", "\n    pass\n", "\n  pass\n", "\n\tpass\n"):
+    for body in ("", "\n    pass\n", "\n  pass\n", "\n\tpass\n", "\n        pass\n", "\n            pass\n"):
         if (tree := parse(prompt + body)) is not None:
             return tree
     return None

@@ -55,11 +55,18 @@ def import_file(ctx: Context, path: Path, name: str | None = None) -> Dataset:
     return import_bytes(ctx, data, name or path.name.split(".")[0], path.name)
 
 
-def import_bytes(ctx: Context, data: bytes, name: str, origin: str, left_out: Sequence[dict[str, Any]] = ()) -> Dataset:
+def import_bytes(
+    ctx: Context,
+    data: bytes,
+    name: str,
+    origin: str,
+    left_out: Sequence[dict[str, Any]] = (),
+    coverage: dict[str, Any] | None = None,
+) -> Dataset:
     """The content of a JSONL file, plain or gzipped, as a stored dataset without its tasks.
 
-    `left_out` are the functions of a project that did not become tasks, and why. Raises BadInputError, which calls the
-    file `origin`.
+    `left_out` are the functions of a project that did not become tasks, and why; `coverage` is the share that did.
+    Raises BadInputError, which calls the file `origin`.
     """
     check_name(name)
     known = _known(ctx, name, hashlib.sha256(data).hexdigest())
@@ -71,7 +78,7 @@ def import_bytes(ctx: Context, data: bytes, name: str, origin: str, left_out: Se
         raise BadInputError(str(error), "dataset") from None
     for task in loaded.tasks:
         _check_storable(task)
-    return _keep(ctx, loaded, DatasetKind.IMPORTED, left_out)
+    return _keep(ctx, loaded, DatasetKind.IMPORTED, left_out, coverage)
 
 
 def without(ctx: Context, dataset_id: uuid.UUID, task_ids: Sequence[str]) -> Dataset:
@@ -83,12 +90,12 @@ def without(ctx: Context, dataset_id: uuid.UUID, task_ids: Sequence[str]) -> Dat
         dataset = repository.get_dataset(session, dataset_id)
         dropped = {task.task_id for task in select_tasks(dataset, task_ids, None)} if task_ids else set()
         left = [as_plain(task) for task in dataset.tasks if task.task_id not in dropped]
-        left_out = dataset.left_out
+        left_out, coverage = dataset.left_out, dataset.coverage
     if not dropped:
         raise BadInputError("no task is selected: select those to drop", "task_ids")
     if not left:
         raise BadInputError("every task is selected: leave at least one", "task_ids")
-    return import_bytes(ctx, dataset_files.dumps(left), dataset.name, dataset.name, left_out or ())
+    return import_bytes(ctx, dataset_files.dumps(left), dataset.name, dataset.name, left_out or (), coverage)
 
 
 def check_name(name: str) -> None:
@@ -113,11 +120,18 @@ def store(ctx: Context, dataset: files.Dataset, kind: DatasetKind) -> Dataset:
         return repository.by_content(session, dataset.name, dataset.sha256) or kept
 
 
-def _keep(ctx: Context, dataset: files.Dataset, kind: DatasetKind, left_out: Sequence[dict[str, Any]] = ()) -> Dataset:
+def _keep(
+    ctx: Context,
+    dataset: files.Dataset,
+    kind: DatasetKind,
+    left_out: Sequence[dict[str, Any]] = (),
+    coverage: dict[str, Any] | None = None,
+) -> Dataset:
     """The stored dataset with this content, without its tasks."""
     if (known := _known(ctx, dataset.name, dataset.sha256)) is not None:
         return known
     row = Dataset(name=dataset.name, sha256=dataset.sha256, kind=kind, n_tasks=len(dataset.tasks))
+    row.coverage = coverage
     if left_out:
         row.left_out, row.n_left_out = list(left_out), len(left_out)
     try:
@@ -165,6 +179,7 @@ def as_plain(task: Task) -> files.Task:
         prompt_token_ids=None if task.prompt_token_ids is None else tuple(task.prompt_token_ids),
         program_prefix=task.program_prefix,
         source=task.source,
+        project_tests=task.project_tests,
     )
 
 
@@ -229,4 +244,5 @@ def task_columns(position: int, task: files.Task) -> dict[str, Any]:
         "prompt_token_ids": None if task.prompt_token_ids is None else list(task.prompt_token_ids),
         "program_prefix": task.program_prefix,
         "source": None if task.source is None else dict(task.source),
+        "project_tests": None if task.project_tests is None else dict(task.project_tests),
     }

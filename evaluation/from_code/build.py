@@ -56,6 +56,7 @@ class Options:
     after: int = LINES_AFTER
     limit_s: float = 900.0
     python: str = ""
+    judge: str = "auto"  # "cases" or "tests": one judge alone
 
 
 def make(

@@ -72,7 +72,7 @@ def infilling_row(
         "prompt": "".join(lines[max(0, start - before) : start]),
         "suffix": "".join(lines[end : end + after]),
         "program_prefix": program_prefix,
-        "stop": list(BLOCK_STOP),
+        "stop": [*BLOCK_STOP, *completion.get("stop", ())],
     }
 
 

@@ -48,7 +48,9 @@ def unpack(content: bytes, sha256: str) -> dict[str, bytes]:
                     raise ArchiveError(f"the archive {sha256[:16]} has more than {MAX_BYTES // 2**20} MiB")
                 opened = tar.extractfile(entry) if entry.isreg() else None
                 if opened is None or not is_relative(entry.name):
-                    raise ArchiveError(f"the archive {sha256[:16]} holds something other than files: {entry.name[:100]}")
+                    raise ArchiveError(
+                        f"the archive {sha256[:16]} holds something other than files: {entry.name[:100]}"
+                    )
                 files[entry.name] = opened.read()
     except (OSError, EOFError, tarfile.TarError) as error:
         raise ArchiveError(f"the archive {sha256[:16]} cannot be read: {error}") from None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -69,8 +71,8 @@ class ProjectJudge:
     """Judges answers by the tests of their projects, whose files it gets from `archives`."""
 
     def __init__(self, sandbox: Sandbox, archives: Archives) -> None:
-        self._sandbox = sandbox
-        self._archives = archives
+        self.sandbox = sandbox
+        self.archives = archives
         self._lock = threading.Lock()
         self._projects: OrderedDict[tuple[str, str], _Project] = OrderedDict()
 
@@ -102,15 +104,17 @@ class ProjectJudge:
         key = spec.project, spec.installed
         with self._lock:
             if key not in self._projects:
-                folders = [self._staged(kind, sha256) for kind, sha256 in zip(("project", "installed"), key, strict=True)]
-                self._projects[key] = _Project(self._sandbox, *folders)
+                folders = [
+                    self._staged(kind, sha256) for kind, sha256 in zip(("project", "installed"), key, strict=True)
+                ]
+                self._projects[key] = _Project(self.sandbox, *folders)
             self._projects.move_to_end(key)
             while len(self._projects) > _KEPT:
                 self._projects.popitem(last=False)[1].close()
             return self._projects[key]
 
     def _staged(self, kind: str, sha256: str) -> str:
-        content = self._archives(sha256)
+        content = self.archives(sha256)
         if content is None:
             raise ArchiveError(
                 f"the task is judged by its project's tests, and the archive {sha256[:16]} with their files is not in "
@@ -123,6 +127,25 @@ class ProjectJudge:
         with self._lock:
             while self._projects:
                 self._projects.popitem()[1].close()
+
+
+_shared: dict[int, ProjectJudge] = {}
+_sharing = threading.Lock()
+
+
+def shared_judge(sandbox: Sandbox, archives: Archives | None) -> ProjectJudge:
+    """The judge of this process, whose processes stay warm from one job to the next; `archives` is used from now on."""
+    with _sharing:
+        judge = _shared.get(os.getpid())
+        if judge is None or judge.sandbox is not sandbox:
+            judge = _shared[os.getpid()] = ProjectJudge(sandbox, _no_archives)
+            atexit.register(judge.close)
+        judge.archives = archives or judge.archives
+        return judge
+
+
+def _no_archives(_sha256: str) -> None:
+    return None
 
 
 def _without_function(program: str, qualified: str) -> tuple[str, str]:

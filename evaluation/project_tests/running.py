@@ -145,8 +145,11 @@ def _read(frames: list[dict[str, Any]], secret: str, job: TestRun, must_fail: Se
         last = _last_line(text)
         kind = Status.WRONG_ANSWER if _is_assertion(text) or not text else _status_of(last)
         return ended(kind, f"{test}: {last or 'it was skipped'}", text)
-    if not finished or collected is None or sorted(outcomes.passed) != sorted(job.tests) or len(collected) != len(
-        outcomes.passed
+    if (
+        not finished
+        or collected is None
+        or sorted(outcomes.passed) != sorted(job.tests)
+        or len(collected) != len(outcomes.passed)
     ):
         return outcomes
     if len(guards) != len(must_fail) or any(done.get(guard) != "failed" for guard in guards):

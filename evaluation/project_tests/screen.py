@@ -22,7 +22,9 @@ _ATTRIBUTES = frozenset((
 ))  # fmt: skip
 _BUILTINS = frozenset(("__import__", "exec", "eval", "compile", "globals", "breakpoint", "exit", "quit"))
 _OF_MODULES = {"os": frozenset(("write", "close", "open", "pipe")), "sys": frozenset(("modules", "exit"))}
-_COMPARISONS = frozenset(("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__contains__", "__instancecheck__"))
+_COMPARISONS = frozenset(
+    ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__contains__", "__instancecheck__")
+)
 
 
 def reaches_for(answer: Sequence[ast.stmt], module: str) -> str:
@@ -37,9 +39,9 @@ def reaches_for(answer: Sequence[ast.stmt], module: str) -> str:
         for node in ast.walk(statement):
             if isinstance(node, ast.ClassDef):
                 for each in ast.walk(node):
-                    name = getattr(each, "name", None) or getattr(each, "id", None)
-                    if name in _COMPARISONS and not _stands_in(module, node.name):
-                        return f"{node.name}.{name}"
+                    own = getattr(each, "name", None) or getattr(each, "id", None)
+                    if own in _COMPARISONS and not _stands_in(module, node.name):
+                        return f"{node.name}.{own}"
     return ""
 
 

@@ -79,7 +79,7 @@ def _at(tree: ast.Module | None, name: str, line: int) -> Function | None:
 
 def _first_line(node: ast.stmt) -> int:
     decorators = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+    return int(min([node.lineno, *(decorator.lineno for decorator in decorators)]))
 
 
 def _top_level(tree: ast.Module, function: Function) -> ast.stmt:
@@ -89,15 +89,20 @@ def _top_level(tree: ast.Module, function: Function) -> ast.stmt:
 def _definition(answer: ast.Module, qualified: str) -> tuple[ast.stmt | None, Function] | None:
     """(the statement of its class, the function), the last of that name; a bare function stands for a method too."""
     *owners, name = qualified.split(".")
+    bare = [each for each in _inside(answer) if isinstance(each, Function) and each.name == name]
     places: list[ast.stmt | ast.Module] = [answer]
     for owner in owners:
         places = [each for place in places for each in _inside(place) if _is_class(each, owner)]
     for place in reversed(places):
         functions = [each for each in _inside(place) if isinstance(each, Function) and each.name == name]
-        if functions:
+        if functions and not (owners and _is_open(functions[-1]) and bare):
             return (place if isinstance(place, ast.stmt) else None), functions[-1]
-    bare = [each for each in _inside(answer) if isinstance(each, Function) and each.name == name]
     return (None, bare[-1]) if bare else None
+
+
+def _is_open(function: Function) -> bool:
+    """Whether a method has only its docstring, as in the prompt: an answer may stand beside its class."""
+    return all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in function.body)
 
 
 def _is_class(node: ast.stmt, name: str) -> bool:
@@ -137,9 +142,7 @@ def _names_of_class(tree: ast.Module, original: Function) -> set[str]:
     return set()
 
 
-def _others(
-    tree: ast.Module, answer: ast.Module, entry: ast.stmt
-) -> tuple[list[ast.stmt], list[ast.stmt]]:
+def _others(tree: ast.Module, answer: ast.Module, entry: ast.stmt) -> tuple[list[ast.stmt], list[ast.stmt]]:
     """The answer's other statements, before and after the one with the function, without what the module has."""
     known = defined_names(tree)
     place = next((i for i, node in enumerate(answer.body) if entry in ast.walk(node)), len(answer.body))

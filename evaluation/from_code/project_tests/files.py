@@ -15,7 +15,9 @@ from evaluation.sandbox.packages import sha256_of
 
 _MAX_FILE_BYTES = 16 * 2**20
 _SKIPPED_FOLDERS = frozenset(("__pycache__", "node_modules", "site-packages", "build", "dist", "docs", "doc"))
-_WITHOUT = frozenset(("pip", "setuptools", "wheel", "pytest_xdist", "execnet", "pytest_cov", "coverage", "pytest_randomly"))
+_WITHOUT = frozenset(
+    ("pip", "setuptools", "wheel", "pytest_xdist", "execnet", "pytest_cov", "coverage", "pytest_randomly")
+)
 """Distributions that a test run loads and that no judgement needs."""
 _METADATA = frozenset(("METADATA", "entry_points.txt", "top_level.txt"))
 """Of a distribution; the others name paths of the machine."""
@@ -99,7 +101,7 @@ def _installed_files(project: Project, covering: Covering) -> tuple[dict[str, by
                     if content is not None:
                         files.setdefault(path, content)
     if "pytest/__init__.py" not in files:
-        raise ArchiveError("the tests were not run by pytest: give --tests \"python -m pytest -q\"")
+        raise ArchiveError('the tests were not run by pytest: give --tests "python -m pytest -q"')
     return files, tuple(sorted(names))
 
 

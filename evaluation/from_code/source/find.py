@@ -66,9 +66,8 @@ def _in_body(module: Module, body: list[ast.stmt], prefix: str, at_top: bool) ->
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             reason = "" if at_top else "is a method" if prefix else "is defined under a condition"
             reason = reason or _unfit(node, names.count(node.name))
-            line = 0
+            line = _solution_line(module, node)
             if not reason:
-                line = _solution_line(module, node)
                 reason = "" if line else "has its body on the line of its signature or docstring"
             yield Function(module, node, prefix + node.name, reason, line)
         elif isinstance(node, ast.ClassDef):
@@ -94,7 +93,7 @@ def _unfit(node: ast.FunctionDef | ast.AsyncFunctionDef, same_name: int) -> str:
     docstring = ast.get_docstring(node, clean=False)
     if docstring is None and not _is_hinted(node):
         return "has neither a docstring nor type hints"
-    lines = _code_lines(node)
+    lines = code_lines(node)
     if lines < MIN_LINES:
         return f"has fewer than {MIN_LINES} lines without its docstring"
     if lines > MAX_LINES:
@@ -111,7 +110,8 @@ def _is_hinted(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return node.returns is not None or any(argument.annotation for argument in every)
 
 
-def _code_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+def code_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The lines of a function without its docstring."""
     assert node.end_lineno is not None
     lines = node.end_lineno - node.lineno + 1
     if ast.get_docstring(node, clean=False) is not None:

@@ -172,13 +172,16 @@ def _failing(items: Sequence[Any], name: str) -> Any:
     def check(*_args: Any) -> None:
         raise AssertionError(name)
 
+    def check_alone() -> None:  # pytest takes parameters for fixtures
+        check()
+
     kind = type(item)
     parent = item.parent
     owner = getattr(parent, "obj", None)
     if isinstance(owner, type):
         setattr(owner, name, check)
         return kind.from_parent(parent, name=name)
-    return kind.from_parent(parent, name=name, callobj=lambda: check())
+    return kind.from_parent(parent, name=name, callobj=check_alone)
 
 
 def _text(report: Any) -> str:
