@@ -165,6 +165,7 @@ def as_plain(task: Task) -> files.Task:
         prompt_token_ids=None if task.prompt_token_ids is None else tuple(task.prompt_token_ids),
         program_prefix=task.program_prefix,
         source=task.source,
+        module=task.module,
     )
 
 
@@ -229,4 +230,5 @@ def task_columns(position: int, task: files.Task) -> dict[str, Any]:
         "prompt_token_ids": None if task.prompt_token_ids is None else list(task.prompt_token_ids),
         "program_prefix": task.program_prefix,
         "source": None if task.source is None else dict(task.source),
+        "module": None if task.module is None else dict(task.module),
     }

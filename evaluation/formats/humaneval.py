@@ -19,6 +19,7 @@ def to_task(record: Record) -> Task:
         canonical_solution=text(record, "canonical_solution", default=""),
         stop=stops(record),
         source=mapping(record, "source"),
+        module=mapping(record, "module"),
     )
 
 

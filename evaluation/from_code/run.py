@@ -17,7 +17,8 @@ from evaluation.from_code.calls import inputs, record
 from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.calls.recorded import Call
 from evaluation.from_code.reasons import ProjectError
-from evaluation.from_code.source.find import Function, find
+from evaluation.from_code.source.closure import Sources
+from evaluation.from_code.source.find import MAX_LINES, MIN_LINES, Function, find
 from evaluation.from_code.source.project import Project
 from evaluation.from_code.source.provenance import Origin, origin_of
 from evaluation.from_code.state import State
@@ -85,8 +86,8 @@ def run(
     functions = find(project)
     if all(function.reason for function in functions):
         raise ProjectError(
-            f"none of the {len(functions)} functions of {project.name} can become a task: it needs functions at module "
-            "level of 3 to 60 lines with a docstring or type hints"
+            f"none of the {len(functions)} functions of {project.name} can become a task: it needs functions of "
+            f"{MIN_LINES} to {MAX_LINES} lines with a body of their own"
         )
     seconds: dict[str, float] = {}
     with state.locked():
@@ -102,7 +103,7 @@ def run(
         seconds["generating"] = round(time.monotonic() - started, 1)
         started = time.monotonic()
         known = state.made()
-        made = _make(sandbox, project, origin, functions, recording, generated, known, state, watcher, workers)
+        made = _make(sandbox, project, origin, functions, recording, generated, options, known, state, watcher, workers)
         seconds["checking"] = round(time.monotonic() - started, 1)
     result = build.finish(functions, made, options)
     return Finished(project, origin, functions, recording, result, state, len(known), seconds)
@@ -152,6 +153,7 @@ def _make(
     functions: Sequence[Function],
     recording: Recording,
     generated: dict[str, list[Call]],
+    options: Options,
     known: dict[str, TaskResult],
     state: State,
     watcher: Watcher,
@@ -162,8 +164,11 @@ def _make(
     done = dict(known)
     watcher.checking(len(done), total, None)
 
+    sources = Sources(project, recording.covering.path)
+    work = build.Workplace(sandbox, project, origin, recording, sources, options)
+
     def make_one(function: Function) -> TaskResult:
-        made = build.make(sandbox, project, origin, function, recording, generated.get(function.key, ()))
+        made = build.make(work, function, generated.get(function.key, ()))
         state.add(made)
         return made
 
