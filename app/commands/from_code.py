@@ -121,7 +121,7 @@ def from_code(
         bassline datasets from-code textwrap --tests "python -m unittest test.test_textwrap"
     """
     interpreter = _interpreter(python)
-    options = Options(lines_before, lines_after, timeout, interpreter if python else "", judge)
+    options = Options(lines_before, lines_after, timeout, interpreter if python else "", judge=judge)
     try:
         found = open_project(project, interpreter)
         commands = _commands(found, tests, doctests, interpreter, options.python)

@@ -46,7 +46,7 @@ class Dataset(Identified, Base):
 
 
 class Task(Identified, Base):
-    """One problem, in HumanEval's fields; evaluation.datasets.Task explains the last four."""
+    """One problem, in HumanEval's fields; evaluation.datasets.Task explains the last five."""
 
     __tablename__ = "tasks"
     __table_args__ = (
@@ -71,6 +71,7 @@ class Task(Identified, Base):
     program_prefix: Mapped[str | None] = mapped_column(Text)
     source: Mapped[dict[str, Any] | None]
     project_tests: Mapped[dict[str, Any] | None]
+    module: Mapped[dict[str, Any] | None]
 
     dataset: Mapped[Dataset | None] = relationship(back_populates="tasks")
 

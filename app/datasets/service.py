@@ -180,6 +180,7 @@ def as_plain(task: Task) -> files.Task:
         program_prefix=task.program_prefix,
         source=task.source,
         project_tests=task.project_tests,
+        module=task.module,
     )
 
 
@@ -245,4 +246,5 @@ def task_columns(position: int, task: files.Task) -> dict[str, Any]:
         "program_prefix": task.program_prefix,
         "source": None if task.source is None else dict(task.source),
         "project_tests": None if task.project_tests is None else dict(task.project_tests),
+        "module": None if task.module is None else dict(task.module),
     }

@@ -23,6 +23,7 @@ def to_task(record: Record) -> Task:
         stop=stops(record),
         source=mapping(record, "source"),
         project_tests=_project_tests(record),
+        module=mapping(record, "module"),
     )
 
 

@@ -20,7 +20,8 @@ from evaluation.from_code.coverage import Coverage, coverage
 from evaluation.from_code.project_tests import make as project_tests
 from evaluation.from_code.project_tests.suite import Suite, prepare
 from evaluation.from_code.reasons import ProjectError
-from evaluation.from_code.source.find import Function, find
+from evaluation.from_code.source.closure import Sources
+from evaluation.from_code.source.find import MAX_LINES, MIN_LINES, Function, find
 from evaluation.from_code.source.project import Project
 from evaluation.from_code.source.provenance import Origin, origin_of
 from evaluation.from_code.state import State
@@ -94,6 +95,11 @@ def run(
     """Record, make and check. Raises ProjectError where nothing can be made of the project; the state stays."""
     origin = origin_of(project)
     functions = find(project)
+    if all(function.reason for function in functions):
+        raise ProjectError(
+            f"none of the {len(functions)} functions of {project.name} can become a task: it needs functions of "
+            f"{MIN_LINES} to {MAX_LINES} lines with a body of their own"
+        )
     seconds: dict[str, float] = {}
     with state.locked():
         recording = state.recording()
@@ -112,8 +118,9 @@ def run(
         started = time.monotonic()
         known = state.made()
         try:
-            maker = Maker(sandbox, project, origin, recording, generated, suite, options)
-            made = _make(maker, functions, known, state, watcher, workers)
+            sources = Sources(project, recording.covering.path)
+            work = build.Workplace(sandbox, project, origin, recording, sources, options)
+            made = _make(Maker(work, generated, suite), functions, known, state, watcher, workers)
         finally:
             suite.close()
         seconds["checking"] = round(time.monotonic() - started, 1)
@@ -162,33 +169,27 @@ def _nothing_recorded(project: Project, recording: Recording, options: Options) 
 class Maker:
     """Makes the task of a function: recorded calls judge it where they can, else the project's tests."""
 
-    sandbox: Sandbox
-    project: Project
-    origin: Origin
-    recording: Recording
+    work: build.Workplace
     generated: dict[str, list[Call]]
     suite: Suite
-    options: Options
 
     def make(self, function: Function) -> TaskResult:
         """The task, or why there is none by either judge."""
         by_calls: TaskResult | None = None
-        if not function.reason and self.options.judge != "tests":
-            extra = self.generated.get(function.key, ())
-            by_calls = build.make(self.sandbox, self.project, self.origin, function, self.recording, extra)
-            if by_calls.row is not None or self.options.judge == "cases":
+        judge = self.work.options.judge
+        if judge != "tests":
+            by_calls = build.make(self.work, function, self.generated.get(function.key, ()))
+            if by_calls.row is not None or judge == "cases":
                 return by_calls
-        by_tests = project_tests.make(self.suite, self.recording.covering, self.project, self.origin, function)
+        by_tests = project_tests.make(self.suite, self.work, function)
         if by_tests.row is None and by_calls is not None:
             by_tests.detail = f"{by_tests.detail}; recorded calls: {by_calls.reason}".removeprefix("; ")
         return by_tests
 
     def reason_of(self, function: Function) -> str:
         """Why a function cannot become a task whatever its tests do, "" where it may."""
-        called = self.recording.covering.called()
-        if called and function.key not in called:
-            return "is not called by the tests"
-        return function.reason if self.options.judge == "cases" or self.suite.refused else ""
+        called = self.work.recording.covering.called()
+        return "is not called by the tests" if called and function.key not in called else function.reason
 
 
 def _make(

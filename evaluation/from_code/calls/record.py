@@ -145,7 +145,7 @@ def _hooks(folder: Path) -> Path:
     hooks = folder / "hooks"
     package = hooks / "bassline_recording"
     package.mkdir(parents=True)
-    for name in ("__init__", "values", "calls", "seen", "hook"):
+    for name in ("__init__", "objects", "values", "calls", "seen", "hook"):
         shutil.copyfile(_SOURCE / f"{name}.py", package / f"{name}.py")
     shutil.copyfile(_SOURCE / "sitecustomize.py", hooks / "sitecustomize.py")
     run = folder / "run"

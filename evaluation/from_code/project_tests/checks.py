@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ast
-import copy
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from evaluation.from_code.faults import without_faults
-from evaluation.from_code.mutants import Mutant, mutants
+from evaluation.from_code.mutants import Mutant, mutants, trivial
 from evaluation.from_code.reasons import ExcludedError
+from evaluation.from_code.source.find import Function
 from evaluation.project_tests.judge import ProjectJudge
 from evaluation.project_tests.running import LIMITS
 from evaluation.project_tests.spec import ProjectTests
@@ -49,14 +48,13 @@ def varied(tests: Sequence[str], limit: int) -> list[str]:
     return [test for _, _, test in sorted(ranked)][:limit]
 
 
-def check(
-    judge: ProjectJudge, spec: ProjectTests, source: str, node: ast.FunctionDef | ast.AsyncFunctionDef
-) -> Checked:
-    """The tests that judge answers to the function `node` of `source`; `spec.tests` are those that pass, best first.
+def check(judge: ProjectJudge, spec: ProjectTests, function: Function) -> Checked:
+    """The tests that judge answers to a function; `spec.tests` are those that pass, best first.
 
     Raises ExcludedError where they are not worth it.
     """
-    faulty = mutants(node, MAX_MUTANTS)  # type: ignore[arg-type]
+    source, node = function.module.source, function.node
+    faulty = mutants(node, MAX_MUTANTS)
     if len(faulty) < MIN_MUTANTS:
         raise ExcludedError(f"has fewer than {MIN_MUTANTS} mutants, too few to judge its tests", str(len(faulty)))
     tests = _repeated(judge, spec, source, varied(spec.tests, MAX_TESTS))
@@ -67,9 +65,9 @@ def check(
         survivors = _survivors(judge, spec, source, tests, survivors, _allowed(len(faulty)))
     if len(survivors) > _allowed(len(faulty)):
         raise ExcludedError("has tests that miss more than a fifth of its mutants", f"{len(tests)} tests")
-    for name, text in trivial(node):
+    for text in trivial(node, ("ValueError", "TypeError", "KeyError"), function.is_generator):
         if _passes(judge, spec, source, tests, text):
-            raise ExcludedError("has tests that a body without content passes", name)
+            raise ExcludedError("has tests that a body without content passes", text.rpartition("\n")[2].strip())
     return Checked(tuple(tests), len(faulty), tuple(survivors))
 
 
@@ -113,18 +111,3 @@ def _passes(judge: ProjectJudge, spec: ProjectTests, source: str, tests: Sequenc
     assert spliced is not None
     result = without_faults(lambda: judge.run(spliced.source, spec, tests, _MUTANT_LIMITS).result)
     return result.status == Status.PASSED
-
-
-def trivial(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple[str, str]]:
-    """(name, source) of the function with bodies that have no content."""
-    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-    for body in (
-        "pass", "return ''", "return 0", "return 1", "return []", "return {}", "return ()", "return True",
-        "return False", "yield from ()", "raise Exception", "raise ValueError", "raise TypeError",
-        *(f"return {argument.arg}" for argument in arguments),
-    ):  # fmt: skip
-        if body == "yield from ()" and isinstance(node, ast.AsyncFunctionDef):
-            continue
-        changed = copy.copy(node)
-        changed.body = ast.parse(f"def body():\n    {body}\n").body[0].body  # type: ignore[attr-defined]
-        yield body, ast.unparse(ast.fix_missing_locations(changed))

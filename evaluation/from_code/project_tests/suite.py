@@ -20,9 +20,7 @@ from evaluation.project_tests.judge import ProjectJudge
 from evaluation.project_tests.running import LIMITS, Outcomes
 from evaluation.project_tests.spec import ProjectTests
 from evaluation.sandbox import Sandbox
-from evaluation.verdicts import Trust
 
-JUDGE = "tests"
 _WHOLE_FILE = replace(LIMITS, cpu_s=60, wall_s=120.0)
 _SHOWN_CHARS = 12_000
 
@@ -93,13 +91,8 @@ def prepare(
     return suite
 
 
-def checked_row(
-    suite: Suite, covering: Covering, function: Function, prompt: str, solution: str, source: dict[str, Any]
-) -> dict[str, Any]:
-    """The parts of a task that the tests give it: its spec, their text, and how many mutants they notice.
-
-    Raises ExcludedError.
-    """
+def checked(suite: Suite, covering: Covering, function: Function) -> tuple[ProjectTests, dict[str, Any]]:
+    """The spec of a function's task, and what its dataset says of the tests. Raises ExcludedError."""
     if suite.refused or suite.files is None or suite.judge is None:
         raise ExcludedError("cannot be judged by the project's tests", suite.refused)
     every = covering.of(function.key)
@@ -108,32 +101,27 @@ def checked_row(
     tests = [test for test in every if test in suite.passing]
     if not tests:
         reason = suite.failures.get(every[0]) or suite.failures.get(every[0].partition("::")[0], "")
-        raise ExcludedError(
-            "is called by tests that do not pass in the sandbox", reason.strip().rpartition("\n")[2][:200]
-        )
-    module = function.module
+        last = reason.strip().rpartition("\n")[2]
+        raise ExcludedError("is called by tests that do not pass in the sandbox", last[:200])
     spec = ProjectTests(
-        suite.files.project, suite.files.installed, module.path, function.qualified, function.node.lineno, tuple(tests),
+        suite.files.project,
+        suite.files.installed,
+        function.module.path,
+        function.qualified,
+        function.node.lineno,
+        tuple(tests),
         suite.files.paths,
-    )  # fmt: skip
-    found = checks.check(suite.judge, spec, module.source, function.node)
-    spec = replace(spec, tests=found.tests)
-    return {
-        "prompt": prompt,
-        "canonical_solution": solution,
-        "project_tests": spec.as_json(),
-        "source": {
-            **source,
-            "judge": JUDGE,
-            "trust": str(Trust.IN_GUEST),
-            "tests": len(spec.tests),
-            "mutants": found.judged,
-            "killed": found.judged - len(found.survivors),
-            "mutation_score": round(1 - len(found.survivors) / found.judged, 4),
-            "weak": False,
-            "survivors": [f"line {mutant.line}: {mutant.operator}" for mutant in found.survivors],
-            "installed": list(suite.files.distributions),
-        },
+    )
+    found = checks.check(suite.judge, spec, function)
+    survivors = len(found.survivors)
+    return replace(spec, tests=found.tests), {
+        "tests": len(found.tests),
+        "mutants": found.judged,
+        "killed": found.judged - survivors,
+        "mutation_score": round(1 - survivors / found.judged, 4),
+        "weak": False,
+        "survivors": [f"line {mutant.line}: {mutant.operator}" for mutant in found.survivors],
+        "installed": list(suite.files.distributions),
     }
 
 

@@ -14,6 +14,7 @@ import os
 import random
 import sys
 import types
+from collections.abc import Iterator
 from typing import Any
 
 from . import calls, seen
@@ -43,13 +44,35 @@ def _replace_code(module: types.ModuleType, chosen: list[Any]) -> None:
     path = str(module.__file__)
     with open(path, "rb") as file:
         code = compile(instrumented(file.read(), path, chosen), path, "exec", dont_inherit=True)
-    new = {part.co_name: part for part in code.co_consts if isinstance(part, types.CodeType)}
-    for name, _line, _key, _inputs_only in chosen:
-        function: Any = getattr(module, name, None)
-        function = getattr(function, "__wrapped__", function)
-        old = getattr(function, "__code__", None)
-        if old is not None and name in new and old.co_firstlineno == new[name].co_firstlineno:
-            function.__code__ = new[name]
+    new = {(part.co_name, part.co_firstlineno): part for part in _codes(code)}
+    names = {name for name, _line, _key, _inputs_only in chosen}
+    for function in _functions(module):
+        old = function.__code__
+        other = new.get((old.co_name, old.co_firstlineno))
+        if other is not None and old.co_name in names and old.co_freevars == other.co_freevars:
+            function.__code__ = other
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    for part in code.co_consts:
+        if isinstance(part, types.CodeType):
+            yield part
+            yield from _codes(part)
+
+
+def _functions(owner: Any) -> Iterator[types.FunctionType]:
+    """The functions of a module, and of its classes, below what decorates them."""
+    for value in list(vars(owner).values()):
+        if isinstance(value, type) and isinstance(owner, types.ModuleType) and value.__module__ == owner.__name__:
+            yield from _functions(value)
+        parts = (
+            [getattr(value, name, None) for name in ("fget", "fset", "fdel")] if type(value) is property else [value]
+        )
+        for part in parts:
+            part = getattr(part, "__func__", part) if isinstance(part, (staticmethod, classmethod)) else part
+            part = getattr(part, "__wrapped__", part)
+            if isinstance(part, types.FunctionType):
+                yield part
 
 
 class _Finder:
@@ -91,13 +114,13 @@ def instrumented(data: bytes, path: str, chosen: list[Any]) -> ast.Module:
     """The tree of a module whose chosen functions report their calls."""
     tree = ast.parse(data, path)
     keys = {(name, line): (key, inputs_only) for name, line, key, inputs_only in chosen}
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and (node.name, node.lineno) in keys:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and (node.name, node.lineno) in keys:
             _instrument(node, *keys[node.name, node.lineno])
     return ast.fix_missing_locations(tree)
 
 
-def _instrument(node: ast.FunctionDef, key: str, inputs_only: bool) -> None:
+def _instrument(node: Any, key: str, inputs_only: bool) -> None:
     body = node.body
     docstring = body[:1] if ast.get_docstring(node, clean=False) is not None else []
     body = body[len(docstring) :]
