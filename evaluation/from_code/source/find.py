@@ -88,6 +88,7 @@ def _in_body(module: Module, body: list[ast.stmt], owners: tuple[ast.ClassDef, .
             reason = _unfit(node)
             line = 0
             if not reason:
+                line = _solution_line(module, node)
                 reason = "" if line else "has its body on the line of its signature or docstring"
             qualified = ".".join([*(owner.name for owner in owners), node.name])
             yield Function(module, node, qualified, reason, line, owners)
