@@ -179,10 +179,13 @@ class Maker:
         judge = self.work.options.judge
         if judge != "tests":
             by_calls = build.make(self.work, function, self.generated.get(function.key, ()))
-            if by_calls.row is not None or judge == "cases":
+            weak = by_calls.row is not None and by_calls.row["source"]["weak"]
+            if judge == "cases" or (by_calls.row is not None and not weak):
                 return by_calls
         by_tests = project_tests.make(self.suite, self.work, function)
         if by_tests.row is None and by_calls is not None:
+            if by_calls.row is not None:
+                return by_calls
             by_tests.detail = f"{by_tests.detail}; recorded calls: {by_calls.reason}".removeprefix("; ")
         return by_tests
 

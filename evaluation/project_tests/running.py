@@ -78,6 +78,7 @@ def run(zygote: Zygote, job: TestRun, limits: Limits) -> Outcomes:
     outcomes.result = Result(
         status, detail, text, calls=len(outcomes.passed) + len(outcomes.failed), cpu_s=cpu_s, wall_s=wall_s,
         waited_s=seen.waited_s, trust=Trust.IN_GUEST, failing_assert=_failing_line(text),
+        lasting=outcomes.result.lasting,
     )  # fmt: skip
     return outcomes
 
@@ -87,8 +88,8 @@ def _read(frames: list[dict[str, Any]], secret: str, job: TestRun, must_fail: Se
     have taken over: what does not fit exactly is a forgery or a crash, never a pass."""
     outcomes = Outcomes(Result(Status.CRASHED, "the tests' process ended before it reported"))
 
-    def ended(status: Status, detail: str, text: str = "") -> Outcomes:
-        outcomes.result = Result(status, detail[:1000], text)
+    def ended(status: Status, detail: str, text: str = "", lasting: bool = False) -> Outcomes:
+        outcomes.result = Result(status, detail[:1000], text, lasting=lasting)
         return outcomes
 
     if not frames or frames[0].get("hello") is not True:
@@ -103,6 +104,9 @@ def _read(frames: list[dict[str, Any]], secret: str, job: TestRun, must_fail: Se
     for number, frame in enumerate(frames[1:], 1):
         if frame.get("secret") != secret or frame.get("number") != number:
             return ended(Status.FORGED, "a report came from somewhere else than the tests' runner")
+        if "no_runner" in frame and number == 1:
+            reason = f"pytest cannot be imported in the sandbox: {frame['no_runner']}"
+            return ended(Status.SANDBOX_ERROR, reason, lasting=True)
         if "syntax" in frame:
             return ended(Status.SYNTAX_ERROR, str(frame["syntax"]))
         if "not_collected" in frame:

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 _MODULES = frozenset((
     "pytest", "_pytest", "pluggy", "gc", "ctypes", "_ctypes", "inspect", "builtins", "importlib", "atexit", "signal",
-    "posix", "faulthandler", "tracemalloc", "mmap", "evaluation", "_frozen_importlib", "pdb", "bdb", "code",
+    "posix", "faulthandler", "tracemalloc", "mmap", "evaluation", "_frozen_importlib", "pdb", "bdb", "code", "unittest",
+    "mock", "conftest",
 ))  # fmt: skip
 _ATTRIBUTES = frozenset((
     "_getframe", "_current_frames", "settrace", "setprofile", "meta_path", "path_hooks", "_exit", "abort", "kill",
@@ -55,11 +56,11 @@ def _suspects(node: ast.AST) -> list[str]:
             return [*([top] if top in _MODULES else []), *(alias.name for alias in names if alias.name in names_of)]
         case ast.Attribute(value=ast.Name(id=owner), attr=attr) if attr in _OF_MODULES.get(owner, ()):
             return [f"{owner}.{attr}"]
-        case ast.Attribute(attr=attr) if attr in _ATTRIBUTES:
+        case ast.Attribute(attr=attr) if attr in _ATTRIBUTES or attr in _COMPARISONS:
             return [attr]
         case ast.Name(id=name, ctx=ast.Load()) if name in _MODULES or name in _BUILTINS or name == "__builtins__":
             return [name]
-        case ast.Constant(value=str(text)) if text in _ATTRIBUTES:
+        case ast.Constant(value=str(text)) if text in _ATTRIBUTES or text in _COMPARISONS:
             return [text]
     return []
 

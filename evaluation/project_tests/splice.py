@@ -65,9 +65,18 @@ def _ended(lines: Sequence[str]) -> list[str]:
     return [*lines[:-1], lines[-1].rstrip("\n") + "\n"] if lines else []
 
 
-def function_at(source: str, qualified: str, line: int) -> Function | None:
-    """The function of a module by its name and line."""
-    return _at(parse(source), qualified.rpartition(".")[2], line)
+def functions_in(source: str) -> Iterator[tuple[str, Function]]:
+    """The functions of a module with their names after those of their classes."""
+
+    def inside(node: ast.stmt | ast.Module, prefix: str) -> Iterator[tuple[str, Function]]:
+        for each in _inside(node):
+            if isinstance(each, Function):
+                yield prefix + each.name, each
+            elif isinstance(each, ast.ClassDef):
+                yield from inside(each, f"{prefix}{each.name}.")
+
+    tree = parse(source)
+    yield from () if tree is None else inside(tree, "")
 
 
 def _at(tree: ast.Module | None, name: str, line: int) -> Function | None:

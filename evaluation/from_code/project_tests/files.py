@@ -44,7 +44,7 @@ def gather(project: Project, covering: Covering) -> Files:
     if any(not root.is_relative_to(project.root) for root in roots):
         raise ArchiveError("the project's folder is itself a package: give the folder above it")
     own = dict(_own_files(project.root))
-    installed, names = _installed_files(project, covering)
+    installed, names = installed_files(project, covering)
     archives, hashes = {}, []
     for files in (own, installed):
         if sum(map(len, files.values())) > MAX_BYTES:
@@ -79,10 +79,11 @@ def _own_files(root: Path) -> Iterator[tuple[str, bytes]]:
                 yield path.relative_to(root).as_posix(), path.read_bytes()
 
 
-def _installed_files(project: Project, covering: Covering) -> tuple[dict[str, bytes], tuple[str, ...]]:
+def installed_files(project: Project, covering: Covering) -> tuple[dict[str, bytes], tuple[str, ...]]:
     """The files of the distributions whose modules the tests imported, and their names."""
     own = project.top_names()
     own_name = re.sub(r"[-_.]+", "_", project.name).lower()
+    top_files = {f"{name}.py" for name in own}
     files: dict[str, bytes] = {}
     names: list[str] = []
     for place in map(Path, covering.path):
@@ -96,18 +97,13 @@ def _installed_files(project: Project, covering: Covering) -> tuple[dict[str, by
             for path in listed:
                 metadata = path.startswith(info.name + "/")
                 wanted = path.rpartition("/")[2] in _METADATA if metadata else path.partition("/")[0] not in own
-                if wanted and not path.endswith((".pyc", ".pyi", ".h", ".c")) and path not in own_files(own):
+                if wanted and path not in top_files and not path.endswith((".pyc", ".pyi", ".h", ".c")):
                     content = _content(place / path)
                     if content is not None:
                         files.setdefault(path, content)
     if "pytest/__init__.py" not in files:
         raise ArchiveError('the tests were not run by pytest: give --tests "python -m pytest -q"')
     return files, tuple(sorted(names))
-
-
-def own_files(names: frozenset[str]) -> frozenset[str]:
-    """The files of modules at the top of a folder of packages."""
-    return frozenset(f"{name}.py" for name in names)
 
 
 def _record(info: Path) -> Iterator[str]:

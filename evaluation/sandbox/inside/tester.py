@@ -65,7 +65,11 @@ def serve() -> None:
 
 
 def _run(job: dict[str, Any], report: Callable[[dict[str, Any]], None]) -> None:
-    pytest = importlib.import_module("pytest")
+    try:
+        pytest = importlib.import_module("pytest")
+    except Exception as error:
+        report({"no_runner": f"{type(error).__name__}: {error}"[:_TEXT_LIMIT]})
+        return
     places = dict.fromkeys(test.partition("[")[0] for test in job["tests"])
     options = [*_OPTIONS, f"--rootdir={job['project']}", *job["options"]]
     plugin = _Plugin(pytest, report, job["tests"], job["must_fail"], job["stop_early"])
