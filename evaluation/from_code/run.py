@@ -176,7 +176,7 @@ class Maker:
     def make(self, function: Function) -> TaskResult:
         """The task, or why there is none by either judge."""
         by_calls: TaskResult | None = None
-        judge = self.work.options.judge
+        judge = "cases" if self.suite.refused else self.work.options.judge
         if judge != "tests":
             by_calls = build.make(self.work, function, self.generated.get(function.key, ()))
             weak = by_calls.row is not None and by_calls.row["source"]["weak"]
