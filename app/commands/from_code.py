@@ -6,6 +6,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -120,12 +121,37 @@ def from_code(
         bassline datasets from-code more_itertools --doctests --python .venv/bin/python
         bassline datasets from-code textwrap --tests "python -m unittest test.test_textwrap"
     """
+    choices = Choices(lines_before, lines_after, timeout, judge)
+    make_datasets(common.opened_context(), project, name, tests, doctests, python, choices, json_file)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The options of the command beside the project and its tests."""
+
+    lines_before: int = Options().before
+    lines_after: int = Options().after
+    timeout: float = Options().limit_s
+    judge: str = Options().judge
+
+
+def make_datasets(
+    ctx: Context,
+    project: str,
+    name: str | None,
+    tests: tuple[str, ...],
+    doctests: bool,
+    python: str | None,
+    choices: Choices,
+    json_file: str | None = None,
+) -> list[Dataset]:
+    """Make, store and print the datasets of a project; both, the completion form first. Raises BasslineError."""
     interpreter = _interpreter(python)
-    options = Options(lines_before, lines_after, timeout, interpreter if python else "", judge=judge)
+    tests_python = interpreter if python else ""
+    options = Options(choices.lines_before, choices.lines_after, choices.timeout, tests_python, judge=choices.judge)
     try:
         found = open_project(project, interpreter)
         commands = _commands(found, tests, doctests, interpreter, options.python)
-        ctx = common.opened_context()
         name = name or found.name
         service.check_name(name)
         finished = _worked(ctx, found, commands, options)
@@ -139,6 +165,7 @@ def from_code(
     stored = service.store(ctx, finished, name)
     common.write_json(json_file, service.report(finished, stored))
     _show(finished, stored, json_file)
+    return stored
 
 
 def _interpreter(python: str | None) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import selectinload
 
 from app.context import Context
 from app.datasets import repository
@@ -44,6 +45,18 @@ def require(ctx: Context, name: str) -> Dataset:
                 use = f"use one of {', '.join(known)}, or import a file with `bassline datasets import FILE`"
                 raise BadInputError(f"there is no dataset {name!r}: {advice(name, known, use)}", "dataset")
     return stored or store(ctx, dataset_files.load(name), DatasetKind.BUILTIN)
+
+
+def find(ctx: Context, dataset_id: uuid.UUID) -> Dataset | None:
+    """The dataset of that id with its tasks, or None."""
+    with ctx.database.read() as session:
+        return session.scalar(select(Dataset).where(Dataset.id == dataset_id).options(selectinload(Dataset.tasks)))
+
+
+def coverage(ctx: Context, dataset_id: uuid.UUID) -> dict[str, Any] | None:
+    """What share of a project became the tasks of a dataset; None for one that was not made from code."""
+    with ctx.database.read() as session:
+        return session.scalar(select(Dataset.coverage).where(Dataset.id == dataset_id))
 
 
 def import_file(ctx: Context, path: Path, name: str | None = None) -> Dataset:
