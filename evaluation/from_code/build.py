@@ -143,7 +143,7 @@ def _undecorated(node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.FunctionDe
 
 
 def _source(work: Workplace, function: Function, cases: Sequence[Case], spec: Spec) -> dict[str, Any]:
-    tops = {name.partition(".")[0] for name in spec.modules or {}} - work.project.top_names()
+    tops = {name.partition(".")[0] for name in spec.modules} - work.project.top_names()
     source = {
         "project": work.project.name,
         "version": work.origin.version,
