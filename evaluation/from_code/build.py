@@ -160,7 +160,7 @@ def source_of(work: Workplace, function: Function, judge: str, trust: Trust) -> 
 
 
 def _source(work: Workplace, function: Function, cases: Sequence[Case], spec: Spec) -> dict[str, Any]:
-    tops = {name.partition(".")[0] for name in spec.modules or {}} - work.project.top_names()
+    tops = {name.partition(".")[0] for name in spec.modules} - work.project.top_names()
     counts = {"cases": len(cases), "recorded_cases": sum(case.recorded for case in cases)}
     source = {**source_of(work, function, JUDGE, Trust.PROXY), **counts}
     return {**source, "packages": sorted(tops)} if tops else source

@@ -155,7 +155,10 @@ def order_of(sandbox: Sandbox, program: Program, cases: Sequence[Case], trivial:
     Raises ExcludedError where one passes in either case.
     """
     in_order = False
-    for source, agreement in zip(trivial, _agreements(sandbox, program, cases, trivial), strict=True):
+    *found, original = _agreements(sandbox, program, cases, [*trivial, program.definition])
+    if not original.in_order:  # else nothing is known about the others
+        raise ExcludedError("does not pass its own test", "in a process with others")
+    for source, agreement in zip(trivial, found, strict=True):
         if agreement.in_order:
             raise ExcludedError("has a test that a body without content would pass", _body(source))
         in_order = in_order or agreement.any_order

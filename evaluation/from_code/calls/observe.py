@@ -6,7 +6,7 @@ The project's code runs here on inputs that nobody meant for it, so nothing outs
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,9 +91,9 @@ def _ask(sandbox: Sandbox, program: Program, method: str, command: Any) -> Any:
 
 
 def observe_all(sandbox: Sandbox, program: Program, calls: Sequence[str]) -> Observed:
-    """The outcome of each call, in batches of BATCH; one that takes too long is halved, because all its calls share
-    one limit of CPU time. Raises UnobservableError if a call does not answer."""
-    return _in_batches(sandbox, program, calls, lambda reason: reason.status == Status.TIMEOUT, 0)
+    """The outcome of each call, in batches of BATCH; one that does not answer is halved, because all its calls share
+    one limit of CPU time and of the answer's size. Raises UnobservableError if a call does not answer."""
+    return _in_batches(sandbox, program, calls, 0)
 
 
 def observe_each(sandbox: Sandbox, program: Program, calls: Sequence[str]) -> Observed:
@@ -101,14 +101,13 @@ def observe_each(sandbox: Sandbox, program: Program, calls: Sequence[str]) -> Ob
 
     At most MAX_FAILED calls are found so; Raises UnobservableError where more fail.
     """
-    return _in_batches(sandbox, program, calls, lambda _reason: True, MAX_FAILED)
+    return _in_batches(sandbox, program, calls, MAX_FAILED)
 
 
 def _in_batches(
     sandbox: Sandbox,
     program: Program,
     calls: Sequence[str],
-    may_halve: Callable[[UnobservableError], bool],
     allowed: int,
 ) -> Observed:
     found = Observed([], set())
@@ -123,7 +122,7 @@ def _in_batches(
                 failed += 1
                 found.outcomes.append(Outcome(failed=str(reason)))
                 return
-            if len(part) == 1 or not may_halve(reason):
+            if len(part) == 1:
                 raise
         else:
             found.outcomes.extend(observed.outcomes)

@@ -146,7 +146,7 @@ class Placed:
                 sys.settrace(None)
         except Stopped as reason:
             return {"refused": str(reason)}
-        except Exception as error:
+        except BaseException as error:
             return {"raised": [kind.__name__ for kind in type(error).__mro__ if kind is not object]}
         try:
             if "iterator" in row and len(result) > MAX_ITEMS:

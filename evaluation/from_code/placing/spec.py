@@ -10,7 +10,7 @@ import base64
 import bz2
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,7 @@ class Spec:
     after: str
     indent: str = ""
     siblings: tuple[str, ...] = ()  # names of the other functions of its class
-    modules: Mapping[str, tuple[bool, str]] | None = None
+    modules: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
     form: str = CALLS
 
     def program(self, answer: str, method: str = "") -> str:
@@ -75,7 +75,7 @@ class Spec:
 
     def only(self, loaded: Sequence[str]) -> Spec:
         """With those of its modules alone that were loaded."""
-        modules = {name: each for name, each in (self.modules or {}).items() if name in loaded}
+        modules = {name: each for name, each in self.modules.items() if name in loaded}
         return Spec(**{**{name: getattr(self, name) for name in self.__dataclass_fields__}, "modules": modules})
 
 
