@@ -84,6 +84,8 @@ def make(work: Workplace, function: Function, extra: Sequence[Call]) -> TaskResu
         made = TaskResult(function.key, _row(work, function, extra))
     except ExcludedError as reason:
         made = TaskResult(function.key, reason=reason.reason, detail=reason.detail)
+    except RecursionError:
+        made = TaskResult(function.key, reason="is called with values that are nested too deep to compare")
     made.seconds = round(time.monotonic() - started, 2)
     return made
 
