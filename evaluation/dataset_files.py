@@ -12,8 +12,9 @@ from typing import Any
 from evaluation.datasets import Dataset, DatasetError, Task
 from evaluation.formats import registry
 from evaluation.formats.base import RecordError
+from evaluation.from_code.placing.spec import SpecError, unpacked
 from evaluation.jsonlines import objects, text_of
-from evaluation.source import compile_error, defined_names, parse, parse_open
+from evaluation.source import compile_error, defined_names, defines, parse, parse_open
 
 HUMANEVAL_SHA256 = "b796127e635a67f93fb35c04f4cb03cf06f38c8072ee7cee8833d7bee06979ef"
 
@@ -96,21 +97,33 @@ def _record(task: Task) -> dict[str, Any]:
         name: getattr(task, name) for name in ("task_id", "prompt", "entry_point", "test", "canonical_solution")
     }
     optional = {"suffix": task.suffix, "program_prefix": task.program_prefix, "source": task.source}
+    optional |= {"project_tests": task.project_tests}
+    optional["module"] = task.module
     record |= {name: value for name, value in optional.items() if value is not None}
     return record | ({"stop": list(task.stop)} if task.stop else {})
+
+
+def _check_test(task: Task) -> None:
+    test = parse(task.test)
+    if test is None:
+        raise RecordError(f"field test: does not compile: {compile_error(task.test)}")
+    if "check" not in defined_names(test):
+        raise RecordError("field test: define check(candidate), which raises where the candidate is wrong")
 
 
 def _check(task: Task) -> None:
     """Raise RecordError where prompt, test and canonical solution do not fit together as Python."""
     if not task.task_id.isprintable():
         raise RecordError("field task_id: holds control characters or line breaks, remove them")
-    if not task.entry_point.isidentifier():
+    if not all(part.isidentifier() for part in task.entry_point.split(".")):
         raise RecordError(f"field entry_point: {task.entry_point!r} is not a function name")
-    test = parse(task.test)
-    if test is None:
-        raise RecordError(f"field test: does not compile: {compile_error(task.test)}")
-    if "check" not in defined_names(test):
-        raise RecordError("field test: define check(candidate), which raises where the candidate is wrong")
+    if task.module is not None:
+        try:
+            unpacked(task.module)
+        except SpecError as error:
+            raise RecordError(str(error)) from None
+    if task.project_tests is None:  # else `test` is for readers
+        _check_test(task)
     if task.suffix is None and parse_open(task.prompt) is None:
         reason = compile_error(f"{task.prompt}\n    pass\n")
         raise RecordError(f"field prompt: does not compile with a body added: {reason}")
@@ -120,5 +133,5 @@ def _check(task: Task) -> None:
     if reason := compile_error(program):
         raise RecordError(f"field canonical_solution: does not compile after the prompt: {reason}")
     tree = parse(program)
-    if tree is None or task.entry_point not in defined_names(tree):
+    if tree is None or not any(defines(node, task.entry_point) for node in tree.body):
         raise RecordError(f"field entry_point: prompt and canonical_solution define no {task.entry_point!r}")

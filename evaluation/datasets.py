@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from evaluation.from_code.placing import spec
+
 
 class DatasetError(ValueError):
     """A dataset that cannot be used; the message names file, line, field and remedy."""
@@ -29,6 +31,10 @@ class Task:
     program_prefix: str | None = None
     # where a task made from code comes from (docs/from-code.md); plays no part in a run
     source: Mapping[str, Any] | None = None
+    # where the project's own tests judge the answer: which ones, on which files (project_tests.spec)
+    project_tests: Mapping[str, Any] | None = None
+    # the module that the answer's function is put into before it is judged (from_code.placing.spec)
+    module: Mapping[str, Any] | None = None
 
     def program(self, completion: str) -> str:
         """The program that is judged, with this completion."""
@@ -36,8 +42,14 @@ class Task:
             return self.program_prefix + completion
         return self.prompt + completion + (self.suffix or "")
 
+    def judged_program(self, program: str) -> str:
+        """What the sandbox runs of a program: the program, or its function in its module."""
+        return program if self.module is None else spec.unpacked(self.module).program(program)
+
     def as_judged(self) -> Task:
         """The task whose prompt begins the program that is judged."""
+        if self.module is not None:
+            return replace(self, prompt="", suffix=None, program_prefix=None, entry_point=spec.ENTRY, module=None)
         if self.program_prefix is None:
             return self
         return replace(self, prompt=self.program_prefix, suffix=None, program_prefix=None)

@@ -26,7 +26,7 @@ from evaluation.datasets import Task
 from evaluation.effects import is_builtin, names_read
 from evaluation.normalization import answer_of, unix_lines, with_plain_spaces, without_interpreter_prompts
 from evaluation.prompting import Mode
-from evaluation.source import ParseLimitError, at_most, bound_names, defined_names, parse, parse_open
+from evaluation.source import ParseLimitError, at_most, bound_names, defined_names, definition_in, parse, parse_open
 from evaluation.trimming import does_something, lines_of, providers, stretches, trim
 
 How = Literal["completion", "fenced", "open_fence", "function", "empty"]
@@ -99,8 +99,9 @@ def extract(task: Task, raw: str, mode: Mode) -> Extraction:
                 answer = _Answer(task, variant, opened)
                 for reading, programs in READINGS if variant.strip() else ():
                     for how, program in programs(answer):
-                        if (cut := trim(program, task.entry_point)) is not None and _is_answer(cut, task.entry_point):
-                            return Extraction(cut, how, reading=reading)
+                        for name in dict.fromkeys((task.entry_point, _last_name(task))):
+                            if (cut := trim(program, name)) is not None and _is_answer(cut, name):
+                                return Extraction(cut, how, reading=reading)
     return _literal(_Answer(task, text, opened))
 
 
@@ -112,7 +113,7 @@ def unread(task: Task, raw: str, mode: Mode) -> Extraction:
 
 def _continuation(answer: _Answer) -> Iterator[tuple[How, str]]:
     """The whole text as the body of the prompt's function."""
-    if not answer.opened and _starts_indented(answer.text, answer.task.entry_point):
+    if not answer.opened and _starts_indented(answer.text, _last_name(answer.task)):
         yield "completion", answer.task.prompt + answer.text
 
 
@@ -133,7 +134,7 @@ def _body(answer: _Answer) -> Iterator[tuple[How, str]]:
 def _literal(answer: _Answer) -> Extraction:
     """The reading without repairs, for an answer of which no other reading is a program."""
     task, blocks = answer.task, answer.blocks()
-    definition = re.compile(rf"^[ \t\f]*(?:async[ \t]+)?def[ \t]+{re.escape(task.entry_point)}\b", re.MULTILINE)
+    definition = re.compile(rf"^[ \t\f]*(?:async[ \t]+)?def[ \t]+{re.escape(_last_name(task))}\b", re.MULTILINE)
     for how, code in blocks:
         if definition.search(code):
             return Extraction(_with_preamble(task, code), how or "function")
@@ -221,12 +222,18 @@ def _lacking(task: Task, code: str) -> set[str]:
 
 def _restated(task: Task, code: str) -> str | None:
     """The program, if the code defines the entry point; else None."""
-    if task.entry_point not in code:
+    if _last_name(task) not in code:
         return None
     for variant in dict.fromkeys((code, dedent(code))):
-        if (own := trim(variant, task.entry_point)) is not None:
-            return _with_preamble(task, own)
+        for name in dict.fromkeys((task.entry_point, _last_name(task))):
+            if (own := trim(variant, name)) is not None:
+                return _with_preamble(task, own)
     return None
+
+
+def _last_name(task: Task) -> str:
+    """The entry point's name without those of its classes: an answer may restate a method alone."""
+    return task.entry_point.rpartition(".")[2]
 
 
 def _continued(task: Task, code: str) -> Iterator[str]:
@@ -259,14 +266,18 @@ def _body_margin(task: Task) -> str:
     """The indentation of the prompt's open function; four spaces where it shows none."""
     lines = task.prompt.split("\n")
     for node in tree.body if (tree := parse(task.prompt)) is not None else []:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == task.entry_point:
-            line = lines[node.body[0].lineno - 1]
+        if (function := definition_in(node, task.entry_point)) is not None:
+            line = lines[function.body[0].lineno - 1]
             return line[: len(line) - len(line.lstrip())] or "    "
-    return "    "
+    head = next((line for line in reversed(lines) if re.match(r"\s*(async\s+)?def\s", line)), "")
+    return f"{head[: len(head) - len(head.lstrip())]}    "
 
 
 def _with_preamble(task: Task, code: str) -> str:
-    """`code` after the imports and definitions of the prompt that it does not define itself."""
+    """`code` after the imports and definitions of the prompt that it does not define itself, and that the module does
+    not have in which it runs."""
+    if task.module is not None or task.project_tests is not None:
+        return code
     tree = parse(code)
     own = defined_names(tree) if tree is not None else set()
     lines = task.prompt.split("\n")

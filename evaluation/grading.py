@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from itertools import islice
 
 from evaluation import datasets
+from evaluation.project_tests.judge import Archives, shared_judge
+from evaluation.project_tests.spec import ProjectTests
 from evaluation.sandbox import Limits, Result, Sandbox, Task, clean, repeat_faults
-from evaluation.verdicts import Status, Verdict
+from evaluation.verdicts import Status, Trust, Verdict
 
 MAX_PROGRAM_BYTES = 4 * 2**20
 
@@ -16,9 +19,10 @@ MAX_PROGRAM_BYTES = 4 * 2**20
 class Grader:
     """Judges programs in a sandbox. Safe to use from many threads."""
 
-    def __init__(self, sandbox: Sandbox, limits: Limits | None = None) -> None:
+    def __init__(self, sandbox: Sandbox, limits: Limits | None = None, archives: Archives | None = None) -> None:
         self._sandbox = sandbox
         self._limits = limits or Limits()
+        self._archives = archives
 
     def judge(self, program: str, task: Task) -> Verdict:
         """Return the verdict on a complete program.
@@ -26,9 +30,14 @@ class Grader:
         A timeout stands: CPU time does not depend on other work, and the wall-clock limit leaves out waits for a CPU. A
         fault of the sandbox is repeated up to twice; then it is the verdict (`sandbox_error`).
         """
-        task = task.as_judged() if isinstance(task, datasets.Task) else task
-        refused = self._refuse(program, task)
-        return self._verdict(refused or repeat_faults(lambda: self._sandbox.judge(program, task, self._limits)))
+        refused = self._refuse(program)
+        if isinstance(task, datasets.Task):
+            if task.project_tests is not None:
+                return self._judge_by_project(program, ProjectTests.of(task.project_tests), refused)
+            program, task = program if refused else task.judged_program(program), task.as_judged()
+        if refused:
+            return self._verdict(replace(refused, trust=self._sandbox.prepare(program, task).trust))
+        return self._verdict(repeat_faults(lambda: self._sandbox.judge(program, task, self._limits)))
 
     def judge_many(self, items: Iterable[tuple[str, Task]], workers: int = 2) -> Iterator[tuple[int, Verdict]]:
         """Yield (position, verdict) as verdicts come; `items` is read a few steps ahead of the workers."""
@@ -48,14 +57,20 @@ class Grader:
         finally:
             executor.shutdown(cancel_futures=True)
 
-    def _refuse(self, program: str, task: Task) -> Result | None:
+    def _judge_by_project(self, program: str, spec: ProjectTests, refused: Result | None) -> Verdict:
+        if refused is not None:
+            return self._verdict(replace(refused, trust=Trust.IN_GUEST))
+        judge = shared_judge(self._sandbox, self._archives)
+        return self._verdict(repeat_faults(lambda: judge.judge(program, spec)))
+
+    def _refuse(self, program: str) -> Result | None:
         if not program.strip():
             refused = Status.EMPTY, "the program is empty"
         elif len(program.encode("utf-8", "surrogatepass")) > MAX_PROGRAM_BYTES:
             refused = Status.SYNTAX_ERROR, f"the program is longer than {MAX_PROGRAM_BYTES} bytes"
         else:
             return None
-        return Result(*refused, trust=self._sandbox.prepare(program, task).trust)
+        return Result(*refused)
 
     def _verdict(self, result: Result) -> Verdict:
         return Verdict(

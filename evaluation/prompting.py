@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from evaluation.datasets import Task
-from evaluation.source import defined_names, parse_open
+from evaluation.source import defines, parse_open
 
 Mode = Literal["completion", "chat", "infill", "raw"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -82,7 +82,7 @@ def build(task: Task, mode: Mode, fim_tokens: tuple[str, str, str] | None = None
 def opens_entry_point(task: Task) -> bool:
     """Whether the prompt ends inside the function to complete, so that an answer may be its body alone."""
     tree = parse_open(task.prompt)
-    return tree is not None and task.entry_point in defined_names(tree)
+    return tree is not None and any(defines(node, task.entry_point) for node in tree.body)
 
 
 def _messages(task: Task) -> list[dict[str, str]]:

@@ -16,6 +16,8 @@ _ATTEMPTS = 5
 _CALL_CHARS = 100
 """Fixed cost of one parse, in characters."""
 _KEPT_TREES = 6
+_MARGINS = ("    ", "  ", "\t", "        ", "            ", "\t\t", "                ")
+"""Indentations of a body that is left open: of a function, and of a method."""
 # Python 3.11 counts the depth of a tree in one variable for all threads, so that two threads that build trees at once
 # may both fail (python/cpython issue 106905). Other libraries parse too, hence the repeated attempts.
 _parsing = threading.Lock()
@@ -87,7 +89,7 @@ def _parse(source: str) -> ast.Module | None:
 
 def parse_open(prompt: str) -> ast.Module | None:
     """The tree of code that may end in a def without its body; None where it does not parse either way."""
-    for body in ("", "\n    pass\n", "\n  pass\n", "\n\tpass\n"):
+    for body in ("", *(f"\n{margin}pass\n" for margin in _MARGINS)):
         if (tree := parse(prompt + body)) is not None:
             return tree
     return None
@@ -141,6 +143,31 @@ def bound_names(node: ast.stmt) -> set[str]:
         case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()) | ast.AugAssign(target=ast.Name(id=name)):
             return {name}
     return set()
+
+
+def defines(node: ast.stmt, name: str) -> bool:
+    """Whether a statement binds this name; a dotted one is the name of a class and of a function in it."""
+    owner, dot, rest = name.partition(".")
+    if not dot:
+        return name in bound_names(node)
+    if isinstance(node, ast.If | ast.Try | ast.With):
+        return any(defines(inner, name) for inner in _inner_statements(node))
+    inside = isinstance(node, ast.ClassDef) and node.name == owner
+    return inside and any(defines(inner, rest) for inner in node.body)  # type: ignore[attr-defined]
+
+
+def definition_in(node: ast.stmt, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """The last function of this name, possibly dotted, that a statement defines."""
+    owner, dot, rest = name.partition(".")
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return node if node.name == name else None
+    if isinstance(node, ast.If | ast.Try | ast.With):
+        inner, rest = list(_inner_statements(node)), name
+    elif dot and isinstance(node, ast.ClassDef) and node.name == owner:
+        inner = node.body
+    else:
+        return None
+    return next(filter(None, (definition_in(each, rest) for each in reversed(inner))), None)
 
 
 def _inner_statements(node: ast.If | ast.Try | ast.With) -> Iterator[ast.stmt]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 
 from evaluation.effects import DEFINITIONS, Program, names_read
-from evaluation.source import bound_names, compile_error, is_open, parse
+from evaluation.source import compile_error, defines, definition_in, is_open, parse
 
 MAX_JOINED = 12
 """Most unindented parts joined to one statement (a string or bracket may continue at column 0)."""
@@ -32,7 +32,7 @@ def trim(source: str, entry_point: str) -> str | None:
     tree = parse(source)
     if tree is None or compile_error(source) is not None:
         return None
-    binding = [i for i, node in enumerate(tree.body) if entry_point in bound_names(node)]
+    binding = [i for i, node in enumerate(tree.body) if defines(node, entry_point)]
     if not binding:
         return None
     # A model that starts the task again and is cut off leaves a stub after the function that it had finished.
@@ -64,7 +64,7 @@ def providers(source: str, names: set[str], entry_point: str) -> str:
 
 def does_something(node: ast.stmt, entry_point: str) -> bool:
     """Whether the entry point's function holds more than imports, a docstring and a placeholder."""
-    function = _function(node, entry_point)
+    function = definition_in(node, entry_point)
     return function is None or any(
         not isinstance(stmt, ast.Import | ast.ImportFrom | ast.Pass)
         and not (isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant))
@@ -74,17 +74,11 @@ def does_something(node: ast.stmt, entry_point: str) -> bool:
 
 def returns(node: ast.stmt, entry_point: str) -> bool:
     """Whether the entry point's function returns or yields a value; True where it is not a plain function."""
-    function = _function(node, entry_point)
+    function = definition_in(node, entry_point)
     return function is None or any(
         isinstance(n, ast.Yield | ast.YieldFrom) or (isinstance(n, ast.Return) and n.value is not None)
         for n in ast.walk(function)
     )
-
-
-def _function(node: ast.stmt, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
-        return node
-    return None
 
 
 def stretches(source: str) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,12 @@ from evaluation.from_code.run import Finished
 from evaluation.from_code.source.project import Project, open_project
 
 _SHOWN_PATHS = 8
+_SHOWN_FAILURES = 3
 
 
 class FromCodeProgress(PartsBar):
-    """Shows the three parts of the work: the tests run, inputs are drawn, functions are checked."""
+    """Shows the parts of the work: the tests run, inputs are drawn, the tests run in the sandbox, functions are
+    checked."""
 
     def __init__(self, folder: str, limit_s: float) -> None:
         super().__init__(every_s=10.0)
@@ -52,6 +54,11 @@ class FromCodeProgress(PartsBar):
     def generating(self, done: int, total: int) -> None:
         """Inputs are drawn for `done` functions."""
         self._advance("drawing inputs", done, total)
+
+    def testing(self, done: int, total: int) -> None:
+        """`done` of the files of tests have run in the sandbox."""
+        left = self.advance_to("running tests", done, total)
+        self.tell(f"{done} of {counted(total, 'file')} of tests in the sandbox, {left}")
 
     def checking(self, done: int, total: int, made: TaskResult | None) -> None:
         """`done` functions are checked."""
@@ -85,6 +92,10 @@ class FromCodeProgress(PartsBar):
     "--lines-after", type=click.IntRange(0, 2000), default=Options().after, show_default=True,
     help="lines of the file after the body, in the infilling form",
 )  # fmt: skip
+@click.option(
+    "--judge", type=click.Choice(["auto", "cases", "tests"]), default="auto", show_default=True,
+    help="recorded calls (cases), the project's own tests, or auto: tests where recorded calls cannot judge",
+)  # fmt: skip
 @common.json_option
 def from_code(
     project: str,
@@ -95,6 +106,7 @@ def from_code(
     timeout: float,
     lines_before: int,
     lines_after: int,
+    judge: str,
     json_file: str | None,
 ) -> None:
     """Make a dataset of a Python project: its functions are the tasks, their behaviour in its tests is the test.
@@ -109,12 +121,37 @@ def from_code(
         bassline datasets from-code more_itertools --doctests --python .venv/bin/python
         bassline datasets from-code textwrap --tests "python -m unittest test.test_textwrap"
     """
+    choices = Choices(lines_before, lines_after, timeout, judge)
+    make_datasets(common.opened_context(), project, name, tests, doctests, python, choices, json_file)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The options of the command beside the project and its tests."""
+
+    lines_before: int = Options().before
+    lines_after: int = Options().after
+    timeout: float = Options().limit_s
+    judge: str = Options().judge
+
+
+def make_datasets(
+    ctx: Context,
+    project: str,
+    name: str | None,
+    tests: tuple[str, ...],
+    doctests: bool,
+    python: str | None,
+    choices: Choices,
+    json_file: str | None = None,
+) -> list[Dataset]:
+    """Make, store and print the datasets of a project; both, the completion form first. Raises BasslineError."""
     interpreter = _interpreter(python)
-    options = Options(lines_before, lines_after, timeout, interpreter if python else "")
+    tests_python = interpreter if python else ""
+    options = Options(choices.lines_before, choices.lines_after, choices.timeout, tests_python, judge=choices.judge)
     try:
         found = open_project(project, interpreter)
         commands = _commands(found, tests, doctests, interpreter, options.python)
-        ctx = common.opened_context()
         name = name or found.name
         service.check_name(name)
         finished = _worked(ctx, found, commands, options)
@@ -128,6 +165,7 @@ def from_code(
     stored = service.store(ctx, finished, name)
     common.write_json(json_file, service.report(finished, stored))
     _show(finished, stored, json_file)
+    return stored
 
 
 def _interpreter(python: str | None) -> str:
@@ -189,6 +227,13 @@ def _say_how_tests_ended(finished: Finished) -> None:
         echo(f"not read: {name}, in the folder of recorded calls, {reason}", err=True)
 
 
+def judged_by(source: dict[str, Any]) -> str:
+    """What judges a task, in a few words."""
+    if source.get("judge") == "tests":
+        return counted(source["tests"], "test")
+    return counted(source["cases"], "recorded call")
+
+
 def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> None:
     console = common.result_console(json_file)
     rows: list[dict[str, Any]] = finished.result.completion
@@ -198,14 +243,14 @@ def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> N
             source = row["source"]
             score = f"{100 * source['mutation_score']:.0f} % of {source['mutants']}"
             weak = "weak" if source["weak"] else ""
-            tasks.append((row["task_id"], f"{source['file']}:{source['line']}", str(source["cases"]), score, weak))
-        console.print(common.table(("task", "place", "cases", "mutation score", ""), tasks))
-    reasons = Counter(made.reason for made in finished.result.made if made.row is None)
-    if reasons:
-        console.print(f"\nleft out: {sum(reasons.values())} of {len(finished.functions)} functions")
-        left_out = sorted((-count, reason) for reason, count in reasons.items())
-        rows_ = [(str(-count), reason) for count, reason in left_out]
-        console.print(common.table(("functions", "reason"), rows_, show_header=False))
+            place, how = f"{source['file']}:{source['line']}", judged_by(source)
+            tasks.append((row["task_id"], place, how, score, weak))
+        console.print(common.table(("task", "place", "judged by", "mutation score", ""), tasks))
+    found = finished.coverage()
+    if found.left_out:
+        console.print(f"\nleft out: {found.seen - found.tasks} of {found.seen} functions")
+        left_out = [(str(each.functions), each.reason, each.unlock) for each in found.left_out]
+        console.print(common.table(("functions", "reason", "what would make them tasks"), left_out))
     for path, reason in finished.project.unread.items():
         console.print(f"not read: {path}: {reason}")
     for reason in dict.fromkeys(finished.project.skipped.values()):
@@ -213,6 +258,20 @@ def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> N
         more = f" and {len(paths) - _SHOWN_PATHS} more" if len(paths) > _SHOWN_PATHS else ""
         console.print(f"skipped, {reason}: {', '.join(paths[:_SHOWN_PATHS])}{more}")
     weak_tasks = sum(bool(row["source"]["weak"]) for row in rows)
-    console.print(f"\n{counted(len(rows), 'task')}, {weak_tasks} of them with a weak test (mutation score below 80 %)")
+    by_tests = sum(row["source"].get("judge") == "tests" for row in rows)
+    console.print(
+        f"\n{counted(len(rows), 'task')}: {len(rows) - by_tests} judged by recorded calls, {by_tests} by the project's "
+        f"own tests; {weak_tasks} with a weak test (mutation score below 80 %)"
+    )
+    console.print(
+        f"{100 * found.covered_share:.0f} % of the {counted(found.called, 'function')} that the tests call became "
+        f"tasks, with {100 * found.lines_share:.0f} % of their lines; the project has {found.seen} in all"
+    )
+    if finished.suite.refused:
+        console.print(f"the project's own tests judge no task: {finished.suite.refused}")
+    elif finished.suite.failures:
+        console.print(f"{counted(len(finished.suite.failures), 'test')} did not pass in the sandbox, such as:")
+        for test, text in list(finished.suite.failures.items())[:_SHOWN_FAILURES]:
+            console.print(f"    {test}: {text.strip().rpartition(chr(10))[2][:160]}")
     for dataset in stored:
         console.print(f"{dataset.name}: {counted(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")

@@ -5,16 +5,20 @@ from __future__ import annotations
 import ast
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evaluation.datasets import Task
 from evaluation.from_code import checks, mutants
 from evaluation.from_code.calls.cases import Case
+from evaluation.from_code.calls.observe import Program
 from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.calls.recorded import Call
 from evaluation.from_code.calls.variety import choose
+from evaluation.from_code.placing.spec import Spec
 from evaluation.from_code.reasons import ExcludedError
+from evaluation.from_code.source.closure import Sources
+from evaluation.from_code.source.context import Context
 from evaluation.from_code.source.duplicates import duplicates
 from evaluation.from_code.source.find import Function
 from evaluation.from_code.source.project import Project
@@ -23,16 +27,17 @@ from evaluation.from_code.tasks import (
     LINES_AFTER,
     LINES_BEFORE,
     completion_row,
+    form_of,
     infilling_row,
     program_of,
-    with_body,
-    with_imports,
 )
 from evaluation.sandbox import Sandbox
+from evaluation.verdicts import Trust
 
-BUILDER = "from-code-2"
+BUILDER = "from-code-3"
 """A change of the recording, the choice or the output gets a new version, so that stored datasets keep their
 meaning."""
+JUDGE = "cases"
 
 
 @dataclass
@@ -41,7 +46,6 @@ class TaskResult:
 
     key: str
     row: dict[str, Any] | None = None
-    program_prefix: str = ""  # of its infilling form
     reason: str = ""
     detail: str = ""
     seconds: float = 0.0
@@ -49,115 +53,119 @@ class TaskResult:
 
 @dataclass(frozen=True)
 class Options:
-    """Lines of the file around the body in infilling form, the seconds that the tests may take, and the interpreter
-    whose programs come first on their PATH; "" to leave PATH as it is."""
+    """Lines of the file around the body in infilling form, the seconds that the tests may take, the interpreter
+    whose programs come first on their PATH ("" to leave PATH as it is), and what a prompt of the completion form
+    shows."""
 
     before: int = LINES_BEFORE
     after: int = LINES_AFTER
     limit_s: float = 900.0
     python: str = ""
+    context: Context = "function"
+    judge: str = "auto"  # "cases" or "tests": one judge alone
 
 
-def make(
-    sandbox: Sandbox,
-    project: Project,
-    origin: Origin,
-    function: Function,
-    recording: Recording,
-    extra: Sequence[Call],
-) -> TaskResult:
-    """The task of one function, checked, or the reason why there is none."""
+@dataclass(frozen=True)
+class Workplace:
+    """What all functions of a project are made into tasks with."""
+
+    sandbox: Sandbox
+    project: Project
+    origin: Origin
+    recording: Recording
+    sources: Sources
+    options: Options
+
+
+def make(work: Workplace, function: Function, extra: Sequence[Call]) -> TaskResult:
+    """The task of one function, checked, or the reason why there is none; `extra` are generated calls."""
     started = time.monotonic()
     try:
-        row = _row(sandbox, project, origin, function, recording, extra)
-        made = TaskResult(function.key, row, _program_prefix(sandbox, function, row))
+        made = TaskResult(function.key, _row(work, function, extra))
     except ExcludedError as reason:
         made = TaskResult(function.key, reason=reason.reason, detail=reason.detail)
+    except RecursionError:
+        made = TaskResult(function.key, reason="is called with values that are nested too deep to compare")
     made.seconds = round(time.monotonic() - started, 2)
     return made
 
 
-def _program_prefix(sandbox: Sandbox, function: Function, row: dict[str, Any]) -> str:
-    """The prompt with the file's imports, or without them where they do not run in the sandbox."""
-    prefix = with_imports(row["prompt"], function.module)
-    try:
-        checks.passes(sandbox, _task({**row, "prompt": prefix}), prefix + row["canonical_solution"])
-    except ExcludedError:
-        return str(row["prompt"])
-    return prefix
-
-
 def _task(row: dict[str, Any]) -> Task:
-    return Task(**{name: row[name] for name in ("task_id", "prompt", "entry_point", "test", "canonical_solution")})
+    names = ("task_id", "prompt", "entry_point", "test", "canonical_solution", "module")
+    return Task(**{name: row[name] for name in names})
 
 
-def _row(
-    sandbox: Sandbox,
-    project: Project,
-    origin: Origin,
-    function: Function,
-    recording: Recording,
-    extra: Sequence[Call],
-) -> dict[str, Any]:
-    calls = recording.calls.get(function.key, [])
-    if not calls:
-        refused = recording.refused.get(function.key)
-        if refused:
-            raise ExcludedError("returns values that are not plain data", ", ".join(sorted(set(refused))))
-        ended = f"before the tests {recording.failure}" if recording.failure else "while the tests ran"
-        raise ExcludedError(f"was not called with plain data {ended}")
-    allowed = sandbox.packages
-    prompt, program = program_of(project, function, allowed.names if allowed else frozenset())
-    cases = checks.repeated(sandbox, program, calls)
-    cases += checks.generated(sandbox, program, extra, cases)
-    if len(cases) < checks.MIN_CASES:
-        raise ExcludedError(f"has fewer than {checks.MIN_CASES} calls with plain data as arguments and result")
+def _row(work: Workplace, function: Function, extra: Sequence[Call]) -> dict[str, Any]:
+    sandbox, node = work.sandbox, function.node
+    program = program_of(function, work.sources)
+    cases, loaded = checks.repeated(sandbox, program, _calls(work.recording, function))
+    more, others = checks.generated(sandbox, program, extra, cases)
+    if len(cases) + len(more) < checks.MIN_CASES:
+        raise ExcludedError(f"has fewer than {checks.MIN_CASES} calls whose arguments and results are data")
+    cases = choose([*cases, *more])
     if not any(case.is_informative() for case in cases):
         raise ExcludedError("returns and changes nothing in every call")
     if len({(case.outcome.returned, case.outcome.raised[:1], case.outcome.after) for case in cases}) == 1:
         raise ExcludedError("does the same in every call, so that its test could not tell it from a constant")
-    chosen = choose(cases)
-    source = _source(project, origin, function, chosen)
-    if allowed and (needed := allowed.needed_by(program.text)):
-        source["packages"] = needed
-    row = completion_row(project, function, prompt, chosen, source)
-    task = _task(row)
-    checks.passes(sandbox, task, program.text)
-    definition = checks.definition_in(program)
-    checks.refuses_stub(sandbox, task, with_body(prompt, function, ast.unparse(_stub(definition))))
-    shift = function.node.lineno - definition.lineno
-    faulty = mutants.mutants(definition, checks.MAX_MUTANTS)
+    spec = replace(program.spec.only(loaded | others), form=form_of(cases))
+    program = Program(spec, program.definition)
+    raised = sorted({case.outcome.raised[0] for case in cases if case.outcome.raised})
+    in_order = checks.order_of(sandbox, program, cases, mutants.trivial(node, raised, function.is_generator))
+    source = _source(work, function, cases, spec)
+    row = completion_row(work.project, function, spec, cases, source, work.options.context, in_order)
+    checks.passes(sandbox, _task(row), row["prompt"] + row["canonical_solution"])
+    faulty = mutants.mutants(_undecorated(node), checks.MAX_MUTANTS)
     if len(faulty) < checks.MIN_MUTANTS:
         raise ExcludedError(f"has fewer than {checks.MIN_MUTANTS} mutants, too few to judge its test", str(len(faulty)))
-    programs = [(mutant, with_body(prompt, function, mutant.source)) for mutant in faulty]
-    score = checks.mutation_score(sandbox, task, programs)
+    score = checks.mutation_score(sandbox, program, cases, faulty, in_order)
     row["source"] |= {
         "mutants": score.judged,
         "killed": score.killed,
         "mutation_score": round(score.score, 4),
         "weak": score.score < checks.WEAK_BELOW,
-        "survivors": [f"line {mutant.line + shift}: {mutant.operator}" for mutant in score.survivors],
+        "survivors": [f"line {mutant.line}: {mutant.operator}" for mutant in score.survivors],
     }
     return row
 
 
-def _stub(definition: ast.FunctionDef) -> ast.FunctionDef:
-    """The function with a body that does nothing."""
-    return ast.FunctionDef(**{**dict(ast.iter_fields(definition)), "body": [ast.Pass()]}, lineno=1)
+def _calls(recording: Recording, function: Function) -> list[Call]:
+    calls = recording.calls.get(function.key, [])
+    if calls:
+        return calls
+    refused = recording.refused.get(function.key)
+    if refused:
+        raise ExcludedError("returns values that are not data", ", ".join(sorted(set(refused))))
+    ended = f"before the tests {recording.failure}" if recording.failure else "while the tests ran"
+    called = function.key in recording.covering.called()
+    raise ExcludedError(f"was not called with data {ended}" if called else f"was not called {ended}")
 
 
-def _source(project: Project, origin: Origin, function: Function, cases: Sequence[Case]) -> dict[str, Any]:
+def _undecorated(node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.FunctionDef | ast.AsyncFunctionDef:
+    fields = {**dict(ast.iter_fields(node)), "decorator_list": []}
+    return ast.copy_location(type(node)(**fields), node)
+
+
+def source_of(work: Workplace, function: Function, judge: str, trust: Trust) -> dict[str, Any]:
+    """Where a task comes from and how answers to it are judged."""
     return {
-        "project": project.name,
-        "version": origin.version,
-        "commit": origin.commit,
-        "licence": origin.licence,
+        "project": work.project.name,
+        "version": work.origin.version,
+        "commit": work.origin.commit,
+        "licence": work.origin.licence,
         "file": function.module.path,
         "line": function.node.lineno,
-        "cases": len(cases),
-        "recorded_cases": sum(case.recorded for case in cases),
+        "judge": judge,
+        "kind": function.kind,
+        "trust": trust.value,
         "builder": BUILDER,
     }
+
+
+def _source(work: Workplace, function: Function, cases: Sequence[Case], spec: Spec) -> dict[str, Any]:
+    tops = {name.partition(".")[0] for name in spec.modules} - work.project.top_names()
+    counts = {"cases": len(cases), "recorded_cases": sum(case.recorded for case in cases)}
+    source = {**source_of(work, function, JUDGE, Trust.PROXY), **counts}
+    return {**source, "packages": sorted(tops)} if tops else source
 
 
 @dataclass
@@ -175,6 +183,7 @@ def finish(functions: Sequence[Function], made: Sequence[TaskResult], options: O
     kept = [each for each in made if each.row is not None]
     repeats = duplicates([by_key[each.key].node for each in kept])
     result = Result(made=list(made))
+    ids: dict[str, int] = {}
     for index, each in enumerate(kept):
         if index in repeats:
             earlier, same = repeats[index]
@@ -183,7 +192,10 @@ def finish(functions: Sequence[Function], made: Sequence[TaskResult], options: O
             result.made[place] = TaskResult(each.key, reason=how, detail=kept[earlier].key, seconds=each.seconds)
             continue
         assert each.row is not None
-        function = by_key[each.key]
-        result.completion.append(each.row)
-        result.infilling.append(infilling_row(each.row, function, each.program_prefix, options.before, options.after))
+        row = dict(each.row)
+        ids[row["task_id"]] = count = ids.get(row["task_id"], 0) + 1
+        if count > 1:  # defined again, under another condition
+            row["task_id"] += f"#{count}"
+        result.completion.append(row)
+        result.infilling.append(infilling_row(row, by_key[each.key], options.before, options.after))
     return result

@@ -3,30 +3,42 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from evaluation.datasets import Task
 from evaluation.from_code.calls.cases import Case
-from evaluation.from_code.calls.observe import Outcome, Program, UnobservableError, observe_all, observe_each
+from evaluation.from_code.calls.inputs import kinds_of
+from evaluation.from_code.calls.observe import (
+    Agreement,
+    Outcome,
+    Program,
+    UnobservableError,
+    judge_variants,
+    observe_all,
+    observe_each,
+)
 from evaluation.from_code.calls.recorded import Call
 from evaluation.from_code.faults import without_faults
 from evaluation.from_code.mutants import Mutant
+from evaluation.from_code.placing.same import agrees
+from evaluation.from_code.placing.spec import VALUES
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.sandbox import Limits, Sandbox
 from evaluation.verdicts import Status, Trust
 
-MIN_CASES = 3
+MIN_CASES = 2
 MAX_DIFFERENT = 0.1
 """Share of the recorded calls that may differ in the sandbox."""
 WEAK_BELOW = 0.8
 """Mutation score below which a test is called weak."""
 MAX_MUTANTS = 20
-MIN_MUTANTS = 10
+MIN_MUTANTS = 3
 _LIMITS = Limits()
-_MUTANT_LIMITS = Limits(cpu_s=1, wall_s=6.0)
-_MAX_CPU_S = 0.3
-"""CPU seconds of the original on its test: a mutant gets three times as many before it counts as endless."""
+_MAX_CPU_S = 1.0
+"""CPU seconds of the original on its test: an answer gets three times as many."""
 _MEASUREMENTS = 3
 
 
@@ -48,8 +60,8 @@ class MutationScore:
         return self.killed / self.judged
 
 
-def repeated(sandbox: Sandbox, program: Program, calls: Sequence[Call]) -> list[Case]:
-    """The recorded calls as cases, after the original repeated them twice in the sandbox.
+def repeated(sandbox: Sandbox, program: Program, calls: Sequence[Call]) -> tuple[list[Case], set[str]]:
+    """The recorded calls as cases, after the original repeated them twice in the sandbox, and the modules it loaded.
 
     Calls that do not repeat are dropped where they are few: tests change what a function depends on,
     for example a table of its module. Raises ExcludedError where they are many, and where two runs differ.
@@ -61,12 +73,14 @@ def repeated(sandbox: Sandbox, program: Program, calls: Sequence[Call]) -> list[
         raise ExcludedError("cannot do in the sandbox what it did in its tests", str(reason)[:200]) from None
     cases: list[Case] = []
     differs = 0
-    for call, one, two in zip(calls, first, second, strict=True):
+    refused = ""
+    for call, one, two in zip(calls, first.outcomes, second.outcomes, strict=True):
         if not one.same_as(two) or one.refused != two.refused:
             raise ExcludedError("gives other results when it is called again", "random, the time, or a state")
         if one.refused:
+            refused = refused or one.refused
             continue
-        recorded = Outcome(call.returned, call.raised, call.after)
+        recorded = Outcome(call.returned, call.raised, None if call.raised else call.after)
         if call.iterator or recorded.same_as(one):
             cases.append(Case(call.call, call.digest, one, True, call.shape))
         else:
@@ -76,26 +90,44 @@ def repeated(sandbox: Sandbox, program: Program, calls: Sequence[Call]) -> list[
             "does not repeat in the sandbox what it did in its tests",
             f"{differs} of {len(calls)} calls differ: state, time, randomness, the order of a set, or its surroundings",
         )
-    return cases
+    if not cases and refused:
+        raise ExcludedError("has arguments or results that cannot be rebuilt from data", refused[:200])
+    return cases, first.loaded
 
 
-def generated(sandbox: Sandbox, program: Program, calls: Sequence[Call], known: Sequence[Case]) -> list[Case]:
-    """Generated calls as cases, with the original's answers. Those that end with an exception that no recorded call
-    raises are dropped: such an input is probably outside what the function is for."""
+def generated(
+    sandbox: Sandbox, program: Program, calls: Sequence[Call], known: Sequence[Case]
+) -> tuple[list[Case], set[str]]:
+    """Generated calls as cases, with the original's answers, and the modules that they loaded.
+
+    Only those that resemble a recorded one, because others are probably outside what the function is for: their
+    arguments have the types of a recorded call's, their texts no other kinds of characters, and they end with no
+    other exception.
+    """
     seen = {case.digest for case in known}
     raised = {case.outcome.raised[:1] for case in known}
-    fresh = [call for call in calls if call.digest not in seen]
+    shapes = {tuple(kinds_of(case.call)) for case in known}
+    marks = {c for case in known for c in case.call if not c.isalnum()}
+    fresh = [
+        call for call in calls
+        if call.digest not in seen and tuple(kinds_of(call.call)) in shapes and _marks(call.call) <= marks
+    ]  # fmt: skip
     texts = [call.call for call in fresh]
     try:
         first, second = (observe_each(sandbox, program, texts) for _ in range(2))
     except UnobservableError:
-        return []
-    return [
+        return [], set()
+    cases = [
         Case(call.call, call.digest, one, False, call.shape)
-        for call, one, two in zip(fresh, first, second, strict=True)
+        for call, one, two in zip(fresh, first.outcomes, second.outcomes, strict=True)
         if one.same_as(two) and not (one.refused or two.refused or one.failed or two.failed)
         if one.raised[:1] in raised | {()}
     ]
+    return cases, first.loaded
+
+
+def _marks(text: str) -> set[str]:
+    return {c for c in text if not c.isalnum()}
 
 
 def passes(sandbox: Sandbox, task: Task, program: str) -> None:
@@ -103,7 +135,8 @@ def passes(sandbox: Sandbox, task: Task, program: str) -> None:
 
     Other work on the machine can only add to the CPU time, so the least of several measurements counts.
     """
-    result = without_faults(lambda: sandbox.judge(program, task, _LIMITS))
+    placed, judged = task.judged_program(program), task.as_judged()
+    result = without_faults(lambda: sandbox.judge(placed, judged, _LIMITS))
     if result.status != Status.PASSED:
         raise ExcludedError("does not pass its own test", f"{result.status}: {result.detail[:200]}")
     if result.trust != Trust.PROXY:
@@ -111,32 +144,78 @@ def passes(sandbox: Sandbox, task: Task, program: str) -> None:
     cpu_s = result.cpu_s
     for _ in range(_MEASUREMENTS - 1):
         if cpu_s > _MAX_CPU_S:
-            cpu_s = min(cpu_s, without_faults(lambda: sandbox.judge(program, task, _LIMITS)).cpu_s)
+            cpu_s = min(cpu_s, without_faults(lambda: sandbox.judge(placed, judged, _LIMITS)).cpu_s)
     if cpu_s > _MAX_CPU_S:
         raise ExcludedError(f"needs more than {_MAX_CPU_S} CPU seconds for its test", f"{cpu_s:.2f} s")
 
 
-def refuses_stub(sandbox: Sandbox, task: Task, stub: str) -> None:
-    """Raises ExcludedError where a program whose function does nothing passes the test."""
-    if without_faults(lambda: sandbox.judge(stub, task, _LIMITS)).status == Status.PASSED:
-        raise ExcludedError("has a test that an empty function (pass) would pass")
+def order_of(sandbox: Sandbox, program: Program, cases: Sequence[Case], trivial: Sequence[str]) -> bool:
+    """Whether the order of dicts has to count, because a body without content would pass otherwise.
+
+    Raises ExcludedError where one passes in either case.
+    """
+    in_order = False
+    *found, original = _agreements(sandbox, program, cases, [*trivial, program.definition])
+    if not original.in_order:  # else nothing is known about the others
+        raise ExcludedError("does not pass its own test", "in a process with others")
+    for source, agreement in zip(trivial, found, strict=True):
+        if agreement.in_order:
+            raise ExcludedError("has a test that a body without content would pass", _body(source))
+        in_order = in_order or agreement.any_order
+    return in_order
 
 
-def mutation_score(sandbox: Sandbox, task: Task, programs: Sequence[tuple[Mutant, str]]) -> MutationScore:
-    """The mutants' programs judged by the task's test. One that uses up its CPU time or waits forever counts as killed;
-    a fault of the sandbox is raised as SandboxFaultError."""
-    survivors: list[Mutant] = []
-    for mutant, program in programs:
-        if _is_passed(sandbox, task, program):
-            survivors.append(mutant)
-    return MutationScore(len(programs), tuple(survivors))
+def _body(source: str) -> str:
+    return ast.unparse(ast.parse(source).body[0].body[-1])  # type: ignore[attr-defined]
 
 
-def _is_passed(sandbox: Sandbox, task: Task, program: str) -> bool:
-    return without_faults(lambda: sandbox.judge(program, task, _MUTANT_LIMITS)).status == Status.PASSED
+def mutation_score(
+    sandbox: Sandbox, program: Program, cases: Sequence[Case], mutants: Sequence[Mutant], in_order: bool
+) -> MutationScore:
+    """The mutants judged by the cases. One that takes too many steps, uses up its CPU time or waits forever counts as
+    killed; a fault of the sandbox is raised as SandboxFaultError."""
+    agreements = _agreements(sandbox, program, cases, [mutant.source for mutant in mutants])
+    survivors = [
+        mutant for mutant, agreement in zip(mutants, agreements, strict=True)
+        if (agreement.in_order if in_order else agreement.any_order)
+    ]  # fmt: skip
+    return MutationScore(len(mutants), tuple(survivors))
 
 
-def definition_in(program: Program) -> ast.FunctionDef:
-    """The function's definition in its program, the last of its name."""
-    nodes = [node for node in ast.parse(program.text).body if isinstance(node, ast.FunctionDef)]
-    return [node for node in nodes if node.name == program.entry_point][-1]
+def _agreements(sandbox: Sandbox, program: Program, cases: Sequence[Case], sources: Sequence[str]) -> list[Agreement]:
+    given = [(case.call, case.expected(), case.outcome.steps) for case in cases]
+    found = judge_variants(sandbox, program, given, sources)
+    return [
+        each if each is not None else _alone(sandbox, replace(program, definition=source), cases)
+        for source, each in zip(sources, found, strict=True)
+    ]
+
+
+def _alone(sandbox: Sandbox, variant: Program, cases: Sequence[Case]) -> Agreement:
+    """The agreement of a variant that is in its place from the start, in processes of its own."""
+    try:
+        outcomes = observe_all(sandbox, variant, [case.call for case in cases]).outcomes
+    except UnobservableError:
+        return Agreement(False, False)
+    strict = variant.spec.form == VALUES
+    both = []
+    for in_order in (False, True):
+        both.append(
+            all(
+                agrees(
+                    _row(one, strict or case.outcome.after is not None),
+                    case.expected(),
+                    json.loads(case.call),
+                    in_order,
+                )
+                for case, one in zip(cases, outcomes, strict=True)
+            )
+        )
+    return Agreement(*both)
+
+
+def _row(outcome: Outcome, with_after: bool) -> dict[str, Any]:
+    if outcome.raised:
+        return {"raised": list(outcome.raised)}
+    row: dict[str, Any] = {} if outcome.returned is None else {"returned": json.loads(outcome.returned)}
+    return {**row, "after": json.loads(outcome.after)} if with_after and outcome.after is not None else row

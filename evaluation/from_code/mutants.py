@@ -8,9 +8,10 @@ docstrings stay as they are, because a test compares neither.
 from __future__ import annotations
 
 import ast
+import builtins
 import copy
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from evaluation.source import compile_error
@@ -25,6 +26,7 @@ _COMPARISON: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,), ast.In: (ast.NotIn,), ast.NotIn: (ast.In,), ast.Is: (ast.IsNot,),
     ast.IsNot: (ast.Is,),
 }  # fmt: skip
+Definition = ast.FunctionDef | ast.AsyncFunctionDef
 _IDENTITY = (ast.Is, ast.IsNot)
 """What is compared with these stays: the identity of a number or text says nothing."""
 
@@ -38,7 +40,7 @@ class Mutant:
     line: int
 
 
-def mutants(function: ast.FunctionDef, limit: int) -> list[Mutant]:
+def mutants(function: Definition, limit: int) -> list[Mutant]:
     """At most `limit` mutants of a function that all differ, taken from each operator in turn.
 
     The choice depends on the source alone.
@@ -65,21 +67,21 @@ def mutants(function: ast.FunctionDef, limit: int) -> list[Mutant]:
     return sorted(chosen, key=lambda mutant: (mutant.line, mutant.operator, mutant.source))
 
 
-def _local_names(function: ast.FunctionDef) -> list[str]:
+def _local_names(function: Definition) -> list[str]:
     """Parameters and variables, in the order of their names."""
     every = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
     stored = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     return sorted({argument.arg for argument in every} | stored)
 
 
-def _sites(function: ast.FunctionDef, names: list[str]) -> Iterator[tuple[str, int, int]]:
+def _sites(function: Definition, names: list[str]) -> Iterator[tuple[str, int, int]]:
     """(operator, line, number of variants) of each place that a fault can be put in, in a fixed order."""
     for node, _parent, _field in _nodes(function):
         for operator, variants in _faults(node, names):
             yield operator, node.lineno, len(variants)
 
 
-def _nodes(function: ast.FunctionDef) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST, tuple[str, int | None]]]:
+def _nodes(function: Definition) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST, tuple[str, int | None]]]:
     """The statements and expressions of the body with their parents and their places in these; annotations, docstring
     and raised expressions left out."""
     body = function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
@@ -209,7 +211,7 @@ class _Mutator:
         self._site = site
         self._variant = variant
 
-    def apply(self, function: ast.FunctionDef) -> None:
+    def apply(self, function: Definition) -> None:
         number = 0
         for node, parent, (name, index) in list(_nodes(function)):
             for _operator, variants in _faults(node, self._names):
@@ -221,3 +223,25 @@ class _Mutator:
                         getattr(parent, name)[index] = replacement
                     return
                 number += 1
+
+
+def trivial(function: Definition, raised: Sequence[str], is_generator: bool) -> list[str]:
+    """The function with bodies that have no content: nothing, a constant, one of its arguments, an exception.
+
+    `raised` are the exceptions that the original was seen to raise.
+    """
+    every = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    every += [argument for argument in (function.args.vararg, function.args.kwarg) if argument]
+    constants = ("None", '""', "0", "1", "[]", "{}", "()", "True", "False", 'b""', "set()")
+    bodies = ["pass", *(f"return {text}" for text in (*constants, *(argument.arg for argument in every)))]
+    builtin = [name for name in raised if isinstance(getattr(builtins, name, None), type)]
+    bodies += [f"raise {name}" for name in dict.fromkeys(("Exception", "NotImplementedError", *raised, *builtin))]
+    if is_generator:
+        bodies += ["yield from ()", *(f"yield from {argument.arg}" for argument in every)]
+    found = []
+    for body in bodies:
+        if isinstance(function, ast.AsyncFunctionDef) and body.startswith("yield from"):
+            continue
+        fields = {**dict(ast.iter_fields(function)), "body": ast.parse(f"def f():\n {body}").body[0].body}  # type: ignore[attr-defined]
+        found.append(ast.unparse(ast.fix_missing_locations(ast.copy_location(type(function)(**fields), function))))
+    return list(dict.fromkeys(found))

@@ -17,6 +17,7 @@ from filelock import FileLock, Timeout
 from evaluation.from_code.build import TaskResult
 from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.calls.recorded import Call
+from evaluation.from_code.project_tests.covering import Covering
 from evaluation.from_code.reasons import ProjectError
 
 
@@ -48,6 +49,7 @@ class State:
         if found is None:
             return None
         found["calls"] = {key: [_call(row) for row in rows] for key, rows in found["calls"].items()}
+        found["covering"] = Covering(**found["covering"])
         return Recording(**found)
 
     def save_recording(self, recording: Recording) -> None:

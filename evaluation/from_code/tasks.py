@@ -1,69 +1,119 @@
-"""The two forms of a task: completion from a self-contained prompt, and infilling in the real file."""
+"""The two forms of a task: completion from a prompt, and infilling in the real file. Both are judged in the module."""
 
 from __future__ import annotations
 
 import ast
-import sys
+import builtins
+import string
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evaluation.from_code.calls.cases import Case, test_of
+from evaluation.from_code.calls.cases import Case, shown_case
+from evaluation.from_code.calls.cases import test_of as plain_test
+from evaluation.from_code.calls.cases import test_of_objects as objects_test
 from evaluation.from_code.calls.observe import Program
-from evaluation.from_code.reasons import ExcludedError
-from evaluation.from_code.source.context import FUTURE, prompt_of, signature_of, solution_of
+from evaluation.from_code.placing.spec import CALLS, VALUES, Spec
+from evaluation.from_code.source.closure import Sources
+from evaluation.from_code.source.context import Context, frame_of, prompt_of, solution_of
 from evaluation.from_code.source.find import Function
-from evaluation.from_code.source.project import Module, Project
+from evaluation.from_code.source.project import Project
 from evaluation.prompting import BLOCK_STOP
-from evaluation.source import compile_error
 
 LINES_BEFORE = 80
 LINES_AFTER = 40
+_EXAMPLES = 3
+_EXAMPLE_CHARS = 100
 
 
 def task_id(project: Project, function: Function) -> str:
-    """The id of a function's task: project, module and function."""
-    return f"{project.name}/{function.module.name}.{function.node.name}"
+    """The id of a function's task: project, module and function; a setter has its kind too."""
+    names = [ast.unparse(each).rpartition(".")[2] for each in function.node.decorator_list]
+    accessor = next((f".{name}" for name in names if name in ("setter", "deleter")), "")
+    return f"{project.name}/{function.module.name}.{function.qualified}{accessor}"
 
 
-def program_of(project: Project, function: Function, packages: frozenset[str]) -> tuple[str, Program]:
-    """(prompt, the original as a complete program). Raises ExcludedError."""
-    prompt = prompt_of(project, function, packages)
-    text = prompt + solution_of(function)
-    if reason := compile_error(text):
-        raise ExcludedError("does not compile outside its file", reason)
-    head = signature_of(function)
-    first = prompt.count("\n") - head.count("\n") + 1
-    last = text.count("\n")
-    return prompt, Program(text, function.node.name, first, last)
+def program_of(function: Function, sources: Sources) -> Program:
+    """The original in its module. Raises ExcludedError where that needs too much source."""
+    module, node = function.module, function.node
+    modules = {
+        name: (each.is_package, each.source) for name, each in sources.closure(module).items() if name != module.name
+    }
+    owner = function.owners[-1] if function.owners else None
+    functions = [n for n in ast.walk(owner) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)] if owner else []
+    spec = Spec(
+        module.name,
+        module.is_package,
+        function.qualified,
+        "".join(module.lines[: node.lineno - 1]),
+        "".join(module.lines[node.end_lineno or node.lineno :]),
+        function.indent,
+        tuple(sorted({each.name for each in functions})),
+        modules,
+    )
+    return Program(spec, definition_source(node))
 
 
-def with_body(prompt: str, function: Function, source: str) -> str:
-    """The program with the function replaced by another source."""
-    before = prompt[: len(prompt) - len(signature_of(function))]
-    return f"{before}{source}\n"
+def definition_source(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """A function's definition as source of its own, without its decorators."""
+    bare = type(node)(**{**dict(ast.iter_fields(node)), "decorator_list": []})
+    return ast.unparse(ast.fix_missing_locations(ast.copy_location(bare, node)))
+
+
+def form_of(cases: Sequence[Case]) -> str:
+    """How a test calls the function: with plain data where every call and exception allows it."""
+    plain = all(
+        case.is_plain()
+        and not case.outcome.iterates
+        and (not case.outcome.raised or _is_builtin(case.outcome.raised[0]))
+        for case in cases
+    )
+    return CALLS if plain else VALUES
+
+
+def _is_builtin(name: str) -> bool:
+    return isinstance(getattr(builtins, name, None), type)
 
 
 def completion_row(
-    project: Project, function: Function, prompt: str, cases: Sequence[Case], source: Mapping[str, Any]
+    project: Project,
+    function: Function,
+    spec: Spec,
+    cases: Sequence[Case],
+    source: Mapping[str, Any],
+    context: Context,
+    in_order: bool,
 ) -> dict[str, Any]:
     """The task in completion form, as a record of a dataset file."""
+    name = function.qualified
+    plain = spec.form == CALLS
+    examples = [] if ast.get_docstring(function.node) else _examples(cases, name)
     return {
         "task_id": task_id(project, function),
-        "prompt": prompt,
-        "entry_point": function.node.name,
+        "prompt": prompt_of(project, function, context, LINES_BEFORE, examples),
+        "entry_point": name,
         "canonical_solution": solution_of(function),
-        "test": test_of(cases, exceptions_of(prompt)),
+        "test": plain_test(cases, frozenset(), in_order) if plain else objects_test(cases, name, in_order),
+        "module": spec.packed(),
+        "stop": stops_of(function),
         "source": dict(source),
     }
 
 
-def infilling_row(
-    completion: Mapping[str, Any], function: Function, program_prefix: str, before: int, after: int
-) -> dict[str, Any]:
+def _examples(cases: Sequence[Case], name: str) -> list[str]:
+    """Short recorded calls that differ in what they do."""
+    found: dict[tuple[object, ...], str] = {}
+    for case in sorted(cases, key=lambda each: (len(each.call) + len(each.outcome.returned or ""), each.digest)):
+        text = shown_case(case, name)
+        if case.recorded and len(text) <= _EXAMPLE_CHARS and text.isprintable():
+            found.setdefault((case.outcome.returned, case.outcome.raised[:1], case.outcome.after is None), text)
+    return list(found.values())[:_EXAMPLES]
+
+
+def infilling_row(completion: Mapping[str, Any], function: Function, before: int, after: int) -> dict[str, Any]:
     """The task in infilling form: the real file around the body, at most `before` and `after` lines of it.
 
-    The program that is judged is `program_prefix` and the answer, because a window of a file does not run alone. A
-    sample ends where the function does, at the first unindented line; many models would write on.
+    The body is judged in the whole module. A sample ends where the function does, at the first line that is indented
+    less than its body; many models would write on.
     """
     lines = function.module.lines
     start, end = function.solution_line - 1, function.node.end_lineno or len(lines)
@@ -71,31 +121,15 @@ def infilling_row(
         **completion,
         "prompt": "".join(lines[max(0, start - before) : start]),
         "suffix": "".join(lines[end : end + after]),
-        "program_prefix": program_prefix,
-        "stop": list(BLOCK_STOP),
+        "program_prefix": frame_of(function),
+        "stop": [*BLOCK_STOP, *completion["stop"]],
     }
 
 
-def with_imports(prompt: str, module: Module) -> str:
-    """The completion form's prompt after the file's imports of the standard library, which an answer in the file may
-    use."""
-    future = f"{FUTURE}\n" if prompt.startswith(FUTURE) else ""
-    imports = [ast.unparse(node) for node in module.tree.body if _is_of_stdlib(node)]
-    return "".join(f"{line}\n" for line in [*future.splitlines(), *imports]) + prompt.removeprefix(future)
-
-
-def _is_of_stdlib(node: ast.stmt) -> bool:
-    if isinstance(node, ast.Import):
-        return all(alias.name.partition(".")[0] in sys.stdlib_module_names for alias in node.names)
-    if not isinstance(node, ast.ImportFrom) or node.level or node.module == "__future__":
-        return False
-    return (node.module or "").partition(".")[0] in sys.stdlib_module_names
-
-
-def exceptions_of(prompt: str) -> frozenset[str]:
-    """The classes that a prompt defines; only exceptions are among them."""
-    try:
-        tree = ast.parse(prompt + "\n    pass\n")
-    except SyntaxError:
-        return frozenset()
-    return frozenset(node.name for node in tree.body if isinstance(node, ast.ClassDef))
+def stops_of(function: Function) -> list[str]:
+    """What ends a body besides an unindented line: a line that is indented as its `def`, or less."""
+    steps = [" " * width for width in range(4, len(function.indent.expandtabs(8)) + 1, 4)]
+    if function.indent and function.indent not in steps:
+        steps.append(function.indent)
+    marks = [c for c in string.printable if c not in string.whitespace + "#)]}"]
+    return [f"\n{step}{mark}" for step in steps for mark in marks]

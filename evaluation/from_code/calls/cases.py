@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import builtins
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from evaluation.from_code.calls.literals import has_float, literal
+from evaluation.from_code.calls.literals import has_float, literal, shown
 from evaluation.from_code.calls.observe import Outcome
+from evaluation.from_code.placing.spec import same_source
 from evaluation.from_code.recording import values
 
 _SAME = '''import math
@@ -29,6 +32,7 @@ def same(got, expected):
 '''
 _ANY_ORDER = _SAME.format(dicts="", keys="len(got) == len(expected)")
 _IN_ORDER = _SAME.format(dicts=", the keys of dicts in order", keys="list(got) == list(expected)")
+_SHOWN_CHARS = 160
 
 
 @dataclass(frozen=True)
@@ -45,54 +49,38 @@ class Case:
         """Whether a function that does nothing would fail it."""
         return bool(self.outcome.raised) or self.outcome.after is not None or self.outcome.returned != "null"
 
+    def is_plain(self) -> bool:
+        """Whether arguments and results are plain data alone."""
+        texts = (self.call, self.outcome.returned, self.outcome.after)
+        return all(text is None or values.is_plain(text) for text in texts)
 
-def order_is_effect(cases: Sequence[Case]) -> bool:
-    """Whether the calls do nothing but change the order of dicts: where a test does not compare it, a body that does
-    nothing or that returns its argument would pass."""
-    changed = False
-    for case in cases:
-        if case.outcome.raised:
-            continue
-        args, kwargs = before = values.read(case.call)
-        after = before if case.outcome.after is None else values.read(case.outcome.after)
-        result = values.read(case.outcome.returned or "null")
-        sources = [value for value in (*args, *kwargs.values()) if value == result]
-        if after != before or not (result is None or sources):
-            return False
-        orders = [_with_order(value) for value in sources]
-        reordered = bool(orders) and _with_order(result) not in orders
-        changed = changed or reordered or _with_order(after) != _with_order(before)
-    return changed
+    def expected(self, exceptions: frozenset[str] | None = None) -> dict[str, Any]:
+        """What an outcome has to agree with (`placing.same`)."""
+        outcome = self.outcome
+        if outcome.raised:
+            return {"raised": exception_of(outcome.raised, exceptions)}
+        row: dict[str, Any] = {"returned": json.loads(outcome.returned or "null")}
+        return row if outcome.after is None else {**row, "after": json.loads(outcome.after)}
 
 
-def _with_order(value: object) -> object:
-    """The value with dicts as lists of their items, which differ where the order differs."""
-    if isinstance(value, dict):
-        return [(key, _with_order(item)) for key, item in value.items()]
-    if isinstance(value, list | tuple):
-        return [_with_order(item) for item in value]
-    return value
+def test_of(cases: Sequence[Case], exceptions: frozenset[str], in_order: bool = False) -> str:
+    """Source that defines check(candidate) for calls with plain data: one assertion for each case.
 
-
-def test_of(cases: Sequence[Case], exceptions: frozenset[str]) -> str:
-    """Source that defines check(candidate): one assertion for each case.
-
-    `exceptions` are the exception classes that the task's prompt defines. A call whose exception is neither one of
-    these nor builtin is expected to raise its first base that is.
+    `exceptions` are the exception classes that the test can name. A call whose exception is neither one of these nor
+    builtin is expected to raise its first base that is. `in_order`: the order of dicts counts.
     """
     lines: list[str] = []
-    in_order = order_is_effect(cases)
     changes_arguments = any(case.outcome.after is not None for case in cases)
     needs_same = in_order
     iterators = any(case.outcome.iterates for case in cases)
     for case in cases:
-        args, kwargs = values.read(case.call)
+        args, kwargs = values.read_plain(case.call)
         iterates = case.outcome.iterates or (bool(case.outcome.raised) and iterators)
         if case.outcome.raised:
             lines += _raises(_call(args, kwargs, iterates), exception_of(case.outcome.raised, exceptions))
             continue
-        result = values.read(case.outcome.returned or "null")
-        after = None if case.outcome.after is None else values.read(case.outcome.after)
+        result = values.read_plain(case.outcome.returned or "null")
+        after = None if case.outcome.after is None else values.read_plain(case.outcome.after)
         if after is None and in_order and changes_arguments:
             after = args, kwargs
         needs_same = needs_same or has_float((result, after))
@@ -108,11 +96,41 @@ def test_of(cases: Sequence[Case], exceptions: frozenset[str]) -> str:
     return (helper if needs_same else "") + "def check(candidate):\n" + "\n".join(lines) + "\n"
 
 
-def exception_of(raised: Sequence[str], exceptions: frozenset[str]) -> str:
-    """The first class that a test can name: one of the prompt's, or a builtin one."""
+def test_of_objects(cases: Sequence[Case], name: str, in_order: bool = False) -> str:
+    """The same for calls with objects, which cross as texts (`recording.values`)."""
+    lines = ["CASES = ("]
+    for case in cases:
+        origin = "recorded" if case.recorded else "generated"
+        lines.append(f"    # {origin}: {shown_case(case, name)}")
+        lines.append(f"    ({case.call!r},\n     {json.dumps(case.expected())!r}),")
+    lines += [
+        ")", "", "",
+        "def check(candidate):",
+        "    for call, expected in CASES:",
+        f"        assert agrees(json.loads(candidate(call)), json.loads(expected), json.loads(call), {in_order})",
+    ]  # fmt: skip
+    return same_source() + "\n\n" + "\n".join(lines) + "\n"
+
+
+def shown_case(case: Case, name: str) -> str:
+    """A case in one line for a reader."""
+    args, kwargs = values.read_plain(case.call)
+    given = [*map(shown, args), *(f"{key}={shown(value)}" for key, value in kwargs.items())]
+    call = f"{name}({', '.join(given)})"
+    if case.outcome.raised:
+        text = f"{call} raises {case.outcome.raised[0]}"
+    else:
+        result = shown(values.read_plain(case.outcome.returned or "null"))
+        text = f"{call} returns {result}" + (" and changes its arguments" if case.outcome.after is not None else "")
+    return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 3]}..."
+
+
+def exception_of(raised: Sequence[str], exceptions: frozenset[str] | None) -> str:
+    """The first class that a test can name: one of `exceptions` (None: any), or a builtin one."""
     for name in raised:
         kind = getattr(builtins, name, None)
-        if name in exceptions or (isinstance(kind, type) and issubclass(kind, BaseException)):
+        known = exceptions is None or name in exceptions
+        if known or (isinstance(kind, type) and issubclass(kind, BaseException)):
             return name
     return "Exception"
 

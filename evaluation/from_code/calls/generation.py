@@ -10,7 +10,7 @@ import itertools
 import json
 import string
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -36,11 +36,12 @@ def main(values: Any) -> None:
 def draw_calls(request: dict[str, Any], values: Any) -> list[str]:
     """New calls for one function: recorded calls with some of their arguments exchanged for others, recorded or drawn
     from the type hints."""
-    bases = [values.read(text) for text in request["calls"]]
+    bases = [values.read_plain(text) for text in request["calls"]]
     pools = _pools(bases, request["parameters"])
-    drawers = {slot: _drawer(pool, request["hints"].get(_name(slot, request))) for slot, pool in pools.items()}
+    pools = {slot: [value for value in pool if not is_fixed(value, values)] for slot, pool in pools.items()}
+    drawers = {slot: _drawer(pool, request["hints"].get(_name(slot, request))) for slot, pool in pools.items() if pool}
     names: list[str] = request["parameters"]
-    found: dict[str, None] = {}
+    found = dict.fromkeys(itertools.islice(near_calls(request, values), request["count"] // 2))
 
     @seed(request["seed"])
     @settings(
@@ -49,9 +50,11 @@ def draw_calls(request: dict[str, Any], values: Any) -> list[str]:
     )  # fmt: skip
     @given(st.data())
     def collect(data: st.DataObject) -> None:
-        args, kwargs = values.read(data.draw(st.sampled_from(request["calls"])))
+        args, kwargs = values.read_plain(data.draw(st.sampled_from(request["calls"])))
         args = list(args)
         for slot in [*range(len(args)), *kwargs]:
+            if is_fixed(args[slot] if isinstance(slot, int) else kwargs[slot], values):
+                continue
             if data.draw(st.integers(0, 3)) > 0:
                 value = data.draw(drawers[slot])
                 if isinstance(slot, int):
@@ -62,15 +65,76 @@ def draw_calls(request: dict[str, Any], values: Any) -> list[str]:
             position = names.index(name) if name in names else len(args)
             if position >= len(args) and name not in kwargs and data.draw(st.integers(0, 2)) == 0:
                 kwargs[name] = data.draw(from_hint(hint))
-        try:
-            text = values.write((tuple(args), kwargs))
-        except values.NotPlainError:
-            return
-        found.setdefault(text)
+        text = _written(args, kwargs, values)
+        if text is not None:
+            found.setdefault(text)
 
-    collect()
+    if any(drawers) or request["optional"]:
+        collect()
     known = set(request["calls"])
     return list(itertools.islice((text for text in found if text not in known), request["count"]))
+
+
+def is_fixed(value: Any, values: Any) -> bool:
+    """Whether a value holds an object, which stays as it was recorded."""
+    if isinstance(value, values.Opaque):
+        return True
+    if isinstance(value, dict):
+        return any(is_fixed(part, values) for item in value.items() for part in item)
+    return isinstance(value, (list, tuple, set, frozenset)) and any(is_fixed(part, values) for part in value)
+
+
+def _written(args: Any, kwargs: Any, values: Any) -> str | None:
+    """The text of a call, None where it cannot be written, or where one drawn object is in two places."""
+    try:
+        text: str = values.write((tuple(args), kwargs))
+    except values.NotPlainError:
+        return None
+    return text if values.is_plain(text) or is_fixed((args, kwargs), values) else None
+
+
+def near_calls(request: dict[str, Any], values: Any) -> Iterator[str]:
+    """Recorded calls with one argument changed a little, or exchanged for a literal of the function: the first change
+    of every argument of every call, then the second ones."""
+    changes = []
+    for call in request["calls"]:
+        args, kwargs = values.read_plain(call)
+        for slot in [*range(len(args)), *kwargs]:
+            value = args[slot] if isinstance(slot, int) else kwargs[slot]
+            if not is_fixed(value, values):
+                changes.append((args, kwargs, slot, list(_near(value, request["literals"]))))
+    for turn in range(max((len(each[3]) for each in changes), default=0)):
+        for args, kwargs, slot, others in changes:
+            if turn < len(others):
+                changed = list(args)
+                named = dict(kwargs)
+                if isinstance(slot, int):
+                    changed[slot] = others[turn]
+                else:
+                    named[slot] = others[turn]
+                text = _written(changed, named, values)
+                if text is not None and text not in request["calls"]:
+                    yield text
+
+
+def _near(value: Any, literals: list[Any]) -> Iterator[Any]:
+    """Other values like this one, and the literals of its type."""
+    kind = type(value)
+    if kind is bool:
+        yield not value
+    elif kind is int:
+        yield from (value + 1, -value, 0, value - 1, 2 * value)
+    elif kind is float:
+        yield from (-value, value / 2, value + 1)
+    elif kind in (str, bytes):
+        yield from (value[:-1], value + value, value[1:], value.swapcase(), value[: len(value) // 2], value[:0])
+    elif kind in (list, tuple):
+        yield from (value[:-1], value[::-1], value[1:], value[:0])
+    elif kind is dict and value:
+        yield dict(list(value.items())[1:])
+        yield {}
+    if kind in (int, str):
+        yield from (each for each in literals if type(each) is kind)
 
 
 def _name(slot: int | str, request: dict[str, Any]) -> str:

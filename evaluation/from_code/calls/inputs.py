@@ -16,17 +16,22 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.from_code.calls.recorded import Call
-from evaluation.from_code.recording import values
+from evaluation.from_code.recording import objects, values
 from evaluation.from_code.source.find import Function
 
 COUNT = 60
+_LONGEST = 40
+_MOST_LITERALS = 40
 _START = """
 import sys, types
-def load(name, source):
-    module = types.ModuleType(name)
+package = sys.modules["drawing"] = types.ModuleType("drawing")
+package.__path__ = []
+for name, source in zip(("objects", "values", "generation"), sys.argv[1:]):
+    module = sys.modules["drawing." + name] = types.ModuleType("drawing." + name)
+    module.__package__ = "drawing"
+    setattr(package, name, module)
     exec(compile(source, f"<{name}>", "exec", dont_inherit=True), module.__dict__)
-    return module
-load("generation", sys.argv[2]).main(load("values", sys.argv[1]))
+package.generation.main(package.values)
 """
 _SIMPLE = {
     **{name: [name] for name in ("int", "float", "str", "bytes", "bool")},
@@ -48,7 +53,8 @@ def generate(
     """
     wanted = [function for function in functions if calls.get(function.key) and not function.reason]
     requests = "".join(json.dumps(_request(function, calls[function.key])) + "\n" for function in wanted)
-    sources = [Path(path).read_text("utf-8") for path in (values.__file__, Path(__file__).with_name("generation.py"))]
+    files = (objects.__file__, values.__file__, Path(__file__).with_name("generation.py"))
+    sources = [Path(path).read_text("utf-8") for path in files]
     found: dict[str, list[Call]] = {}
     with tempfile.TemporaryFile() as file:
         file.write(requests.encode())
@@ -85,6 +91,7 @@ def _request(function: Function, calls: Sequence[Call]) -> dict[str, Any]:
         "calls": sorted(call.call for call in calls),
         "parameters": [each.arg for each in [*arguments.posonlyargs, *arguments.args]],
         "hints": hints,
+        "literals": _literals(function.node),
         "optional": {name: hints[name] for name in hints if name in defaults and name not in only_by_position},
     }
 
@@ -106,9 +113,23 @@ def _hint_of_default(default: ast.expr | None) -> list[Any] | None:
 
 def _call(text: str) -> Call:
     digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-    args, kwargs = values.read(text)
-    shape = ",".join([*(type(value).__name__ for value in args), *sorted(kwargs)])
-    return Call(text, digest, shape)
+    return Call(text, digest, "|".join(map(":".join, kinds_of(text))))
+
+
+def kinds_of(call: str) -> list[tuple[str, str]]:
+    """(parameter or position, type) of each argument of a call."""
+    args, kwargs = values.read_plain(call)
+    given = [*((str(index), value) for index, value in enumerate(args)), *sorted(kwargs.items())]
+    return [(name, type(value).__name__) for name, value in given]
+
+
+def _literals(function: ast.AST) -> list[Any]:
+    """The texts and numbers in a function's body, which decide its branches."""
+    found: dict[Any, None] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Constant) and type(node.value) in (int, str) and len(str(node.value)) <= _LONGEST:
+            found[node.value] = None
+    return list(found)[:_MOST_LITERALS]
 
 
 def hint_of(annotation: ast.expr | None) -> list[Any] | None:

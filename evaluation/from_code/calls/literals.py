@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
+
+from evaluation.from_code.recording.values import Opaque, read_plain
 
 
 def literal(value: Any) -> str:
@@ -32,3 +35,35 @@ def has_float(value: Any) -> bool:
     if isinstance(value, dict):
         return any(has_float(part) for item in value.items() for part in item)
     return isinstance(value, list | tuple | set | frozenset) and any(map(has_float, value))
+
+
+def shown(value: Any) -> str:
+    """The same for a reader: an object by its class and attributes."""
+    if isinstance(value, Opaque):
+        return _shown_tree(value.tree)
+    if isinstance(value, list | tuple):
+        inner = ", ".join(map(shown, value))
+        return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' if len(value) == 1 else ''})"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{shown(key)}: {shown(item)}" for key, item in value.items()) + "}"
+    return literal(value)
+
+
+def _shown_tree(tree: Any) -> str:
+    if not isinstance(tree, dict) or tree.keys() & {"dict", "tuple", "set", "frozenset", "float", "bytes", "range"}:
+        return shown(read_plain(json.dumps(tree)))
+    ((tag, body),) = tree.items()
+    if tag == "number":
+        return _shown_tree(body[1])
+    if tag == "object":
+        content = [_shown_tree(part) for part in [body[1]] if part]
+        return f"<{_short(body[0])} {' '.join([*content, *(f'{key}={_shown_tree(part)}' for key, part in body[2])])}>"
+    if tag == "member":
+        return f"{_short(body[0])}.{body[1]}"
+    if tag == "method":
+        return f"{_shown_tree(body[0])}.{body[1]}"
+    return "..." if tag == "ref" else _short(str(body))
+
+
+def _short(name: str) -> str:
+    return name.rpartition(":")[2]

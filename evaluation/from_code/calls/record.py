@@ -15,6 +15,7 @@ from pathlib import Path
 
 from evaluation.from_code.calls.commands import run_command
 from evaluation.from_code.calls.recorded import Call, read_recorded
+from evaluation.from_code.project_tests.covering import Covering, read_covering
 from evaluation.from_code.reasons import ProjectError
 from evaluation.from_code.recording import calls as recording_calls
 from evaluation.from_code.source.find import Function
@@ -41,6 +42,7 @@ class Recording:
     seconds: float = 0.0
     # reasons for files of the recorder that were not read, by name
     unread: dict[str, str] = field(default_factory=dict)
+    covering: Covering = field(default_factory=Covering)
 
     @property
     def last_lines(self) -> list[str]:
@@ -91,8 +93,12 @@ def record(
     shutil.rmtree(folder, ignore_errors=True)
     calls_folder = folder / "calls"
     calls_folder.mkdir(parents=True)
+    seen_folder = folder / "seen"
+    seen_folder.mkdir()
     plan = folder / "plan.json"
-    plan.write_text(json.dumps({"folder": str(calls_folder), "targets": _targets(project, functions)}), "utf-8")
+    noted = {"seen": str(seen_folder), "functions": _every(project, functions)}
+    content = {"folder": str(calls_folder), "targets": _targets(project, functions), **noted}
+    plan.write_text(json.dumps(content), "utf-8")
     environment = _environment(project, _hooks(folder), plan, python)
     recording = Recording()
     started = time.monotonic()
@@ -104,6 +110,7 @@ def record(
     keys = {function.key for function in functions if not function.reason}
     recorded = read_recorded(calls_folder, keys, _local_paths(project))
     recording.calls, recording.refused, recording.unread = recorded.calls, recorded.refused, recorded.unread
+    recording.covering = read_covering(seen_folder, {function.key for function in functions})
     return recording
 
 
@@ -124,12 +131,21 @@ def _targets(project: Project, functions: Sequence[Function]) -> dict[str, list[
     return targets
 
 
+def _every(project: Project, functions: Sequence[Function]) -> dict[str, list[tuple[int, str]]]:
+    """(line, key) of every function, also of those that recorded calls cannot judge, by the path of its file."""
+    every: dict[str, list[tuple[int, str]]] = {}
+    for function in functions:
+        path = os.path.realpath(project.root / function.module.path)
+        every.setdefault(path, []).append((function.node.lineno, function.key))
+    return every
+
+
 def _hooks(folder: Path) -> Path:
     """A folder for PYTHONPATH: the module that Python imports when it starts, and the package that it needs."""
     hooks = folder / "hooks"
     package = hooks / "bassline_recording"
     package.mkdir(parents=True)
-    for name in ("__init__", "values", "calls", "hook"):
+    for name in ("__init__", "objects", "values", "calls", "seen", "hook"):
         shutil.copyfile(_SOURCE / f"{name}.py", package / f"{name}.py")
     shutil.copyfile(_SOURCE / "sitecustomize.py", hooks / "sitecustomize.py")
     run = folder / "run"

@@ -56,7 +56,7 @@ def read_recorded(folder: Path, keys: Collection[str], local_paths: Sequence[str
     found: dict[str, dict[str, Call]] = {}
     for path in sorted(folder.iterdir()):
         foreign = 0
-        with _opened(path) as file:
+        with opened(path) as file:
             if file is None:
                 recorded.unread[path.name] = "is not a regular file, or larger than the recorder writes"
                 continue
@@ -77,7 +77,7 @@ def read_recorded(folder: Path, keys: Collection[str], local_paths: Sequence[str
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO | None]:
+def opened(path: Path) -> Iterator[BinaryIO | None]:
     """The file, or None if it is not a regular one; a FIFO is opened without waiting for a writer."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -109,12 +109,12 @@ def _rows(file: BinaryIO) -> Iterator[dict[str, Any] | None]:
 def _call(row: dict[str, Any]) -> Call | None:
     """The call of a row, None where the recorder cannot have written it."""
     try:
-        args, kwargs = values.read(row["call"])
+        args, kwargs = values.read_plain(row["call"])
         call = Call(
             row["call"], hashlib.blake2b(row["call"].encode(), digest_size=8).hexdigest(), row["shape"],
             row.get("returned"), tuple(row.get("raised", ())), row.get("after"), row.get("iterator", ""),
         )  # fmt: skip
-        values_are_ours = all(values.write(values.read(text)) == text for text in _texts(call))
+        values_are_ours = all(values.write(values.read_plain(text)) == text for text in _texts(call))
     except (ValueError, TypeError, KeyError, RecursionError, values.NotPlainError):
         return None
     names_are_texts = all(isinstance(name, str) for name in (call.shape, call.iterator, *call.raised))

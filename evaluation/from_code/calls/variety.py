@@ -9,7 +9,9 @@ from evaluation.from_code.recording import values
 
 MAX_CASES = 40
 MAX_CASE_CHARS = 1500
+MAX_OBJECT_CHARS = 6000
 MAX_TEST_CHARS = 24_000
+MAX_TEST_OF_OBJECTS_CHARS = 90_000
 
 
 def choose(cases: Sequence[Case]) -> list[Case]:
@@ -18,7 +20,9 @@ def choose(cases: Sequence[Case]) -> list[Case]:
 
     The order of `cases` does not matter. The result is sorted: recorded cases first, short ones before long ones.
     """
-    usable = [case for case in cases if _size(case) <= MAX_CASE_CHARS]
+    plain = all(case.is_plain() for case in cases)
+    usable = [case for case in cases if _size(case) <= (MAX_CASE_CHARS if plain else MAX_OBJECT_CHARS)]
+    limit = MAX_TEST_CHARS if plain else MAX_TEST_OF_OBJECTS_CHARS
     pending = sorted(usable, key=lambda case: (not case.recorded, case.digest))
     features = {case.digest: _features(case) for case in pending}
     covered: list[set[Hashable]] = [set() for _ in range(4)]
@@ -31,7 +35,7 @@ def choose(cases: Sequence[Case]) -> list[Case]:
     while pending and len(chosen) < MAX_CASES:
         best = max(pending, key=gain)
         pending.remove(best)
-        if total + _size(best) > MAX_TEST_CHARS:
+        if total + _size(best) > limit:
             continue
         total += _size(best)
         for known, new in zip(covered, features[best.digest], strict=True):
@@ -45,7 +49,7 @@ def _features(case: Case) -> tuple[frozenset[Hashable], ...]:
     outcome = case.outcome
     kinds: set[Hashable] = {("shape", case.shape), ("raised", outcome.raised[:1]), ("changed", outcome.after is None)}
     if outcome.returned is not None:
-        value = values.read(outcome.returned)
+        value = values.read_plain(outcome.returned)
         kinds.add(("kind", type(value).__name__, bool(value)))
     return outcome.arcs, frozenset({outcome.arcs}), frozenset(kinds), frozenset({outcome.returned})
 

@@ -10,6 +10,7 @@ kept in addition, because a rare one is worth more than the next common one.
 from __future__ import annotations
 
 import _thread
+import functools
 import hashlib
 import heapq
 import json
@@ -27,6 +28,8 @@ KEPT_OF_A_KIND = 4
 """Calls of a function with one shape, or with one exception."""
 MAX_SEEN = 20_000
 """Calls of a function that are examined in a process; later ones cost nothing."""
+MAX_PARTS_SEEN = 400_000
+"""Parts of values that are written for a function in a process."""
 MAX_FILE_BYTES = 64 * 2**20
 
 _here = _thread._local()
@@ -62,7 +65,7 @@ def enter(
         if function is None:
             function = _functions[key] = _Function(key, sys._getframe(1))
         function.seen += 1
-        if function.seen > MAX_SEEN:
+        if function.seen > MAX_SEEN or function.parts > MAX_PARTS_SEEN:
             return _NONE
         args, kwargs = function.as_called(named, rest, only, extra)
         return _Call(function, args, kwargs)
@@ -79,7 +82,8 @@ class _Call:
         self.function = function
         if function is not None:
             self.args, self.kwargs = args, kwargs
-            self.before = values.write((args, kwargs))
+            self.before, parts = values.write_counted((args, kwargs))
+            function.parts += parts
             self.shape = _shape(args, kwargs)
 
     def returned(self, value: Any) -> Any:
@@ -102,7 +106,7 @@ class _Call:
     def _returned(self, value: Any) -> None:
         assert self.function is not None
         try:
-            if hasattr(type(value), "__next__"):
+            if hasattr(type(value), "__next__") or hasattr(type(value), "__anext__"):
                 self._end({"iterator": type(value).__name__}, "")
             else:
                 self._end({"returned": values.write(value)}, "")
@@ -144,11 +148,11 @@ class _Function:
 
     def __init__(self, key: str, frame: Any) -> None:
         self.key = key
-        self.seen = 0
+        self.seen = self.parts = 0
         self.groups: dict[str, list[tuple[int, str]]] = {}
         self.kept: set[str] = set()
         self.refused: set[str] = set()
-        self.defaults = _defaults(frame)
+        self.defaults = _defaults(frame, key)
 
     def as_called(self, named: Any, rest: Any, only: Any, extra: Any) -> tuple[Any, Any]:
         """Arguments and keywords of the call. A parameter that holds its default object is left out."""
@@ -199,15 +203,11 @@ class _Function:
             _write({"function": self.key, "refused": kind})
 
 
-def _defaults(frame: types.FrameType) -> dict[str, Any]:
+def _defaults(frame: types.FrameType, key: str) -> dict[str, Any]:
     """The default objects of the function that runs in this frame, by parameter."""
     code = frame.f_code
-    found: Any = frame.f_globals.get(code.co_name)
-    for _ in range(10):
-        if getattr(found, "__code__", None) is code:
-            break
-        found = getattr(found, "__wrapped__", None)
-    else:
+    found = _function_of(frame.f_globals, key.rsplit(":", 2)[1].split("."), code)
+    if found is None:
         return {}
     positional = code.co_varnames[: code.co_argcount]
     defaults = found.__defaults__ or ()
@@ -215,6 +215,29 @@ def _defaults(frame: types.FrameType) -> dict[str, Any]:
     for name in positional[: code.co_posonlyargcount]:  # a later one could not be given without it
         by_name.pop(name, None)
     return {**by_name, **(found.__kwdefaults__ or {})}
+
+
+def _function_of(space: Any, path: list[str], code: types.CodeType) -> Any:
+    """The function at this path that has this code, None where what decorates it hides it."""
+    for part in path[:-1]:
+        owner = space.get(part)
+        if not isinstance(owner, type):
+            return None
+        space = vars(owner)
+    todo = [space.get(path[-1])]
+    for _ in range(10):
+        if not todo:
+            break
+        found = todo.pop()
+        if type(found) is types.FunctionType and found.__code__ is code:
+            return found
+        inner = ("fget", "fset", "fdel") if type(found) is property else ("__func__", "__wrapped__", "func")
+        if type(found) in _KNOWN or hasattr(type(found), "__wrapped__") or type(found) is types.FunctionType:
+            todo += [each for each in (getattr(found, name, None) for name in inner) if each is not None]
+    return None
+
+
+_KNOWN = (property, staticmethod, classmethod, functools.cached_property, type(functools.lru_cache(len)))
 
 
 def _shape(args: Any, kwargs: Any) -> str:

@@ -14,9 +14,10 @@ import os
 import random
 import sys
 import types
+from collections.abc import Iterator
 from typing import Any
 
-from . import calls
+from . import calls, seen
 
 ENTER = "__bassline_enter__"
 CALL = "__bassline_call__"
@@ -25,6 +26,7 @@ CALL = "__bassline_call__"
 def install(plan: dict[str, Any]) -> None:
     """Records the functions of `plan["targets"]`: {path of a file: [[name, line, key], ...]}."""
     calls.start(plan["folder"])
+    seen.start(plan["seen"], plan["functions"])
     random.seed(0)  # tests that draw their inputs draw the same ones in every recording
     setattr(builtins, ENTER, calls.enter)
     sys.meta_path.insert(0, _Finder(plan["targets"]))
@@ -42,13 +44,35 @@ def _replace_code(module: types.ModuleType, chosen: list[Any]) -> None:
     path = str(module.__file__)
     with open(path, "rb") as file:
         code = compile(instrumented(file.read(), path, chosen), path, "exec", dont_inherit=True)
-    new = {part.co_name: part for part in code.co_consts if isinstance(part, types.CodeType)}
-    for name, _line, _key, _inputs_only in chosen:
-        function: Any = getattr(module, name, None)
-        function = getattr(function, "__wrapped__", function)
-        old = getattr(function, "__code__", None)
-        if old is not None and name in new and old.co_firstlineno == new[name].co_firstlineno:
-            function.__code__ = new[name]
+    new = {(part.co_name, part.co_firstlineno): part for part in _codes(code)}
+    names = {name for name, _line, _key, _inputs_only in chosen}
+    for function in _functions(module):
+        old = function.__code__
+        other = new.get((old.co_name, old.co_firstlineno))
+        if other is not None and old.co_name in names and old.co_freevars == other.co_freevars:
+            function.__code__ = other
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    for part in code.co_consts:
+        if isinstance(part, types.CodeType):
+            yield part
+            yield from _codes(part)
+
+
+def _functions(owner: Any) -> Iterator[types.FunctionType]:
+    """The functions of a module, and of its classes, below what decorates them."""
+    for value in list(vars(owner).values()):
+        if isinstance(value, type) and isinstance(owner, types.ModuleType) and value.__module__ == owner.__name__:
+            yield from _functions(value)
+        parts = (
+            [getattr(value, name, None) for name in ("fget", "fset", "fdel")] if type(value) is property else [value]
+        )
+        for part in parts:
+            part = getattr(part, "__func__", part) if isinstance(part, (staticmethod, classmethod)) else part
+            part = getattr(part, "__wrapped__", part)
+            if isinstance(part, types.FunctionType):
+                yield part
 
 
 class _Finder:
@@ -61,8 +85,9 @@ class _Finder:
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is None or type(spec.loader) is not importlib.machinery.SourceFileLoader or not spec.origin:
             return None
-        chosen = self._targets.get(os.path.realpath(spec.origin))
-        if not chosen:
+        path = os.path.realpath(spec.origin)
+        chosen = self._targets.get(path, [])
+        if not chosen and not seen.is_noted(path):
             return None
         spec.loader = _Loader(name, spec.origin, chosen)
         return spec
@@ -79,7 +104,8 @@ class _Loader(importlib.machinery.SourceFileLoader):
         path = self.get_filename(fullname)
         data = self.get_data(path)
         try:
-            return compile(instrumented(data, path, self._chosen), path, "exec", dont_inherit=True)
+            tree = seen.mark(instrumented(data, path, self._chosen), path)
+            return compile(tree, path, "exec", dont_inherit=True)
         except (SyntaxError, ValueError, RecursionError):
             return compile(data, path, "exec", dont_inherit=True)
 
@@ -88,13 +114,13 @@ def instrumented(data: bytes, path: str, chosen: list[Any]) -> ast.Module:
     """The tree of a module whose chosen functions report their calls."""
     tree = ast.parse(data, path)
     keys = {(name, line): (key, inputs_only) for name, line, key, inputs_only in chosen}
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and (node.name, node.lineno) in keys:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and (node.name, node.lineno) in keys:
             _instrument(node, *keys[node.name, node.lineno])
     return ast.fix_missing_locations(tree)
 
 
-def _instrument(node: ast.FunctionDef, key: str, inputs_only: bool) -> None:
+def _instrument(node: Any, key: str, inputs_only: bool) -> None:
     body = node.body
     docstring = body[:1] if ast.get_docstring(node, clean=False) is not None else []
     body = body[len(docstring) :]

@@ -10,17 +10,15 @@ from dataclasses import dataclass
 
 from evaluation.from_code.source.project import Module, Project
 
-MIN_LINES = 3
-MAX_LINES = 60
-_TRANSPARENT = ("lru_cache", "cache", "functools.lru_cache", "functools.cache")
-"""Decorators that change neither arguments nor results."""
-_SEES_ITS_NAMES = frozenset(("locals", "vars", "dir", "eval", "exec", "globals"))
+MIN_LINES = 2
+MAX_LINES = 80
 
 
 @dataclass(frozen=True)
 class Function:
     """A function of a project. `reason` says why it cannot become a task, "" where it can.
 
+    `qualified` is its name after those of its classes; `owners` are these classes, the outermost first.
     `solution_line` is the line after signature and docstring, where the body to be written starts (from 1).
     """
 
@@ -29,6 +27,7 @@ class Function:
     qualified: str
     reason: str = ""
     solution_line: int = 0
+    owners: tuple[ast.ClassDef, ...] = ()
 
     @property
     def key(self) -> str:
@@ -40,13 +39,36 @@ class Function:
         """Whether a call returns a generator."""
         return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in own_nodes(self.node))
 
+    @property
+    def kind(self) -> str:
+        """What it is for a reader: function, method, property, classmethod, staticmethod, constructor."""
+        if not self.owners:
+            return "function"
+        if self.node.name == "__init__":
+            return "constructor"
+        names = [ast.unparse(each).rpartition(".")[2] for each in self.node.decorator_list]
+        if any(name in ("property", "cached_property", "setter", "deleter", "getter") for name in names):
+            return "property"
+        return next((name for name in names if name in ("classmethod", "staticmethod")), "method")
+
+    @property
+    def first_line(self) -> int:
+        """The line of its first decorator, or of its `def`."""
+        return min([self.node.lineno, *(decorator.lineno for decorator in self.node.decorator_list)])
+
+    @property
+    def indent(self) -> str:
+        """The white space before its `def`."""
+        line = self.module.lines[self.node.lineno - 1]
+        return line[: len(line) - len(line.lstrip())]
+
 
 def find(project: Project) -> list[Function]:
     """Every function and method of the project's modules, by file and line. Functions in functions are parts of those
     and not listed."""
     found: list[Function] = []
     for module in sorted(project.modules.values(), key=lambda module: module.path):
-        found.extend(_in_body(module, module.tree.body, "", at_top=True))
+        found.extend(_in_body(module, module.tree.body, ()))
     return found
 
 
@@ -60,58 +82,50 @@ def own_nodes(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.
             todo.extend(ast.iter_child_nodes(node))
 
 
-def _in_body(module: Module, body: list[ast.stmt], prefix: str, at_top: bool) -> Iterator[Function]:
-    names = [node.name for node in module.tree.body if isinstance(node, ast.FunctionDef)]
+def _in_body(module: Module, body: list[ast.stmt], owners: tuple[ast.ClassDef, ...]) -> Iterator[Function]:
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            reason = "" if at_top else "is a method" if prefix else "is defined under a condition"
-            reason = reason or _unfit(node, names.count(node.name))
+            reason = _unfit(node)
             line = 0
             if not reason:
                 line = _solution_line(module, node)
                 reason = "" if line else "has its body on the line of its signature or docstring"
-            yield Function(module, node, prefix + node.name, reason, line)
+            qualified = ".".join([*(owner.name for owner in owners), node.name])
+            yield Function(module, node, qualified, reason, line, owners)
         elif isinstance(node, ast.ClassDef):
-            yield from _in_body(module, node.body, f"{prefix}{node.name}.", at_top=False)
+            yield from _in_body(module, node.body, (*owners, node))
         elif isinstance(node, ast.If | ast.Try | ast.With):
             for inner in (node.body, getattr(node, "orelse", []), getattr(node, "finalbody", [])):
-                yield from _in_body(module, inner, prefix, at_top=False)
+                yield from _in_body(module, inner, owners)
             for handler in getattr(node, "handlers", []):
-                yield from _in_body(module, handler.body, prefix, at_top=False)
+                yield from _in_body(module, handler.body, owners)
 
 
-def _unfit(node: ast.FunctionDef | ast.AsyncFunctionDef, same_name: int) -> str:
+def _unfit(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     decorators = [ast.unparse(d.func if isinstance(d, ast.Call) else d) for d in node.decorator_list]
     if any(name.rpartition(".")[2] == "overload" for name in decorators):
         return "is a declaration of an overload"
-    if isinstance(node, ast.AsyncFunctionDef):
-        return "is asynchronous"
-    if same_name > 1:
-        return "is defined more than once"
-    other = next((name for name in decorators if name not in _TRANSPARENT), None)
-    if other:
-        return "has a decorator, which may change its arguments or result"
-    docstring = ast.get_docstring(node, clean=False)
-    if docstring is None and not _is_hinted(node):
-        return "has neither a docstring nor type hints"
-    lines = _code_lines(node)
+    if any(name.rpartition(".")[2] == "abstractmethod" for name in decorators) or all(map(_is_placeholder, node.body)):
+        return "has no body of its own"
+    lines = code_lines(node)
     if lines < MIN_LINES:
         return f"has fewer than {MIN_LINES} lines without its docstring"
     if lines > MAX_LINES:
         return f"has more than {MAX_LINES} lines without its docstring"
-    if any(isinstance(n, ast.Name) and n.id in _SEES_ITS_NAMES for n in own_nodes(node)):
-        return "reads its own names or executes text (locals, vars, eval and the like)"
-    if any(isinstance(n, ast.Await) for n in own_nodes(node)):
-        return "is asynchronous"
     return ""
 
 
-def _is_hinted(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-    return node.returns is not None or any(argument.annotation for argument in every)
+def _is_placeholder(node: ast.stmt) -> bool:
+    match node:
+        case ast.Pass() | ast.Expr(value=ast.Constant()):
+            return True
+        case ast.Raise(exc=ast.Name(id="NotImplementedError") | ast.Call(func=ast.Name(id="NotImplementedError"))):
+            return True
+    return False
 
 
-def _code_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+def code_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The lines of a function without its docstring."""
     assert node.end_lineno is not None
     lines = node.end_lineno - node.lineno + 1
     if ast.get_docstring(node, clean=False) is not None:

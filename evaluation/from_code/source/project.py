@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import io
 import json
 import re
 import subprocess
@@ -58,8 +59,8 @@ class Module:
 
     @cached_property
     def lines(self) -> list[str]:
-        """The lines of the source with their ends."""
-        return self.source.splitlines(keepends=True)
+        """The lines of the source with their ends, as Python counts them: a form feed ends none."""
+        return io.StringIO(self.source, newline="\n").readlines()
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,9 @@ def _load(code: str, entry: str, namespace: dict[str, Any]) -> Any:
         if entry not in module.__dict__:
             raise NameError(f"the program does not define {entry!r}")
     except BaseException as error:
-        return {**exceptions.describe(error, Shared()), "phase": "run"}
+        # An answer that runs in its module is parsed there.
+        unread = isinstance(error, SyntaxError) and error.filename == "<candidate>"
+        return {**exceptions.describe(error, Shared()), "phase": "compile" if unread else "run"}
     namespace[entry] = module.__dict__[entry]
     return None
 

@@ -64,7 +64,8 @@ def test_a_project_becomes_two_datasets_that_a_run_can_use(bassline, ctx, projec
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert "with your rights and outside the sandbox" in result.stderr
-    assert "\n1 task, " in result.stdout
+    assert "\n1 task: 1 judged by recorded calls, 0 by the project's own tests" in result.stdout
+    assert "100 % of the 1 function that the tests call became tasks" in result.stdout
     for name in ("mine", "mine-infill"):
         dataset = service.require(ctx, name)
         assert [task.task_id for task in dataset.tasks] == ["texts/texts.shorten"]
@@ -73,18 +74,18 @@ def test_a_project_becomes_two_datasets_that_a_run_can_use(bassline, ctx, projec
     report = json.loads((tmp_path / "report.json").read_text())
     assert (report["dataset"], report["functions_seen"], report["tasks"]) == ("mine", 2, 1)
     assert 0 < report["mutation_score"] <= 1
-    assert report["dropped"] == {"has fewer than 3 lines without its docstring": 1}
+    assert report["dropped"] == {"is not called by the tests": 1}
     assert [each["task_id"] for each in report["kept"]] == ["texts/texts.shorten"]
     assert report["left_out"] == [
         {"file": "texts.py", "function": "tiny", "line": 19, "detail": "",
-         "reason": "has fewer than 3 lines without its docstring"}
+         "reason": "is not called by the tests"}
     ]  # fmt: skip
     assert [each["name"] for each in report["datasets"]] == ["mine", "mine-infill"]
     place = f"/datasets/{service.require(ctx, 'mine').id}"
     client = create_app(ctx).test_client()
     assert "1 function left out" in client.get(place).get_data(as_text=True)
     left_out = client.get(f"{place}/left-out").get_data(as_text=True)
-    assert "1: has fewer than 3 lines without its docstring" in left_out
+    assert "1: is not called by the tests" in left_out
     assert "texts.py:19" in left_out
     shown = bassline("datasets", "show", "mine-infill", "--task", "texts/texts.shorten")
     assert '"mutation_score"' in shown.output
@@ -182,7 +183,8 @@ def test_the_projects_interpreter_runs_its_tests_and_a_crash_is_shown_with_its_l
     assert result.stderr.index("    -c\n    boom\n")
     assert "skipped, is not a package: tools" in result.stdout
     report = json.loads((tmp_path / "report.json").read_text())
-    assert report["tests"] == {"exit_code": 9, "last_lines": ["-c", "boom"], "not_read": {}}
+    assert (report["tests"]["exit_code"], report["tests"]["last_lines"]) == (9, ["-c", "boom"])
+    assert report["tests"]["judge_refused"] == "no test was run by pytest, which says what each test calls"
     assert report["skipped"] == {"tools": "is not a package"}
 
 

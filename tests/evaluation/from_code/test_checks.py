@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import ast
+from dataclasses import replace
+
 import pytest
 
 from evaluation.datasets import Task
-from evaluation.from_code import checks
+from evaluation.from_code import checks, mutants
+from evaluation.from_code.calls.cases import Case
+from evaluation.from_code.calls.observe import Outcome, Program
 from evaluation.from_code.mutants import Mutant
+from evaluation.from_code.placing.spec import VALUES, Spec
 from evaluation.from_code.reasons import ExcludedError, SandboxFaultError
-from evaluation.sandbox import Limits, Result
+from evaluation.from_code.recording import values
+from evaluation.sandbox import Result
 
 ADD = "def add(a, b):\n    return a + b\n"
+PROGRAM = Program(Spec("m", False, "add", "", "", form=VALUES), ADD)
 TASK = Task("t", "def add(a, b):\n", "add", "def check(candidate):\n    assert candidate(1, 2) == 3\n", "")
 FAULT = Result("sandbox_error", "no process could be started")
+
+
+def case(*args, returned=None, after=None):
+    outcome = Outcome(values.write(returned), (), None if after is None else values.write((after, {})), steps=3)
+    return Case(values.write((args, {})), "", outcome, True)
+
+
+CASES = [case(1, 2, returned=3)]
 
 
 class Scripted:
@@ -28,21 +44,25 @@ class Scripted:
             return self.results.pop(0)
         return self.sandbox.judge(program, task, limits) if self.sandbox else Result("passed")
 
+    def run(self, job, limits):
+        return self.results.pop(0) if self.results else self.sandbox.run(job, limits)
 
-def equal_mutants(n):
-    return [(Mutant(ADD, f"operator {i}", 1), ADD) for i in range(n)]
+
+def score(sandbox, *sources):
+    given = [Mutant(source, f"operator {number}", 1) for number, source in enumerate(sources)]
+    return checks.mutation_score(sandbox, PROGRAM, CASES, given, False)
 
 
 def test_a_fault_kills_no_mutant(sandbox):
-    score = checks.mutation_score(Scripted(FAULT, FAULT, sandbox=sandbox), TASK, equal_mutants(10))
-    assert (score.judged, score.killed) == (10, 0)
+    found = score(Scripted(FAULT, FAULT, sandbox=sandbox), *[ADD] * 10)
+    assert (found.judged, found.killed) == (10, 0)
 
 
 def test_a_fault_that_lasts_stops_the_work():
     for check in (
-        lambda: checks.mutation_score(Scripted(*[FAULT] * 3), TASK, equal_mutants(1)),
+        lambda: score(Scripted(*[FAULT] * 3), ADD),
         lambda: checks.passes(Scripted(*[FAULT] * 3), TASK, ADD),
-        lambda: checks.refuses_stub(Scripted(*[FAULT] * 3), TASK, ADD),
+        lambda: checks.order_of(Scripted(*[FAULT] * 3), PROGRAM, CASES, [ADD]),
     ):
         with pytest.raises(SandboxFaultError, match="the sandbox failed repeatedly: no process could be started"):
             check()
@@ -54,14 +74,58 @@ def test_a_test_that_cannot_be_loaded_is_the_tasks_fault(sandbox):
         checks.passes(sandbox, broken, ADD)
 
 
-def test_a_mutant_that_waits_forever_or_never_ends_is_killed(sandbox, monkeypatch):
-    monkeypatch.setattr(checks, "_MUTANT_LIMITS", Limits(cpu_s=1, wall_s=0.5))
-    waits = "import threading\ndef add(a, b):\n    threading.Event().wait()\n"
-    assert checks.mutation_score(sandbox, TASK, [(Mutant(waits, "waits", 1), waits)]).killed == 1
+def test_a_mutant_that_ends_the_process_is_killed_alone(sandbox):
+    ends = "def add(a, b):\n    import os\n    os._exit(0)\n"
+    found = score(sandbox, ADD, ends, "def add(a, b):\n    return b + a\n")
+    assert [mutant.operator for mutant in found.survivors] == ["operator 0", "operator 2"]
 
 
 def test_the_least_cpu_time_of_several_measurements_counts():
-    slow, quick = Result("passed", cpu_s=0.4), Result("passed", cpu_s=0.2)
+    slow, quick = Result("passed", cpu_s=1.2), Result("passed", cpu_s=0.2)
     checks.passes(Scripted(slow, quick), TASK, ADD)
-    with pytest.raises(ExcludedError, match=r"needs more than 0\.3 CPU seconds"):
+    with pytest.raises(ExcludedError, match=r"needs more than 1\.0 CPU seconds"):
         checks.passes(Scripted(slow, slow, slow), TASK, ADD)
+
+
+def doing(body):
+    return replace(PROGRAM, definition=f"def add(a, b):\n    {body}\n")
+
+
+GATE = {
+    "pass": [case([], 1), case([2], 3)],
+    "return None": [case(1, 1), case(2, 2)],
+    "return ''": [case(1, 1, returned=""), case(2, 2, returned="")],
+    "return 0": [case(1, 1, returned=0), case(1, 2, returned=0.0)],
+    "return []": [case(1, 1, returned=[])],
+    "return {}": [case(1, 1, returned={})],
+    "return b": [case(1, 2, returned=2), case(3, 4, returned=4)],
+}
+
+
+@pytest.mark.parametrize("body", GATE)
+def test_cases_that_a_body_without_content_passes_make_no_task(sandbox, body):
+    trivial = mutants.trivial(ast.parse(ADD).body[0], ["KeyError"], False)
+    assert any(body in source for source in trivial)
+    with pytest.raises(ExcludedError, match="a body without content would pass"):
+        checks.order_of(sandbox, doing(body), GATE[body], trivial)
+
+
+def test_cases_that_only_raise_make_no_task(sandbox):
+    raising = Case(values.write(((1, 2), {})), "", Outcome(None, ("KeyError", "LookupError"), steps=3), True)
+    trivial = mutants.trivial(ast.parse(ADD).body[0], ["KeyError"], False)
+    with pytest.raises(ExcludedError, match="a body without content would pass") as excluded:
+        checks.order_of(sandbox, doing("raise KeyError"), [raising], trivial)
+    assert excluded.value.detail == "raise KeyError"
+
+
+def test_order_counts_where_it_is_the_effect(sandbox):
+    reordered = [case({1: 2, 3: 4}, 1, after=({3: 4, 1: 2}, 1))]
+    trivial = mutants.trivial(ast.parse(ADD).body[0], [], False)
+    original = doing("if b == 2: return 3\n    a[1] = a.pop(1)")
+    assert checks.order_of(sandbox, original, reordered, trivial)
+    assert not checks.order_of(sandbox, original, [*reordered, case(1, 2, returned=3)], trivial)
+
+
+def test_bodies_are_compared_only_where_the_original_does_what_it_did(sandbox):
+    with pytest.raises(ExcludedError, match="does not pass its own test"):
+        checks.order_of(sandbox, doing("return 4"), CASES, [ADD])

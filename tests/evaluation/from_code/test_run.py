@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from importlib.metadata import version
+import textwrap
 
 import pytest
 
 from evaluation.dataset_files import loads
+from evaluation.extraction import extract
 from evaluation.from_code import build
 from evaluation.from_code.build import Options
 from evaluation.from_code.reasons import ProjectError, SandboxFaultError
@@ -16,7 +17,7 @@ from evaluation.from_code.run import run, state_of
 from evaluation.from_code.state import State
 from evaluation.grading import Grader
 from evaluation.prompting import build as prompt_of_task
-from evaluation.sandbox import Result, Sandbox, stage
+from evaluation.sandbox import Result
 from tests.evaluation.from_code.conftest import opener_in
 
 SHOP = '''
@@ -133,6 +134,9 @@ class Quiet:
     def generating(self, done, total):
         pass
 
+    def testing(self, done, total):
+        pass
+
     def checking(self, done, total, made):
         pass
 
@@ -189,17 +193,18 @@ def test_the_infilling_form_shows_the_file_and_judges_a_program_that_runs(opened
     task = loads(finished.infilling_file(), "mine", "mine.jsonl").tasks[0]
     assert task.prompt == '\n\ndef gross(net, rate=RATE):\n    """The price with tax, rounded to cents."""\n'
     assert task.suffix == "\n\ndef gross_again(price, tax=RATE):\n"
-    assert task.program_prefix.startswith("RATE = 0.19\n\n\nclass NoPrice(ValueError):")
+    assert task.program_prefix == 'def gross(net, rate=RATE):\n    """The price with tax, rounded to cents."""\n'
     prompt = prompt_of_task(task, "infill", ("<PRE>", "<SUF>", "<MID>"))
     assert prompt.text == f"<PRE>{task.prompt}<SUF>{task.suffix}<MID>"
     assert {"\nd", "\n@"} < set(prompt.stop), "a sample ends at the first unindented line"
 
 
-def test_an_infilled_answer_may_use_the_imports_of_its_file_where_they_leave_the_test_outside(finished):
-    tasks = {task.entry_point: task for task in loads(finished.infilling_file(), "mine", "mine.jsonl").tasks}
-    assert tasks["pairs"].program_prefix.startswith("import random\nimport socket\nimport time\n")
-    # Its test names the exception of the prompt, and so would load the prompt with socket outside the sandbox's guest.
-    assert "socket" not in tasks["gross"].program_prefix
+def test_an_answer_may_use_what_stands_beside_it_in_its_file(finished, sandbox):
+    for content in (finished.completion_file(), finished.infilling_file()):
+        task = loads(content, "mine", "mine.jsonl").tasks[0]
+        assert task.entry_point == "gross"
+        assert Grader(sandbox).judge(task.program("    return gross_again(net, rate)\n"), task).passed
+        assert not Grader(sandbox).judge(task.program("    return NoPrice(net)\n"), task).passed
 
 
 def test_the_same_source_gives_the_same_bytes_and_no_path_of_this_machine_is_in_them(
@@ -275,8 +280,7 @@ def test_rows_are_json_with_sorted_keys(finished):
         assert list(json.loads(line)) == sorted(json.loads(line))
 
 
-@pytest.mark.thorough
-def test_a_function_that_needs_an_installed_package_is_kept_where_the_sandbox_has_it(opened, sandbox, tmp_path):
+def test_a_function_that_needs_an_installed_package_takes_its_source_along(opened, sandbox, tmp_path):
     source = (
         "from packaging.version import Version\n\n\ndef newest(versions):\n"
         '    """The newest of some versions, as text."""\n'
@@ -284,11 +288,8 @@ def test_a_function_that_needs_an_installed_package_is_kept_where_the_sandbox_ha
         "        if Version(each) > Version(best):\n            best = each\n    return best\n"
     )
     tests = "import shop\nfor n in range(12):\n    shop.newest([f'1.{i * 7 % 11}' for i in range(n)])\n"
-    bare = made(opened, sandbox, tmp_path / "bare", tests, shop=source)
-    assert [each.reason for each in bare.result.made] == ["needs an installed package"]
-    equipped = Sandbox.detect(packages=stage(("packaging",)))
-    (row,) = made(opened, equipped, tmp_path / "equipped", tests, shop=source).result.completion
-    assert row["source"]["packages"] == [f"packaging {version('packaging')}"]
+    (row,) = made(opened, sandbox, tmp_path / "state", tests, shop=source).result.completion
+    assert row["source"]["packages"] == ["packaging"]
     assert row["prompt"].startswith("from packaging.version import Version\n")
 
 
@@ -351,7 +352,7 @@ def test_order_counts_where_it_is_the_effect_and_a_test_that_pass_passes_makes_n
     assert task.entry_point == "move_to_end"
     assert not Grader(sandbox).judge(task.prompt + "    pass\n", task).passed
     reasons = {each.key.split(":")[1]: each.reason for each in finished.result.made if each.row is None}
-    assert reasons == {"as_floats": "has a test that an empty function (pass) would pass"}
+    assert reasons == {"as_floats": "has a test that a body without content would pass"}
 
 
 def test_functions_that_were_not_called_before_a_crash_say_so(opened, sandbox, tmp_path):
@@ -359,4 +360,200 @@ def test_functions_that_were_not_called_before_a_crash_say_so(opened, sandbox, t
     tests = "import os, shop\nshop.f0(1)\nos._exit(7)\n"
     finished = made(opened, sandbox, tmp_path / "state", tests, shop=source)
     reasons = {each.key.split(":")[1]: each.reason for each in finished.result.made}
-    assert reasons["f1"] == "was not called with plain data before the tests ended with exit code 7"
+    assert reasons["f1"] == "was not called before the tests ended with exit code 7"
+
+
+SHELF = '''
+import asyncio
+import contextlib
+import functools
+import sys
+
+LIMIT = 7
+
+
+class TooMany(Exception):
+    """The shelf is full."""
+
+
+class Thing:
+    __slots__ = ("name", "weight")
+
+    def __init__(self, name, weight):
+        self.name = name
+        self.weight = weight
+
+    def __eq__(self, other):
+        return isinstance(other, Thing) and self.name == other.name
+
+
+class Shelf:
+    """Things on a shelf."""
+
+    def __init__(self, size):
+        self.size = size
+        self.things = []
+
+    def add(self, thing, times=1):
+        """Puts a thing on the shelf, and says how many it holds now."""
+        if len(self.things) + times > min(self.size, LIMIT):
+            raise TooMany(thing.name)
+        self.things.extend([thing] * times)
+        return len(self.things)
+
+    @property
+    def weight(self):
+        return sum(thing.weight for thing in self.things) + self.size
+
+    @weight.setter
+    def weight(self, value):
+        for thing in self.things:
+            thing.weight = value / len(self.things)
+
+    @classmethod
+    def of(cls, names):
+        made = cls(len(names) + 1)
+        for name in names:
+            made.add(Thing(name, len(name)))
+        return made
+
+    @staticmethod
+    def label(name, width):
+        return name[:width].rjust(width, "."[: width % 2 + 1])
+
+    def heaviest(self):
+        best = None
+        for thing in self.things:
+            if best is None or thing.weight > best.weight:
+                best = thing
+        return best
+
+    def names(self):
+        for thing in self.things:
+            if thing.weight > 1:
+                yield thing.name
+
+    async def fetch(self, key):
+        await asyncio.sleep(0) if key is None else None
+        return [thing for thing in self.things if thing.name == key]
+
+    @contextlib.contextmanager
+    def without(self, count):
+        kept, self.things = self.things, self.things[count:]
+        yield len(self.things)
+        self.things = kept[: self.size]
+
+
+if sys.version_info >= (3, 0):
+
+    @functools.lru_cache(None)
+    def doubled(text, times=2):
+        return text * times + "!"[: times % 2]
+'''
+SHELF_TESTS = """
+import asyncio, shelf
+for n in range(9):
+    one = shelf.Shelf.of(["abcdefghij"[i : 2 * i + 1] for i in range(n % 4)])
+    for i in range(n):
+        try:
+            one.add(shelf.Thing("x" * i, i), 1 + i % 2)
+        except shelf.TooMany:
+            pass
+    one.heaviest(), list(one.names()), one.weight, shelf.Shelf.label("abc" * n, n + 2)
+    if n % 3:
+        one.weight = n
+    asyncio.run(one.fetch("x" * n))
+    with one.without(n // 2):
+        pass
+    shelf.doubled("ab" * n, n)
+"""
+
+
+@pytest.fixture(scope="module")
+def shelves(sandbox, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shelves")
+    return made(opener_in(folder), sandbox, folder / "state", SHELF_TESTS, shelf=SHELF)
+
+
+def test_methods_of_every_kind_become_tasks(shelves):
+    kinds = {row["entry_point"]: row["source"]["kind"] for row in shelves.result.completion}
+    assert kinds == {
+        "Shelf.add": "method", "Shelf.weight": "property", "Shelf.of": "classmethod", "Shelf.label": "staticmethod",
+        "Shelf.heaviest": "method", "Shelf.names": "method", "Shelf.fetch": "method", "Shelf.without": "method",
+        "doubled": "function", "Shelf.__init__": "constructor", "Thing.__init__": "constructor",
+    }, {each.key: (each.reason, each.detail) for each in shelves.result.made if each.row is None}  # fmt: skip
+    assert len({row["task_id"] for row in shelves.result.completion}) == 12
+
+
+def test_methods_own_solutions_pass_by_proxy_in_both_forms_and_empty_bodies_do_not(shelves, sandbox):
+    grader = Grader(sandbox)
+    for content in (shelves.completion_file(), shelves.infilling_file()):
+        for task in loads(content, "mine", "mine.jsonl").tasks:
+            verdict = grader.judge(task.program(task.canonical_solution), task)
+            assert (verdict.status, verdict.trust) == ("passed", "proxy"), (task.task_id, verdict)
+            margin = task.canonical_solution[: len(task.canonical_solution) - len(task.canonical_solution.lstrip())]
+            for body in ("pass", "return None", "return 0", "raise ValueError"):
+                assert not grader.judge(task.program(f"{margin}{body}\n"), task).passed, (task.task_id, body)
+
+
+def answers(task):
+    """An answer to Shelf.add as models write it."""
+    body = task.canonical_solution
+    whole = task.prompt + body
+    return {
+        "completion": [body, body + "\n    def other(self):\n        return 1\n"],
+        "chat": [
+            whole + "```",
+            f"def add(self, thing, times=1):\n{textwrap.indent(textwrap.dedent(body), '    ')}```",
+            f"import os\n\nclass Shelf:\n    def add(self, thing, times=1):\n{body}```",
+        ],
+    }
+
+
+def test_a_method_is_found_in_every_form_of_answer(shelves, sandbox):
+    tasks = {task.entry_point: task for task in loads(shelves.completion_file(), "mine", "mine.jsonl").tasks}
+    task = tasks["Shelf.add"]
+    for mode, texts in answers(task).items():
+        for text in texts:
+            extraction = extract(task, text, mode)
+            assert Grader(sandbox).judge(extraction.program, task).passed, (mode, text, extraction)
+    assert {"\n    d", "\nd"} <= set(prompt_of_task(task, "completion").stop), "a sample ends with its method"
+
+
+HOSTILE = {
+    "an evil __eq__": "class Any:\n            __eq__ = lambda *_: True\n        return Any()",
+    "an evil __eq__ on the class": "Shelf.__eq__ = Thing.__eq__ = lambda *_: True\n        return self",
+    "an evil __reduce__": "Shelf.__reduce__ = Shelf.__reduce_ex__ = lambda *_: (int, (1,))\n        return self",
+    "an evil __setattr__": "Shelf.__setattr__ = Shelf.__getattribute__ = lambda *_: 1\n        self.things = []",
+    "an evil int": "class Number(int):\n            __eq__ = lambda *_: True\n        return Number(1)",
+    "a receiver that remembers": "self.things = self.__dict__.setdefault('kept', [])\n        return len(self.things)",
+    "a state between calls": "Shelf.calls = getattr(Shelf, 'calls', 0) + 1\n        return Shelf.calls",
+    "a patched writer": (
+        "import sys\n        sys.modules['evaluation.from_code.recording.values'].write = lambda *_: '1'\n"
+        "        return 1"
+    ),
+    "a patched comparison": (
+        "import sys\n        same = sys.modules['evaluation.from_code.placing.same']\n"
+        "        same.agrees = same.same = lambda *_: True\n        return 1"
+    ),
+    "the original from its module": "return type(self).__dict__['add'].__wrapped__(self, thing, times)",
+    "the source of its module": (
+        "import inspect\n        text = inspect.getsource(sys.modules[__name__])\n"
+        "        assert 'self.things.extend' not in text\n        return 1"
+    ),
+    "the caller's frame": (
+        "frame = sys._getframe()\n        while frame:\n            found = frame.f_locals.get('expected')\n"
+        "            if found:\n                return found\n            frame = frame.f_back"
+    ),
+    "an exit": "import os\n        os._exit(0)",
+    "every exception at once": "raise type('All', (KeyError, ValueError, OSError), {})()",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_hostile_object_passes(shelves, sandbox, name):
+    for content in (shelves.completion_file(), shelves.infilling_file()):
+        (task,) = (t for t in loads(content, "mine", "mine.jsonl").tasks if t.entry_point == "Shelf.add")
+        verdict = Grader(sandbox).judge(task.program(f"        {HOSTILE[name]}\n"), task)
+        assert not verdict.passed
+        assert verdict.trust == "proxy"

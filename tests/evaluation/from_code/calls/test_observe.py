@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from evaluation.from_code.calls.observe import (
-    MAX_ITEMS,
-    MAX_STEPS,
     Program,
     UnobservableError,
+    judge_variants,
     observe_all,
     observe_each,
 )
+from evaluation.from_code.placing.inside import MAX_ITEMS, MAX_STEPS
+from evaluation.from_code.placing.spec import Spec
 from evaluation.from_code.reasons import SandboxFaultError
 from evaluation.from_code.recording import values
 from evaluation.sandbox import Result
 
 
 def program(source, name="f"):
-    return Program(source, name, 1, source.count("\n"))
+    """The function of that name in a module of the rest of the source."""
+    tree = ast.parse(source)
+    node = next(n for n in tree.body if getattr(n, "name", "") == name)
+    lines = source.splitlines(keepends=True)
+    spec = Spec("m", False, name, "".join(lines[: node.lineno - 1]), "".join(lines[node.end_lineno :]))
+    return Program(spec, ast.unparse(node))
+
+
+def outcomes_of(*arguments):
+    return observe_all(*arguments).outcomes
 
 
 def calls(*arguments):
@@ -30,7 +42,7 @@ def test_results_exceptions_changed_arguments_and_items_of_iterators_are_observe
         "def f(xs):\n    if not xs:\n        raise ValueError('empty')\n    xs.append(1)\n"
         "    return map(str, xs) if xs[0] else xs\n"
     )
-    empty, zero, two = observe_all(sandbox, program(source), calls([], [0], [2]))
+    empty, zero, two = outcomes_of(sandbox, program(source), calls([], [0], [2]))
     assert empty.raised[0] == "ValueError"
     assert values.read(zero.returned) == [0, 1]
     assert values.read(zero.after) == (([0, 1],), {})
@@ -39,7 +51,7 @@ def test_results_exceptions_changed_arguments_and_items_of_iterators_are_observe
 
 def test_calls_on_different_branches_have_different_arcs(sandbox):
     source = "def f(x):\n    if x > 0:\n        y = 1\n    else:\n        y = 2\n    return y\n"
-    one, two, other = observe_all(sandbox, program(source), calls(1, 2, -1))
+    one, two, other = outcomes_of(sandbox, program(source), calls(1, 2, -1))
     assert one.arcs == two.arcs != other.arcs
     assert (2, 3) in one.arcs
     assert (2, 5) in other.arcs
@@ -48,20 +60,20 @@ def test_calls_on_different_branches_have_different_arcs(sandbox):
 def test_names_of_the_program_do_not_change_the_observer(sandbox):
     names = "list = set = json = values = exec = None\n"
     source = f"def sorted(x):\n    return 'mine'\n{names}def first(x):\n    return sorted(x)\n"
-    (outcome,) = observe_all(sandbox, program(source, "first"), calls([2, 1]))
+    (outcome,) = outcomes_of(sandbox, program(source, "first"), calls([2, 1]))
     assert outcome.returned == '"mine"'
 
 
 def test_results_that_are_not_plain_and_iterators_without_end_are_refused(sandbox):
     source = f"import itertools\ndef f(x):\n    return [object(), itertools.count(), range({MAX_ITEMS})][x]\n"
-    thing, endless, _ = observe_all(sandbox, program(source), calls(0, 1, 2))
-    assert thing.refused == "a object"
+    thing, endless, _ = outcomes_of(sandbox, program(source), calls(0, 1, 2))
+    assert thing.refused == "a nameless object()"
     assert endless.refused == "too large"
 
 
 def test_a_call_that_ends_the_process_is_found_among_others(sandbox):
     source = "import os\ndef f(x):\n    if x == 3:\n        os._exit(0)\n    return x\n"
-    outcomes = observe_each(sandbox, program(source), calls(*range(6)))
+    outcomes = observe_each(sandbox, program(source), calls(*range(6))).outcomes
     assert [outcome.returned for outcome in outcomes] == ["0", "1", "2", None, "4", "5"]
     assert outcomes[3].failed.startswith("crashed")
 
@@ -80,7 +92,7 @@ def test_files_and_the_network_are_out_of_reach(sandbox, tmp_path):
     target = tmp_path / "written"
     connect = "socket.create_connection(('127.0.0.1', 80), 1)"
     source = f"import socket\ndef f(x):\n    if x:\n        open({str(target)!r}, 'w')\n    {connect}\n"
-    for outcome in observe_all(sandbox, program(source), calls(0, 1)):
+    for outcome in outcomes_of(sandbox, program(source), calls(0, 1)):
         assert "OSError" in outcome.raised
     assert not target.exists()
 
@@ -91,10 +103,10 @@ def test_a_call_that_takes_too_many_steps_is_refused_by_their_number(sandbox):
         "def helped(n):\n    return [g(i) for i in range(n)]\n"
         "def g(i):\n    return i\n"
     )
-    few, many = observe_all(sandbox, program(source), calls(10, MAX_STEPS))
+    few, many = outcomes_of(sandbox, program(source), calls(10, MAX_STEPS))
     assert (few.returned, few.refused) == ("10", "")
     assert many.refused == "too long"
-    (helped,) = observe_all(sandbox, program(source, "helped"), calls(2 * MAX_STEPS))
+    (helped,) = outcomes_of(sandbox, program(source, "helped"), calls(2 * MAX_STEPS))
     assert helped.refused == "too long"
 
 
@@ -109,11 +121,11 @@ def test_a_batch_that_takes_too_long_is_halved_and_a_fault_is_repeated(sandbox):
             self.jobs += 1
             if self.jobs % 2:
                 return Result("sandbox_error", "no process")
-            n_calls = job.test.count("tuple") // 2
+            n_calls = job.test.count("tuple")
             return Result("timeout", "too slow") if n_calls > 2 else sandbox.run(job, limits)
 
     source = "def f(x):\n    return x\n"
-    outcomes = observe_all(Slow(), program(source), calls(*range(7)))
+    outcomes = outcomes_of(Slow(), program(source), calls(*range(7)))
     assert [outcome.returned for outcome in outcomes] == list("0123456")
 
 
@@ -125,3 +137,25 @@ def test_a_fault_that_lasts_is_an_error_and_no_outcome():
     for observe in (observe_all, observe_each):
         with pytest.raises(SandboxFaultError, match="no process could be started"):
             observe(Broken(), program("def f(x):\n    return x\n"), calls(1, 2))
+
+
+def test_variants_are_compared_case_by_case_and_one_that_never_ends_is_stopped_by_its_steps(sandbox):
+    original = program("def f(x):\n    return f(x - 1) + 1 if x > 0 else 0\n")
+    cases = [(text, {"returned": n}, 10) for n, text in enumerate(calls(0, 1, 2))]
+    bodies = [
+        "return x",
+        "return 0",
+        "return f(x - 1) + 1 if x >= 0 else 0",
+        "while True:\n  x += 1",
+        "raise ValueError",
+    ]
+    found = judge_variants(sandbox, original, cases, [f"def f(x):\n {body}\n" for body in bodies])
+    assert [each.any_order for each in found] == [True, False, False, False, False]
+
+
+def test_a_variant_that_spoils_the_module_for_others_is_judged_apart(sandbox):
+    original = program("TABLE = {1: 2}\ndef f(x):\n    return TABLE[x]\n")
+    cases = [(text, {"returned": 2}, 10) for text in calls(1)]
+    bodies = ["return TABLE.clear()", "return TABLE[1]", "return TABLE[x]"]
+    found = judge_variants(sandbox, original, cases, [f"def f(x):\n {body}\n" for body in bodies])
+    assert [each.any_order for each in found] == [False, True, True]

@@ -1,0 +1,308 @@
+"""Runs in the sandbox, beside the answer: loads the module with the answer in it, rebuilds objects, calls.
+
+Everything here may be changed by the answer. That decides nothing: what is expected stays outside, and only trees of
+values leave.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib
+import importlib.abc
+import importlib.machinery
+import itertools
+import json
+import linecache
+import sys
+import textwrap
+import types
+from typing import Any
+
+from evaluation.from_code.placing.same import agrees
+from evaluation.from_code.recording import values
+
+FILE = "<candidate>"
+CAPTURE = "__bassline_capture__"
+MAX_ITEMS = 200
+MAX_STEPS = 200_000
+MUTANT_STEPS = 5
+"""Times as many steps as the original took, and MAX_STEPS / 20 more, after which a mutant is endless."""
+
+
+class Stopped(BaseException):
+    """Ends a call: it took too long, or waits for an event loop."""
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds the modules of the task, first of all."""
+
+    def __init__(self, modules: dict[str, tuple[bool, str]]) -> None:
+        self.modules = modules
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name not in self.modules:
+            return None
+        spec = importlib.machinery.ModuleSpec(name, self, is_package=self.modules[name][0])
+        spec.has_location = True
+        ending = "/__init__.py" if self.modules[name][0] else ".py"
+        spec.origin = f"/project/{name.replace('.', '/')}{ending}"
+        if self.modules[name][0]:
+            spec.submodule_search_locations = [spec.origin.rpartition("/")[0]]
+        return spec
+
+    def create_module(self, spec: Any) -> None:
+        return None
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        source, file = self.modules[module.__name__][1], module.__spec__.origin  # type: ignore[union-attr]
+        if isinstance(source, str) and CAPTURE in source:
+            file = FILE
+            linecache.cache[FILE] = (len(source), None, source.splitlines(True), FILE)
+        exec(compile(source, str(file), "exec", dont_inherit=True), module.__dict__)
+
+
+class Placed:
+    """The answer in its module. Raises SyntaxError for a text that does not define the function."""
+
+    def __init__(self, spec: dict[str, Any], answer: str) -> None:
+        self.spec = spec
+        self.function: Any = None
+        tree = ast.parse(answer, FILE)
+        definition = definition_of(tree, spec["function"])
+        if definition is None:
+            raise SyntaxError(f"the answer does not define {spec['function']}")
+        modules = dict(spec["modules"])
+        source = spec["before"] + "".join(self._lines(tree, definition)) + spec["after"]
+        self.first = (spec["before"] + "\n").count("\n")
+        self.last = source.count("\n") - spec["after"].count("\n")
+        modules[spec["name"]] = (spec["package"], source)
+        for name in [name for name in sys.modules if name in modules or name == spec["name"]]:
+            del sys.modules[name]
+        sys.meta_path.insert(0, Finder(modules))
+        setattr(builtins, CAPTURE, self._capture)
+        self.module = importlib.import_module(spec["name"])
+        self._add_others(tree, definition)
+        if self.function is None:
+            raise NameError(f"{spec['function']} is not defined when its module is imported")
+
+    def _capture(self, function: Any) -> Any:
+        self.function = function
+        return function
+
+    def _lines(self, tree: ast.Module, definition: Any) -> list[str]:
+        """The definition, undecorated but for the one that captures it, and methods that the answer adds."""
+        definition.decorator_list = [ast.Name(CAPTURE, ast.Load())]
+        parts = [definition]
+        *path, _ = self.spec["function"].split(".")
+        owner = class_of(tree, path) if path else None
+        if owner is not None:
+            for each in owner.body:
+                new = isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and each is not definition
+                if new and each.name not in self.spec["siblings"]:
+                    parts.append(each)
+        return [textwrap.indent(ast.unparse(part), self.spec["indent"]) + "\n" for part in parts]
+
+    def _add_others(self, tree: ast.Module, definition: Any) -> None:
+        """Run the other statements of the answer that give the module a name which it lacks."""
+        for node in tree.body:
+            names = [node.name] if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) else []
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                names = [(alias.asname or alias.name).partition(".")[0] for alias in node.names]
+            elif isinstance(node, ast.Assign):
+                names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+            future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
+            if node is not definition and not future and any(name not in vars(self.module) for name in names):
+                exec(compile(ast.Module([node], []), FILE, "exec", dont_inherit=True), self.module.__dict__)
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function; a coroutine is run to its end."""
+        return finished(self.function(*args, **kwargs))
+
+    def outcome(self, text: str) -> str:
+        """What a call does, as JSON."""
+        return json.dumps(self.row(text, self.function))
+
+    def row(self, text: str, function: Any, steps: Any = None, rebuilt: bool = False) -> dict[str, Any]:
+        """What a call does; `rebuilt`: whether the arguments are what was recorded is checked."""
+        try:
+            args, kwargs = values.read(text)
+            if rebuilt and values.write((args, kwargs)) != text:
+                return {"refused": "is not the same when it is rebuilt"}
+        except (ValueError, values.NotPlainError, ImportError) as reason:
+            return {"refused": f"cannot be rebuilt: {reason}"}
+        row: dict[str, Any] = {}
+        sys.settrace(steps)
+        try:
+            try:
+                result = finished(function(*args, **kwargs))
+                if hasattr(type(result), "__next__"):
+                    row["iterator"] = True
+                    result = list(itertools.islice(result, MAX_ITEMS + 1))
+                elif hasattr(type(result), "__anext__"):
+                    row["iterator"] = True
+                    result = list(itertools.islice(async_items(result), MAX_ITEMS + 1))
+            finally:
+                sys.settrace(None)
+        except Stopped as reason:
+            return {"refused": str(reason)}
+        except BaseException as error:
+            return {"raised": [kind.__name__ for kind in type(error).__mro__ if kind is not object]}
+        try:
+            if "iterator" in row and len(result) > MAX_ITEMS:
+                raise values.NotPlainError("too large")
+            row["returned"] = json.loads(values.write(result))
+            after = values.write((args, kwargs))
+        except values.NotPlainError as reason:
+            return {"refused": str(reason), "iterator": "iterator" in row}
+        if after != text:
+            row["after"] = json.loads(after)
+        return row
+
+    def observe(self, command: str) -> str:
+        """The outcome of each call, with the lines that it took, and the names of the modules that were loaded."""
+        rows = []
+        for text in json.loads(command):
+            tracer = Tracer(MAX_STEPS, self.first, self.last)
+            row = self.row(text, self.function, tracer.trace, rebuilt=True)
+            rows.append({**row, "arcs": sorted(tracer.arcs), "steps": tracer.steps})
+        loaded = [name for name in self.spec["modules"] if name in sys.modules]
+        return json.dumps({"rows": rows, "loaded": loaded})
+
+    def judge_variants(self, command: str) -> str:
+        """For each variant of the function whether it agrees with the cases: in any order of dicts, and in order.
+
+        None stands for a variant that cannot take the function's place here. The last entry is the original's.
+        """
+        given = json.loads(command)
+        cases = [(call, json.loads(call), expected, steps) for call, expected, steps in given["cases"]]
+        verdicts: list[Any] = []
+        original = self.function.__code__
+        for source in given["variants"]:
+            function = self._variant(source)
+            verdicts.append(None if function is None else self._verdict(function, cases, given["strict"]))
+            self.function.__code__ = original
+        verdicts.append(self._verdict(self.function, cases, given["strict"]))
+        return json.dumps(verdicts)
+
+    def _verdict(self, function: Any, cases: list[Any], strict: bool) -> list[bool]:
+        verdict = [True, True]
+        for call, tree, expected, steps in cases:
+            tracer = Tracer(steps * MUTANT_STEPS + MAX_STEPS // 20, 0, -1)
+            got = self.row(call, function, tracer.trace)
+            if not strict and "after" not in expected:
+                got.pop("after", None)
+            verdict = [
+                ok and agrees(got, expected, tree, in_order)
+                for ok, in_order in zip(verdict, (False, True), strict=True)
+            ]
+            if not any(verdict):
+                break
+        return verdict
+
+    def _variant(self, source: str) -> Any:
+        """The function with the code of a variant, None where it cannot be exchanged."""
+        *path, name = self.spec["function"].split(".")
+        text = source
+        for part in reversed(path):
+            text = f"class {part}:\n" + textwrap.indent(text, " ")
+        code: Any = compile(text, FILE, "exec", dont_inherit=True, flags=self._flags())
+        for part in (*path, name):
+            code = next((c for c in code.co_consts if isinstance(c, types.CodeType) and c.co_name == part), None)
+            if code is None:
+                return None
+        try:
+            self.function.__code__ = code
+        except ValueError:
+            return None
+        return self.function
+
+    def _flags(self) -> int:
+        return self.function.__code__.co_flags & 0x1000000  # from __future__ import annotations
+
+
+class Tracer:
+    """Counts the steps of a call, and notes those from line to line inside the function."""
+
+    def __init__(self, limit: int, first: int, last: int) -> None:
+        self.steps = 0
+        self.limit = limit
+        self.first, self.last = first, last
+        self.arcs: set[tuple[int, int]] = set()
+
+    def _count(self) -> None:
+        self.steps += 1
+        if self.steps > self.limit:
+            raise Stopped("too long")
+
+    def trace(self, frame: Any, event: str, _value: Any) -> Any:
+        self._count()
+        code = frame.f_code
+        if code.co_filename != FILE or not (self.last < 0 or self.first <= code.co_firstlineno <= self.last):
+            return None
+        previous = [0]
+
+        def lines(inner: Any, what: str, _: Any) -> Any:
+            if what == "line":
+                self._count()
+                self.arcs.add((previous[0], inner.f_lineno - self.first))
+                previous[0] = inner.f_lineno - self.first
+            elif what == "return":
+                self.arcs.add((previous[0], -1))
+            return lines
+
+        return lines
+
+
+def definition_of(tree: ast.Module, function: str) -> Any:
+    """The last definition of the function at its place in classes, else the last of its name anywhere."""
+    *path, name = function.split(".")
+    owner = class_of(tree, path)
+    places = [owner, tree] if owner is not None else [tree]
+    for place in places:
+        found = [node for node in ast.walk(place) if is_function(node, name)]
+        if found:
+            direct = [node for node in found if node in place.body]
+            return (direct or found)[-1]
+    return None
+
+
+def is_function(node: ast.AST, name: str) -> bool:
+    """Whether a node defines a function of this name."""
+    return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name
+
+
+def class_of(tree: Any, path: list[str]) -> Any:
+    """The class at this path, None where there is none; without a path the module."""
+    for part in path:
+        found = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == part]
+        if not found:
+            return None
+        tree = found[-1]
+    return tree
+
+
+def finished(result: Any) -> Any:
+    """The result of a coroutine, another value as it is."""
+    if type(result) is not types.CoroutineType:
+        return result
+    try:
+        result.send(None)
+    except StopIteration as end:
+        return end.value
+    result.close()
+    raise Stopped("waits for an event loop")
+
+
+def async_items(iterator: Any) -> Any:
+    """The items of an asynchronous iterator."""
+    while True:
+        step = type(iterator).__anext__(iterator)
+        try:
+            step.send(None)
+        except StopIteration as end:
+            yield end.value
+            continue
+        except StopAsyncIteration:
+            return
+        raise Stopped("waits for an event loop")

@@ -1,0 +1,122 @@
+"""Where an answer runs: the source of its module before and after the function, and of the modules it imports.
+
+A dataset stores this with each task, compressed. The function's own body is in none of it.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import bz2
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from evaluation import from_code
+
+MAX_CONTENT = 4_000_000
+"""Characters of all sources of a task."""
+ENTRY = "__bassline_entry__"
+CALLS, VALUES = "call", "outcome"
+"""Forms of a test: it calls the function with plain data, or hands over calls and receives outcomes as texts."""
+_PARTS = ("recording.objects", "recording.values", "placing.same", "placing.inside")
+_LOAD = """
+import json, sys, types
+def __bassline_load__(parts):
+    for part, source in parts:
+        name = "evaluation.from_code." + part
+        package = name.rpartition(".")[0]
+        for each in ("evaluation", "evaluation.from_code", package, name):
+            if each not in sys.modules:
+                module = sys.modules[each] = types.ModuleType(each)
+                module.__path__ = []
+        module.__package__ = package
+        setattr(sys.modules[package], name.rpartition(".")[2], module)
+        exec(compile(source, "<" + part + ">", "exec", dont_inherit=True), module.__dict__)
+    return module
+"""
+_FOLDER = Path(str(from_code.__file__)).parent
+
+
+class SpecError(ValueError):
+    """A stored specification that cannot be read."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The place of a function. `modules` are (is a package, source) by name, without the function's own module."""
+
+    name: str
+    package: bool
+    function: str
+    before: str
+    after: str
+    indent: str = ""
+    siblings: tuple[str, ...] = ()  # names of the other functions of its class
+    modules: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
+    form: str = CALLS
+
+    def program(self, answer: str, method: str = "") -> str:
+        """The complete program with an answer in its module; ENTRY is the function, or `method` of what holds it."""
+        content = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        load = f"__bassline_load__({_sources()!r}).Placed(json.loads({json.dumps(content)!r}), {answer!r})"
+        return f"{_LOAD}{ENTRY} = {load}.{method or self.form}\n"
+
+    def packed(self) -> dict[str, Any]:
+        """As JSON data that a dataset stores."""
+        names = ("before", "after", "indent", "siblings", "modules")
+        content = json.dumps({name: getattr(self, name) for name in names}, sort_keys=True)
+        sources = base64.b64encode(bz2.compress(content.encode("utf-8", "surrogatepass"))).decode()
+        facts = {"name": self.name, "package": self.package, "function": self.function, "form": self.form}
+        return {**facts, "sources": sources}
+
+    def only(self, loaded: Sequence[str]) -> Spec:
+        """With those of its modules alone that were loaded."""
+        modules = {name: each for name, each in self.modules.items() if name in loaded}
+        return Spec(**{**{name: getattr(self, name) for name in self.__dataclass_fields__}, "modules": modules})
+
+
+def unpacked(stored: Mapping[str, Any]) -> Spec:
+    """The specification that a dataset stores. Raises SpecError."""
+    try:
+        facts = {name: stored[name] for name in ("name", "package", "function", "form")}
+        content = _content(stored["sources"])
+        spec = Spec(**facts, **{**content, "siblings": tuple(content["siblings"])})
+    except (KeyError, TypeError, ValueError, OSError, EOFError) as error:
+        raise SpecError(f"field module: cannot be read ({type(error).__name__})") from None
+    texts = (spec.name, spec.function, spec.before, spec.after, spec.indent)
+    if not all(isinstance(text, str) for text in texts) or spec.form not in (CALLS, VALUES):
+        raise SpecError("field module: is not what `bassline datasets from-code` writes")
+    return spec
+
+
+@lru_cache(maxsize=8)
+def _content(sources: str) -> dict[str, Any]:
+    decompressor = bz2.BZ2Decompressor()
+    content = decompressor.decompress(base64.b64decode(sources, validate=True), 4 * MAX_CONTENT)
+    if not decompressor.eof:
+        raise ValueError("too large")
+    found = json.loads(content.decode("utf-8", "surrogatepass"))
+    if not isinstance(found, dict) or found.keys() != {"before", "after", "indent", "siblings", "modules"}:
+        raise ValueError("other fields")
+    return found
+
+
+@lru_cache(maxsize=1)
+def _sources() -> list[tuple[str, str]]:
+    return [(part, _source(part)) for part in _PARTS]
+
+
+def _source(part: str) -> str:
+    return _FOLDER.joinpath(*part.split(".")).with_suffix(".py").read_text("utf-8")
+
+
+def same_source() -> str:
+    """The functions that compare outcomes, as source for a test."""
+    text = _source("placing.same")
+    tree = ast.parse(text)
+    first = next(node for node in tree.body if isinstance(node, ast.Import))
+    return "".join(text.splitlines(keepends=True)[first.lineno - 1 :])

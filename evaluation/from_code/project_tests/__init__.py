@@ -1,0 +1,1 @@
+"""Tasks that the tests of their project judge: which tests cover a function, the files they need, the checks."""

@@ -1,0 +1,70 @@
+"""Which of the project's functions each test called, and which installed files the tests needed, from the recorder.
+
+Like the recorded calls, its files are read as untrusted: the tests may write there too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from evaluation.from_code.calls.recorded import opened
+
+_MAX_LINE_BYTES = 8 * 2**20
+
+
+@dataclass
+class Covering:
+    """`tests`: the number of calls of each function by pytest's id of the test, "" outside of tests. `files` are the
+    files of all modules that the tests imported, `path` the folders of installed packages among those on sys.path."""
+
+    tests: dict[str, dict[str, int]] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)
+    path: list[str] = field(default_factory=list)
+    python: list[int] = field(default_factory=list)
+
+    def called(self) -> set[str]:
+        """The keys of the functions that the tests called."""
+        return {key for calls in self.tests.values() for key in calls}
+
+    def of(self, key: str) -> list[str]:
+        """The tests that call a function, the most specific first: those that call the fewest functions, then those
+        that make the fewest calls. The order depends on no clock."""
+        found = [test for test, calls in self.tests.items() if test and key in calls]
+        return sorted(found, key=lambda test: (len(self.tests[test]), sum(self.tests[test].values()), test))
+
+
+def read_covering(folder: Path, keys: Collection[str]) -> Covering:
+    """Join the files of all processes that the recorder noted."""
+    covering = Covering()
+    files: set[str] = set()
+    for path in sorted(folder.iterdir()):
+        with opened(path) as file:
+            while file is not None and (line := file.readline(_MAX_LINE_BYTES)):
+                row = _row(line)
+                if row.get("modules"):
+                    files |= {name for name in _texts(row["modules"]) if "-packages" in name}
+                    covering.path = sorted({*covering.path, *(p for p in _texts(row.get("path")) if "-packages" in p)})
+                    covering.python = covering.python or [n for n in row.get("python", []) if type(n) is int]
+                elif isinstance(row.get("test"), str) and isinstance(row.get("calls"), dict):
+                    calls = covering.tests.setdefault(row["test"], {})
+                    for key, count in row["calls"].items():
+                        if key in keys and type(count) is int:
+                            calls[key] = calls.get(key, 0) + count
+    covering.files = sorted(files)
+    return covering
+
+
+def _row(line: bytes) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return row if isinstance(row, dict) else {}
+
+
+def _texts(value: Any) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []

@@ -1,0 +1,309 @@
+"""Objects as data: what is written of them, and how they are rebuilt.
+
+A class or function is written by its name where that name leads back to it. Of any other object are written its class
+and its state. Both directions go around everything that a class can overload: `__getattribute__`, `__setattr__`,
+`__reduce__`, `__iter__`, `__new__`, `__init__`. What Python itself would not build that way (files, locks, compiled
+patterns) and objects with a finalizer are refused.
+"""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import decimal
+import enum
+import functools
+import re
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+
+class NotAnObjectError(Exception):
+    """A value that is neither found by its name nor has a state that can be written."""
+
+
+_CONSTANTS = {"Ellipsis": ..., "NotImplemented": NotImplemented}
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
+_MUTABLE: dict[type, Any] = {  # how content is read, and put into an empty object
+    list: (list.__iter__, list.append),
+    set: (set.__iter__, set.add),
+    collections.deque: (collections.deque.__iter__, collections.deque.append),
+    bytearray: (bytearray.__iter__, bytearray.append),
+    collections.OrderedDict: (collections.OrderedDict.items, collections.OrderedDict.__setitem__),
+    collections.defaultdict: (dict.items, dict.__setitem__),
+    dict: (dict.items, dict.__setitem__),
+}
+_IMMUTABLE: dict[type, Any] = {  # the arguments that make it
+    tuple: lambda value: (tuple(tuple.__iter__(value)),),
+    frozenset: lambda value: (tuple(frozenset.__iter__(value)),),
+    str: lambda value: (str.__str__(value),),
+    int: lambda value: (int.__int__(value),),
+    float: lambda value: (float.__float__(value),),
+    bytes: lambda value: (bytes(memoryview(value)),),
+    complex: lambda value: (complex.real.__get__(value), complex.imag.__get__(value)),
+    datetime.datetime: lambda value: (
+        value.year, value.month, value.day, value.hour, value.minute, value.second, value.microsecond, value.tzinfo,
+    ),
+    datetime.date: lambda value: (value.year, value.month, value.day),
+    datetime.time: lambda value: (value.hour, value.minute, value.second, value.microsecond, value.tzinfo),
+    datetime.timedelta: lambda value: (value.days, value.seconds, value.microseconds),
+    datetime.timezone: lambda value: datetime.timezone.__getinitargs__(value),  # type: ignore[attr-defined]
+    decimal.Decimal: lambda value: (decimal.Decimal.__str__(value),),
+    slice: lambda value: (value.start, value.stop, value.step),
+    functools.partial: lambda value: (value.func, *value.args),
+    re.Pattern: lambda value: (value.pattern, value.flags),
+    types.MappingProxyType: lambda value: (dict(value),),
+}  # fmt: skip
+_EXACT = (slice, functools.partial, re.Pattern, types.MappingProxyType, datetime.timezone)
+"""Written of exactly this type only."""
+
+
+def by_name(value: Any) -> Any:
+    """The tree of a value that is found by a name, None for another.
+
+    Raises NotAnObjectError for a class, function or module that its name does not lead to.
+    """
+    kind = type(value)
+    for name, constant in _CONSTANTS.items():
+        if value is constant:
+            return {"constant": name}
+    if kind is types.ModuleType:
+        if sys.modules.get(value.__name__) is value:
+            return {"module": value.__name__}
+        raise NotAnObjectError("a module")
+    if isinstance(kind, type) and type.__subclasscheck__(type, kind):
+        return {"named": _name_of(value)}
+    if kind in _FUNCTIONS and getattr(value, "__self__", None) in (None, sys.modules.get("builtins")):
+        return {"named": _name_of(value)}
+    if type.__subclasscheck__(enum.Enum, kind):
+        attributes = object.__getattribute__(value, "__dict__")
+        name = attributes.get("_name_")
+        if vars(kind).get("_member_map_", {}).get(name) is not value:
+            raise NotAnObjectError(f"a {kind.__name__}")
+        return {"member": [_name_of(kind), name]}
+    if kind is object:
+        return {"named": _global_name_of(value)}
+    return None
+
+
+def _name_of(value: Any) -> str:
+    module = getattr(value, "__module__", None)
+    qualified = getattr(value, "__qualname__", "")
+    found: Any = sys.modules.get(module) if isinstance(module, str) else None
+    for part in qualified.split("."):
+        found = vars(found).get(part) if isinstance(found, (type, types.ModuleType)) else None
+        found = found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
+    if found is not value or module == "__main__":
+        raise NotAnObjectError(f"a {type(value).__name__} that its name does not lead to")
+    return f"{module}:{qualified}"
+
+
+def _global_name_of(value: Any) -> str:
+    """The name of a module's sentinel, `missing = object()`: the first one in the order of the names."""
+    for name, module in sorted(sys.modules.items()):
+        if type(module) is types.ModuleType and name != "__main__":
+            for attribute, found in list(vars(module).items()):
+                if found is value:
+                    return f"{name}:{attribute}"
+    raise NotAnObjectError("a nameless object()")
+
+
+def find(name: str) -> Any:
+    """What a written name leads to. Raises an exception where it leads nowhere."""
+    module, _, qualified = name.partition(":")
+    __import__(module)
+    found: Any = sys.modules[module]
+    for part in qualified.split("."):
+        found = vars(found)[part]
+        found = found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
+    return found
+
+
+def fill(node: dict[str, Any], value: Any, tree: Callable[[Any], Any], held: list[Any]) -> dict[str, Any]:
+    """Put class and state of an object into its empty `node`; `tree` writes a part. Raises NotAnObjectError."""
+    kind = type(value)
+    if kind is types.MethodType:
+        function = value.__func__
+        name = getattr(function, "__name__", "")
+        if getattr(type(value.__self__), name, None) is not function:
+            raise NotAnObjectError("a method that its name does not lead to")
+        node["method"] = [tree(value.__self__), name]
+        return node
+    base = _base_of(kind)
+    node["object"] = body = [_name_of(kind)]
+    if base in _MUTABLE:
+        items = [tree(_held(item, held)) for item in _MUTABLE[base][0](value)]
+        extra = value.maxlen if base is collections.deque else None
+        extra = value.default_factory if base is collections.defaultdict else extra
+        body.append([tree(extra), items])
+    elif base in _IMMUTABLE:
+        body.append([tree(_held(part, held)) for part in _IMMUTABLE[base](value)])
+        if kind is functools.partial:
+            body.append([[name, tree(part)] for name, part in value.keywords.items()])
+            return node
+    elif base is not object:
+        body.append([tree(part) for part in BaseException.args.__get__(value)])  # type: ignore[attr-defined]
+    else:
+        body.append(None)
+    body.append([[name, tree(part)] for name, part in _attributes(kind, value).items()])
+    return node
+
+
+def _held(value: Any, held: list[Any]) -> Any:
+    held.append(value)
+    return value
+
+
+@functools.cache
+def _base_of(kind: type) -> type:
+    """The builtin type that an object's class derives from. Raises NotAnObjectError."""
+    base = next(
+        each for each in kind.__mro__
+        if each in _MUTABLE or each in _IMMUTABLE or each is object
+        or (each.__module__ == "builtins" and type.__subclasscheck__(BaseException, each))
+    )  # fmt: skip
+    if (base in _EXACT and kind is not base) or any("__del__" in vars(each) for each in kind.__mro__):
+        raise NotAnObjectError(f"a {kind.__name__}")
+    if base is not object and kind in (base, *_EXACT):
+        return base
+    try:
+        arguments = (1, 1, 1) if base in (datetime.datetime, datetime.date) else ()
+        base.__new__(kind, *arguments)
+    except Exception:
+        raise NotAnObjectError(f"a {kind.__name__}") from None
+    return base
+
+
+def _attributes(kind: type, value: Any) -> dict[str, Any]:
+    """The `__dict__` and the slots of an object, read by Python's own descriptors."""
+    found: dict[str, Any] = {}
+    for each in kind.__mro__:
+        own = vars(each)
+        holder = own.get("__dict__")
+        if type(holder) is types.GetSetDescriptorType:
+            found.update(holder.__get__(value))
+        if each.__module__ != "builtins" and each not in _MUTABLE and each not in _IMMUTABLE:
+            for name, slot in own.items():
+                if type(slot) is types.MemberDescriptorType:
+                    try:
+                        found[name] = slot.__get__(value)
+                    except AttributeError:
+                        continue
+    if not all(type(name) is str for name in found):
+        raise NotAnObjectError(f"a {kind.__name__}")
+    return found
+
+
+class Reader:
+    """Rebuilds the value of one tree; `plain` reads plain data. Content and attributes are set last, so that objects
+    may refer to each other."""
+
+    def __init__(self, plain: Callable[[Any, Callable[[Any], Any]], Any]) -> None:
+        self._plain = plain
+        self._numbered: dict[int, Any] = {}
+        self._later: list[Callable[[], None]] = []
+
+    def finish(self) -> None:
+        """Fill the dicts and sets of objects: their keys are complete now."""
+        for each in self._later:
+            each()
+
+    def value(self, tree: Any, number: int = 0) -> Any:
+        """The value of a tree; containers and objects with a number are known before their parts are read."""
+        if not isinstance(tree, dict):
+            if number:
+                made: list[Any] = []
+                self._numbered[number] = made
+                made.extend(map(self.value, tree))
+                return made
+            return self._plain(tree, self.value)
+        ((tag, body),) = tree.items()
+        if tag == "number":
+            return self.value(body[1], body[0])
+        if tag == "ref":
+            return self._numbered[body]
+        if tag == "constant":
+            return _CONSTANTS[body]
+        if tag == "module":
+            __import__(body)
+            return sys.modules[body]
+        if tag == "named":
+            return find(body)
+        if tag == "member":
+            return find(body[0])[body[1]]
+        if tag == "method":
+            return getattr(self.value(body[0]), body[1])
+        if tag == "object":
+            return self._object(body, number)
+        if number:
+            return self._numbered_container(tag, body, number)
+        return self._plain(tree, self.value)
+
+    def _numbered_container(self, tag: str, body: Any, number: int) -> Any:
+        made: Any = {} if tag == "dict" else set()
+        self._numbered[number] = made
+        if tag == "dict":
+            self._later.append(lambda pairs=[(self.value(k), self.value(v)) for k, v in body]: made.update(pairs))
+        else:
+            made.update(map(self.value, body))
+        return made
+
+    def _object(self, body: Any, number: int) -> Any:
+        name, content, attributes = body
+        kind = find(name)
+        base = _base_of(kind)
+        if base in _MUTABLE:
+            extra = self.value(content[0])
+            made = self._empty(kind, base, extra)
+        elif base is functools.partial:
+            return functools.partial(*map(self.value, content), **{k: self.value(v) for k, v in attributes})
+        elif base is re.Pattern:
+            return re.compile(*map(self.value, content))
+        elif base is object:
+            made = object.__new__(kind)
+        else:
+            made = base.__new__(kind, *map(self.value, content))
+        if number:
+            self._numbered[number] = made
+        if base in _MUTABLE:
+            put = _MUTABLE[base][1]
+            items = [self.value(item) for item in content[1]]
+            if issubclass(base, (dict, set)):
+                self._later.append(lambda: _put_all(put, made, base, items))
+            else:
+                _put_all(put, made, base, items)
+        _set_attributes(kind, made, {key: self.value(part) for key, part in attributes})
+        return made
+
+    @staticmethod
+    def _empty(kind: type, base: type, extra: Any) -> Any:
+        made = base.__new__(kind)
+        if base is collections.deque:
+            collections.deque.__init__(made, (), extra)
+        elif base is collections.defaultdict:
+            collections.defaultdict.__init__(made, extra)
+        return made
+
+
+def _put_all(put: Any, made: Any, base: type, items: list[Any]) -> None:
+    for item in items:
+        if issubclass(base, dict):
+            put(made, *item)
+        else:
+            put(made, item)
+
+
+def _set_attributes(kind: type, made: Any, attributes: dict[str, Any]) -> None:
+    left = dict(attributes)
+    for each in kind.__mro__:
+        for name, slot in list(vars(each).items()):
+            if type(slot) is types.MemberDescriptorType and name in left:
+                slot.__set__(made, left.pop(name))
+    if left:
+        holder = next(
+            own for own in (vars(each).get("__dict__") for each in kind.__mro__)
+            if type(own) is types.GetSetDescriptorType
+        )  # fmt: skip
+        holder.__get__(made).update(left)
