@@ -6,6 +6,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from evaluation.languages.cases import Case, Signature
+
+PYTHON = "python"
+
 
 class DatasetError(ValueError):
     """A dataset that cannot be used; the message names file, line, field and remedy."""
@@ -27,8 +31,12 @@ class Task:
     prompt_token_ids: tuple[int, ...] | None = None  # sent by a client instead of a prompt
     # for a prompt and suffix that do not run, such as a window of a file: the program is this + completion
     program_prefix: str | None = None
-    # where a task made from code comes from (docs/from-code.md); plays no part in a run
+    # where a task made from code or by translation comes from (docs/from-code.md); plays no part in a run
     source: Mapping[str, Any] | None = None
+    # a task in another language than Python has no `test`: its function is called with the arguments of the cases
+    language: str = PYTHON
+    signature: Signature | None = None
+    cases: tuple[Case, ...] = ()
 
     def program(self, completion: str) -> str:
         """The program that is judged, with this completion."""

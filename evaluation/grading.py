@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from itertools import islice
 
 from evaluation import datasets
+from evaluation.languages import judging, registry
+from evaluation.languages.cases import Signature
 from evaluation.sandbox import Limits, Result, Sandbox, Task, clean, repeat_faults
 from evaluation.verdicts import Status, Verdict
 
@@ -26,9 +29,25 @@ class Grader:
         A timeout stands: CPU time does not depend on other work, and the wall-clock limit leaves out waits for a CPU. A
         fault of the sandbox is repeated up to twice; then it is the verdict (`sandbox_error`).
         """
-        task = task.as_judged() if isinstance(task, datasets.Task) else task
-        refused = self._refuse(program, task)
-        return self._verdict(refused or repeat_faults(lambda: self._sandbox.judge(program, task, self._limits)))
+        if isinstance(task, datasets.Task):
+            if task.signature is not None:
+                return self._judge_by_cases(program, task, task.signature)
+            task = task.as_judged()
+        refused = _refused(program)
+        if refused is not None:
+            return self._verdict(replace(refused, trust=self._sandbox.prepare(program, task).trust))
+        return self._verdict(repeat_faults(lambda: self._sandbox.judge(program, task, self._limits)))
+
+    def _judge_by_cases(self, program: str, task: datasets.Task, signature: Signature) -> Verdict:
+        """The verdict on a program in another language. Raises ToolchainError where its toolchain is missing."""
+        language = registry.language(task.language)
+        toolchain = language.toolchain.find()
+        return self._verdict(
+            _refused(program)
+            or repeat_faults(
+                lambda: judging.judge(self._sandbox, language, toolchain, program, signature, task.cases, self._limits)
+            )
+        )
 
     def judge_many(self, items: Iterable[tuple[str, Task]], workers: int = 2) -> Iterator[tuple[int, Verdict]]:
         """Yield (position, verdict) as verdicts come; `items` is read a few steps ahead of the workers."""
@@ -48,15 +67,6 @@ class Grader:
         finally:
             executor.shutdown(cancel_futures=True)
 
-    def _refuse(self, program: str, task: Task) -> Result | None:
-        if not program.strip():
-            refused = Status.EMPTY, "the program is empty"
-        elif len(program.encode("utf-8", "surrogatepass")) > MAX_PROGRAM_BYTES:
-            refused = Status.SYNTAX_ERROR, f"the program is longer than {MAX_PROGRAM_BYTES} bytes"
-        else:
-            return None
-        return Result(*refused, trust=self._sandbox.prepare(program, task).trust)
-
     def _verdict(self, result: Result) -> Verdict:
         return Verdict(
             status=Status(result.status),
@@ -71,6 +81,14 @@ class Grader:
             isolation=self._sandbox.tier,
             trust=result.trust,
         )
+
+
+def _refused(program: str) -> Result | None:
+    if not program.strip():
+        return Result(Status.EMPTY, "the program is empty")
+    if len(program.encode("utf-8", "surrogatepass")) > MAX_PROGRAM_BYTES:
+        return Result(Status.SYNTAX_ERROR, f"the program is longer than {MAX_PROGRAM_BYTES} bytes")
+    return None
 
 
 def _clean(text: str | None) -> str | None:

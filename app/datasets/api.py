@@ -54,6 +54,9 @@ class TaskDocument(ResponseModel):
     stop: list[str]
     program_prefix: str | None
     source: dict[str, Any] | None
+    language: str
+    signature: dict[str, Any] | None = Field(description="of a task in another language than Python")
+    cases: list[dict[str, Any]] | None = Field(description="arguments and results in place of a test")
 
 
 class CheckDocument(ResponseModel):

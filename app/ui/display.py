@@ -40,6 +40,7 @@ _LETTERS = {
     Status.WRONG_ANSWER: ("W", "wrong"),
     Status.EXCEPTION: ("X", "wrong"),
     Status.SYNTAX_ERROR: ("S", "noprogram"),
+    Status.COMPILE_ERROR: ("B", "noprogram"),
     Status.EMPTY: ("E", "noprogram"),
     Status.TIMEOUT: ("T", "limit"),
     Status.MEMORY: ("M", "limit"),
