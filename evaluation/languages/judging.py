@@ -139,25 +139,29 @@ def _compile(slot: ProgramSlot, judgement: Judgement) -> bool:
 def _run(
     slot: ProgramSlot, judgement: Judgement, signature: Signature, cases: Sequence[Case], limits: Limits
 ) -> Outcome | None:
-    """Start the program and ask it the cases that are left; None once all are answered, else how the next one ended."""
-    program, loaded = Program(slot, limits, judgement.cpu_s), False
+    """Start the program and ask it the cases that are left; None once all are answered, else how the next one ended.
+
+    A program that is not loaded the first time fails as a whole.
+    """
+    program = Program(slot, limits, judgement.cpu_s)
+    failure: Outcome | None = None
+    asked = False
     try:
         with program:
-            judgement.failure, loaded = _loaded(program), True
-            while judgement.failure is None and len(judgement.outcomes) < len(cases):
-                position = len(judgement.outcomes)
-                outcome = _ask(program, position, cases[position], signature.returns)
-                judgement.outcomes.append(outcome)
+            failure = _loaded(program)
+            while failure is None and len(judgement.outcomes) < len(cases):
+                position, asked = len(judgement.outcomes), True
+                judgement.outcomes.append(_ask(program, position, cases[position], signature.returns))
     except ProgramEndedError as ended:
-        outcome = Outcome(ended.status, ended.detail)
-        if loaded:
-            return outcome
-        judgement.failure = outcome
+        failure = Outcome(ended.status, ended.detail)
     finally:
         judgement.cpu_s += program.cpu_s
         judgement.wall_s += program.wall_s
         judgement.waited_s += program.waited_s
-    return None
+    if not asked and not judgement.outcomes:
+        judgement.failure = failure
+        return None
+    return failure
 
 
 def _loaded(program: Program) -> Outcome | None:

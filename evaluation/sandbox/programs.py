@@ -7,6 +7,7 @@ counted. It is ended at a limit of wall clock, CPU, memory or output, and then i
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import math
 import os
 import selectors
@@ -33,6 +34,7 @@ _WATCH_S = 0.05
 _NOTICEABLE_S = 0.05
 _START_S = 10.0
 _KEPT_OUTPUT = 2**16
+_READ = 2**20
 _MEMORY_SHARE = 0.5
 """A program that crashed with this share of its memory in use ran out of it: a runtime's heap limit is lower."""
 
@@ -175,6 +177,9 @@ class Program:
         self._open = {self._output: "output", self._frames: "lines"}
         for descriptor in (*self._open, self._cases):
             os.set_blocking(descriptor, False)
+        with contextlib.suppress(OSError):
+            # More than the limit fits, so that no program waits for this thread before it is over the limit.
+            fcntl.fcntl(self._output, fcntl.F_SETPIPE_SZ, 2 * self._limits.output_bytes)
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
@@ -249,6 +254,8 @@ class Program:
 
     def _wait(self) -> None:
         """Handle what happens next: something arrives, something can be sent, or it is time to look at the limits."""
+        # Before what has arrived is read: this thread may be late, and the program in time.
+        now = time.monotonic()
         with selectors.DefaultSelector() as selector:
             for descriptor in self._open:
                 selector.register(descriptor, selectors.EVENT_READ)
@@ -264,10 +271,9 @@ class Program:
             raise ProgramEndedError(
                 Status.OUTPUT_LIMIT, f"the program printed more than {self._limits.output_bytes} bytes"
             )
-        now = time.monotonic()
         if now - self._looked >= _WATCH_S:
             self._looked = now
-            self._look_at_limits()
+            self._look_at_limits(now)
 
     def _send(self) -> None:
         try:
@@ -277,7 +283,7 @@ class Program:
         del self._to_send[:sent]
 
     def _receive(self, descriptor: int) -> None:
-        data = os.read(descriptor, 65536)
+        data = os.read(descriptor, _READ)
         if not data:
             del self._open[descriptor]
         elif descriptor == self._output:
@@ -286,7 +292,7 @@ class Program:
         else:
             self._lines += data
 
-    def _look_at_limits(self) -> None:
+    def _look_at_limits(self, now: float) -> None:
         limits = self._limits
         if self._zygote.memory_bytes() > limits.memory_bytes:
             raise ProgramEndedError(Status.MEMORY, f"the program used more than {limits.memory_bytes // 2**20} MiB")
@@ -294,7 +300,7 @@ class Program:
             raise ProgramEndedError(
                 Status.OUTPUT_LIMIT, f"it wrote more than {self._slot.tools.folder_bytes // 2**20} MiB of files"
             )
-        if time.monotonic() - self._started > limits.wall_s + self.waited_s:
+        if now - self._started > limits.wall_s + self.waited_s:
             waited_s = self._zygote.waited_s()
             if waited_s <= self.waited_s + _NOTICEABLE_S:
                 raise ProgramEndedError(Status.TIMEOUT, f"no answer within {limits.wall_s:g} s")
