@@ -21,7 +21,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from evaluation.datasets import Task
-from evaluation.extraction import Extraction, unread
+from evaluation.extracted import Extraction
+from evaluation.extraction import unread
 from evaluation.prompting import Mode
 from evaluation.sandbox.inside.cpu_clock import read_cpu_s
 

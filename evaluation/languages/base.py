@@ -35,9 +35,10 @@ class Toolchain:
 class Syntax:
     """What extraction asks tree-sitter about a language.
 
-    `functions` maps the node types that define a function to the field that holds its name; `kept` are the top-level
-    node types that stay in a program beside them. `wrappers` are nodes around a definition, such as an export: their
-    content is taken out. A top-level node of another type is a demonstration and is left out.
+    `functions` are the node types that define a function, a class or a variable, with a field `name` or `declarator`;
+    `kept` the other top-level node types that stay in a program unless they use its function ("outer/inner" also asks
+    for the type of the first child). `wrappers` are nodes around a definition, such as an export: their content is
+    taken out. A top-level node of another type is a demonstration and is left out.
     """
 
     grammar: str  # the module of the grammar

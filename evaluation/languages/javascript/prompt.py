@@ -17,8 +17,9 @@ SYNTAX = Syntax(
     "tree_sitter_javascript", "language",
     functions=("function_declaration", "generator_function_declaration", "variable_declarator", "class_declaration"),
     kept=(
-        *("lexical_declaration", "variable_declaration", "import_statement", "comment", "hash_bang_line"),
+        *("lexical_declaration", "variable_declaration", "comment", "hash_bang_line"),
         *("if_statement", "for_statement", "for_in_statement", "while_statement", "statement_block"),
+        *("expression_statement/assignment_expression", "expression_statement/augmented_assignment_expression"),
     ),
     wrappers=("export_statement",),
 )  # fmt: skip
