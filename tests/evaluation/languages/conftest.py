@@ -17,13 +17,18 @@ def toolchain_or_skip(name):
         pytest.skip(f"{language.label} is not tested: {error}; run `{language.toolchain.INSTALL}`")
 
 
+def sandbox_or_skip(only):
+    """The sandbox of a tier; the test is skipped where the tier does not work."""
+    try:
+        return Sandbox.detect(only=only)
+    except SandboxUnavailableError as error:
+        pytest.skip(str(error))
+
+
 @pytest.fixture(scope="session", params=["bwrap", "landlock"])
 def tier(request):
     """A sandbox of each tier that works here."""
-    try:
-        found = Sandbox.detect(only=request.param)
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
+    found = sandbox_or_skip(request.param)
     yield found
     found.close()
 
