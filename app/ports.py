@@ -160,6 +160,33 @@ def detect_sandbox(packages: tuple[str, ...], consequence: str) -> Sandbox:
         raise UnavailableError(f"no sandbox on this machine, {consequence}: {error}") from None
 
 
+def require_toolchain(language: str) -> str:
+    """The label of a language's toolchain on this machine, as `node 24.19.0`.
+
+    Raises BadInputError for an unknown language, and UnavailableError, with the command that installs it, where the
+    toolchain is missing.
+    """
+    from evaluation.languages import registry  # noqa: PLC0415
+    from evaluation.languages.base import ToolchainError  # noqa: PLC0415
+
+    try:
+        found = registry.language(language)
+    except registry.UnknownLanguageError as error:
+        raise BadInputError(str(error), "language") from None
+    try:
+        return found.toolchain.find().label
+    except ToolchainError as error:
+        remedy = f"run `{found.toolchain.INSTALL}`"
+        raise UnavailableError(f"{found.label} cannot be judged on this machine: {error}; {remedy}") from None
+
+
+def require_toolchains(languages: Iterable[str]) -> list[str]:
+    """The labels of the toolchains of these languages, Python's left out. Raises as `require_toolchain`."""
+    from evaluation.datasets import PYTHON  # noqa: PLC0415
+
+    return [require_toolchain(language) for language in sorted(set(languages) - {PYTHON})]
+
+
 class SandboxGrader:
     """The real grader: evaluation/'s sandbox of this machine. `archives` gives files to projects' own tests."""
 

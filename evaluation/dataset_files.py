@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from importlib import resources
 from typing import Any
 
-from evaluation.datasets import Dataset, DatasetError, Task
+from evaluation.datasets import PYTHON, Dataset, DatasetError, Task
 from evaluation.formats import registry
 from evaluation.formats.base import RecordError
 from evaluation.from_code.placing.spec import SpecError, unpacked
@@ -88,14 +88,16 @@ def _located(where: str) -> Iterator[None]:
 
 
 def dumps(tasks: Iterable[Task]) -> bytes:
-    """The file of these tasks, in HumanEval's format or that for infilling; `loads` gives them back."""
+    """The file of these tasks, each in the format that has its fields; `loads` gives them back."""
     return "".join(json.dumps(_record(task), sort_keys=True) + "\n" for task in tasks).encode()
 
 
 def _record(task: Task) -> dict[str, Any]:
-    record: dict[str, Any] = {
-        name: getattr(task, name) for name in ("task_id", "prompt", "entry_point", "test", "canonical_solution")
-    }
+    names = ("task_id", "prompt", "canonical_solution", *(("entry_point", "test") if task.signature is None else ()))
+    record: dict[str, Any] = {name: getattr(task, name) for name in names}
+    if task.signature is not None:
+        record |= {"language": task.language, "signature": task.signature.to_json()}
+        record["cases"] = [case.to_json() for case in task.cases]
     optional = {"suffix": task.suffix, "program_prefix": task.program_prefix, "source": task.source}
     optional |= {"project_tests": task.project_tests}
     optional["module"] = task.module
@@ -115,6 +117,8 @@ def _check(task: Task) -> None:
     """Raise RecordError where prompt, test and canonical solution do not fit together as Python."""
     if not task.task_id.isprintable():
         raise RecordError("field task_id: holds control characters or line breaks, remove them")
+    if task.language != PYTHON:
+        return  # its format has checked signature and cases; only its compiler can check its programs
     if not all(part.isidentifier() for part in task.entry_point.split(".")):
         raise RecordError(f"field entry_point: {task.entry_point!r} is not a function name")
     if task.module is not None:

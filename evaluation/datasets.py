@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evaluation.from_code.placing import spec
+from evaluation.languages.cases import Case, Signature
+
+PYTHON = "python"
 
 
 class DatasetError(ValueError):
@@ -29,12 +32,16 @@ class Task:
     prompt_token_ids: tuple[int, ...] | None = None  # sent by a client instead of a prompt
     # for a prompt and suffix that do not run, such as a window of a file: the program is this + completion
     program_prefix: str | None = None
-    # where a task made from code comes from (docs/from-code.md); plays no part in a run
+    # where a task made from code or by translation comes from (docs/from-code.md); plays no part in a run
     source: Mapping[str, Any] | None = None
     # where the project's own tests judge the answer: which ones, on which files (project_tests.spec)
     project_tests: Mapping[str, Any] | None = None
     # the module that the answer's function is put into before it is judged (from_code.placing.spec)
     module: Mapping[str, Any] | None = None
+    # a task in another language than Python has no `test`: its function is called with the arguments of the cases
+    language: str = PYTHON
+    signature: Signature | None = None
+    cases: tuple[Case, ...] = ()
 
     def program(self, completion: str) -> str:
         """The program that is judged, with this completion."""

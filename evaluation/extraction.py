@@ -20,21 +20,16 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from textwrap import dedent, indent
-from typing import Literal
 
-from evaluation.datasets import Task
+from evaluation.datasets import PYTHON, Task
 from evaluation.effects import is_builtin, names_read
+from evaluation.extracted import FENCE, MAX_CHARS, VERSION, Extraction, How, Reading, blocks, has_no_code
 from evaluation.normalization import answer_of, unix_lines, with_plain_spaces, without_interpreter_prompts
 from evaluation.prompting import Mode
 from evaluation.source import ParseLimitError, at_most, bound_names, defined_names, definition_in, parse, parse_open
 from evaluation.trimming import does_something, lines_of, providers, stretches, trim
 
-How = Literal["completion", "fenced", "open_fence", "function", "empty"]
-Reading = Literal["continuation", "blocks", "function", "body", "literal"]
-VERSION = "extraction-3"
-UNREAD = "extraction-3 (not read in time)"
-MAX_FENCES = 6
-"""Fence lines that are combined in every way; more than these are nested examples, not answers."""
+UNREAD = f"{VERSION} (not read in time)"
 MAX_BLOCK_FENCES = 60
 """Fence lines that are searched for blocks that parse as Python."""
 MAX_NESTED = 4
@@ -43,26 +38,6 @@ MAX_READ = 600_000
 """Characters that all readings of one answer together may parse."""
 MAX_BODIES = 6
 """Blocks that are tried as a body alone, the most expensive reading."""
-MAX_CHARS = 50_000
-"""Longest text for which other readings than the literal one are tried: repairs take more than linear time."""
-
-_FENCE = re.compile(r" {0,3}(?:```+|~~~+)[^`]*")
-_BARE_FENCE = re.compile(r"\s*(?:```+|~~~+)\w*\s*")
-
-
-@dataclass(frozen=True, slots=True)
-class Extraction:
-    """A complete program, "" where there is no code.
-
-    `how` says where the code was. `completion`: the text continues the prompt. `function`: it restates the function.
-    `fenced`: it was between fences. `open_fence`: a fence was opened, in the prompt or the text, and not closed.
-    `empty`: there was no code.
-    """
-
-    program: str
-    how: How
-    version: str = VERSION
-    reading: Reading = "literal"  # the one of READINGS that won
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +50,7 @@ class _Answer:
 
     def blocks(self) -> list[tuple[How | None, str]]:
         """The parts of the text that may be code, without the blank ones."""
-        return [(how, code) for how, code in _blocks(self.text, self.opened) if code.strip()]
+        return [(how, code) for how, code in blocks(self.text, self.opened) if code.strip()]
 
 
 def extract(task: Task, raw: str, mode: Mode) -> Extraction:
@@ -85,10 +60,14 @@ def extract(task: Task, raw: str, mode: Mode) -> Extraction:
     suffix unchanged. Python's parser may run long on hostile text and holds the interpreter's lock meanwhile: services
     use `evaluation.extractor`.
     """
+    if task.language != PYTHON:
+        from evaluation.languages.extraction import extract_by_grammar  # noqa: PLC0415  (loads tree-sitter)
+
+        return extract_by_grammar(task, raw, mode)
     text = answer_of(unix_lines(raw))
     prefix = None if task.program_prefix is None else unix_lines(task.program_prefix)
     task = replace(task, prompt=unix_lines(task.prompt), program_prefix=prefix)
-    if all(_BARE_FENCE.fullmatch(line) for line in text.split("\n") if line.strip()):
+    if has_no_code(text):
         return Extraction("", "empty")
     if task.suffix is not None:
         return Extraction(task.program(text), "completion")
@@ -142,22 +121,6 @@ def _literal(answer: _Answer) -> Extraction:
     return Extraction(task.prompt + code, how or "completion")
 
 
-def _blocks(text: str, opened: bool) -> Iterator[tuple[How | None, str]]:
-    """Parts of the text that may be code, each with the fences around it (None: no fences).
-
-    A fence line may open a block, close one, or lie inside one (in a docstring). A wrong guess does not compile, so
-    every combination is offered, nearest fences first.
-    """
-    lines = text.split("\n")
-    fences = [i for i, line in enumerate(lines) if _FENCE.fullmatch(line)][:MAX_FENCES]
-    for start in [-1, *fences] if opened else fences:
-        for end in [f for f in fences if f > start]:
-            yield "fenced", "\n".join(lines[start + 1 : end]) + "\n"
-        yield "open_fence", "\n".join(lines[start + 1 :])
-    if not opened:
-        yield None, text
-
-
 def _joined_blocks(answer: _Answer) -> Iterator[tuple[How, str]]:
     """The fenced blocks that parse as Python, joined, if one of them defines the function.
 
@@ -193,7 +156,7 @@ def _python_blocks(text: str, opened: bool) -> Iterator[tuple[How, str]]:
     A fence line may lie inside a string of the block, so a block ends at the nearest fence where it parses.
     """
     lines = text.split("\n")
-    fences = [i for i, line in enumerate(lines) if _FENCE.fullmatch(line)][:MAX_BLOCK_FENCES]
+    fences = [i for i, line in enumerate(lines) if FENCE.fullmatch(line)][:MAX_BLOCK_FENCES]
     ends = [*fences, len(lines)]
     at = -1 if opened else 0
     while at < len(fences):

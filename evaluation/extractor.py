@@ -17,11 +17,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from evaluation.datasets import Task
-from evaluation.extraction import Extraction, unread
+from evaluation.extracted import Extraction
+from evaluation.extraction import unread
 from evaluation.prompting import Mode
 from evaluation.sandbox.inside.cpu_clock import read_cpu_s
 
@@ -54,7 +55,7 @@ class Extractor:
 
         The `version` of the result then says so. Raises OSError where no process can be started.
         """
-        content = {"task": {**asdict(task), "test": "", "canonical_solution": ""}, "raw": raw, "mode": mode}
+        content = {"task": asdict(_as_read(task)), "raw": raw, "mode": mode}
         with self._ours():
             found = self._ask(json.dumps(content).encode() + b"\n")
         return unread(task, raw, mode) if found is None else found
@@ -123,6 +124,11 @@ class Extractor:
             self._process.kill()
             with contextlib.suppress(OSError), self._process:  # closing may fail on input that it had not read
                 self._process = None
+
+
+def _as_read(task: Task) -> Task:
+    """The task with the fields that extraction reads."""
+    return replace(task, test="", canonical_solution="", source=None, signature=None, cases=())
 
 
 def serve() -> None:

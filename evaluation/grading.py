@@ -8,6 +8,8 @@ from dataclasses import replace
 from itertools import islice
 
 from evaluation import datasets
+from evaluation.languages import judging, registry
+from evaluation.languages.cases import Signature
 from evaluation.project_tests.judge import Archives, shared_judge
 from evaluation.project_tests.spec import ProjectTests
 from evaluation.sandbox import Limits, Result, Sandbox, Task, clean, repeat_faults
@@ -30,8 +32,10 @@ class Grader:
         A timeout stands: CPU time does not depend on other work, and the wall-clock limit leaves out waits for a CPU. A
         fault of the sandbox is repeated up to twice; then it is the verdict (`sandbox_error`).
         """
-        refused = self._refuse(program)
+        refused = _refused(program)
         if isinstance(task, datasets.Task):
+            if task.signature is not None:
+                return self._judge_by_cases(program, task, task.signature, refused)
             if task.project_tests is not None:
                 return self._judge_by_project(program, ProjectTests.of(task.project_tests), refused)
             program, task = program if refused else task.judged_program(program), task.as_judged()
@@ -57,20 +61,24 @@ class Grader:
         finally:
             executor.shutdown(cancel_futures=True)
 
+    def _judge_by_cases(
+        self, program: str, task: datasets.Task, signature: Signature, refused: Result | None
+    ) -> Verdict:
+        """The verdict on a program in another language. Raises ToolchainError where its toolchain is missing."""
+        language = registry.language(task.language)
+        toolchain = language.toolchain.find()
+        return self._verdict(
+            refused
+            or repeat_faults(
+                lambda: judging.judge(self._sandbox, language, toolchain, program, signature, task.cases, self._limits)
+            )
+        )
+
     def _judge_by_project(self, program: str, spec: ProjectTests, refused: Result | None) -> Verdict:
         if refused is not None:
             return self._verdict(replace(refused, trust=Trust.IN_GUEST))
         judge = shared_judge(self._sandbox, self._archives)
         return self._verdict(repeat_faults(lambda: judge.judge(program, spec)))
-
-    def _refuse(self, program: str) -> Result | None:
-        if not program.strip():
-            refused = Status.EMPTY, "the program is empty"
-        elif len(program.encode("utf-8", "surrogatepass")) > MAX_PROGRAM_BYTES:
-            refused = Status.SYNTAX_ERROR, f"the program is longer than {MAX_PROGRAM_BYTES} bytes"
-        else:
-            return None
-        return Result(*refused)
 
     def _verdict(self, result: Result) -> Verdict:
         return Verdict(
@@ -86,6 +94,14 @@ class Grader:
             isolation=self._sandbox.tier,
             trust=result.trust,
         )
+
+
+def _refused(program: str) -> Result | None:
+    if not program.strip():
+        return Result(Status.EMPTY, "the program is empty")
+    if len(program.encode("utf-8", "surrogatepass")) > MAX_PROGRAM_BYTES:
+        return Result(Status.SYNTAX_ERROR, f"the program is longer than {MAX_PROGRAM_BYTES} bytes")
+    return None
 
 
 def _clean(text: str | None) -> str | None:

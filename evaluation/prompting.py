@@ -7,7 +7,8 @@
   both.
 - `infill`: the text before and after the gap, in the model's fill-in-the-middle tokens.
 
-A change of a text or stop list below needs a new version, so that stored runs keep their meaning.
+In another language than Python, instruction, fence and stops are its own, and the version names it. A change of a text
+or stop list below needs a new version, so that stored runs keep their meaning.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import string
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from evaluation.datasets import Task
+from evaluation.datasets import PYTHON, Task
+from evaluation.languages import registry
 from evaluation.source import defines, parse_open
 
 Mode = Literal["completion", "chat", "infill", "raw"]
@@ -24,10 +26,10 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 VERSIONS: dict[Mode, str] = {"completion": "completion-1", "chat": "chat-1", "infill": "infill-1", "raw": "raw-1"}
 
 INSTRUCTION = (
-    "Complete the following Python code. "
-    "Reply with the complete code, imports included, in one Python code block and nothing else."
+    "Complete the following {0} code. "
+    "Reply with the complete code, imports included, in one {0} code block and nothing else."
 )
-REPLY_PREFIX = "```python\n"
+REPLY_PREFIX = "```{}\n"
 
 BLOCK_STOP = tuple(f"\n{c}" for c in string.printable if c not in string.whitespace + "#)]}")
 """Stops for a prompt that leaves a function open: the first unindented line that is not blank. A comment and
@@ -65,18 +67,28 @@ def build(task: Task, mode: Mode, fim_tokens: tuple[str, str, str] | None = None
     """
     if mode not in MODES:
         raise PromptError(f"mode is {mode!r}: choose one of {', '.join(MODES)}")
+    by_language = task.language != PYTHON and mode in ("completion", "chat")
+    version = f"{VERSIONS[mode]}-{task.language}" if by_language else VERSIONS[mode]
     if mode == "infill":
         return _infill(task, fim_tokens)
     if task.suffix is not None:
         raise PromptError(f"task {task.task_id} has a suffix to be met: use mode infill")
     if mode == "chat":
-        return Prompt(mode, VERSIONS[mode], None, _messages(task), REPLY_PREFIX, CHAT_STOP)
+        return Prompt(mode, version, None, _messages(task), REPLY_PREFIX.format(_fence(task)), CHAT_STOP)
     if mode == "raw":
         messages = list(task.messages) if task.messages is not None else None
         text = task.prompt if messages is None and task.prompt_token_ids is None else None
-        return Prompt(mode, VERSIONS[mode], text, messages, "", task.stop, task.prompt_token_ids)
-    stop = BLOCK_STOP if opens_entry_point(task) else PROGRAM_STOP
-    return Prompt(mode, VERSIONS[mode], task.prompt, None, "", _joined(stop, task.stop))
+        return Prompt(mode, version, text, messages, "", task.stop, task.prompt_token_ids)
+    if task.language != PYTHON:
+        stop = registry.language(task.language).prompt.STOP
+    else:
+        stop = BLOCK_STOP if opens_entry_point(task) else PROGRAM_STOP
+    return Prompt(mode, version, task.prompt, None, "", _joined(stop, task.stop))
+
+
+def _fence(task: Task) -> str:
+    """The name after the fence of a block in the task's language."""
+    return PYTHON if task.language == PYTHON else registry.language(task.language).prompt.FENCES[0]
 
 
 def opens_entry_point(task: Task) -> bool:
@@ -87,7 +99,8 @@ def opens_entry_point(task: Task) -> bool:
 
 def _messages(task: Task) -> list[dict[str, str]]:
     fence = "````" if "```" in task.prompt else "```"
-    return [{"role": "user", "content": f"{INSTRUCTION}\n\n{fence}python\n{task.prompt.rstrip()}\n{fence}"}]
+    instruction = INSTRUCTION.format(registry.LABELS[task.language])
+    return [{"role": "user", "content": f"{instruction}\n\n{fence}{_fence(task)}\n{task.prompt.rstrip()}\n{fence}"}]
 
 
 def _infill(task: Task, fim_tokens: tuple[str, str, str] | None) -> Prompt:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from app.commands import common
+from app.commands.sandbox_cases import judge_by_cases
 from app.errors import BadInputError
 from app.ports import detect_sandbox
 from app.settings import load_settings
@@ -52,13 +53,33 @@ def selftest(corpus: Path | None, json_file: str | None) -> None:
 
 
 @sandbox.command()
-@click.argument("file", metavar="FILE")
-def run(file: str) -> None:
+@click.argument("file", metavar="FILE", required=False)
+@click.option("--language", help="judge a program in another language by a task's cases")
+@click.option("--task", "task_file", metavar="FILE", help="the task, one JSON object as in a dataset file")
+@click.option("--program", "program_file", metavar="FILE", help="the program")
+@common.json_option
+def run(
+    file: str | None, language: str | None, task_file: str | None, program_file: str | None, json_file: str | None
+) -> None:
     """Run one Python program in the sandbox; exit 1 unless it ends by itself without an exception.
+
+    With --language, judge the program by the cases of --task; exit 1 unless it passes.
 
     Example:
         bassline sandbox run candidate.py
+        bassline sandbox run --language javascript --task task.json --program answer.js --json -
     """
+    if language is not None:
+        if file is not None or task_file is None or program_file is None:
+            raise BadInputError("--language judges a program by cases: give --task FILE and --program FILE", "language")
+        judge_by_cases(language, common.read_text(task_file), common.read_text(program_file), json_file)
+    elif file is None or task_file or program_file or json_file:
+        raise BadInputError("give the FILE of a Python program, or --language, --task and --program", "file")
+    else:
+        _run_python(file)
+
+
+def _run_python(file: str) -> None:
     from evaluation.datasets import Task  # noqa: PLC0415
     from evaluation.grading import Grader  # noqa: PLC0415
 

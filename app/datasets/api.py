@@ -55,6 +55,9 @@ class TaskDocument(ResponseModel):
     program_prefix: str | None
     source: dict[str, Any] | None
     project_tests: dict[str, Any] | None = Field(description="where the project's own tests judge: which ones, on what")
+    language: str
+    signature: dict[str, Any] | None = Field(description="of a task in another language than Python")
+    cases: list[dict[str, Any]] | None = Field(description="arguments and results in place of a test")
 
 
 class CheckDocument(ResponseModel):

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.db.types import Base, Identified, text_enum, utcnow
 from app.states import DatasetKind
+from evaluation.datasets import PYTHON
 
 
 class TaskList(NamedTuple):
@@ -46,7 +47,7 @@ class Dataset(Identified, Base):
 
 
 class Task(Identified, Base):
-    """One problem, in HumanEval's fields; evaluation.datasets.Task explains the last five."""
+    """One problem, in HumanEval's fields; evaluation.datasets.Task explains the rest."""
 
     __tablename__ = "tasks"
     __table_args__ = (
@@ -72,6 +73,9 @@ class Task(Identified, Base):
     source: Mapped[dict[str, Any] | None]
     project_tests: Mapped[dict[str, Any] | None]
     module: Mapped[dict[str, Any] | None]
+    language: Mapped[str] = mapped_column(String(30), default=PYTHON, server_default=PYTHON)
+    signature: Mapped[dict[str, Any] | None]
+    cases: Mapped[list[dict[str, Any]] | None]
 
     dataset: Mapped[Dataset | None] = relationship(back_populates="tasks")
 

@@ -24,6 +24,7 @@ from app.states import PASSED, SANDBOX_ERROR, DatasetKind
 from decoding.suggest import advice
 from evaluation import dataset_files, dataset_process
 from evaluation import datasets as files
+from evaluation.languages.cases import read_cases, read_signature
 
 BUILTIN = {"humaneval": dataset_files.HUMANEVAL_SHA256}  # name -> sha256 of the content
 LONGEST_NAME = 200
@@ -194,7 +195,16 @@ def as_plain(task: Task) -> files.Task:
         source=task.source,
         project_tests=task.project_tests,
         module=task.module,
+        **_by_cases(task),
     )
+
+
+def _by_cases(task: Task) -> dict[str, Any]:
+    """The fields of a task that is judged by cases, empty for another."""
+    if task.signature is None:
+        return {}
+    signature = read_signature(task.signature)
+    return {"language": task.language, "signature": signature, "cases": read_cases(task.cases, signature)}
 
 
 def failing_canonical(
@@ -239,8 +249,10 @@ def _check_storable(task: files.Task) -> None:
             raise BadInputError(f"task {task.task_id!r}: {name} holds {fault}, remove it")
     if fault := unstorable_reason("".join(task.stop)):
         raise BadInputError(f"task {task.task_id!r}: stop holds {fault}, remove it")
-    if fault := unstorable_reason(json.dumps(task.source, ensure_ascii=False)):
-        raise BadInputError(f"task {task.task_id!r}: source holds {fault}, remove it")
+    documents = {"source": task.source, "cases": [case.to_json() for case in task.cases]}
+    for name, document in documents.items():
+        if fault := unstorable_reason(json.dumps(document, ensure_ascii=False)):
+            raise BadInputError(f"task {task.task_id!r}: {name} holds {fault}, remove it")
 
 
 def task_columns(position: int, task: files.Task) -> dict[str, Any]:
@@ -260,4 +272,7 @@ def task_columns(position: int, task: files.Task) -> dict[str, Any]:
         "source": None if task.source is None else dict(task.source),
         "project_tests": None if task.project_tests is None else dict(task.project_tests),
         "module": None if task.module is None else dict(task.module),
+        "language": task.language,
+        "signature": None if task.signature is None else task.signature.to_json(),
+        "cases": [case.to_json() for case in task.cases] or None,
     }

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from evaluation.datasets import Task
-from evaluation.formats import humaneval, infilling, mbpp
+from evaluation.formats import cases, humaneval, infilling, mbpp
 from evaluation.formats.base import Record
 
-FORMATS = (mbpp.FORMAT, infilling.FORMAT, humaneval.FORMAT)
+FORMATS = (cases.FORMAT, mbpp.FORMAT, infilling.FORMAT, humaneval.FORMAT)
 """The first that matches a record reads it; HumanEval's matches every record."""
 
 

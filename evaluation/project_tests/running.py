@@ -14,7 +14,8 @@ from typing import Any
 from evaluation.project_tests.spec import ProjectTests
 from evaluation.sandbox import Limits, Result
 from evaluation.sandbox.inside import codec
-from evaluation.sandbox.supervisor import close_with, exit_reason, messages_in, open_pipe, watch
+from evaluation.sandbox.jobs import exit_reason
+from evaluation.sandbox.supervisor import close_with, messages_in, open_pipe, watch
 from evaluation.sandbox.zygotes import Zygote
 from evaluation.verdicts import Status, Trust
 
@@ -74,7 +75,7 @@ def run(zygote: Zygote, job: TestRun, limits: Limits) -> Outcomes:
     elif not seen.ended and status != Status.FORGED:
         status, detail = Status.TIMEOUT, f"the tests did not end within {limits.wall_s:g} s"
     elif status == Status.CRASHED:
-        detail = f"{detail} ({exit_reason(end)})"
+        detail = f"{detail} ({exit_reason(end['exit_code'])})"
     outcomes.result = Result(
         status, detail, text, calls=len(outcomes.passed) + len(outcomes.failed), cpu_s=cpu_s, wall_s=wall_s,
         waited_s=seen.waited_s, trust=Trust.IN_GUEST, failing_assert=_failing_line(text),

@@ -3,9 +3,10 @@
 from evaluation.sandbox.jobs import Job, Result, Task, clean, repeat_faults
 from evaluation.sandbox.limits import Limits
 from evaluation.sandbox.packages import Packages, PackagesError, stage
+from evaluation.sandbox.programs import Command, Program, ProgramEndedError, ProgramSlot, Tools
 from evaluation.sandbox.sandbox import Sandbox, SandboxUnavailableError
 
 __all__ = [
-    "Job", "Limits", "Packages", "PackagesError", "Result", "Sandbox", "SandboxUnavailableError", "Task", "clean",
-    "repeat_faults", "stage",
+    "Command", "Job", "Limits", "Packages", "PackagesError", "Program", "ProgramEndedError", "ProgramSlot", "Result",
+    "Sandbox", "SandboxUnavailableError", "Task", "Tools", "clean", "repeat_faults", "stage",
 ]  # fmt: skip

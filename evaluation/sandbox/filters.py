@@ -10,6 +10,7 @@ import fcntl
 import os
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal
 
 _ALLOWED = (
     "read", "write", "readv", "writev", "pread64", "pwrite64", "preadv", "pwritev", "preadv2", "pwritev2",
@@ -30,6 +31,13 @@ _ALLOWED = (
     "exit", "exit_group",
 )  # fmt: skip
 _OPENING = ("open", "openat")
+_STARTING = ("execve",)
+"""For a process that becomes a program of another toolchain."""
+_COMPILING = (
+    *("fork", "vfork", "readlink", "readlinkat", "mkdir", "mkdirat", "unlink", "unlinkat", "rmdir"),
+    *("rename", "renameat", "renameat2", "chmod", "fchmod", "fchmodat", "fchmodat2"),
+)
+"""For a compiler: it starts its other parts, and writes in the folder of its job."""
 _ABOUT_A_PROCESS = ("getpgid", "getsid", "sched_getaffinity", "sched_getparam", "sched_getscheduler", "sched_getattr")
 """Allowed for the caller alone (pid 0): with other pids they reveal which processes exist."""
 _ON_A_CLOCK = ("clock_gettime", "clock_getres", "clock_nanosleep", "timer_create")
@@ -61,8 +69,10 @@ class Filter:
 
 
 @cache
-def build(open_files: bool) -> Filter:
+def build(open_files: bool, runs: Literal["python", "program", "compiler"] = "python") -> Filter:
     """Return the filter for this machine; `open_files` is False where no Landlock restricts files.
+
+    `runs` says what the confined process becomes: a program may be started, a compiler may start others.
 
     Raises RuntimeError where pyseccomp or libseccomp is missing.
     """
@@ -87,9 +97,12 @@ def build(open_files: bool) -> Filter:
     def equals(position: int, value: int) -> object:
         return pyseccomp.Arg(position, pyseccomp.EQ, value)
 
-    for name in (*_ALLOWED, *(_OPENING if open_files else ())):
+    starting = () if runs == "python" else _STARTING
+    compiling = _COMPILING if runs == "compiler" else ()
+    for name in (*_ALLOWED, *(_OPENING if open_files else ()), *starting, *compiling):
         allow(name)
-    allow("clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, _CLONE_THREAD | _NEW_NAMESPACES, _CLONE_THREAD))
+    thread = 0 if runs == "compiler" else _CLONE_THREAD
+    allow("clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, thread | _NEW_NAMESPACES, thread))
     # With another pid it would change the limits of that process, for instance the zygote's.
     allow("prlimit64", equals(0, 0))
     for name in _ABOUT_A_PROCESS:

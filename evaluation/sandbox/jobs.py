@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -98,6 +99,16 @@ def repeat_faults(attempt: Callable[[], Result]) -> Result:
         if result.status != Status.SANDBOX_ERROR or result.lasting:
             break
     return result
+
+
+def exit_reason(code: int) -> str:
+    """How a process ended, in words."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"signal {signal.Signals(-code).name}"
+    except ValueError:
+        return f"signal {-code}"
 
 
 def clean(text: str) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 from evaluation.sandbox import filters, interpreter, probes, supervisor
@@ -17,6 +16,8 @@ from evaluation.sandbox.interpreter import Interpreter
 from evaluation.sandbox.jobs import Job, Result, Task, in_guest, prepare
 from evaluation.sandbox.limits import Limits
 from evaluation.sandbox.packages import Packages
+from evaluation.sandbox.pool import Pool
+from evaluation.sandbox.programs import ProgramSlot, Tools
 from evaluation.sandbox.tiers import TIERS, Tier, candidates
 from evaluation.sandbox.zygotes import Slot, ZygoteError
 from evaluation.verdicts import Status
@@ -24,16 +25,6 @@ from evaluation.verdicts import Status
 
 class SandboxUnavailableError(Exception):
     """No tier of isolation works here; the message names the failed step of each tier in one sentence."""
-
-
-@dataclass
-class _Pool:
-    """Idle slots of one process; a fork must not share zygotes with its parent."""
-
-    process: int = field(default_factory=os.getpid)
-    idle: list[Slot] = field(default_factory=list)
-    # bubblewrap dies with the thread that started it, so one thread that lives as long as the process starts them all.
-    starter: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "sandbox-starter"))
 
 
 class Sandbox:
@@ -49,8 +40,8 @@ class Sandbox:
         self._packages = packages
         self._python = python
         self._refused = refused
-        self._lock = threading.Lock()
-        self._pool = _Pool()
+        self._pool = Pool(self._start_slot)
+        self._program_pools: dict[Tools, Pool[ProgramSlot]] = {}
         self._landlock_abi = 0
         atexit.register(self.close)
 
@@ -159,39 +150,30 @@ class Sandbox:
 
     def _run(self, job: Job, limits: Limits) -> Result:
         try:
-            slot = self._acquire()
-        except ZygoteError as error:
-            return Result(Status.SANDBOX_ERROR, f"no process could be started: {error}")
-        try:
-            result = supervisor.run(slot, job, limits)
+            with self._pool.slot() as slot:
+                return supervisor.run(slot, job, limits)
         except (ZygoteError, OSError) as error:
-            slot.close()
             return Result(Status.SANDBOX_ERROR, str(error))
-        except BaseException:
-            slot.close()
-            raise
-        self._release(slot)
-        return result
 
-    def _current(self) -> _Pool:
-        with self._lock:
-            if self._pool.process != os.getpid():
-                self._pool = _Pool()
-            return self._pool
-
-    def _acquire(self) -> Slot:
-        pool = self._current()
-        with contextlib.suppress(IndexError):
-            return pool.idle.pop()
-        slot = pool.starter.submit(Slot.start, self._tier, self._python).result()
+    def _start_slot(self) -> Slot:
+        try:
+            slot = Slot.start(self._tier, self._python)
+        except ZygoteError as error:
+            raise ZygoteError(f"no process could be started: {error}") from error
         self._landlock_abi = slot.guest.landlock_abi
         return slot
 
-    def _release(self, slot: Slot) -> None:
-        self._current().idle.append(slot)
+    def programs(self, tools: Tools) -> AbstractContextManager[ProgramSlot]:
+        """A slot that runs programs of another toolchain, for one job. Raises ZygoteError where none can be started."""
+        with self._detecting:
+            pool = self._program_pools.get(tools)
+            if pool is None:
+                pool = Pool(lambda: ProgramSlot.start(self._tier, self._python, tools))
+                self._program_pools[tools] = pool
+        return pool.slot()
 
     def close(self) -> None:
         """End all idle processes; a later job starts new ones."""
-        pool = self._current()
-        while pool.idle:
-            pool.idle.pop().close()
+        self._pool.close()
+        for pool in self._program_pools.values():
+            pool.close()

@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import selectors
-import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from typing import Any
 from evaluation.sandbox.inside import codec
 from evaluation.sandbox.inside.checker import OBSTACLE
 from evaluation.sandbox.inside.plain import CodecError
-from evaluation.sandbox.jobs import Job, Result
+from evaluation.sandbox.jobs import Job, Result, exit_reason
 from evaluation.sandbox.limits import Limits
 from evaluation.sandbox.zygotes import Slot
 from evaluation.verdicts import Status
@@ -164,11 +163,13 @@ def _decide(watch: _Watch, guest: dict[str, Any], checker: dict[str, Any], limit
     if verdict is None:
         # Once the candidate has its code, its values may have broken the checker: the failure is the candidate's.
         if not started:
-            unsent = f"the checker ended with {exit_reason(checker)} before the program was sent"
+            unsent = f"the checker ended with {exit_reason(checker['exit_code'])} before the program was sent"
             return result(Status.SANDBOX_ERROR, unsent)
         if out_of_time or float(checker["cpu_s"]) >= limits.cpu_s:
             return result(Status.TIMEOUT, f"the test used more than {limits.cpu_s} CPU seconds on the values returned")
-        return result(Status.CRASHED, f"the test's process ended with {exit_reason(checker)} on the values returned")
+        return result(
+            Status.CRASHED, f"the test's process ended with {exit_reason(checker['exit_code'])} on the values returned"
+        )
     status, detail = str(verdict["status"]), str(verdict.get("detail", ""))
     if status == Status.SANDBOX_ERROR:
         # A fault counts only before the code was sent; later a candidate could report one to avoid a failure.
@@ -178,20 +179,11 @@ def _decide(watch: _Watch, guest: dict[str, Any], checker: dict[str, Any], limit
     if out_of_time:
         return result(Status.TIMEOUT, f"the program used more than {limits.cpu_s} CPU seconds")
     if status == Status.CRASHED:
-        detail = f"{detail} ({exit_reason(guest)})"
+        detail = f"{detail} ({exit_reason(guest['exit_code'])})"
     if checker["exit_code"] != 0:
-        return result(Status.CRASHED, f"the test's process ended with {exit_reason(checker)} on the values returned")
+        return result(
+            Status.CRASHED, f"the test's process ended with {exit_reason(checker['exit_code'])} on the values returned"
+        )
     texts = {key: verdict[key] for key in _TEXTS if isinstance(verdict.get(key), str)}
     calls = verdict.get("calls", 0)
     return result(status, detail, traceback=str(verdict.get("traceback", "")), calls=calls, **texts)
-
-
-def exit_reason(report: dict[str, Any]) -> str:
-    """How a process ended, in a few words."""
-    code = int(report["exit_code"])
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return f"signal {signal.Signals(-code).name}"
-    except ValueError:
-        return f"signal {-code}"

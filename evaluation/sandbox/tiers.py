@@ -28,6 +28,18 @@ _PRELOAD_ALL = (
 
 
 @dataclass(frozen=True, slots=True)
+class Grant:
+    """What a zygote that starts other programs may use beside Python: their trees, and a folder for each job."""
+
+    trees: tuple[str, ...] = ()  # can be read and executed
+    folder: str = ""  # the same; "" where the zygote starts no program
+    writable: bool = False  # for a compiler: the folder can be written, and processes can be started
+
+
+NOTHING = Grant()
+
+
+@dataclass(frozen=True, slots=True)
 class Tier:
     """A way to isolate. `open_files`: the filter allows opening files, as Landlock or a mount tree restricts them."""
 
@@ -52,7 +64,7 @@ class Tier:
         paths = (*interpreter.trees, interpreter.executable, *(path for _, path in interpreter.links), "/dev", "/tmp")
         return sorted({path.split("/")[1] for path in paths}) if self.namespaces else []
 
-    def command(self, interpreter: Interpreter, arguments: list[str]) -> list[str]:
+    def command(self, interpreter: Interpreter, arguments: list[str], grant: Grant) -> list[str]:
         """Return the command line that runs the interpreter with `arguments` in this tier.
 
         Raises RuntimeError where a program that the tier needs is not installed.
@@ -63,10 +75,10 @@ class Tier:
         bwrap = shutil.which("bwrap", path="/usr/bin:/usr/local/bin:/bin")
         if bwrap is None:
             raise RuntimeError("bubblewrap (bwrap) is not installed")
-        return [bwrap, *_settings(interpreter, self.disable_userns), "--", *inner]
+        return [bwrap, *_settings(interpreter, self.disable_userns, grant), "--", *inner]
 
 
-def _settings(interpreter: Interpreter, disable_userns: bool) -> list[str]:
+def _settings(interpreter: Interpreter, disable_userns: bool, grant: Grant) -> list[str]:
     identity = ["--uid", str(NOBODY), "--gid", str(NOBODY), "--clearenv", "--setenv", "PYTHONHASHSEED", "0"]
     namespaces = [f"--unshare-{name}" for name in ("user", "ipc", "pid", "net", "uts", "cgroup-try")]
     guards = ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
@@ -76,7 +88,10 @@ def _settings(interpreter: Interpreter, disable_userns: bool) -> list[str]:
     for folder in interpreter.hidden:
         tree += ["--tmpfs", folder, "--remount-ro", folder]
     devices = [part for name in ("null", "urandom") for part in ("--dev-bind", f"/dev/{name}", f"/dev/{name}")]
-    end = ["--dir", "/tmp", "--chdir", "/", "--remount-ro", "/"]
+    programs = [part for path in grant.trees for part in ("--ro-bind", path, path)]
+    if grant.folder:
+        programs += ["--bind" if grant.writable else "--ro-bind", grant.folder, grant.folder]
+    end = ["--dir", "/tmp", *programs, "--chdir", "/", "--remount-ro", "/"]
     userns = ["--disable-userns"] if disable_userns else []
     return [*namespaces, *userns, *guards, *identity, *tree, *devices, *end]
 

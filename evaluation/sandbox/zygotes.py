@@ -9,17 +9,19 @@ import os
 import secrets
 import socket
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Literal
 
 import psutil
 
 from evaluation.sandbox import filters
 from evaluation.sandbox.interpreter import Interpreter, identity
 from evaluation.sandbox.limits import Limits
-from evaluation.sandbox.tiers import Tier
+from evaluation.sandbox.tiers import NOTHING, Grant, Tier
 
 _START_S = 20.0
 _START_WITH_PROJECT_S = 180.0
@@ -52,11 +54,12 @@ class ZygoteError(Exception):
 
 @dataclass
 class Zygote:
-    """A warm process in a tier. `role` is "guest" or "checker"; it gets no sources of the other role."""
+    """A warm process in a tier. `role` is "guest", "checker" or "launcher"; it gets no sources of the other roles."""
 
     role: str
     tier: Tier
     interpreter: Interpreter
+    grant: Grant = NOTHING
     landlock_abi: int = 0
     other_threads: int = 0
     _process: subprocess.Popen[bytes] = field(init=False, repr=False)
@@ -64,14 +67,15 @@ class Zygote:
 
     def __post_init__(self) -> None:
         try:
-            policy = filters.build(self.tier.open_files)
+            policy = filters.build(self.tier.open_files, self._runs)
         except (OSError, ValueError, RuntimeError) as error:
             raise ZygoteError(str(error)) from error
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**20)
         with theirs:
             try:
-                command = self.tier.command(self.interpreter, ["-c", _LOADER, str(theirs.fileno()), mark()])
+                arguments = ["-c", _LOADER, str(theirs.fileno()), mark()]
+                command = self.tier.command(self.interpreter, arguments, self.grant)
                 self._process = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                     pass_fds=[theirs.fileno()], env={"PYTHONHASHSEED": "0"}, cwd="/", start_new_session=True,
@@ -90,15 +94,23 @@ class Zygote:
             self.close()
             raise ZygoteError(reason) from error
 
+    @property
+    def _runs(self) -> Literal["python", "program", "compiler"]:
+        if self.role != "launcher":
+            return "python"
+        return "compiler" if self.grant.writable else "program"
+
     def _boot(self, policy: filters.Filter) -> None:
         self._control.settimeout(_START_WITH_PROJECT_S if self.interpreter.project else _START_S)
         settings = {
             "role": self.role,
             "namespaces": self.tier.namespaces,
             "landlock": self.tier.open_files,
-            "trees": self.interpreter.trees,
+            "trees": (*self.interpreter.trees, *self.grant.trees),
             "hidden": self.interpreter.hidden,
-            "preload": (*self.tier.preload, *self.interpreter.preload),
+            "folder": self.grant.folder,
+            "writable": self.grant.writable,
+            "preload": () if self.role == "launcher" else (*self.tier.preload, *self.interpreter.preload),
             "packages": self.interpreter.packages,
             "project": self.interpreter.project,
             "filter": policy.bpf.hex(),
@@ -111,12 +123,14 @@ class Zygote:
             raise RuntimeError("this kernel or container has no Landlock")
         self._control.settimeout(_ANSWER_S)
 
-    def start(self, limits: Limits, descriptors: list[int]) -> None:
+    def start(self, limits: Limits, descriptors: list[int], more: Mapping[str, Any] = MappingProxyType({})) -> None:
         """Fork a confined process; the first descriptor becomes its output, the others 3, 4, ...
 
-        Raises ZygoteError.
+        `more` is what the role needs beside `limits`; in its `rlimits` None removes a limit. Raises ZygoteError.
         """
-        job = json.dumps({"cpu_s": limits.cpu_s, "rlimits": limits.rlimits(self.other_threads)}).encode()
+        rlimits = limits.rlimits(self.other_threads) | more.get("rlimits", {})
+        kept = {name: value for name, value in rlimits.items() if value is not None}
+        job = json.dumps({"cpu_s": limits.cpu_s, **more, "rlimits": kept}).encode()
         try:
             socket.send_fds(self._control, [job], descriptors)
         except OSError as error:
@@ -136,12 +150,23 @@ class Zygote:
         It is 0 where the kernel does not say: under gVisor, and where /proc hides other users' processes.
         """
         waited_ns = 0
-        with contextlib.suppress(psutil.Error, OSError, ValueError, IndexError):
-            ours = psutil.Process(self._process.pid)
-            inside = [each for each in (ours, *ours.children(recursive=True)) if each.name() != "bwrap"]
-            for thread in Path(f"/proc/{inside[1].pid}/task").iterdir():  # inside[0] is the zygote itself
-                waited_ns += int((thread / "schedstat").read_text().split()[1])
+        with contextlib.suppress(psutil.Error, OSError, ValueError):
+            for process in self._job():
+                for thread in Path(f"/proc/{process.pid}/task").iterdir():
+                    waited_ns += int((thread / "schedstat").read_text().split()[1])
         return waited_ns / 1e9
+
+    def memory_bytes(self) -> int:
+        """Return the resident memory of the running job; 0 where /proc hides other users' processes."""
+        with contextlib.suppress(psutil.Error, OSError):
+            return sum(process.memory_info().rss for process in self._job())
+        return 0
+
+    def _job(self) -> list[psutil.Process]:
+        """The processes of the running job."""
+        ours = psutil.Process(self._process.pid)
+        inside = [each for each in (ours, *ours.children(recursive=True)) if each.name() != "bwrap"]
+        return inside[1:]  # the first is the zygote itself
 
     def _receive(self) -> dict[str, Any]:
         message = self._control.recv(65536)
@@ -209,7 +234,8 @@ def _random_mark(_process: int) -> str:
 def _sources(role: str) -> list[tuple[str, str]]:
     package = "evaluation.sandbox.inside"
     folder = resources.files(package)
-    names = ("shared", "plain", "codec", "exceptions", "cpu_clock", "hardening", "semaphores", role, "zygote")
+    codec = ("shared", "plain", "codec", "exceptions") if role != "launcher" else ()
+    names = (*codec, "cpu_clock", "hardening", "semaphores", role, "zygote")
     parents = [("evaluation", ""), ("evaluation.sandbox", ""), (package, "")]
     return parents + [(f"{package}.{name}", (folder / f"{name}.py").read_text("utf-8")) for name in names]
 

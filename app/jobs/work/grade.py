@@ -26,7 +26,7 @@ from app.runs.models import RunTask
 from app.samples.models import Sample
 from app.states import Step, TaskState
 from evaluation.datasets import Task as PlainTask
-from evaluation.extraction import Extraction
+from evaluation.extracted import Extraction
 from evaluation.extractor import Extractor
 
 if TYPE_CHECKING:

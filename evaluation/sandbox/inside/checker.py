@@ -134,7 +134,7 @@ def refuse(reason: str) -> None:
     report({"status": "sandbox_error", "detail": reason})
 
 
-def serve() -> None:
+def serve(_job: dict[str, Any]) -> None:
     """Judge one candidate: wait for the guest's hello, send the program, run the test, report the verdict."""
     with open(JOB_IN, "rb") as file:
         job = json.loads(file.read())

@@ -22,7 +22,7 @@ def refuse(reason: str) -> None:
     codec.write(REPLIES_OUT, codec.dump({"sandbox_error": reason}))
 
 
-def serve() -> None:
+def serve(_job: dict[str, Any]) -> None:
     """Send the hello, load the program that comes back, answer calls until the checker closes the pipe."""
     codec.write(REPLIES_OUT, codec.dump({"hello": True}))
     job = codec.read(CALLS_IN)

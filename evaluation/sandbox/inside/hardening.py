@@ -18,14 +18,18 @@ import signal
 import struct
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
 
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 4, 22, 38
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 4, 22, 36, 38
 _SECCOMP_MODE_FILTER = 2
 _LANDLOCK_CREATE, _LANDLOCK_ADD_RULE, _LANDLOCK_RESTRICT = 444, 445, 446
-_WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE = 1 << 1, 1 << 2, 1 << 3, 1 << 14
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE = 1, 1 << 1, 1 << 2, 1 << 3, 1 << 14
+_REMOVE, _MAKE_DIR, _MAKE_FILE, _REFER = 0b11 << 4, 1 << 7, 1 << 8, 1 << 13
+_WORK_IN = _EXECUTE | _WRITE_FILE | _READ_FILE | _READ_DIR | _REMOVE | _MAKE_DIR | _MAKE_FILE | _REFER | _TRUNCATE
+"""What a compiler may do in the folder of its job: no links, no devices, no sockets."""
 _FS_RIGHTS_BY_ABI = {1: 13, 2: 14, 3: 15, 4: 15}  # ABI 5 and later: 16
 _NET_RIGHTS = 0b11  # bind and connect TCP, ABI 4
 _SCOPES = 0b11  # abstract unix sockets and signals, ABI 6
@@ -49,14 +53,20 @@ def guard_parent() -> None:
     _prctl("PR_SET_DUMPABLE", _PR_SET_DUMPABLE, 0)
 
 
+def adopt_orphans() -> None:
+    """Make this process the parent of processes whose own parent ends, so that it can wait for them."""
+    _prctl("PR_SET_CHILD_SUBREAPER", _PR_SET_CHILD_SUBREAPER, 1)
+
+
 def landlock_abi() -> int:
     """Return the kernel's Landlock ABI, 0 where there is none."""
     return max(0, int(_libc.syscall(_LANDLOCK_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint(1))))
 
 
-def landlock_ruleset(abi: int, trees: Sequence[str], hidden: Sequence[str]) -> int:
+def landlock_ruleset(abi: int, settings: dict[str, Any]) -> int:
     """Return the descriptor of a ruleset: `trees` without `hidden` can be read, /dev/null written, nothing else.
 
+    Where the zygote starts programs, files in `trees` and `folder` can be executed; a compiler may write in `folder`.
     Network and scope rights are denied as far as the ABI has them; seccomp denies them in any case.
     """
     rights = (1 << _FS_RIGHTS_BY_ABI.get(abi, 16)) - 1
@@ -65,8 +75,12 @@ def landlock_ruleset(abi: int, trees: Sequence[str], hidden: Sequence[str]) -> i
         _libc.syscall(_LANDLOCK_CREATE, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint(0)),
         "landlock_create_ruleset",
     )
-    for path, allowed in _rules(trees, hidden):
-        _add_rule(ruleset, path, allowed & rights)
+    execute = _EXECUTE if settings["folder"] else 0
+    for path, allowed in _rules(settings["trees"], settings["hidden"]):
+        _add_rule(ruleset, path, (allowed | execute) & rights)
+    if settings["folder"]:
+        work = _WORK_IN if settings["writable"] else _EXECUTE | _READ_FILE | _READ_DIR
+        _add_rule(ruleset, settings["folder"], work & rights)
     _add_rule(ruleset, "/dev/null", (_READ_FILE | _WRITE_FILE | _TRUNCATE) & rights)
     _add_rule(ruleset, "/dev/urandom", _READ_FILE)
     return ruleset

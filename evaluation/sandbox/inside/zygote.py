@@ -2,7 +2,8 @@
 
 It saves the start of Python and its imports. It never sees a program, a test or a value: those go directly to the
 forked process, through pipes that arrive with the job and that the zygote closes at once. The forked process cannot
-signal, trace or write to the zygote and cannot fork, so killing it ends the job.
+signal, trace or write to the zygote. It cannot fork, unless it is a compiler, and cannot leave its process group, so
+killing the group ends the job.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
     Each job is one message with its descriptors; the next message ends the job, and a report answers it.
     """
     hardening.guard_parent()
+    hardening.adopt_orphans()
     if not settings["namespaces"]:
         os.chdir("/")
     if settings["packages"]:
@@ -44,9 +46,9 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
     if settings["project"]:
         role.prepare(settings["project"])
     abi = hardening.landlock_abi() if settings["landlock"] else 0
-    ruleset = hardening.landlock_ruleset(abi, settings["trees"], settings["hidden"]) if abi else None
+    ruleset = hardening.landlock_ruleset(abi, settings) if abi else None
     filters = hardening.own_pid_filter(settings["kill_calls"]), bytes.fromhex(settings["filter"])
-    known, cpu_s, limits = b"", 0, []
+    known, job, limits = b"", {}, []
     gc.collect()
     gc.freeze()
     control.send(json.dumps({"landlock_abi": abi}).encode())
@@ -57,27 +59,45 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
             return
         # After a fork every page that either side writes is copied, so work common to all jobs is done before it.
         if message != known:
-            job = json.loads(message)
-            known, cpu_s, limits = message, job["cpu_s"], hardening.resolve_limits(job["rlimits"])
+            known, job = message, json.loads(message)
+            limits = hardening.resolve_limits(job["rlimits"])
         child = os.fork()
         if child == 0:
             status = 70
             try:
                 keep = descriptors[1:] if ruleset is None else [*descriptors[1:], ruleset]
                 hardening.place_descriptors(descriptors[0], keep)
-                status = _work(role, limits, me, None if ruleset is None else 2 + len(keep), filters)
+                os.setpgid(0, 0)
+                status = _work(role, job, limits, me, None if ruleset is None else 2 + len(keep), filters)
             finally:
                 os._exit(status)
         for descriptor in descriptors:
             os.close(descriptor)
-        _limit_cpu(child, cpu_s, control)
+        _limit_cpu(child, job["cpu_s"], control)
         wanted = control.recv(64)
-        os.kill(child, signal.SIGKILL)
-        _, status, usage = os.wait4(child, 0)
+        report = _end(child)
         if not wanted:
             return
-        code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
-        control.send(b'{"exit_code":%d,"cpu_s":%f}' % (code, usage.ru_utime + usage.ru_stime))
+        control.send(b'{"exit_code":%d,"cpu_s":%f,"memory_kib":%d}' % report)
+
+
+def _end(child: int) -> tuple[int, float, int]:
+    """Kill the job's processes; return the exit code of `child`, the CPU seconds of all, and the largest one's peak of
+    resident memory in KiB.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    os.kill(child, signal.SIGKILL)
+    code, cpu_s, memory_kib = 0, 0.0, 0
+    while True:
+        try:
+            pid, status, usage = os.wait4(-1, 0)
+        except ChildProcessError:
+            return code, cpu_s, memory_kib
+        cpu_s += usage.ru_utime + usage.ru_stime
+        memory_kib = max(memory_kib, usage.ru_maxrss)
+        if pid == child:
+            code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
 
 
 def _limit_cpu(child: int, limit_s: float, control: socket.socket) -> None:
@@ -95,7 +115,12 @@ def _limit_cpu(child: int, limit_s: float, control: socket.socket) -> None:
 
 
 def _work(
-    role: Any, limits: list[tuple[int, int]], parent: int, ruleset: int | None, filters: tuple[bytes, bytes]
+    role: Any,
+    job: dict[str, Any],
+    limits: list[tuple[int, int]],
+    parent: int,
+    ruleset: int | None,
+    filters: tuple[bytes, bytes],
 ) -> int:
     try:
         hardening.set_limits(limits)
@@ -103,5 +128,5 @@ def _work(
     except (OSError, ValueError) as error:
         role.refuse(f"the process could not be confined: {error}")
         return 71
-    role.serve()
+    role.serve(job)
     return 0

@@ -45,8 +45,8 @@ def test_the_mode_asked_for_is_how_the_model_is_asked(ctx, engine, template, ask
     if used == "completion":
         assert request.prompt == PROMPT
     else:
-        assert request.prompt.startswith(INSTRUCTION)
-        assert request.prompt.endswith(REPLY_PREFIX)
+        assert request.prompt.startswith(INSTRUCTION.format("Python"))
+        assert request.prompt.endswith(REPLY_PREFIX.format("python"))
         assert FENCE in request.stop
 
 
@@ -72,7 +72,7 @@ def test_the_command_line_offers_the_same(ctx, engine, monkeypatch, tmp_path):
     result = CliRunner().invoke(cli, words)
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["run"]["prompt_mode_used"] == "chat"
-    assert engine.requests[0].prompt.startswith(INSTRUCTION)
+    assert engine.requests[0].prompt.startswith(INSTRUCTION.format("Python"))
 
 
 @pytest.fixture

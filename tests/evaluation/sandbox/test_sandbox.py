@@ -223,7 +223,7 @@ def test_a_sandbox_that_cannot_start_says_so_and_blames_nobody():
 
 def test_a_guest_that_cannot_confine_itself_gets_no_code(monkeypatch):
     broken = Filter(b"\0" * 8, filters.build(True).kill_calls, 0)
-    monkeypatch.setattr(filters, "build", lambda open_files: broken)
+    monkeypatch.setattr(filters, "build", lambda *_options: broken)
     broken_sandbox = Sandbox(Tier("landlock", landlock_required=True), interpreter.find())
     try:
         result = broken_sandbox.run(RIGHT, LIMITS)

@@ -1,0 +1,44 @@
+"""Tasks in other languages than Python: task_id, language, prompt, signature, cases (docs/languages.md)."""
+
+from __future__ import annotations
+
+from evaluation.datasets import PYTHON, Task
+from evaluation.formats.base import Format, Record, RecordError, mapping, stops, text
+from evaluation.languages import registry
+from evaluation.languages.cases import CaseError, read_cases, read_signature
+
+
+def to_task(record: Record) -> Task:
+    """The task in a record; `canonical_solution`, `stop` and `suffix` may be left out. Raises RecordError."""
+    language = text(record, "language")
+    suffix = record.get("suffix")
+    if suffix is not None and not isinstance(suffix, str):
+        raise RecordError(f"field suffix: is a {type(suffix).__name__}, give a string or leave it out")
+    try:
+        registry.language(language)
+        signature = read_signature(record.get("signature"))
+        cases = read_cases(record.get("cases"), signature)
+    except registry.UnknownLanguageError as error:
+        raise RecordError(f"field language: {error}") from None
+    except CaseError as error:
+        raise RecordError(str(error)) from None
+    return Task(
+        task_id=text(record, "task_id"),
+        prompt=text(record, "prompt"),
+        entry_point=signature.name,
+        test="",
+        canonical_solution=text(record, "canonical_solution", default=""),
+        suffix=suffix,
+        stop=stops(record),
+        source=mapping(record, "source"),
+        language=language,
+        signature=signature,
+        cases=cases,
+    )
+
+
+def _matches(record: Record) -> bool:
+    return "cases" in record or record.get("language") not in (None, PYTHON)
+
+
+FORMAT = Format(matches=_matches, to_task=to_task)

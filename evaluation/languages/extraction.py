@@ -1,0 +1,102 @@
+"""Extraction in other languages than Python: from a raw answer to the complete program, by the language's grammar.
+
+As in Python (evaluation/extraction.py) every reading is tried in order, and the first whose function has no syntax
+error and does something wins. Then demonstrations are left out: what is at top level, defines nothing and runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from evaluation.datasets import Task
+from evaluation.extracted import MAX_CHARS, Extraction, How, Reading, blocks, has_no_code
+from evaluation.languages import registry
+from evaluation.languages.base import Language, Syntax
+from evaluation.languages.syntax import Part, body_is_empty, parts
+from evaluation.normalization import answer_of, unix_lines
+from evaluation.prompting import Mode
+
+VERSION = "extraction-tree-1"
+_ENDINGS = ("", "\n}\n", "}\n")
+"""What closes the function that the prompt opened: nothing, or the brace at which the sample was stopped."""
+
+
+def extract_by_grammar(task: Task, raw: str, mode: Mode) -> Extraction:
+    """The program in a raw answer; in chat mode `raw` starts inside the fence that the prompt opened. Never raises."""
+    text = answer_of(unix_lines(raw))
+    if has_no_code(text):
+        return Extraction("", "empty", VERSION)
+    if task.suffix is not None:
+        return Extraction(task.program(text), "completion", VERSION)
+    language, opened = registry.language(task.language), mode == "chat"
+    if len(text) <= MAX_CHARS:
+        for reading, how, program in _readings(task, text, opened, language.prompt.SYNTAX):
+            if (cut := trimmed(program, task.entry_point, language)) is not None:
+                return Extraction(_with_preamble(task, cut, language), how, VERSION, reading)
+    return _literal(task, text, opened)
+
+
+def _literal(task: Task, text: str, opened: bool) -> Extraction:
+    """The reading without repairs, for an answer of which no other reading is a program."""
+    found = [code for _, code in blocks(text, opened) if code.strip()]
+    code = found[0] if opened and found else text
+    restated = _names(task.entry_point, code)
+    how: How = "open_fence" if opened else "function" if restated else "completion"
+    return Extraction(code if restated else task.prompt + code, how, VERSION)
+
+
+def _names(name: str, code: str) -> bool:
+    return re.search(rf"\b{re.escape(name)}\b", code) is not None
+
+
+def _readings(task: Task, text: str, opened: bool, syntax: Syntax) -> Iterator[tuple[Reading, How, str]]:
+    """Programs that the answer may mean, the most likely first."""
+    if not opened:
+        for ending in _ENDINGS:
+            yield "continuation", "completion", task.prompt + text + ending
+    codes = [(how, code) for how, code in blocks(text, opened) if code.strip()]
+    for how, code in codes:
+        if _names(task.entry_point, code):
+            yield "function", how or "function", code
+    for how, code in codes if opened else ():
+        if any(task.entry_point in part.names for part in parts(code, syntax)):
+            continue
+        for ending in _ENDINGS:
+            yield "body", how or "completion", task.prompt + code + ending
+
+
+def trimmed(program: str, entry_point: str, language: Language) -> str | None:
+    """The program without demonstrations; None if its function is missing, empty or has a syntax error.
+
+    The last whole definition of the function wins. What follows it is dropped from the first syntax error on.
+    """
+    syntax = language.prompt.SYNTAX
+    every = parts(program, syntax)
+    broken = next((i for i, part in enumerate(every) if part.has_error), len(every))
+    whole = every[:broken]
+    defining = [part for part in whole if entry_point in part.names]
+    chosen = next((part for part in reversed(defining) if not body_is_empty(part, syntax)), None)
+    if chosen is None:
+        return None
+    kept = [part for part in whole if part is chosen or (part not in defining and _is_kept(part, entry_point, syntax))]
+    return "".join(f"{part.text}\n" for part in kept)
+
+
+def _is_kept(part: Part, entry_point: str, syntax: Syntax) -> bool:
+    """Whether a part belongs to the program: it defines something, and does not try the function out."""
+    known = part.kind in syntax.kept or f"{part.kind}/{part.inner}" in syntax.kept
+    return part.kind in syntax.functions or (known and not part.uses(entry_point))
+
+
+def _with_preamble(task: Task, program: str, language: Language) -> str:
+    """The program after the definitions of the prompt that it does not have itself."""
+    syntax = language.prompt.SYNTAX
+    own = {name for part in parts(program, syntax) for name in part.names}
+    given = parts(task.prompt + "\n}\n", syntax)
+    missing = [
+        part.text
+        for part in given
+        if part.names and not part.has_error and task.entry_point not in part.names and not own.issuperset(part.names)
+    ]
+    return "".join(f"{text}\n" for text in missing) + program

@@ -1,0 +1,74 @@
+"""Finds programs of a toolchain that the sandbox's user can start."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from evaluation.languages.base import ToolchainError
+from evaluation.sandbox.interpreter import identity
+
+_VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?")
+
+
+def version_of(executable: str, *arguments: str) -> tuple[int, ...]:
+    """The version that a program prints, asked as the sandbox's user. Raises ToolchainError."""
+    try:
+        done = subprocess.run(
+            [executable, *arguments], env={}, cwd="/", capture_output=True, timeout=20, check=True, **identity()
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ToolchainError(f"{executable} does not start: {str(error).partition(chr(10))[0]}") from error
+    found = _VERSION.search((done.stdout or done.stderr).decode("utf-8", "replace"))
+    if found is None:
+        raise ToolchainError(f"{executable} does not say its version")
+    return tuple(map(int, found[0].split(".")))
+
+
+def newest(executables: Iterable[str | None], oldest: tuple[int, ...], *arguments: str) -> tuple[str, tuple[int, ...]]:
+    """The first program that starts and is not older than `oldest`, and its version. Raises ToolchainError."""
+    tried: list[str] = []
+    for path in dict.fromkeys(os.path.realpath(path) for path in executables if path and Path(path).exists()):
+        try:
+            executable = path if _is_reachable(path) else _copy(path)
+            version = version_of(executable, *arguments)
+        except (ToolchainError, OSError) as error:
+            tried.append(str(error))
+            continue
+        if version >= oldest:
+            return executable, version
+        tried.append(f"{path} is version {'.'.join(map(str, version))}")
+    wanted = ".".join(map(str, oldest))
+    raise ToolchainError(f"version {wanted} or later is needed: {'; '.join(tried) or 'there is none'}")
+
+
+def on_path(name: str) -> str | None:
+    """The program of that name on PATH."""
+    return shutil.which(name)
+
+
+def _is_reachable(path: str) -> bool:
+    """Whether the sandbox's user can reach a file: with root's rights dropped, every folder above it must allow it."""
+    return not identity() or all(folder.stat().st_mode & 0o001 for folder in Path(path).parents)
+
+
+def _copy(path: str) -> str:
+    """A copy of one self-contained program where the sandbox's user can start it; it is kept for later processes."""
+    facts = Path(path).stat()
+    name = f"bassline-{Path(path).name}-{os.geteuid()}-{facts.st_size:x}-{facts.st_mtime_ns:x}"
+    copy = Path(tempfile.gettempdir()) / name
+    if not copy.exists():
+        descriptor, partial = tempfile.mkstemp(prefix="bassline-", dir=copy.parent)
+        os.close(descriptor)
+        shutil.copyfile(path, partial)
+        Path(partial).chmod(0o755)
+        Path(partial).rename(copy)
+    known = copy.lstat()
+    if known.st_uid != os.geteuid() or known.st_mode & 0o022 or known.st_size != facts.st_size:
+        raise ToolchainError(f"{copy} belongs to somebody else: delete it, or set TMPDIR")
+    return str(copy)

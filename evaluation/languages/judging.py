@@ -1,0 +1,233 @@
+"""Judges a program by its task's cases: compile, run, ask case by case, compare outside of the program's process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from evaluation.languages.base import Language, Toolchain
+from evaluation.languages.cases import Case, Signature
+from evaluation.languages.types import Type
+from evaluation.languages.values import Json, ValueFormError, from_json, same
+from evaluation.sandbox import Limits, Program, ProgramEndedError, ProgramSlot, Result, Sandbox
+from evaluation.sandbox.jobs import exit_reason
+from evaluation.sandbox.zygotes import ZygoteError
+from evaluation.verdicts import Status, Trust
+
+MAX_RESTARTS = 3
+_SHOWN = 500
+_FIRST_LINES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one case came to. `got` is in JSON form."""
+
+    status: Status
+    detail: str = ""
+    traceback: str = ""
+    got: str | None = None
+
+
+@dataclass(slots=True)
+class Judgement:
+    """The outcome of every case, in order; without any where the program could not be compiled or loaded."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    failure: Outcome | None = None  # of compiling or loading
+    cpu_s: float = 0.0
+    wall_s: float = 0.0
+    waited_s: float = 0.0
+
+
+def judge(
+    sandbox: Sandbox,
+    language: Language,
+    toolchain: Toolchain,
+    program: str,
+    signature: Signature,
+    cases: Sequence[Case],
+    limits: Limits,
+) -> Result:
+    """The verdict on a program: passed if every case did, else what the first case that failed came to."""
+    try:
+        judgement = run_cases(sandbox, language, toolchain, program, signature, cases, limits)
+    except (ZygoteError, OSError) as error:
+        return Result(Status.SANDBOX_ERROR, str(error))
+    return result_of(judgement, signature, cases)
+
+
+def result_of(judgement: Judgement, signature: Signature, cases: Sequence[Case]) -> Result:
+    """The judgement as one result."""
+    outcomes = judgement.outcomes
+    base = Result(
+        Status.PASSED,
+        calls=len(outcomes),
+        cpu_s=judgement.cpu_s,
+        wall_s=judgement.wall_s,
+        waited_s=judgement.waited_s,
+        trust=Trust.PROXY,
+    )
+    if (failure := judgement.failure) is not None:
+        return replace(base, status=failure.status, detail=failure.detail, traceback=failure.traceback)
+    failed = [position for position, outcome in enumerate(outcomes) if outcome.status is not Status.PASSED]
+    if not failed:
+        return base
+    first = outcomes[failed[0]]
+    detail = f"{len(failed)} of {len(cases)} cases failed"
+    return replace(
+        base,
+        status=first.status,
+        detail=f"{first.detail}; {detail}" if first.detail else detail,
+        traceback=first.traceback,
+        failing_assert=_call_text(signature, cases[failed[0]]),
+        got=first.got,
+        expected=_expected_text(cases[failed[0]]),
+    )
+
+
+def run_cases(
+    sandbox: Sandbox,
+    language: Language,
+    toolchain: Toolchain,
+    program: str,
+    signature: Signature,
+    cases: Sequence[Case],
+    limits: Limits,
+) -> Judgement:
+    """Run every case. Raises ZygoteError and OSError for a fault of the sandbox."""
+    judgement = Judgement()
+    limits = replace(limits, threads=toolchain.tools.run_threads)
+    with sandbox.programs(toolchain.tools) as slot:
+        slot.put(language.driver.files(program, signature))
+        if toolchain.tools.compile is not None and not _compile(slot, judgement):
+            return judgement
+        for _ in range(1 + MAX_RESTARTS):
+            ended = _run(slot, judgement, signature, cases, limits)
+            if ended is None or judgement.failure is not None:
+                return judgement
+            judgement.outcomes.append(ended)
+            if len(judgement.outcomes) == len(cases) or judgement.cpu_s >= limits.cpu_s:
+                break
+            if judgement.wall_s - judgement.waited_s >= limits.wall_s:
+                break
+    missing = len(cases) - len(judgement.outcomes)
+    judgement.outcomes += [Outcome(Status.CRASHED, "not run: the program ended too often before")] * missing
+    return judgement
+
+
+def _compile(slot: ProgramSlot, judgement: Judgement) -> bool:
+    """Whether the program compiles. If not, the judgement says why."""
+    compiler = Program(slot, slot.tools.compile_limits, compiling=True)
+    reason = ""
+    try:
+        with compiler:
+            compiler.wait()
+    except ProgramEndedError as ended:
+        reason = ended.detail.replace("the program", "the compiler")
+    output = compiler.output.decode("utf-8", "replace").replace(f"{slot.folder}/", "")
+    lines = [line for line in output.splitlines() if line.strip()][:_FIRST_LINES]
+    if not reason and compiler.exit_code:
+        reason = lines[0][:_SHOWN] if lines else f"the compiler ended with {exit_reason(compiler.exit_code)}"
+    if reason:
+        judgement.failure = Outcome(Status.COMPILE_ERROR, reason, "\n".join(lines))
+        judgement.wall_s = compiler.wall_s
+    return not reason
+
+
+def _run(
+    slot: ProgramSlot, judgement: Judgement, signature: Signature, cases: Sequence[Case], limits: Limits
+) -> Outcome | None:
+    """Start the program and ask it the cases that are left; None once all are answered, else how the next one ended.
+
+    A program that is not loaded the first time fails as a whole.
+    """
+    program = Program(slot, limits, judgement.cpu_s)
+    failure: Outcome | None = None
+    asked = False
+    try:
+        with program:
+            failure = _loaded(program)
+            while failure is None and len(judgement.outcomes) < len(cases):
+                position, asked = len(judgement.outcomes), True
+                judgement.outcomes.append(_ask(program, position, cases[position], signature.returns))
+    except ProgramEndedError as ended:
+        failure = Outcome(ended.status, ended.detail)
+    finally:
+        judgement.cpu_s += program.cpu_s
+        judgement.wall_s += program.wall_s
+        judgement.waited_s += program.waited_s
+    if not asked and not judgement.outcomes:
+        judgement.failure = failure
+        return None
+    return failure
+
+
+def _loaded(program: Program) -> Outcome | None:
+    """None once the program is loaded, else why it is not. Raises ProgramEndedError."""
+    frame = _frame(program.read())
+    if frame.get("ready") is True and not program.has_unread():
+        return None
+    if (failed := frame.get("failed")) is None:
+        return Outcome(Status.FORGED, "the first reply is neither ready nor an error")
+    status = Status.SYNTAX_ERROR if frame.get("syntax") is True else Status.EXCEPTION
+    return Outcome(status, *_described(failed))
+
+
+def _ask(program: Program, position: int, case: Case, returns: Type) -> Outcome:
+    """The outcome of one case. Raises ProgramEndedError."""
+    line = json.dumps({"id": position, "args": case.args}).encode() + b"\n"
+    frame = _frame(program.ask(line))
+    if type(frame.get("id")) is not int or frame["id"] != position:
+        raise ProgramEndedError(Status.FORGED, "a reply is malformed or carries the wrong number")
+    if program.has_unread():
+        raise ProgramEndedError(Status.FORGED, "the program sent a reply that nobody asked for")
+    return _compared(frame, case, returns)
+
+
+def _compared(frame: dict[str, Json], case: Case, returns: Type) -> Outcome:
+    if "raised" in frame:
+        if case.raises:
+            return Outcome(Status.PASSED)
+        return Outcome(Status.EXCEPTION, *_described(frame["raised"]))
+    if "bad" in frame:
+        return Outcome(Status.WRONG_ANSWER, f"the result has another type: {str(frame['bad'])[:_SHOWN]}")
+    if "result" not in frame:
+        return Outcome(Status.FORGED, "a reply holds no value, no exception")
+    shown = _shown(frame["result"])
+    try:
+        got = from_json(frame["result"], returns)
+    except ValueFormError as error:
+        return Outcome(Status.WRONG_ANSWER, f"the result has another type: {error}", got=shown)
+    if case.raises:
+        return Outcome(Status.WRONG_ANSWER, f"it should raise {case.raises}", got=shown)
+    if same(got, from_json(case.result, returns), returns, case.tolerance):
+        return Outcome(Status.PASSED)
+    return Outcome(Status.WRONG_ANSWER, "the result is wrong", got=shown)
+
+
+def _frame(line: bytes) -> dict[str, Json]:
+    """The object in a line, empty for anything else."""
+    try:
+        frame = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return frame if isinstance(frame, dict) else {}
+
+
+def _described(error: Json) -> tuple[str, str]:
+    facts = error if isinstance(error, dict) else {}
+    return str(facts.get("summary", ""))[:_SHOWN], str(facts.get("trace", ""))[: 4 * _SHOWN]
+
+
+def _call_text(signature: Signature, case: Case) -> str:
+    return f"{signature.name}({', '.join(map(_shown, case.args))})"[:_SHOWN]
+
+
+def _expected_text(case: Case) -> str:
+    return f"raises {case.raises}" if case.raises else _shown(case.result)
+
+
+def _shown(form: Json) -> str:
+    return json.dumps(form, ensure_ascii=False)[:_SHOWN]

@@ -1,0 +1,31 @@
+"""The languages. To add one, write its folder and add its line to LANGUAGES."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from typing import Any
+
+from evaluation.datasets import PYTHON
+from evaluation.languages.base import Language
+
+LANGUAGES = {
+    "javascript": "JavaScript",
+    "typescript": "TypeScript",
+}
+"""Name (the folder, and the value of a task's field `language`) and label. Python is judged by tests, not by cases."""
+LABELS = {PYTHON: "Python", **LANGUAGES}
+_PARTS = ("toolchain", "types", "driver", "prompt")
+
+
+class UnknownLanguageError(ValueError):
+    """A name that is not in LANGUAGES."""
+
+
+@functools.cache
+def language(name: str) -> Language:
+    """The language of that name. Raises UnknownLanguageError."""
+    if name not in LANGUAGES:
+        raise UnknownLanguageError(f"{name[:60]!r} is not a language that cases can judge: use {', '.join(LANGUAGES)}")
+    parts: dict[str, Any] = {part: importlib.import_module(f"evaluation.languages.{name}.{part}") for part in _PARTS}
+    return Language(name, LANGUAGES[name], **parts)

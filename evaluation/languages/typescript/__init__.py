@@ -1,0 +1,1 @@
+"""TypeScript, run by Node without its types."""
