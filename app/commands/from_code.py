@@ -14,7 +14,7 @@ import click
 
 from app.commands import common, foreground
 from app.commands.progress import PartsBar, time_left
-from app.context import Context
+from app.context import Context as AppContext
 from app.datasets import from_code as service
 from app.datasets.models import Dataset
 from app.errors import BadInputError
@@ -26,6 +26,7 @@ from evaluation.from_code.calls import record
 from evaluation.from_code.calls.commands import resolve_command
 from evaluation.from_code.reasons import ProjectError, SandboxFaultError
 from evaluation.from_code.run import Finished
+from evaluation.from_code.source.context import CONTEXTS, Context
 from evaluation.from_code.source.project import Project, open_project
 
 _SHOWN_PATHS = 8
@@ -85,6 +86,11 @@ class FromCodeProgress(PartsBar):
     "--lines-after", type=click.IntRange(0, 2000), default=Options().after, show_default=True,
     help="lines of the file after the body, in the infilling form",
 )  # fmt: skip
+@click.option(
+    "--context", type=click.Choice(CONTEXTS), default=Options().context, show_default=True,
+    help="what a prompt of the completion form shows: the function with what it names, the file, or also what the "
+    "file imports from the project",
+)  # fmt: skip
 @common.json_option
 def from_code(
     project: str,
@@ -95,14 +101,15 @@ def from_code(
     timeout: float,
     lines_before: int,
     lines_after: int,
+    context: Context,
     json_file: str | None,
 ) -> None:
     """Make a dataset of a Python project: its functions are the tasks, their behaviour in its tests is the test.
 
     PROJECT is a folder, or the name of a package or module that the interpreter has installed. Its tests run as they
     do when you run them, outside the sandbox; everything else runs inside. Two datasets are stored: NAME, whose
-    prompts end where the body begins, and NAME-infill, with the real file before and after the body. A stopped
-    run resumes.
+    prompts end where the body begins, and NAME-infill, with the real file before and after the body. In both, answers
+    are judged in their real module. A stopped run resumes.
 
     Example:
         bassline datasets from-code ./myproject --name mine --tests "python -m pytest -q"
@@ -110,7 +117,7 @@ def from_code(
         bassline datasets from-code textwrap --tests "python -m unittest test.test_textwrap"
     """
     interpreter = _interpreter(python)
-    options = Options(lines_before, lines_after, timeout, interpreter if python else "")
+    options = Options(lines_before, lines_after, timeout, interpreter if python else "", context)
     try:
         found = open_project(project, interpreter)
         commands = _commands(found, tests, doctests, interpreter, options.python)
@@ -165,7 +172,7 @@ def _commands(
     return commands
 
 
-def _worked(ctx: Context, project: Project, commands: list[list[str]], options: Options) -> Finished:
+def _worked(ctx: AppContext, project: Project, commands: list[list[str]], options: Options) -> Finished:
     sandbox = detect_sandbox(ctx.settings.packages, "so no task can be checked")
     try:
         with (

@@ -182,9 +182,7 @@ def mutation_score(
     return MutationScore(len(mutants), tuple(survivors))
 
 
-def _agreements(
-    sandbox: Sandbox, program: Program, cases: Sequence[Case], sources: Sequence[str]
-) -> list[Agreement]:
+def _agreements(sandbox: Sandbox, program: Program, cases: Sequence[Case], sources: Sequence[str]) -> list[Agreement]:
     given = [(case.call, case.expected(), case.outcome.steps) for case in cases]
     found = judge_variants(sandbox, program, given, sources)
     return [
@@ -200,15 +198,13 @@ def _alone(sandbox: Sandbox, variant: Program, cases: Sequence[Case]) -> Agreeme
     except UnobservableError:
         return Agreement(False, False)
     strict = variant.spec.form == VALUES
-    both = []
-    for in_order in (False, True):
-        both.append(
-            all(
-                agrees(_row(one, strict or case.outcome.after is not None), case.expected(), json.loads(case.call), in_order)
-                for case, one in zip(cases, outcomes, strict=True)
-            )
-        )
-    return Agreement(*both)
+    rows = [_row(one, strict or case.outcome.after is not None) for case, one in zip(cases, outcomes, strict=True)]
+
+    def all_agree(in_order: bool) -> bool:
+        pairs = zip(cases, rows, strict=True)
+        return all(agrees(row, case.expected(), json.loads(case.call), in_order) for case, row in pairs)
+
+    return Agreement(all_agree(False), all_agree(True))
 
 
 def _row(outcome: Outcome, with_after: bool) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def mark(tree: ast.Module, path: str) -> ast.Module:
 
 
 def _seen(key: str) -> None:
-    global _test, _value  # noqa: PLW0603  (one per process)
+    global _test, _value
     try:
         value = _environment.get(_name)  # pytest names the test that runs, and its phase; a decoded read takes longer
         if value is not _value:

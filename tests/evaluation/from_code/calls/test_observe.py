@@ -142,7 +142,13 @@ def test_a_fault_that_lasts_is_an_error_and_no_outcome():
 def test_variants_are_compared_case_by_case_and_one_that_never_ends_is_stopped_by_its_steps(sandbox):
     original = program("def f(x):\n    return f(x - 1) + 1 if x > 0 else 0\n")
     cases = [(text, {"returned": n}, 10) for n, text in enumerate(calls(0, 1, 2))]
-    bodies = ["return x", "return 0", "return f(x - 1) + 1 if x >= 0 else 0", "while True:\n  x += 1", "raise ValueError"]
+    bodies = [
+        "return x",
+        "return 0",
+        "return f(x - 1) + 1 if x >= 0 else 0",
+        "while True:\n  x += 1",
+        "raise ValueError",
+    ]
     found = judge_variants(sandbox, original, cases, [f"def f(x):\n {body}\n" for body in bodies])
     assert [each.any_order for each in found] == [True, False, False, False, False]
 

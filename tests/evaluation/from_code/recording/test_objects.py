@@ -98,7 +98,7 @@ def test_dict_slots_and_builtin_content_come_back():
 
 BUILTIN = [
     collections.OrderedDict(b=1, a=2), collections.deque([1], 3), collections.Counter("aab"), bytearray(b"x"), 2j,
-    datetime.datetime(2024, 2, 29, 1, tzinfo=datetime.timezone.utc), datetime.timedelta(3), datetime.date(1, 2, 3),
+    datetime.datetime(2024, 2, 29, 1, tzinfo=datetime.UTC), datetime.timedelta(3), datetime.date(1, 2, 3),
     slice(1, None), re.compile("a.", re.IGNORECASE), Colour.RED, Plain, function, len, ..., MISSING, re,
     collections.defaultdict(list, a=[1]),
 ]  # fmt: skip

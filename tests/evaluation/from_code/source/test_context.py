@@ -9,7 +9,8 @@ from evaluation.from_code.source.context import CONTEXTS, frame_of, prompt_of, s
 from evaluation.from_code.source.find import find
 from evaluation.source import compile_error, parse_open
 
-STORE = '''
+STORE = (
+    '''
 """Shelves."""
 
 import json
@@ -21,7 +22,9 @@ from .low import base as up
 
 SIZES = [1]
 TABLE = {
-''' + "".join(f"    {n}: {n},\n" for n in range(30)) + '''}
+'''
+    + "".join(f"    {n}: {n},\n" for n in range(30))
+    + '''}
 
 
 def helper(x: List):
@@ -65,6 +68,7 @@ if os.name == "posix":
     def separator(text):
         return text + os.sep
 '''
+)
 
 
 @pytest.fixture
@@ -84,7 +88,10 @@ def test_a_function_is_shown_with_its_class_helpers_constants_and_imports(projec
     assert text.startswith("from .low import base as up\n")
     assert "TABLE = ...  # shortened" in text
     assert 'def helper(x: List):\n    """Helps."""\n    ...' in text or "return SIZES" in text
-    assert 'class Shelf(dict):\n    """A shelf."""\n    limit = 3\n    def __init__(self, size):\n        self.size' in text
+    assert (
+        'class Shelf(dict):\n    """A shelf."""\n    limit = 3\n    def __init__(self, size):\n        self.size'
+        in text
+    )
     assert 'def other(self):\n        """Another method."""\n        ...\n' in text
     assert text.endswith('    def add(self, thing, amount=1):\n        """Adds a thing."""\n')
     assert solution_of(add).startswith("        if amount > self.limit")
