@@ -167,7 +167,8 @@ def definition_in(node: ast.stmt, name: str) -> ast.FunctionDef | ast.AsyncFunct
         inner = node.body
     else:
         return None
-    return next(filter(None, (definition_in(each, rest) for each in reversed(inner))), None)
+    found = (definition_in(each, rest) for each in reversed(inner))
+    return next((each for each in found if each is not None), None)
 
 
 def _inner_statements(node: ast.If | ast.Try | ast.With) -> Iterator[ast.stmt]:

@@ -27,6 +27,7 @@ from app.studies.documents import StudyDocument
 from app.studies.schemas import StudySpec
 from app.ui.terminal import echo
 from app.ui.units import counted
+from evaluation.from_code.build import Options
 
 PER_TASK_S = 2.0
 """Seconds of a task besides its budget: its prompt, its verdicts, and turns of the models."""
@@ -147,7 +148,7 @@ def _dataset(
         if known is not None:
             echo(f"resumed: the dataset {known.name} is made", err=True)
             return known
-    stored = from_code.make_datasets(ctx, project, name, tests, False, python, from_code.Choices())
+    stored = from_code.make_datasets(ctx, project, name, tests, False, python, Options())
     found = datasets.find(ctx, stored[0].id)
     assert found is not None
     return found

@@ -6,7 +6,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import click
 
 from app.commands import common, foreground
 from app.commands.progress import PartsBar, time_left
-from app.context import Context
+from app.context import Context as AppContext
 from app.datasets import from_code as service
 from app.datasets.models import Dataset
 from app.errors import BadInputError
@@ -26,6 +26,7 @@ from evaluation.from_code.calls import record
 from evaluation.from_code.calls.commands import resolve_command
 from evaluation.from_code.reasons import ProjectError, SandboxFaultError
 from evaluation.from_code.run import Finished
+from evaluation.from_code.source.context import CONTEXTS, Context
 from evaluation.from_code.source.project import Project, open_project
 
 _SHOWN_PATHS = 8
@@ -96,6 +97,11 @@ class FromCodeProgress(PartsBar):
     "--judge", type=click.Choice(["auto", "cases", "tests"]), default="auto", show_default=True,
     help="recorded calls (cases), the project's own tests, or auto: tests where recorded calls cannot judge",
 )  # fmt: skip
+@click.option(
+    "--context", type=click.Choice(CONTEXTS), default=Options().context, show_default=True,
+    help="what a prompt of the completion form shows: the function with what it names, the file, or also what the "
+    "file imports from the project",
+)  # fmt: skip
 @common.json_option
 def from_code(
     project: str,
@@ -107,48 +113,38 @@ def from_code(
     lines_before: int,
     lines_after: int,
     judge: str,
+    context: Context,
     json_file: str | None,
 ) -> None:
     """Make a dataset of a Python project: its functions are the tasks, their behaviour in its tests is the test.
 
     PROJECT is a folder, or the name of a package or module that the interpreter has installed. Its tests run as they
     do when you run them, outside the sandbox; everything else runs inside. Two datasets are stored: NAME, whose
-    prompts end where the body begins, and NAME-infill, with the real file before and after the body. A stopped
-    run resumes.
+    prompts end where the body begins, and NAME-infill, with the real file before and after the body. In both, answers
+    are judged in their real module. A stopped run resumes.
 
     Example:
         bassline datasets from-code ./myproject --name mine --tests "python -m pytest -q"
         bassline datasets from-code more_itertools --doctests --python .venv/bin/python
         bassline datasets from-code textwrap --tests "python -m unittest test.test_textwrap"
     """
-    choices = Choices(lines_before, lines_after, timeout, judge)
-    make_datasets(common.opened_context(), project, name, tests, doctests, python, choices, json_file)
-
-
-@dataclass(frozen=True)
-class Choices:
-    """The options of the command beside the project and its tests."""
-
-    lines_before: int = Options().before
-    lines_after: int = Options().after
-    timeout: float = Options().limit_s
-    judge: str = Options().judge
+    options = Options(lines_before, lines_after, timeout, context=context, judge=judge)
+    make_datasets(common.opened_context(), project, name, tests, doctests, python, options, json_file)
 
 
 def make_datasets(
-    ctx: Context,
+    ctx: AppContext,
     project: str,
     name: str | None,
     tests: tuple[str, ...],
     doctests: bool,
     python: str | None,
-    choices: Choices,
+    options: Options,
     json_file: str | None = None,
 ) -> list[Dataset]:
     """Make, store and print the datasets of a project; both, the completion form first. Raises BasslineError."""
     interpreter = _interpreter(python)
-    tests_python = interpreter if python else ""
-    options = Options(choices.lines_before, choices.lines_after, choices.timeout, tests_python, judge=choices.judge)
+    options = replace(options, python=interpreter if python else "")
     try:
         found = open_project(project, interpreter)
         commands = _commands(found, tests, doctests, interpreter, options.python)
@@ -203,7 +199,7 @@ def _commands(
     return commands
 
 
-def _worked(ctx: Context, project: Project, commands: list[list[str]], options: Options) -> Finished:
+def _worked(ctx: AppContext, project: Project, commands: list[list[str]], options: Options) -> Finished:
     sandbox = detect_sandbox(ctx.settings.packages, "so no task can be checked")
     try:
         with (

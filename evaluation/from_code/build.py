@@ -107,7 +107,7 @@ def _row(work: Workplace, function: Function, extra: Sequence[Call]) -> dict[str
         raise ExcludedError("returns and changes nothing in every call")
     if len({(case.outcome.returned, case.outcome.raised[:1], case.outcome.after) for case in cases}) == 1:
         raise ExcludedError("does the same in every call, so that its test could not tell it from a constant")
-    spec = replace(program.spec.only(loaded | others), form=form_of(cases))
+    spec = replace(program.spec.only(sorted(loaded | others)), form=form_of(cases))
     program = Program(spec, program.definition)
     raised = sorted({case.outcome.raised[0] for case in cases if case.outcome.raised})
     in_order = checks.order_of(sandbox, program, cases, mutants.trivial(node, raised, function.is_generator))

@@ -198,20 +198,13 @@ def _alone(sandbox: Sandbox, variant: Program, cases: Sequence[Case]) -> Agreeme
     except UnobservableError:
         return Agreement(False, False)
     strict = variant.spec.form == VALUES
-    both = []
-    for in_order in (False, True):
-        both.append(
-            all(
-                agrees(
-                    _row(one, strict or case.outcome.after is not None),
-                    case.expected(),
-                    json.loads(case.call),
-                    in_order,
-                )
-                for case, one in zip(cases, outcomes, strict=True)
-            )
-        )
-    return Agreement(*both)
+    rows = [_row(one, strict or case.outcome.after is not None) for case, one in zip(cases, outcomes, strict=True)]
+
+    def all_agree(in_order: bool) -> bool:
+        pairs = zip(cases, rows, strict=True)
+        return all(agrees(row, case.expected(), json.loads(case.call), in_order) for case, row in pairs)
+
+    return Agreement(all_agree(False), all_agree(True))
 
 
 def _row(outcome: Outcome, with_after: bool) -> dict[str, Any]:

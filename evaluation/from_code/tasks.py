@@ -8,9 +8,7 @@ import string
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evaluation.from_code.calls.cases import Case, shown_case
-from evaluation.from_code.calls.cases import test_of as plain_test
-from evaluation.from_code.calls.cases import test_of_objects as objects_test
+from evaluation.from_code.calls.cases import Case, shown_case, source_of_objects_test, source_of_test
 from evaluation.from_code.calls.observe import Program
 from evaluation.from_code.placing.spec import CALLS, VALUES, Spec
 from evaluation.from_code.source.closure import Sources
@@ -61,13 +59,12 @@ def definition_source(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
 
 def form_of(cases: Sequence[Case]) -> str:
     """How a test calls the function: with plain data where every call and exception allows it."""
-    plain = all(
-        case.is_plain()
-        and not case.outcome.iterates
-        and (not case.outcome.raised or _is_builtin(case.outcome.raised[0]))
-        for case in cases
-    )
-    return CALLS if plain else VALUES
+    return CALLS if all(map(_is_plain, cases)) else VALUES
+
+
+def _is_plain(case: Case) -> bool:
+    outcome = case.outcome
+    return case.is_plain() and not outcome.iterates and (not outcome.raised or _is_builtin(outcome.raised[0]))
 
 
 def _is_builtin(name: str) -> bool:
@@ -85,14 +82,17 @@ def completion_row(
 ) -> dict[str, Any]:
     """The task in completion form, as a record of a dataset file."""
     name = function.qualified
-    plain = spec.form == CALLS
+    if spec.form == CALLS:
+        test = source_of_test(cases, frozenset(), in_order)
+    else:
+        test = source_of_objects_test(cases, name, in_order)
     examples = [] if ast.get_docstring(function.node) else _examples(cases, name)
     return {
         "task_id": task_id(project, function),
         "prompt": prompt_of(project, function, context, LINES_BEFORE, examples),
         "entry_point": name,
         "canonical_solution": solution_of(function),
-        "test": plain_test(cases, frozenset(), in_order) if plain else objects_test(cases, name, in_order),
+        "test": test,
         "module": spec.packed(),
         "stop": stops_of(function),
         "source": dict(source),

@@ -63,7 +63,7 @@ class Case:
         return row if outcome.after is None else {**row, "after": json.loads(outcome.after)}
 
 
-def test_of(cases: Sequence[Case], exceptions: frozenset[str], in_order: bool = False) -> str:
+def source_of_test(cases: Sequence[Case], exceptions: frozenset[str], in_order: bool = False) -> str:
     """Source that defines check(candidate) for calls with plain data: one assertion for each case.
 
     `exceptions` are the exception classes that the test can name. A call whose exception is neither one of these nor
@@ -96,7 +96,7 @@ def test_of(cases: Sequence[Case], exceptions: frozenset[str], in_order: bool = 
     return (helper if needs_same else "") + "def check(candidate):\n" + "\n".join(lines) + "\n"
 
 
-def test_of_objects(cases: Sequence[Case], name: str, in_order: bool = False) -> str:
+def source_of_objects_test(cases: Sequence[Case], name: str, in_order: bool = False) -> str:
     """The same for calls with objects, which cross as texts (`recording.values`)."""
     lines = ["CASES = ("]
     for case in cases:

@@ -41,6 +41,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.modules = modules
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """The specification of a module of the task."""
         if name not in self.modules:
             return None
         spec = importlib.machinery.ModuleSpec(name, self, is_package=self.modules[name][0])
@@ -52,9 +53,10 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return spec
 
     def create_module(self, spec: Any) -> None:
-        return None
+        """Leave the module to Python."""
 
     def exec_module(self, module: types.ModuleType) -> None:
+        """Run the module's source."""
         source, file = self.modules[module.__name__][1], module.__spec__.origin  # type: ignore[union-attr]
         if isinstance(source, str) and CAPTURE in source:
             file = FILE
@@ -218,7 +220,7 @@ class Placed:
         return self.function
 
     def _flags(self) -> int:
-        return self.function.__code__.co_flags & 0x1000000  # from __future__ import annotations
+        return int(self.function.__code__.co_flags) & 0x1000000  # from __future__ import annotations
 
 
 class Tracer:
@@ -236,6 +238,7 @@ class Tracer:
             raise Stopped("too long")
 
     def trace(self, frame: Any, event: str, _value: Any) -> Any:
+        """What sys.settrace calls."""
         self._count()
         code = frame.f_code
         if code.co_filename != FILE or not (self.last < 0 or self.first <= code.co_firstlineno <= self.last):

@@ -1,13 +1,16 @@
 """Compares the trees of values (`recording.values`). Source of tests: it is copied into them, and sees data alone."""
 
+from __future__ import annotations
+
 import json
 import math
+from typing import Any
 
 
-def agrees(got, expected, call, in_order):
+def agrees(got: Any, expected: Any, call: Any, in_order: bool) -> bool:
     """Whether an outcome is the expected one: result and arguments after the call, or the class of an exception."""
     if "raised" in expected:
-        return expected["raised"] in got.get("raised", ())
+        return bool(expected["raised"] in got.get("raised", ()))
     try:
         if "returned" not in got or not same(got["returned"], expected["returned"], in_order):
             return False
@@ -16,14 +19,14 @@ def agrees(got, expected, call, in_order):
         return False
 
 
-def same(got, expected, in_order):
+def same(got: Any, expected: Any, in_order: bool) -> bool:
     """Whether two trees are the same value: floats within 1e-9, dicts in any order unless `in_order`."""
-    known = ({}, {})
+    known: tuple[dict[Any, Any], dict[Any, Any]] = ({}, {})
     number(got, known[0])
     number(expected, known[1])
-    met = set()
+    met: set[Any] = set()
 
-    def equal(one, two):
+    def equal(one: Any, two: Any) -> bool:
         if isinstance(one, dict) and isinstance(two, dict) and "ref" in one and "ref" in two:
             if (one["ref"], two["ref"]) in met:
                 return True
@@ -33,9 +36,9 @@ def same(got, expected, in_order):
             return isinstance(one, list) and isinstance(two, list) and all_equal(one, two)
         first, second = as_number(one), as_number(two)
         if first is not None and second is not None:
-            return first == second or (first != first and second != second) or close(first, second)
+            return first == second or (math.isnan(first) and math.isnan(second)) or close(first, second)
         if not (isinstance(one, dict) and isinstance(two, dict)):
-            return one == two
+            return bool(one == two)
         ((tag, body),), ((other_tag, other),) = one.items(), two.items()
         if tag != other_tag and {tag, other_tag} != {"set", "frozenset"}:
             return False
@@ -43,19 +46,19 @@ def same(got, expected, in_order):
             return pairs_equal(body, other)
         if tag == "object":
             return body[0] == other[0] and content_equal(body[1], other[1]) and pairs_equal(body[2], other[2], False)
-        return all_equal(body, other) if isinstance(body, list) and isinstance(other, list) else body == other
+        return all_equal(body, other) if isinstance(body, list) and isinstance(other, list) else bool(body == other)
 
-    def all_equal(one, two):
-        return len(one) == len(two) and all(equal(a, b) for a, b in zip(one, two))
+    def all_equal(one: Any, two: Any) -> bool:
+        return len(one) == len(two) and all(equal(a, b) for a, b in zip(one, two, strict=True))
 
-    def pairs_equal(one, two, ordered=in_order):
+    def pairs_equal(one: Any, two: Any, ordered: bool = in_order) -> bool:
         if ordered:
             return all_equal(one, two)
         items = {json.dumps(key): value for key, value in one}
         others = {json.dumps(key): value for key, value in two}
         return items.keys() == others.keys() and all(equal(items[key], value) for key, value in others.items())
 
-    def content_equal(one, two):
+    def content_equal(one: Any, two: Any) -> bool:
         both = isinstance(one, list) and isinstance(two, list) and len(one) == 2 and len(two) == 2
         if both and all(is_pairs(part[1]) for part in (one, two)):  # of a kind of dict
             return equal(one[0], two[0]) and pairs_equal([p["tuple"] for p in one[1]], [p["tuple"] for p in two[1]])
@@ -64,14 +67,14 @@ def same(got, expected, in_order):
     return equal(got, expected)
 
 
-def is_pairs(items):
+def is_pairs(items: Any) -> bool:
     """Whether these are the items of a dict."""
     return isinstance(items, list) and all(
         isinstance(item, dict) and isinstance(item.get("tuple"), list) and len(item["tuple"]) == 2 for item in items
     )
 
 
-def number(tree, known):
+def number(tree: Any, known: dict[Any, Any]) -> None:
     """Note the objects that have a number."""
     if isinstance(tree, dict):
         if "number" in tree:
@@ -83,23 +86,23 @@ def number(tree, known):
             number(part, known)
 
 
-def unfolded(tree, known):
+def unfolded(tree: Any, known: dict[Any, Any]) -> Any:
     """The tree itself, for a number or a reference to one."""
     while isinstance(tree, dict) and ("ref" in tree or "number" in tree):
         tree = known[tree["ref"]] if "ref" in tree else tree["number"][1]
     return tree
 
 
-def as_number(tree):
+def as_number(tree: Any) -> Any:
     """The number that a tree stands for, None for another value."""
     if isinstance(tree, (int, float)):
         return tree
     return float(tree["float"]) if isinstance(tree, dict) and isinstance(tree.get("float"), str) else None
 
 
-def close(one, two):
+def close(one: Any, two: Any) -> bool:
     """Whether two numbers of which one is a float are as good as equal."""
-    either = isinstance(one, float) or isinstance(two, float)
+    either = isinstance(one, float) or isinstance(two, float)  # integers have no tolerance
     try:
         return either and math.isclose(one, two, rel_tol=1e-9, abs_tol=1e-12)
     except OverflowError:

@@ -118,5 +118,5 @@ def same_source() -> str:
     """The functions that compare outcomes, as source for a test."""
     text = _source("placing.same")
     tree = ast.parse(text)
-    first = next(node for node in tree.body if isinstance(node, ast.Import))
+    first = next(node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
     return "".join(text.splitlines(keepends=True)[first.lineno - 1 :])

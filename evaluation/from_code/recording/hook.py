@@ -69,10 +69,10 @@ def _functions(owner: Any) -> Iterator[types.FunctionType]:
             [getattr(value, name, None) for name in ("fget", "fset", "fdel")] if type(value) is property else [value]
         )
         for part in parts:
-            part = getattr(part, "__func__", part) if isinstance(part, (staticmethod, classmethod)) else part
-            part = getattr(part, "__wrapped__", part)
-            if isinstance(part, types.FunctionType):
-                yield part
+            bare = part.__func__ if isinstance(part, (staticmethod, classmethod)) else part
+            function = getattr(bare, "__wrapped__", bare)
+            if isinstance(function, types.FunctionType):
+                yield function
 
 
 class _Finder:

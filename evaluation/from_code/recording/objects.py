@@ -26,7 +26,8 @@ class NotAnObjectError(Exception):
 
 _CONSTANTS = {"Ellipsis": ..., "NotImplemented": NotImplemented}
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
-_MUTABLE: dict[type, Any] = {  # how content is read, and put into an empty object
+_ARGS: Any = vars(BaseException)["args"]
+_MUTABLE: dict[Any, Any] = {  # how content is read, and put into an empty object
     list: (list.__iter__, list.append),
     set: (set.__iter__, set.add),
     collections.deque: (collections.deque.__iter__, collections.deque.append),
@@ -35,7 +36,7 @@ _MUTABLE: dict[type, Any] = {  # how content is read, and put into an empty obje
     collections.defaultdict: (dict.items, dict.__setitem__),
     dict: (dict.items, dict.__setitem__),
 }
-_IMMUTABLE: dict[type, Any] = {  # the arguments that make it
+_IMMUTABLE: dict[Any, Any] = {  # the arguments that make it
     tuple: lambda value: (tuple(tuple.__iter__(value)),),
     frozenset: lambda value: (tuple(frozenset.__iter__(value)),),
     str: lambda value: (str.__str__(value),),
@@ -49,7 +50,7 @@ _IMMUTABLE: dict[type, Any] = {  # the arguments that make it
     datetime.date: lambda value: (value.year, value.month, value.day),
     datetime.time: lambda value: (value.hour, value.minute, value.second, value.microsecond, value.tzinfo),
     datetime.timedelta: lambda value: (value.days, value.seconds, value.microseconds),
-    datetime.timezone: lambda value: datetime.timezone.__getinitargs__(value),  # type: ignore[attr-defined]
+    datetime.timezone: datetime.timezone.__getinitargs__,  # type: ignore[attr-defined]
     decimal.Decimal: lambda value: (decimal.Decimal.__str__(value),),
     slice: lambda value: (value.start, value.stop, value.step),
     functools.partial: lambda value: (value.func, *value.args),
@@ -70,8 +71,9 @@ def by_name(value: Any) -> Any:
         if value is constant:
             return {"constant": name}
     if kind is types.ModuleType:
-        if sys.modules.get(value.__name__) is value:
-            return {"module": value.__name__}
+        module: str = value.__name__
+        if sys.modules.get(module) is value:
+            return {"module": module}
         raise NotAnObjectError("a module")
     if isinstance(kind, type) and type.__subclasscheck__(type, kind):
         return {"named": _name_of(value)}
@@ -131,8 +133,9 @@ def fill(node: dict[str, Any], value: Any, tree: Callable[[Any], Any], held: lis
             raise NotAnObjectError("a method that its name does not lead to")
         node["method"] = [tree(value.__self__), name]
         return node
-    base = _base_of(kind)
-    node["object"] = body = [_name_of(kind)]
+    base: Any = _base_of(kind)  # type: ignore[arg-type]
+    body: list[Any] = [_name_of(kind)]
+    node["object"] = body
     if base in _MUTABLE:
         items = [tree(_held(item, held)) for item in _MUTABLE[base][0](value)]
         extra = value.maxlen if base is collections.deque else None
@@ -144,7 +147,7 @@ def fill(node: dict[str, Any], value: Any, tree: Callable[[Any], Any], held: lis
             body.append([[name, tree(part)] for name, part in value.keywords.items()])
             return node
     elif base is not object:
-        body.append([tree(part) for part in BaseException.args.__get__(value)])  # type: ignore[attr-defined]
+        body.append([tree(part) for part in _ARGS.__get__(value)])
     else:
         body.append(None)
     body.append([[name, tree(part)] for name, part in _attributes(kind, value).items()])
@@ -157,7 +160,7 @@ def _held(value: Any, held: list[Any]) -> Any:
 
 
 @functools.cache
-def _base_of(kind: type) -> type:
+def _base_of(kind: Any) -> Any:
     """The builtin type that an object's class derives from. Raises NotAnObjectError."""
     base = next(
         each for each in kind.__mro__
@@ -245,7 +248,8 @@ class Reader:
         made: Any = {} if tag == "dict" else set()
         self._numbered[number] = made
         if tag == "dict":
-            self._later.append(lambda pairs=[(self.value(k), self.value(v)) for k, v in body]: made.update(pairs))
+            pairs = [(self.value(key), self.value(item)) for key, item in body]
+            self._later.append(lambda: made.update(pairs))
         else:
             made.update(map(self.value, body))
         return made
@@ -258,9 +262,11 @@ class Reader:
             extra = self.value(content[0])
             made = self._empty(kind, base, extra)
         elif base is functools.partial:
-            return functools.partial(*map(self.value, content), **{k: self.value(v) for k, v in attributes})
+            function, *given = [self.value(part) for part in content]
+            return functools.partial(function, *given, **{k: self.value(v) for k, v in attributes})
         elif base is re.Pattern:
-            return re.compile(*map(self.value, content))
+            pattern, flags = content
+            return re.compile(self.value(pattern), flags)
         elif base is object:
             made = object.__new__(kind)
         else:
@@ -278,7 +284,7 @@ class Reader:
         return made
 
     @staticmethod
-    def _empty(kind: type, base: type, extra: Any) -> Any:
+    def _empty(kind: Any, base: Any, extra: Any) -> Any:
         made = base.__new__(kind)
         if base is collections.deque:
             collections.deque.__init__(made, (), extra)

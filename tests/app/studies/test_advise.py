@@ -54,9 +54,7 @@ def test_one_model_is_compared_with_itself():
 
 
 @pytest.mark.slow
-def test_an_interrupted_command_resumes_with_its_dataset_and_its_study(
-    bassline, ctx, additions, monkeypatch, tmp_path
-):
+def test_an_interrupted_command_resumes_with_its_dataset_and_its_study(bassline, ctx, additions, monkeypatch, tmp_path):
     made = []
 
     def make(ctx, *_words):

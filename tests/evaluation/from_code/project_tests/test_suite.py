@@ -53,7 +53,7 @@ def saved(folder, listener):
     path.write_text(str(listener()) + "!")
     return path.read_text()[:-1] + "."
 '''
-TESTS = '''
+TESTS = """
 import os
 import time
 import pytest
@@ -87,7 +87,7 @@ def test_chance():
 
 def test_saved(tmp_path):
     assert saved(tmp_path, lambda: "x") == "x."
-'''
+"""
 
 
 class _Silent:
