@@ -7,7 +7,7 @@ from evaluation.languages import judging, registry
 from evaluation.sandbox import Sandbox
 from tests.evaluation.languages.conftest import toolchain_or_skip
 from tests.evaluation.languages.corpus import LIMITS, task_of
-from tests.evaluation.languages.test_traps import ENDS
+from tests.evaluation.languages.test_compiled_traps import ENDS
 
 pytestmark = pytest.mark.slow
 EVERY = {

@@ -1,31 +1,37 @@
-"""Hand-written solutions are right, and translations that forget how the language differs are wrong."""
+"""Hand-written solutions in each language: right ones pass, and each one that falls into its trap fails."""
+
+import re
+from pathlib import Path
 
 import pytest
 
-from evaluation.grading import Grader
-from evaluation.languages import registry
-from evaluation.sandbox import Sandbox
+from evaluation.languages.registry import LANGUAGES
 from tests.evaluation.languages.conftest import toolchain_or_skip
-from tests.evaluation.languages.traps import NAIVE, TRAPS
+from tests.evaluation.languages.traps import TRAPS
 
-pytestmark = pytest.mark.slow
-ENDS = {"go": "\n}\n", "java": "\n    }\n}\n"}
+SOLUTIONS = Path(__file__).parent / "solutions"
+_HEAD = re.compile(r"^// (\w+)\n", re.MULTILINE)
 
 
-def verdict(name, language, body):
+def solutions(language):
+    """(right, trapped) programs by task."""
+    found = {}
+    (file,) = SOLUTIONS.glob(f"{language}.*")
+    parts = _HEAD.split(file.read_text("utf-8"))[1:]
+    pairs = list(zip(parts[::2], parts[1::2], strict=True))
+    for (name, right), (trap, wrong) in zip(pairs[::2], pairs[1::2], strict=True):
+        assert trap == "trap"
+        found[name] = right, wrong
+    return found
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_right_solution_passes_and_one_that_falls_into_the_trap_fails(language, grader):
     toolchain_or_skip(language)
-    task = TRAPS[name].task(language)
-    head = registry.language(language).prompt.prompt(task.signature, "Solves the task.")
-    return Grader(Sandbox.detect()).judge(head + body + ENDS[language], task)
-
-
-@pytest.mark.parametrize("language", ENDS)
-@pytest.mark.parametrize("name", TRAPS)
-def test_a_solution_by_hand_passes(name, language):
-    found = verdict(name, language, TRAPS[name].solutions[language])
-    assert (found.status, found.detail) == ("passed", "")
-
-
-@pytest.mark.parametrize(("name", "language"), NAIVE)
-def test_a_translation_that_forgets_the_difference_fails(name, language):
-    assert verdict(name, language, NAIVE[name, language]).status == "wrong_answer"
+    written = solutions(language)
+    assert written.keys() == TRAPS.keys()
+    items = [(program, TRAPS[name].task(language)) for name, pair in written.items() for program in pair]
+    verdicts = dict(grader.judge_many(items))
+    statuses = {name: [verdicts[2 * i].status, verdicts[2 * i + 1].status] for i, name in enumerate(written)}
+    wrong = {name: pair for name, pair in statuses.items() if pair[0] != "passed" or pair[1] == "passed"}
+    assert not wrong
