@@ -7,12 +7,15 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+
+from filelock import FileLock
 
 from evaluation.languages.base import ToolchainError
 from evaluation.sandbox.interpreter import identity
 
+_PREPARE_S = 600
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?")
 
 
@@ -27,7 +30,12 @@ def version_of(executable: str, *arguments: str) -> tuple[int, ...]:
     found = _VERSION.search((done.stdout or done.stderr).decode("utf-8", "replace"))
     if found is None:
         raise ToolchainError(f"{executable} does not say its version")
-    return tuple(map(int, found[0].split(".")))
+    return numbers(found[0])
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """The numbers of a version."""
+    return tuple(map(int, version.split(".")))
 
 
 def newest(executables: Iterable[str | None], oldest: tuple[int, ...], *arguments: str) -> tuple[str, tuple[int, ...]]:
@@ -52,6 +60,53 @@ def on_path(name: str) -> str | None:
     return shutil.which(name)
 
 
+def prepared(key: str, fill: Callable[[Path], None]) -> Path:
+    """A folder that the sandbox's user can read, filled once and kept for later processes. Raises ToolchainError."""
+    folder = Path(tempfile.gettempdir()) / f"bassline-{key}-{os.geteuid()}"
+    complete = folder / "complete"
+    try:
+        with FileLock(f"{folder}.lock"):
+            if not complete.exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                fill(folder)
+                for path in (folder, *folder.rglob("*")):
+                    path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
+                complete.touch()
+    except OSError as error:
+        raise ToolchainError(f"{folder} cannot be made: {error.strerror or error}") from error
+    _check_owner(folder)
+    return folder
+
+
+def run(
+    command: Sequence[str], environment: Mapping[str, str] | None = None, folder: Path | None = None, given: str = ""
+) -> str:
+    """What a program of the toolchain prints; it is trusted and runs as this process does. Raises ToolchainError."""
+    try:
+        done = subprocess.run(
+            command,
+            env=environment,
+            cwd=folder or "/",
+            input=given.encode(),
+            capture_output=True,
+            timeout=_PREPARE_S,
+            check=True,
+        )
+    except subprocess.CalledProcessError as error:
+        reason = (error.stderr or error.stdout).decode("utf-8", "replace").strip().partition("\n")[0]
+        raise ToolchainError(f"{command[0]} failed: {reason}") from error
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ToolchainError(f"{command[0]} does not start: {error}") from error
+    return done.stdout.decode("utf-8", "replace")
+
+
+def _check_owner(path: Path) -> None:
+    facts = path.lstat()
+    if facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
+        raise ToolchainError(f"{path} belongs to somebody else: delete it, or set TMPDIR")
+
+
 def _is_reachable(path: str) -> bool:
     """Whether the sandbox's user can reach a file: with root's rights dropped, every folder above it must allow it."""
     return not identity() or all(folder.stat().st_mode & 0o001 for folder in Path(path).parents)
@@ -68,7 +123,7 @@ def _copy(path: str) -> str:
         shutil.copyfile(path, partial)
         Path(partial).chmod(0o755)
         Path(partial).rename(copy)
-    known = copy.lstat()
-    if known.st_uid != os.geteuid() or known.st_mode & 0o022 or known.st_size != facts.st_size:
-        raise ToolchainError(f"{copy} belongs to somebody else: delete it, or set TMPDIR")
+    _check_owner(copy)
+    if copy.lstat().st_size != facts.st_size:
+        raise ToolchainError(f"{copy} is incomplete: delete it")
     return str(copy)

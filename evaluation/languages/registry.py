@@ -12,6 +12,8 @@ from evaluation.languages.base import Language
 LANGUAGES = {
     "javascript": "JavaScript",
     "typescript": "TypeScript",
+    "go": "Go",
+    "java": "Java",
 }
 """Name (the folder, and the value of a task's field `language`) and label. Python is judged by tests, not by cases."""
 LABELS = {PYTHON: "Python", **LANGUAGES}
