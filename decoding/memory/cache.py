@@ -45,8 +45,10 @@ class RaggedLayer(CacheLayerMixin):
     ) -> tuple[Held, Held]:
         """Write packed states [1, Hkv, N, D] to their rows' slots; return keys and values of the rows in use."""
         groups = self.cache.layout.groups
+        if len(groups) == 1:
+            return self._write(groups[0], key_states, value_states)
         keys, values = zip(*(self._write(group, key_states, value_states) for group in groups), strict=True)
-        return (keys, values) if len(groups) > 1 else (keys[0], values[0])
+        return keys, values
 
     def _write(
         self, group: Layout, key_states: torch.Tensor, value_states: torch.Tensor
