@@ -368,9 +368,9 @@ class Engine:
         """
         fixed = parse_draft_length(self.config.draft_length)
         self._pool.capture(0 if self.config.drafter == "none" else MAX_DRAFT_LENGTH if fixed is None else fixed)
-        self.generate(Request(prompt="def add(a, b):\n    return a + b\n" * 12, n=2, max_new_tokens=8))
         different = tuple(range(_N_DIFFERENT))
         self.generate(Request(prompt=different, max_new_tokens=1, prompt_logprobs=0))
+        self.generate(Request(prompt="def add(a, b):\n    return a + b\n" * 12, n=2, max_new_tokens=8))
         if self._drafter.looks_up and (self.draft or self.head):
             # After tokens that are all different a lookup finds nothing, so the model drafts.
             self.generate(Request(prompt=different, n=2, max_new_tokens=8))

@@ -11,7 +11,7 @@ only as far as its rows are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
@@ -144,11 +144,12 @@ class RaggedCache(Cache):
         """The slots of the longest row that there are buffers for."""
         return max((shelf.capacity for shelf in self._shelves.values()), default=0)
 
-    def slots_for(self, n_rows: int, most: int) -> int:
-        """Return the slots that `n_rows` rows of up to `most` tokens take."""
+    def slots_for(self, rows: Collection[tuple[int, int]]) -> int:
+        """Return the slots that rows take together: some numbers of rows, with the most tokens of each."""
+        longest = max((most for _, most in rows), default=0)
         if self.keeps_place:
-            return self.max_rows * padded_slots(max(self._step(most), self.capacity))
-        return n_rows * shelf_capacity(most)
+            return self.max_rows * padded_slots(max(self._step(longest), self.capacity))
+        return sum(n * shelf_capacity(longest if self._one_shelf else most) for n, most in rows)
 
     def most(self, row: int) -> int:
         """Return the most tokens that a row may get."""

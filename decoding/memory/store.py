@@ -7,7 +7,7 @@ when there are rows for them, and the ones that no row uses go back once another
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 
 import torch
 
@@ -106,9 +106,7 @@ class Account:
     @property
     def taken(self) -> int:
         """The bytes that the requests have taken."""
-        if self._keeps_place:  # there are buffers for all rows
-            return self.n_bytes
-        return self.slot_bytes * sum(self._caches[0].slots_for(*rows) for rows in self._rows.values())
+        return self._needs(self._rows.values())
 
     @property
     def limit(self) -> int:
@@ -120,22 +118,21 @@ class Account:
         """The bytes that no request has taken."""
         return max(self._store.limit - self._store.taken, 0)
 
-    @property
-    def _keeps_place(self) -> bool:
-        return self._caches[0].keeps_place
-
     def needs(self, n_rows: int, most: int) -> int:
-        """Return the bytes that `n_rows` rows of up to `most` tokens take; all rows in a cache that keeps its place."""
-        return self._caches[0].slots_for(n_rows, most) * self.slot_bytes
+        """Return the bytes that `n_rows` rows of up to `most` tokens take by themselves."""
+        return self._needs([(n_rows, most)])
 
     def lacks(self, n_rows: int, most: int) -> bool:
         """Return whether such rows do not fit beside what is taken now."""
-        others = self._store.taken - (self.taken if self._keeps_place else 0)
-        return others + self.needs(n_rows, most) > self._store.limit
+        others = self._store.taken - self.taken
+        return others + self._needs([*self._rows.values(), (n_rows, most)]) > self._store.limit
 
     def never_fits(self, n_rows: int, most: int) -> bool:
         """Return whether such rows would not fit if no request had taken anything."""
         return self.needs(n_rows, most) > self._store.limit
+
+    def _needs(self, rows: Collection[tuple[int, int]]) -> int:
+        return self._caches[0].slots_for(rows) * self.slot_bytes
 
     def take(self, owner: Hashable, n_rows: int, most: int) -> None:
         """Note what a request may need from now on, in place of what was noted before."""

@@ -190,6 +190,17 @@ def test_two_batches_share_what_there_is() -> None:
     assert not other.lacks(2, 200)
 
 
+@pytest.mark.parametrize(("kind", "fits"), [({}, True), ({"one_shelf": True}, False), ({"keeps_place": True}, False)])
+def test_a_long_row_counts_for_all_rows_only_where_they_share_a_shelf(kind: dict[str, bool], fits: bool) -> None:
+    store = KVStore(CPU, (4 * 256 + 2048) * SLOT_BYTES)
+    cache = RaggedCache(1, MAX_ROWS, **kind)
+    account = store.open([cache])
+    cache.kinds["keys", 0] = torch.empty(2, 0, 1)
+    account.take("short", 4, 200)
+    assert account.lacks(1, 2000) is not fits
+    assert not account.lacks(1, 200)
+
+
 def test_a_cache_that_keeps_its_place_takes_more_rows_than_it_was_made_for() -> None:
     cache = RaggedCache(1, 2, keeps_place=True)
     for row in range(4):
