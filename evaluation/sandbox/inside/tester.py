@@ -70,6 +70,8 @@ def _run(job: dict[str, Any], report: Callable[[dict[str, Any]], None]) -> None:
     except Exception as error:
         report({"no_runner": f"{type(error).__name__}: {error}"[:_TEXT_LIMIT]})
         return
+    random = importlib.import_module("random")
+    random.seed(0)
     places = dict.fromkeys(test.partition("[")[0] for test in job["tests"])
     options = [*_OPTIONS, f"--rootdir={job['project']}", *job["options"]]
     plugin = _Plugin(pytest, report, job["tests"], job["must_fail"], job["stop_early"])
@@ -150,6 +152,9 @@ class _Plugin:
 
         self.pytest_collection_modifyitems = pytest.hookimpl(trylast=True)(pytest_collection_modifyitems)
 
+    def pytest_configure(self, config: Any) -> None:
+        fix_hypothesis()
+
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
             self._report({"not_collected": report.nodeid, "text": _text(report)})
@@ -165,6 +170,18 @@ class _Plugin:
             if self._stop_early and report.nodeid in self._wanted:
                 self._session.shouldstop = "a test failed"
         self._report(content)
+
+
+def fix_hypothesis() -> None:
+    """Let hypothesis draw the same few inputs each time, without deadlines, which load could miss. A profile that the
+    project loaded in its conftest gives way; what a test sets for itself stays."""
+    hypothesis = sys.modules.get("hypothesis")
+    if hypothesis is None:
+        return
+    checks = list(hypothesis.HealthCheck)
+    options = {"derandomize": True, "deadline": None, "max_examples": 20, "database": None}
+    hypothesis.settings.register_profile("bassline", suppress_health_check=checks, **options)
+    hypothesis.settings.load_profile("bassline")
 
 
 def _failing(items: Sequence[Any], name: str) -> Any:
