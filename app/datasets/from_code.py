@@ -54,12 +54,13 @@ def report(finished: Finished, stored: Sequence[Dataset]) -> dict[str, Any]:
     scores = [row["source"]["mutation_score"] for row in rows]
     left_out = _left_out(finished)
     called = finished.recording.covering.called()
+    covered = sum(made.row is not None and made.key in called for made in finished.result.made)
     return {
         "dataset": stored[0].name if stored else None,
         "functions_seen": len(finished.functions),
         "functions_called": len(called),
         "tasks": len(rows),
-        "covered_share": round(len(rows) / len(called), 4) if called else None,
+        "covered_share": round(covered / len(called), 4) if called else None,
         "trivial_passed": 0,  # a task that a body without content passes is left out
         "weak": sum(bool(row["source"]["weak"]) for row in rows),
         "cases_per_task": mean([row["source"]["cases"] for row in rows]) if rows else None,
