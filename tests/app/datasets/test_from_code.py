@@ -85,7 +85,10 @@ def test_a_project_becomes_two_datasets_that_a_run_can_use(bassline, ctx, projec
     assert [each["name"] for each in report["datasets"]] == ["mine", "mine-infill"]
     place = f"/datasets/{service.require(ctx, 'mine').id}"
     client = create_app(ctx).test_client()
-    assert "1 function left out" in client.get(place).get_data(as_text=True)
+    page = client.get(place).get_data(as_text=True)
+    assert "1 function left out" in page
+    assert "1 of the 1 function that the project&#39;s tests call became tasks (100 %)" in page.replace("'", "&#39;")
+    assert "tests that call it, or --doctests" in page
     left_out = client.get(f"{place}/left-out").get_data(as_text=True)
     assert "1: was not called while the tests ran" in left_out
     assert "texts.py:19" in left_out
