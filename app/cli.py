@@ -25,6 +25,7 @@ COMMANDS = {
     "beat": "app.commands.serve:beat",
     "runs": "app.commands.runs:runs",
     "study": "app.commands.study:study",
+    "advise": "app.commands.advise:advise",
     "search": "app.commands.search:search",
     "leaderboard": "app.commands.leaderboard:leaderboard",
     "datasets": "app.commands.datasets:datasets",

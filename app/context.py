@@ -15,6 +15,7 @@ from app.broker.broker import Broker
 from app.broker.exclusive import ExclusiveJobs
 from app.broker.model_queues import ModelQueue
 from app.broker.turns import Turns
+from app.db.archives import read_archive
 from app.db.database import Database
 from app.engines import HeldEngines
 from app.events.bus import EventBus, connect
@@ -69,8 +70,9 @@ def make_context(settings: Settings | None = None) -> Context:
         os.environ[CACHE_DIR] = str(settings.cache_dir)  # decoding/ reads it there and knows no settings
     if settings.trusted_code:
         os.environ[trusted_code.VARIABLE] = settings.trusted_code
-    grader = functools.partial(ports.SandboxGrader, settings.packages)
-    return Context(settings, Database(settings.database), connect(settings.events), make_grader=grader)
+    database = Database(settings.database)
+    grader = functools.partial(ports.SandboxGrader, settings.packages, functools.partial(read_archive, database))
+    return Context(settings, database, connect(settings.events), make_grader=grader)
 
 
 _current: list[Context] = []

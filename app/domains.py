@@ -9,6 +9,7 @@ from app.accounts.models import BrowserSession, Token, User
 from app.capacity.models import LoadTest
 from app.completions.models import Completion
 from app.datasets.models import Dataset, DatasetCheck, Task
+from app.db.archives import Archive
 from app.db.types import Base
 from app.http.idempotency_models import IdempotencyKey
 from app.runs.index_models import TaskWords
@@ -32,6 +33,7 @@ def _policies() -> Sequence[Policy]:
 register(_policies)
 
 __all__ = [
+    "Archive",
     "BrowserSession",
     "Calibration",
     "Completion",

@@ -161,13 +161,13 @@ def detect_sandbox(packages: tuple[str, ...], consequence: str) -> Sandbox:
 
 
 class SandboxGrader:
-    """The real grader: evaluation/'s sandbox of this machine."""
+    """The real grader: evaluation/'s sandbox of this machine. `archives` gives files to projects' own tests."""
 
-    def __init__(self, packages: tuple[str, ...] = ()) -> None:
+    def __init__(self, packages: tuple[str, ...] = (), archives: Callable[[str], bytes | None] | None = None) -> None:
         from evaluation.grading import Grader as SandboxedGrader  # noqa: PLC0415
 
         self._sandbox = detect_sandbox(packages, "so no sample can be graded")
-        self._grader = SandboxedGrader(self._sandbox)
+        self._grader = SandboxedGrader(self._sandbox, archives=archives)
 
     @property
     def sandbox(self) -> str:

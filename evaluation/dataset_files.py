@@ -97,9 +97,18 @@ def _record(task: Task) -> dict[str, Any]:
         name: getattr(task, name) for name in ("task_id", "prompt", "entry_point", "test", "canonical_solution")
     }
     optional = {"suffix": task.suffix, "program_prefix": task.program_prefix, "source": task.source}
+    optional |= {"project_tests": task.project_tests}
     optional["module"] = task.module
     record |= {name: value for name, value in optional.items() if value is not None}
     return record | ({"stop": list(task.stop)} if task.stop else {})
+
+
+def _check_test(task: Task) -> None:
+    test = parse(task.test)
+    if test is None:
+        raise RecordError(f"field test: does not compile: {compile_error(task.test)}")
+    if "check" not in defined_names(test):
+        raise RecordError("field test: define check(candidate), which raises where the candidate is wrong")
 
 
 def _check(task: Task) -> None:
@@ -113,11 +122,8 @@ def _check(task: Task) -> None:
             unpacked(task.module)
         except SpecError as error:
             raise RecordError(str(error)) from None
-    test = parse(task.test)
-    if test is None:
-        raise RecordError(f"field test: does not compile: {compile_error(task.test)}")
-    if "check" not in defined_names(test):
-        raise RecordError("field test: define check(candidate), which raises where the candidate is wrong")
+    if task.project_tests is None:  # else `test` is for readers
+        _check_test(task)
     if task.suffix is None and parse_open(task.prompt) is None:
         reason = compile_error(f"{task.prompt}\n    pass\n")
         raise RecordError(f"field prompt: does not compile with a body added: {reason}")

@@ -31,6 +31,8 @@ class Task:
     program_prefix: str | None = None
     # where a task made from code comes from (docs/from-code.md); plays no part in a run
     source: Mapping[str, Any] | None = None
+    # where the project's own tests judge the answer: which ones, on which files (project_tests.spec)
+    project_tests: Mapping[str, Any] | None = None
     # the module that the answer's function is put into before it is judged (from_code.placing.spec)
     module: Mapping[str, Any] | None = None
 

@@ -276,7 +276,7 @@ def _body_margin(task: Task) -> str:
 def _with_preamble(task: Task, code: str) -> str:
     """`code` after the imports and definitions of the prompt that it does not define itself, and that the module does
     not have in which it runs."""
-    if task.module is not None:
+    if task.module is not None or task.project_tests is not None:
         return code
     tree = parse(code)
     own = defined_names(tree) if tree is not None else set()

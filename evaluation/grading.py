@@ -8,8 +8,10 @@ from dataclasses import replace
 from itertools import islice
 
 from evaluation import datasets
+from evaluation.project_tests.judge import Archives, shared_judge
+from evaluation.project_tests.spec import ProjectTests
 from evaluation.sandbox import Limits, Result, Sandbox, Task, clean, repeat_faults
-from evaluation.verdicts import Status, Verdict
+from evaluation.verdicts import Status, Trust, Verdict
 
 MAX_PROGRAM_BYTES = 4 * 2**20
 
@@ -17,9 +19,10 @@ MAX_PROGRAM_BYTES = 4 * 2**20
 class Grader:
     """Judges programs in a sandbox. Safe to use from many threads."""
 
-    def __init__(self, sandbox: Sandbox, limits: Limits | None = None) -> None:
+    def __init__(self, sandbox: Sandbox, limits: Limits | None = None, archives: Archives | None = None) -> None:
         self._sandbox = sandbox
         self._limits = limits or Limits()
+        self._archives = archives
 
     def judge(self, program: str, task: Task) -> Verdict:
         """Return the verdict on a complete program.
@@ -29,6 +32,8 @@ class Grader:
         """
         refused = self._refuse(program)
         if isinstance(task, datasets.Task):
+            if task.project_tests is not None:
+                return self._judge_by_project(program, ProjectTests.of(task.project_tests), refused)
             program, task = program if refused else task.judged_program(program), task.as_judged()
         if refused:
             return self._verdict(replace(refused, trust=self._sandbox.prepare(program, task).trust))
@@ -51,6 +56,12 @@ class Grader:
                     yield positions.pop(future), future.result()
         finally:
             executor.shutdown(cancel_futures=True)
+
+    def _judge_by_project(self, program: str, spec: ProjectTests, refused: Result | None) -> Verdict:
+        if refused is not None:
+            return self._verdict(replace(refused, trust=Trust.IN_GUEST))
+        judge = shared_judge(self._sandbox, self._archives)
+        return self._verdict(repeat_faults(lambda: judge.judge(program, spec)))
 
     def _refuse(self, program: str) -> Result | None:
         if not program.strip():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,12 @@ from evaluation.from_code.source.context import CONTEXTS, Context
 from evaluation.from_code.source.project import Project, open_project
 
 _SHOWN_PATHS = 8
+_SHOWN_FAILURES = 3
 
 
 class FromCodeProgress(PartsBar):
-    """Shows the three parts of the work: the tests run, inputs are drawn, functions are checked."""
+    """Shows the parts of the work: the tests run, inputs are drawn, the tests run in the sandbox, functions are
+    checked."""
 
     def __init__(self, folder: str, limit_s: float) -> None:
         super().__init__(every_s=10.0)
@@ -53,6 +55,11 @@ class FromCodeProgress(PartsBar):
     def generating(self, done: int, total: int) -> None:
         """Inputs are drawn for `done` functions."""
         self._advance("drawing inputs", done, total)
+
+    def testing(self, done: int, total: int) -> None:
+        """`done` of the files of tests have run in the sandbox."""
+        left = self.advance_to("running tests", done, total)
+        self.tell(f"{done} of {counted(total, 'file')} of tests in the sandbox, {left}")
 
     def checking(self, done: int, total: int, made: TaskResult | None) -> None:
         """`done` functions are checked."""
@@ -87,6 +94,10 @@ class FromCodeProgress(PartsBar):
     help="lines of the file after the body, in the infilling form",
 )  # fmt: skip
 @click.option(
+    "--judge", type=click.Choice(["auto", "cases", "tests"]), default="auto", show_default=True,
+    help="recorded calls (cases), the project's own tests, or auto: tests where recorded calls cannot judge",
+)  # fmt: skip
+@click.option(
     "--context", type=click.Choice(CONTEXTS), default=Options().context, show_default=True,
     help="what a prompt of the completion form shows: the function with what it names, the file, or also what the "
     "file imports from the project",
@@ -101,6 +112,7 @@ def from_code(
     timeout: float,
     lines_before: int,
     lines_after: int,
+    judge: str,
     context: Context,
     json_file: str | None,
 ) -> None:
@@ -116,12 +128,26 @@ def from_code(
         bassline datasets from-code more_itertools --doctests --python .venv/bin/python
         bassline datasets from-code textwrap --tests "python -m unittest test.test_textwrap"
     """
+    options = Options(lines_before, lines_after, timeout, context=context, judge=judge)
+    make_datasets(common.opened_context(), project, name, tests, doctests, python, options, json_file)
+
+
+def make_datasets(
+    ctx: AppContext,
+    project: str,
+    name: str | None,
+    tests: tuple[str, ...],
+    doctests: bool,
+    python: str | None,
+    options: Options,
+    json_file: str | None = None,
+) -> list[Dataset]:
+    """Make, store and print the datasets of a project; both, the completion form first. Raises BasslineError."""
     interpreter = _interpreter(python)
-    options = Options(lines_before, lines_after, timeout, interpreter if python else "", context)
+    options = replace(options, python=interpreter if python else "")
     try:
         found = open_project(project, interpreter)
         commands = _commands(found, tests, doctests, interpreter, options.python)
-        ctx = common.opened_context()
         name = name or found.name
         service.check_name(name)
         finished = _worked(ctx, found, commands, options)
@@ -135,6 +161,7 @@ def from_code(
     stored = service.store(ctx, finished, name)
     common.write_json(json_file, service.report(finished, stored))
     _show(finished, stored, json_file)
+    return stored
 
 
 def _interpreter(python: str | None) -> str:
@@ -196,6 +223,13 @@ def _say_how_tests_ended(finished: Finished) -> None:
         echo(f"not read: {name}, in the folder of recorded calls, {reason}", err=True)
 
 
+def judged_by(source: dict[str, Any]) -> str:
+    """What judges a task, in a few words."""
+    if source.get("judge") == "tests":
+        return counted(source["tests"], "test")
+    return counted(source["cases"], "recorded call")
+
+
 def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> None:
     console = common.result_console(json_file)
     rows: list[dict[str, Any]] = finished.result.completion
@@ -205,14 +239,14 @@ def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> N
             source = row["source"]
             score = f"{100 * source['mutation_score']:.0f} % of {source['mutants']}"
             weak = "weak" if source["weak"] else ""
-            tasks.append((row["task_id"], f"{source['file']}:{source['line']}", str(source["cases"]), score, weak))
-        console.print(common.table(("task", "place", "cases", "mutation score", ""), tasks))
-    reasons = Counter(made.reason for made in finished.result.made if made.row is None)
-    if reasons:
-        console.print(f"\nleft out: {sum(reasons.values())} of {len(finished.functions)} functions")
-        left_out = sorted((-count, reason) for reason, count in reasons.items())
-        rows_ = [(str(-count), reason) for count, reason in left_out]
-        console.print(common.table(("functions", "reason"), rows_, show_header=False))
+            place, how = f"{source['file']}:{source['line']}", judged_by(source)
+            tasks.append((row["task_id"], place, how, score, weak))
+        console.print(common.table(("task", "place", "judged by", "mutation score", ""), tasks))
+    found = finished.coverage()
+    if found.left_out:
+        console.print(f"\nleft out: {found.seen - found.tasks} of {found.seen} functions")
+        left_out = [(str(each.functions), each.reason, each.unlock) for each in found.left_out]
+        console.print(common.table(("functions", "reason", "what would make them tasks"), left_out))
     for path, reason in finished.project.unread.items():
         console.print(f"not read: {path}: {reason}")
     for reason in dict.fromkeys(finished.project.skipped.values()):
@@ -220,6 +254,20 @@ def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> N
         more = f" and {len(paths) - _SHOWN_PATHS} more" if len(paths) > _SHOWN_PATHS else ""
         console.print(f"skipped, {reason}: {', '.join(paths[:_SHOWN_PATHS])}{more}")
     weak_tasks = sum(bool(row["source"]["weak"]) for row in rows)
-    console.print(f"\n{counted(len(rows), 'task')}, {weak_tasks} of them with a weak test (mutation score below 80 %)")
+    by_tests = sum(row["source"].get("judge") == "tests" for row in rows)
+    console.print(
+        f"\n{counted(len(rows), 'task')}: {len(rows) - by_tests} judged by recorded calls, {by_tests} by the project's "
+        f"own tests; {weak_tasks} with a weak test (mutation score below 80 %)"
+    )
+    console.print(
+        f"{100 * found.covered_share:.0f} % of the {counted(found.called, 'function')} that the tests call became "
+        f"tasks, with {100 * found.lines_share:.0f} % of their lines; the project has {found.seen} in all"
+    )
+    if finished.suite.refused:
+        console.print(f"the project's own tests judge no task: {finished.suite.refused}")
+    elif finished.suite.failures:
+        console.print(f"{counted(len(finished.suite.failures), 'test')} did not pass in the sandbox, such as:")
+        for test, text in list(finished.suite.failures.items())[:_SHOWN_FAILURES]:
+            console.print(f"    {test}: {text.strip().rpartition(chr(10))[2][:160]}")
     for dataset in stored:
         console.print(f"{dataset.name}: {counted(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")

@@ -53,6 +53,8 @@ def figures(run: Run) -> list[tuple[str, str]]:
         rows += _in_guest(f)
         if (weak := caveats.without_weak_tests(f)) is not None:
             rows.append(("weak tests", weak))
+        if (judges := caveats.of_each_judge(f)) is not None:
+            rows.append(("by judge", judges))
     rows += [
         ("samples", f"{f.samples}, {f.samples_finished} finished in time, {f.samples_passed} passed"),
         (

@@ -16,6 +16,7 @@ from app.commands.report import run_tables
 from app.commands.run_and_study import add_commands, find_row, print_rows, selection_options
 from app.errors import BadInputError
 from app.overlay import run_file
+from app.overlay.decision import inferior
 from app.overlay.documents import ComparisonDocument
 from app.overlay.junit import junit as as_junit
 from app.overlay.markdown import markdown as as_markdown
@@ -169,6 +170,12 @@ def resume(run: str, json_file: str | None) -> None:
     help="exit with 3 if NEW is worse than BASE, with 2 if BASE solves too few tasks for any loss to be significant",
 )
 @click.option(
+    "--margin",
+    type=click.FloatRange(0, 100, min_open=True),
+    metavar="POINTS",
+    help="with --fail-if-worse: exit with 2 unless NEW is shown to be at most so many points worse (non-inferiority)",
+)
+@click.option(
     "--markdown", metavar="FILE", callback=common.writable, help="also write a report for a pull request; - for stdout"
 )
 @click.option("--junit", metavar="FILE", callback=common.writable, help="also write a JUnit report; - for stdout")
@@ -179,6 +186,7 @@ def compare(
     budget: float | None,
     alpha: float,
     fail_if_worse: bool,
+    margin: float | None,
     markdown: str | None,
     junit: str | None,
     json_file: str | None,
@@ -214,6 +222,8 @@ def compare(
             f"whether {found.other.name} (B) is worse than {found.reference.name} (A) cannot be decided: "
             f"{found.conclusion.underpowered}"
         )
+    if fail_if_worse and margin is not None and (fault := inferior(found.pass_first, margin / 100)) is not None:
+        raise BadInputError(fault, "margin")
 
 
 add_commands(runs, "run", repository.find_run, service)

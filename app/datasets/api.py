@@ -54,6 +54,7 @@ class TaskDocument(ResponseModel):
     stop: list[str]
     program_prefix: str | None
     source: dict[str, Any] | None
+    project_tests: dict[str, Any] | None = Field(description="where the project's own tests judge: which ones, on what")
 
 
 class CheckDocument(ResponseModel):

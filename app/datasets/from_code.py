@@ -10,6 +10,7 @@ from typing import Any
 from app.context import Context
 from app.datasets import service
 from app.datasets.models import Dataset
+from app.db.archives import store_archives
 from evaluation.from_code import run
 from evaluation.from_code.build import Options
 from evaluation.from_code.run import Finished, Watcher
@@ -17,6 +18,7 @@ from evaluation.from_code.source.project import Project
 from evaluation.sandbox import Sandbox
 
 INFILL = "-infill"
+_JUDGED_BY_CASES = {"judge": "cases", "kind": "function", "trust": "proxy"}
 
 
 def check_name(name: str) -> None:
@@ -41,9 +43,14 @@ def make(
 
 def store(ctx: Context, finished: Finished, name: str) -> list[Dataset]:
     """The stored datasets: completion form, infilling form. The state of the work is then deleted."""
+    if finished.suite.files is not None and any(row.get("project_tests") for row in finished.result.completion):
+        store_archives(ctx.database, finished.suite.files.archives)
     files = {name: finished.completion_file(), name + INFILL: finished.infilling_file()}
     left_out = _left_out(finished)
-    stored = [service.import_bytes(ctx, data, each, f"{each}.jsonl", left_out) for each, data in files.items()]
+    coverage = finished.coverage().as_json()
+    stored = [
+        service.import_bytes(ctx, data, each, f"{each}.jsonl", left_out, coverage) for each, data in files.items()
+    ]
     finished.state.remove()
     return stored
 
@@ -53,19 +60,22 @@ def report(finished: Finished, stored: Sequence[Dataset]) -> dict[str, Any]:
     rows = finished.result.completion
     scores = [row["source"]["mutation_score"] for row in rows]
     left_out = _left_out(finished)
-    called = finished.recording.covering.called()
-    covered = sum(made.row is not None and made.key in called for made in finished.result.made)
+    coverage = finished.coverage()
+    cases = [row["source"]["cases"] for row in rows if "cases" in row["source"]]
     return {
         "dataset": stored[0].name if stored else None,
         "functions_seen": len(finished.functions),
-        "functions_called": len(called),
+        "functions_called": coverage.called,
         "tasks": len(rows),
-        "covered_share": round(covered / len(called), 4) if called else None,
-        "trivial_passed": 0,  # a task that a body without content passes is left out
+        "covered_share": coverage.covered_share,
+        # the checks leave out every task that a body without content passes
+        "trivial_passed": 0,
+        "tasks_by_judge": dict(Counter(row["source"].get("judge", "cases") for row in rows)),
         "weak": sum(bool(row["source"]["weak"]) for row in rows),
-        "cases_per_task": mean([row["source"]["cases"] for row in rows]) if rows else None,
+        "cases_per_task": mean(cases) if cases else None,
         "mutants": sum(row["source"]["mutants"] for row in rows),
         "mutation_score": mean(scores) if scores else None,
+        "coverage": coverage.as_json(),
         "dropped": dict(Counter(each["reason"] for each in left_out).most_common()),
         "seconds": finished.seconds,
         "datasets": [{"name": d.name, "sha256": d.sha256, "tasks": d.n_tasks} for d in stored],
@@ -77,8 +87,10 @@ def report(finished: Finished, stored: Sequence[Dataset]) -> dict[str, Any]:
             "exit_code": finished.recording.exit_code,
             "last_lines": finished.recording.last_lines,
             "not_read": finished.recording.unread,
+            "judge_refused": finished.suite.refused,
+            "not_passed_in_sandbox": finished.suite.failures,
         },
-        "kept": [{"task_id": row["task_id"], **row["source"]} for row in rows],
+        "kept": [{"task_id": row["task_id"], **_JUDGED_BY_CASES, **row["source"]} for row in rows],
         "left_out": left_out,
         "not_read": finished.project.unread,
         "skipped": finished.project.skipped,

@@ -24,7 +24,8 @@ class TaskList(NamedTuple):
 class Dataset(Identified, Base):
     """A named list of tasks. Datasets with the same name differ in content; the name refers to the newest.
 
-    `left_out` are the functions of a project that did not become tasks: file, function, line, reason and detail.
+    `left_out` are the functions of a project that did not become tasks: file, function, line, reason and detail;
+    `coverage` says what share of the project became tasks (evaluation/from_code/coverage.py).
     """
 
     __tablename__ = "datasets"
@@ -36,6 +37,7 @@ class Dataset(Identified, Base):
     n_tasks: Mapped[int]
     n_left_out: Mapped[int] = mapped_column(default=0)
     left_out: Mapped[list[dict[str, Any]] | None] = mapped_column(deferred=True)
+    coverage: Mapped[dict[str, Any] | None] = mapped_column(deferred=True)
     created_at: Mapped[dt.datetime] = mapped_column(default=utcnow)
 
     tasks: Mapped[list[Task]] = relationship(
@@ -68,6 +70,7 @@ class Task(Identified, Base):
     prompt_token_ids: Mapped[list[int] | None]
     program_prefix: Mapped[str | None] = mapped_column(Text)
     source: Mapped[dict[str, Any] | None]
+    project_tests: Mapped[dict[str, Any] | None]
     module: Mapped[dict[str, Any] | None]
 
     dataset: Mapped[Dataset | None] = relationship(back_populates="tasks")

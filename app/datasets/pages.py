@@ -84,6 +84,7 @@ def _dataset_page(dataset_id: uuid.UUID, fault: str = "") -> str:
         task=task,
         from_code=from_code,
         fault=fault,
+        coverage=dataset.coverage if from_code and not task else None,
         checks=repository.checks(session(), dataset_id),
         may_drop=dataset.kind is DatasetKind.IMPORTED and caller().scope.allows(Scope.SUBMIT),
     )
@@ -91,8 +92,12 @@ def _dataset_page(dataset_id: uuid.UUID, fault: str = "") -> str:
 
 def _is_from_code(source: dict[str, Any] | None) -> bool:
     """Whether a task names its origin in the form of `bassline datasets from-code`; any file may claim so."""
-    wanted = {"file": str, "line": int, "cases": int, "mutation_score": int | float, "weak": bool}
-    return source is not None and all(isinstance(source.get(name), kind) for name, kind in wanted.items())
+    wanted = {"file": str, "line": int, "mutation_score": int | float, "weak": bool}
+    return (
+        source is not None
+        and all(isinstance(source.get(name), kind) for name, kind in wanted.items())
+        and any(isinstance(source.get(name), int) for name in ("cases", "tests"))
+    )
 
 
 def _page(name: str, errors: dict[str, str]) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import selectinload
 
 from app.context import Context
 from app.datasets import repository
@@ -46,6 +47,18 @@ def require(ctx: Context, name: str) -> Dataset:
     return stored or store(ctx, dataset_files.load(name), DatasetKind.BUILTIN)
 
 
+def find(ctx: Context, dataset_id: uuid.UUID) -> Dataset | None:
+    """The dataset of that id with its tasks, or None."""
+    with ctx.database.read() as session:
+        return session.scalar(select(Dataset).where(Dataset.id == dataset_id).options(selectinload(Dataset.tasks)))
+
+
+def coverage(ctx: Context, dataset_id: uuid.UUID) -> dict[str, Any] | None:
+    """What share of a project became the tasks of a dataset; None for one that was not made from code."""
+    with ctx.database.read() as session:
+        return session.scalar(select(Dataset.coverage).where(Dataset.id == dataset_id))
+
+
 def import_file(ctx: Context, path: Path, name: str | None = None) -> Dataset:
     """A JSONL file as a stored dataset, without its tasks. Raises BadInputError naming line, field and remedy."""
     try:
@@ -55,11 +68,18 @@ def import_file(ctx: Context, path: Path, name: str | None = None) -> Dataset:
     return import_bytes(ctx, data, name or path.name.split(".")[0], path.name)
 
 
-def import_bytes(ctx: Context, data: bytes, name: str, origin: str, left_out: Sequence[dict[str, Any]] = ()) -> Dataset:
+def import_bytes(
+    ctx: Context,
+    data: bytes,
+    name: str,
+    origin: str,
+    left_out: Sequence[dict[str, Any]] = (),
+    coverage: dict[str, Any] | None = None,
+) -> Dataset:
     """The content of a JSONL file, plain or gzipped, as a stored dataset without its tasks.
 
-    `left_out` are the functions of a project that did not become tasks, and why. Raises BadInputError, which calls the
-    file `origin`.
+    `left_out` are the functions of a project that did not become tasks, and why; `coverage` is the share that did.
+    Raises BadInputError, which calls the file `origin`.
     """
     check_name(name)
     known = _known(ctx, name, hashlib.sha256(data).hexdigest())
@@ -71,7 +91,7 @@ def import_bytes(ctx: Context, data: bytes, name: str, origin: str, left_out: Se
         raise BadInputError(str(error), "dataset") from None
     for task in loaded.tasks:
         _check_storable(task)
-    return _keep(ctx, loaded, DatasetKind.IMPORTED, left_out)
+    return _keep(ctx, loaded, DatasetKind.IMPORTED, left_out, coverage)
 
 
 def without(ctx: Context, dataset_id: uuid.UUID, task_ids: Sequence[str]) -> Dataset:
@@ -83,12 +103,12 @@ def without(ctx: Context, dataset_id: uuid.UUID, task_ids: Sequence[str]) -> Dat
         dataset = repository.get_dataset(session, dataset_id)
         dropped = {task.task_id for task in select_tasks(dataset, task_ids, None)} if task_ids else set()
         left = [as_plain(task) for task in dataset.tasks if task.task_id not in dropped]
-        left_out = dataset.left_out
+        left_out, coverage = dataset.left_out, dataset.coverage
     if not dropped:
         raise BadInputError("no task is selected: select those to drop", "task_ids")
     if not left:
         raise BadInputError("every task is selected: leave at least one", "task_ids")
-    return import_bytes(ctx, dataset_files.dumps(left), dataset.name, dataset.name, left_out or ())
+    return import_bytes(ctx, dataset_files.dumps(left), dataset.name, dataset.name, left_out or (), coverage)
 
 
 def check_name(name: str) -> None:
@@ -113,11 +133,18 @@ def store(ctx: Context, dataset: files.Dataset, kind: DatasetKind) -> Dataset:
         return repository.by_content(session, dataset.name, dataset.sha256) or kept
 
 
-def _keep(ctx: Context, dataset: files.Dataset, kind: DatasetKind, left_out: Sequence[dict[str, Any]] = ()) -> Dataset:
+def _keep(
+    ctx: Context,
+    dataset: files.Dataset,
+    kind: DatasetKind,
+    left_out: Sequence[dict[str, Any]] = (),
+    coverage: dict[str, Any] | None = None,
+) -> Dataset:
     """The stored dataset with this content, without its tasks."""
     if (known := _known(ctx, dataset.name, dataset.sha256)) is not None:
         return known
     row = Dataset(name=dataset.name, sha256=dataset.sha256, kind=kind, n_tasks=len(dataset.tasks))
+    row.coverage = coverage
     if left_out:
         row.left_out, row.n_left_out = list(left_out), len(left_out)
     try:
@@ -165,6 +192,7 @@ def as_plain(task: Task) -> files.Task:
         prompt_token_ids=None if task.prompt_token_ids is None else tuple(task.prompt_token_ids),
         program_prefix=task.program_prefix,
         source=task.source,
+        project_tests=task.project_tests,
         module=task.module,
     )
 
@@ -230,5 +258,6 @@ def task_columns(position: int, task: files.Task) -> dict[str, Any]:
         "prompt_token_ids": None if task.prompt_token_ids is None else list(task.prompt_token_ids),
         "program_prefix": task.program_prefix,
         "source": None if task.source is None else dict(task.source),
+        "project_tests": None if task.project_tests is None else dict(task.project_tests),
         "module": None if task.module is None else dict(task.module),
     }

@@ -55,6 +55,21 @@ def decide(first: Comparison, withheld: str | None) -> Conclusion:
     return Conclusion(underpowered=fault, worse=worse, title=title, sentence=sentence)
 
 
+def inferior(first: Comparison, margin: float) -> str | None:
+    """Why B is not shown to be at most `margin` (a share of the tasks) below A; None where it is.
+
+    The usual test of non-inferiority: the interval of the difference must lie above the margin as a whole.
+    """
+    if first.low > -margin:
+        return None
+    n = first.n_tasks
+    return (
+        f"B may be more than {size(margin, n)} points worse than A: the difference over {counted(n, 'task')} is "
+        f"{points(first.delta, n)} points, and its 95 % interval reaches down to {points(first.low, n)}. Evaluate more "
+        "tasks, or give a larger margin."
+    )
+
+
 def _underpowered(first: Comparison) -> str | None:
     """Why a loss of every task that A solves would not be significant, and what to do; None where it would be."""
     solved, needed = round(first.b * first.n_tasks), least_discordant(first.alpha)

@@ -47,6 +47,37 @@ def weak_tests(
     }
 
 
+def by_judge(
+    graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome], budget_s: float, selector: metrics.Selector
+) -> dict[str, Any]:
+    """The fields of Figures about each judge of tasks made from code; None where the project's tests judge no task."""
+    of_tests = {task.task.task_id for task in graded if (task.task.source or {}).get("judge") == "tests"}
+    tests = [outcome for outcome in outcomes if outcome.task_id in of_tests]
+    cases = [outcome for outcome in outcomes if outcome.task_id not in of_tests] if tests else []
+    return {
+        "tests_tasks": len(of_tests),
+        "pass_first_tests": metrics.pass_first(tests, budget_s, selector) if tests else None,
+        "pass_all_tests": metrics.pass_all(tests, budget_s) if tests else None,
+        "pass_first_cases": metrics.pass_first(cases, budget_s, selector) if cases else None,
+        "pass_all_cases": metrics.pass_all(cases, budget_s) if cases else None,
+    }
+
+
+def of_each_judge(figures: Figures) -> str | None:
+    """The shares by judge, for people; None where there are not both."""
+    if not figures.tests_tasks or figures.pass_first_cases is None:
+        return None
+    cases = figures.tasks - figures.tests_tasks
+    parts = [
+        f"{counted(n, 'task')} judged by {judge}: Pass@First {percent(first, n)}, Pass@All {percent(every, n)}"
+        for n, judge, first, every in (
+            (cases, "recorded calls", figures.pass_first_cases, figures.pass_all_cases),
+            (figures.tests_tasks, "the project's own tests", figures.pass_first_tests, figures.pass_all_tests),
+        )
+    ]
+    return "; ".join(parts)
+
+
 def forgeable(figures: Figures) -> str | None:
     """How many verdicts could have been forged, for people; None where none could, or where they were not counted."""
     if not figures.in_guest_samples:

@@ -135,6 +135,7 @@ def _show(run_id: uuid.UUID, refused: Refused | None = None) -> str:
         budget=budget,
         address=exact(budget) if asked else None,
         weak_tests=caveats.without_weak_tests(figures),
+        judges=caveats.of_each_judge(figures),
         **annotation_pages.values(run_id, refused),
         **data,
     )

@@ -63,6 +63,7 @@ class Options:
     limit_s: float = 900.0
     python: str = ""
     context: Context = "function"
+    judge: str = "auto"  # "cases" or "tests": one judge alone
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,8 @@ def make(work: Workplace, function: Function, extra: Sequence[Call]) -> TaskResu
         made = TaskResult(function.key, _row(work, function, extra))
     except ExcludedError as reason:
         made = TaskResult(function.key, reason=reason.reason, detail=reason.detail)
+    except RecursionError:
+        made = TaskResult(function.key, reason="is called with values that are nested too deep to compare")
     made.seconds = round(time.monotonic() - started, 2)
     return made
 
@@ -147,22 +150,26 @@ def _undecorated(node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.FunctionDe
     return ast.copy_location(type(node)(**fields), node)
 
 
-def _source(work: Workplace, function: Function, cases: Sequence[Case], spec: Spec) -> dict[str, Any]:
-    tops = {name.partition(".")[0] for name in spec.modules} - work.project.top_names()
-    source = {
+def source_of(work: Workplace, function: Function, judge: str, trust: Trust) -> dict[str, Any]:
+    """Where a task comes from and how answers to it are judged."""
+    return {
         "project": work.project.name,
         "version": work.origin.version,
         "commit": work.origin.commit,
         "licence": work.origin.licence,
         "file": function.module.path,
         "line": function.node.lineno,
-        "judge": JUDGE,
+        "judge": judge,
         "kind": function.kind,
-        "trust": Trust.PROXY.value,
-        "cases": len(cases),
-        "recorded_cases": sum(case.recorded for case in cases),
+        "trust": trust.value,
         "builder": BUILDER,
     }
+
+
+def _source(work: Workplace, function: Function, cases: Sequence[Case], spec: Spec) -> dict[str, Any]:
+    tops = {name.partition(".")[0] for name in spec.modules} - work.project.top_names()
+    counts = {"cases": len(cases), "recorded_cases": sum(case.recorded for case in cases)}
+    source = {**source_of(work, function, JUDGE, Trust.PROXY), **counts}
     return {**source, "packages": sorted(tops)} if tops else source
 
 

@@ -16,6 +16,9 @@ from evaluation.from_code.build import BUILDER, Options, TaskResult
 from evaluation.from_code.calls import inputs, record
 from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.calls.recorded import Call
+from evaluation.from_code.coverage import Coverage, coverage
+from evaluation.from_code.project_tests import make as project_tests
+from evaluation.from_code.project_tests.suite import Suite, prepare
 from evaluation.from_code.reasons import ProjectError
 from evaluation.from_code.source.closure import Sources
 from evaluation.from_code.source.find import MAX_LINES, MIN_LINES, Function, find
@@ -34,6 +37,9 @@ class Watcher(Protocol):
     def generating(self, done: int, total: int) -> None:
         """Inputs are drawn for `done` functions."""
 
+    def testing(self, done: int, total: int) -> None:
+        """`done` of the files of tests have run in the sandbox."""
+
     def checking(self, done: int, total: int, made: TaskResult | None) -> None:
         """`done` functions are checked; `made` is the last one."""
 
@@ -48,12 +54,17 @@ class Finished:
     recording: Recording
     result: build.Result
     state: State
+    suite: Suite = field(default_factory=Suite)
     resumed: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
     def completion_file(self) -> bytes:
         """The dataset file in completion form."""
         return _lines(self.result.completion)
+
+    def coverage(self) -> Coverage:
+        """What share of the project became tasks."""
+        return coverage(self.functions, self.recording.covering.called(), self.result.made)
 
     def infilling_file(self) -> bytes:
         """The dataset file in infilling form."""
@@ -102,11 +113,19 @@ def run(
             state.save_generated(generated)
         seconds["generating"] = round(time.monotonic() - started, 1)
         started = time.monotonic()
+        suite = prepare(sandbox, project, recording.covering, workers, watcher.testing)
+        seconds["testing"] = round(time.monotonic() - started, 1)
+        started = time.monotonic()
         known = state.made()
-        made = _make(sandbox, project, origin, functions, recording, generated, options, known, state, watcher, workers)
+        try:
+            sources = Sources(project, recording.covering.path)
+            work = build.Workplace(sandbox, project, origin, recording, sources, options)
+            made = _make(Maker(work, generated, suite), functions, known, state, watcher, workers)
+        finally:
+            suite.close()
         seconds["checking"] = round(time.monotonic() - started, 1)
     result = build.finish(functions, made, options)
-    return Finished(project, origin, functions, recording, result, state, len(known), seconds)
+    return Finished(project, origin, functions, recording, result, state, suite, len(known), seconds)
 
 
 def _record(
@@ -122,7 +141,7 @@ def _record(
         project, functions, commands, state.folder / "record", options.limit_s,
         lambda seconds: watcher.recording(commands[0], seconds), options.python,
     )  # fmt: skip
-    if not recording.calls and not recording.refused:
+    if not recording.calls and not recording.refused and not recording.covering.called():
         raise ProjectError(_nothing_recorded(project, recording, options))
     state.save_recording(recording)
     return recording
@@ -146,14 +165,36 @@ def _nothing_recorded(project: Project, recording: Recording, options: Options) 
     )
 
 
+@dataclass(frozen=True)
+class Maker:
+    """Makes the task of a function: recorded calls judge it where they can, else the project's tests."""
+
+    work: build.Workplace
+    generated: dict[str, list[Call]]
+    suite: Suite
+
+    def make(self, function: Function) -> TaskResult:
+        """The task, or why there is none by either judge."""
+        by_calls: TaskResult | None = None
+        judge = "cases" if self.suite.refused else self.work.options.judge
+        if judge != "tests":
+            by_calls = build.make(self.work, function, self.generated.get(function.key, ()))
+            weak = by_calls.row is not None and by_calls.row["source"]["weak"]
+            if judge == "cases" or (by_calls.row is not None and not weak):
+                return by_calls
+            if function.key not in self.work.recording.covering.called():
+                return by_calls
+        by_tests = project_tests.make(self.suite, self.work, function)
+        if by_tests.row is None and by_calls is not None:
+            if by_calls.row is not None:
+                return by_calls
+            by_tests.detail = f"{by_tests.detail}; recorded calls: {by_calls.reason}".removeprefix("; ")
+        return by_tests
+
+
 def _make(
-    sandbox: Sandbox,
-    project: Project,
-    origin: Origin,
+    maker: Maker,
     functions: Sequence[Function],
-    recording: Recording,
-    generated: dict[str, list[Call]],
-    options: Options,
     known: dict[str, TaskResult],
     state: State,
     watcher: Watcher,
@@ -164,11 +205,8 @@ def _make(
     done = dict(known)
     watcher.checking(len(done), total, None)
 
-    sources = Sources(project, recording.covering.path)
-    work = build.Workplace(sandbox, project, origin, recording, sources, options)
-
     def make_one(function: Function) -> TaskResult:
-        made = build.make(work, function, generated.get(function.key, ()))
+        made = maker.make(function)
         state.add(made)
         return made
 

@@ -94,7 +94,7 @@ def completion_row(
         "canonical_solution": solution_of(function),
         "test": test,
         "module": spec.packed(),
-        "stop": _stops(function),
+        "stop": stops_of(function),
         "source": dict(source),
     }
 
@@ -126,7 +126,7 @@ def infilling_row(completion: Mapping[str, Any], function: Function, before: int
     }
 
 
-def _stops(function: Function) -> list[str]:
+def stops_of(function: Function) -> list[str]:
     """What ends a body besides an unindented line: a line that is indented as its `def`, or less."""
     steps = [" " * width for width in range(4, len(function.indent.expandtabs(8)) + 1, 4)]
     if function.indent and function.indent not in steps:

@@ -46,10 +46,17 @@ class Interpreter:
     links: tuple[tuple[str, str], ...]  # (target, path) of symbolic links such as /lib64 -> usr/lib64
     names: Names
     packages: str = ""  # the folder of installed packages that programs may import, "" for none
+    project: str = ""  # the folder of a project whose tests run, "" for none
+    preload: tuple[str, ...] = ()  # packages that its zygotes import before they fork
 
     def with_packages(self, folder: str) -> Interpreter:
         """Return the same interpreter with a folder of packages that programs may import."""
         return replace(self, trees=(*self.trees, folder), packages=folder)
+
+    def with_project(self, folder: str, packages: str, preload: tuple[str, ...]) -> Interpreter:
+        """Return the same interpreter with a project's files and the packages that its tests need."""
+        trees = (*self.without_packages().trees, folder, packages)
+        return replace(self, trees=trees, packages=packages, project=folder, preload=preload)
 
     def without_packages(self) -> Interpreter:
         """Return the same interpreter with the standard library alone."""

@@ -63,11 +63,18 @@ def stage(names: tuple[str, ...]) -> Packages | None:
     files = {path: content for name in sorted(set(names)) for path, content in _files(name)}
     if sum(map(len, files.values())) > MAX_BYTES:
         raise PackagesError(f"the packages {', '.join(names)} have more than {MAX_BYTES // 2**20} MiB: allow fewer")
-    sha256 = _sha256(files)
-    folder = Path(tempfile.gettempdir()) / f"bassline-packages-{os.geteuid()}-{sha256[:16]}"
+    folder = stage_files("packages", files)
+    return Packages(folder, tuple((name, _version(name)) for name in sorted(set(names))), sha256_of(files))
+
+
+def stage_files(kind: str, files: dict[str, bytes]) -> str:
+    """The folder that holds exactly these files, by their paths in it, for the sandbox to read; made if it is not
+    there. Raises PackagesError where somebody else has a folder of that name."""
+    sha256 = sha256_of(files)
+    folder = Path(tempfile.gettempdir()) / f"bassline-{kind}-{os.geteuid()}-{sha256[:16]}"
     if not _is_intact(folder, sha256):
         _write(folder, files)
-    return Packages(str(folder), tuple((name, _version(name)) for name in sorted(set(names))), sha256)
+    return str(folder)
 
 
 def _files(name: str) -> Iterator[tuple[str, bytes]]:
@@ -103,7 +110,8 @@ def _version(name: str) -> str:
     return ""
 
 
-def _sha256(files: dict[str, bytes]) -> str:
+def sha256_of(files: dict[str, bytes]) -> str:
+    """The hash of files and their paths, whatever their order."""
     digest = hashlib.sha256()
     for path, content in sorted(files.items()):
         digest.update(f"{path}\0{len(content)}\0".encode() + content)
@@ -120,7 +128,7 @@ def _is_intact(folder: Path, sha256: str) -> bool:
     if any(fact.st_uid != os.geteuid() or fact.st_mode & 0o022 for fact in facts):
         return False
     files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in every if path.is_file()}
-    return _sha256(files) == sha256
+    return sha256_of(files) == sha256
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:

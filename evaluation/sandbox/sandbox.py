@@ -95,6 +95,16 @@ class Sandbox:
         return self._tier.name
 
     @property
+    def isolation(self) -> Tier:
+        """Return the tier with its settings, for processes that are not of this pool."""
+        return self._tier
+
+    @property
+    def python(self) -> Interpreter:
+        """Return the interpreter that programs run on."""
+        return self._python
+
+    @property
     def packages(self) -> Packages | None:
         """Return the packages that programs may import beside the standard library."""
         return self._packages

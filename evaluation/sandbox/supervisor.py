@@ -50,27 +50,29 @@ def run(slot: Slot, job: Job, limits: Limits) -> Result:
     started = time.monotonic()
     with contextlib.ExitStack() as ours:
         with contextlib.ExitStack() as theirs:
-            calls_in, calls_out = _pipe(theirs, theirs)
-            replies_in, replies_out = _pipe(theirs, theirs)
-            verdict_in, verdict_out = _pipe(ours, theirs)
-            output_in, output_out = _pipe(ours, theirs)
-            null_output = _close_with(theirs, os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC))
+            calls_in, calls_out = open_pipe(theirs, theirs)
+            replies_in, replies_out = open_pipe(theirs, theirs)
+            verdict_in, verdict_out = open_pipe(ours, theirs)
+            output_in, output_out = open_pipe(ours, theirs)
+            null_output = close_with(theirs, os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC))
             slot.guest.start(limits, [output_out, calls_in, replies_out])
             slot.checker.start(limits, [null_output, replies_in, calls_out, verdict_out, _job_file(theirs, job)])
-        watch = _watch(verdict_in, output_in, started + limits.wall_s, limits.output_bytes, slot.waited_s)
-        watch.wall_s = time.monotonic() - started
+        seen = watch(verdict_in, output_in, started + limits.wall_s, limits.output_bytes, slot.waited_s)
+        seen.wall_s = time.monotonic() - started
     guest, checker = slot.guest.end(), slot.checker.end()
-    return _decide(watch, guest, checker, limits)
+    return _decide(seen, guest, checker, limits)
 
 
-def _close_with(stack: contextlib.ExitStack, descriptor: int) -> int:
+def close_with(stack: contextlib.ExitStack, descriptor: int) -> int:
+    """The descriptor, which the stack closes."""
     stack.callback(os.close, descriptor)
     return descriptor
 
 
-def _pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tuple[int, int]:
+def open_pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tuple[int, int]:
+    """A pipe, each end of which a stack closes."""
     read_end, write_end = os.pipe()
-    return _close_with(reader, read_end), _close_with(writer, write_end)
+    return close_with(reader, read_end), close_with(writer, write_end)
 
 
 def _job_file(stack: contextlib.ExitStack, job: Job) -> int:
@@ -81,41 +83,48 @@ def _job_file(stack: contextlib.ExitStack, job: Job) -> int:
         "prompt": job.prompt,
         "test": job.test,
     }
-    descriptor = _close_with(stack, os.memfd_create("job"))
+    descriptor = close_with(stack, os.memfd_create("job"))
     codec.write(descriptor, json.dumps({**content, "in_guest": job.in_guest}).encode())
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
 
 
-def _watch(verdict: int, output: int, deadline: float, output_limit: int, waited_s: Callable[[], float]) -> _Watch:
+def watch(
+    verdict: int,
+    output: int,
+    deadline: float,
+    output_limit: int,
+    waited_s: Callable[[], float],
+    frames_limit: int = _VERDICT_BYTES,
+) -> _Watch:
     """Read until the checker has ended, the candidate has printed too much, or the wall limit is reached.
 
     The deadline moves by the seconds that the job waited for a CPU, so that other work on the machine decides nothing.
     """
-    watch = _Watch()
+    watched = _Watch()
     with selectors.DefaultSelector() as selector:
         for descriptor in (verdict, output):
             os.set_blocking(descriptor, False)
             selector.register(descriptor, selectors.EVENT_READ)
-        while not watch.ended and watch.output <= output_limit:
-            remaining = deadline + watch.waited_s - time.monotonic()
-            over = remaining <= 0 and not _has_waited(watch, waited_s())
+        while not watched.ended and watched.output <= output_limit:
+            remaining = deadline + watched.waited_s - time.monotonic()
+            over = remaining <= 0 and not _has_waited(watched, waited_s())
             for key, _ in selector.select(max(0.0, remaining)):
                 data = os.read(key.fd, 65536)
                 if key.fd == output:
-                    watch.output += len(data)
+                    watched.output += len(data)
                 else:
                     over = False  # it answered in time, and this thread was late
-                    watch.frames += data
-                    watch.ended = not data or len(watch.frames) > _VERDICT_BYTES
+                    watched.frames += data
+                    watched.ended = not data or len(watched.frames) > frames_limit
                 if not data:
                     selector.unregister(key.fd)
             if over:
-                return watch
+                return watched
         with contextlib.suppress(BlockingIOError):
-            while watch.output <= output_limit and (data := os.read(output, 65536)):
-                watch.output += len(data)
-    return watch
+            while watched.output <= output_limit and (data := os.read(output, 65536)):
+                watched.output += len(data)
+    return watched
 
 
 def _has_waited(watch: _Watch, waited_s: float) -> bool:
@@ -125,7 +134,8 @@ def _has_waited(watch: _Watch, waited_s: float) -> bool:
     return more > _NOTICEABLE_S
 
 
-def _messages(frames: bytes) -> list[dict[str, Any]]:
+def messages_in(frames: bytes) -> list[dict[str, Any]]:
+    """The messages in the bytes of a pipe, up to the first that is not complete or not one."""
     messages = []
     with contextlib.suppress(CodecError):
         while len(frames) >= 4:
@@ -138,7 +148,7 @@ def _messages(frames: bytes) -> list[dict[str, Any]]:
 
 
 def _decide(watch: _Watch, guest: dict[str, Any], checker: dict[str, Any], limits: Limits) -> Result:
-    messages = _messages(watch.frames)
+    messages = messages_in(watch.frames)
     started = any(message.get("stage") == "started" for message in messages)
     verdict = next((message for message in messages if message.get("status") in _FROM_CHECKER), None)
     cpu_s = float(guest["cpu_s"])
@@ -154,11 +164,11 @@ def _decide(watch: _Watch, guest: dict[str, Any], checker: dict[str, Any], limit
     if verdict is None:
         # Once the candidate has its code, its values may have broken the checker: the failure is the candidate's.
         if not started:
-            unsent = f"the checker ended with {_exit_reason(checker)} before the program was sent"
+            unsent = f"the checker ended with {exit_reason(checker)} before the program was sent"
             return result(Status.SANDBOX_ERROR, unsent)
         if out_of_time or float(checker["cpu_s"]) >= limits.cpu_s:
             return result(Status.TIMEOUT, f"the test used more than {limits.cpu_s} CPU seconds on the values returned")
-        return result(Status.CRASHED, f"the test's process ended with {_exit_reason(checker)} on the values returned")
+        return result(Status.CRASHED, f"the test's process ended with {exit_reason(checker)} on the values returned")
     status, detail = str(verdict["status"]), str(verdict.get("detail", ""))
     if status == Status.SANDBOX_ERROR:
         # A fault counts only before the code was sent; later a candidate could report one to avoid a failure.
@@ -168,15 +178,16 @@ def _decide(watch: _Watch, guest: dict[str, Any], checker: dict[str, Any], limit
     if out_of_time:
         return result(Status.TIMEOUT, f"the program used more than {limits.cpu_s} CPU seconds")
     if status == Status.CRASHED:
-        detail = f"{detail} ({_exit_reason(guest)})"
+        detail = f"{detail} ({exit_reason(guest)})"
     if checker["exit_code"] != 0:
-        return result(Status.CRASHED, f"the test's process ended with {_exit_reason(checker)} on the values returned")
+        return result(Status.CRASHED, f"the test's process ended with {exit_reason(checker)} on the values returned")
     texts = {key: verdict[key] for key in _TEXTS if isinstance(verdict.get(key), str)}
     calls = verdict.get("calls", 0)
     return result(status, detail, traceback=str(verdict.get("traceback", "")), calls=calls, **texts)
 
 
-def _exit_reason(report: dict[str, Any]) -> str:
+def exit_reason(report: dict[str, Any]) -> str:
+    """How a process ended, in a few words."""
     code = int(report["exit_code"])
     if code >= 0:
         return f"exit code {code}"

@@ -22,6 +22,8 @@ from evaluation.sandbox.limits import Limits
 from evaluation.sandbox.tiers import Tier
 
 _START_S = 20.0
+_START_WITH_PROJECT_S = 180.0
+"""It compiles the project and imports the packages that its tests need, perhaps beside other work."""
 _ANSWER_S = 10.0
 _ROUND = 32
 _SHARED_SLACK = 96
@@ -89,15 +91,16 @@ class Zygote:
             raise ZygoteError(reason) from error
 
     def _boot(self, policy: filters.Filter) -> None:
-        self._control.settimeout(_START_S)
+        self._control.settimeout(_START_WITH_PROJECT_S if self.interpreter.project else _START_S)
         settings = {
             "role": self.role,
             "namespaces": self.tier.namespaces,
             "landlock": self.tier.open_files,
             "trees": self.interpreter.trees,
             "hidden": self.interpreter.hidden,
-            "preload": self.tier.preload,
+            "preload": (*self.tier.preload, *self.interpreter.preload),
             "packages": self.interpreter.packages,
+            "project": self.interpreter.project,
             "filter": policy.bpf.hex(),
             "kill_calls": policy.kill_calls,
         }

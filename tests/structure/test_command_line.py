@@ -52,6 +52,7 @@ CONTRACT = {
     "sandbox selftest",
     "sandbox run",
     "doctor",
+    "advise",
     "bench",
     "db upgrade",
     "tokens create",

@@ -107,7 +107,7 @@ def _unfit(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
         return "is a declaration of an overload"
     if any(name.rpartition(".")[2] == "abstractmethod" for name in decorators) or all(map(_is_placeholder, node.body)):
         return "has no body of its own"
-    lines = _code_lines(node)
+    lines = code_lines(node)
     if lines < MIN_LINES:
         return f"has fewer than {MIN_LINES} lines without its docstring"
     if lines > MAX_LINES:
@@ -124,7 +124,8 @@ def _is_placeholder(node: ast.stmt) -> bool:
     return False
 
 
-def _code_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+def code_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The lines of a function without its docstring."""
     assert node.end_lineno is not None
     lines = node.end_lineno - node.lineno + 1
     if ast.get_docstring(node, clean=False) is not None:

@@ -41,6 +41,8 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
     hardening.hide_machine()
     semaphores.install()
     role = importlib.import_module("evaluation.sandbox.inside." + settings["role"])
+    if settings["project"]:
+        role.prepare(settings["project"])
     abi = hardening.landlock_abi() if settings["landlock"] else 0
     ruleset = hardening.landlock_ruleset(abi, settings["trees"], settings["hidden"]) if abi else None
     filters = hardening.own_pid_filter(settings["kill_calls"]), bytes.fromhex(settings["filter"])

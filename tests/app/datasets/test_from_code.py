@@ -64,7 +64,8 @@ def test_a_project_becomes_two_datasets_that_a_run_can_use(bassline, ctx, projec
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert "with your rights and outside the sandbox" in result.stderr
-    assert "\n1 task, " in result.stdout
+    assert "\n1 task: 1 judged by recorded calls, 0 by the project's own tests" in result.stdout
+    assert "100 % of the 1 function that the tests call became tasks" in result.stdout
     for name in ("mine", "mine-infill"):
         dataset = service.require(ctx, name)
         assert [task.task_id for task in dataset.tasks] == ["texts/texts.shorten"]
@@ -184,7 +185,8 @@ def test_the_projects_interpreter_runs_its_tests_and_a_crash_is_shown_with_its_l
     assert result.stderr.index("    -c\n    boom\n")
     assert "skipped, is not a package: tools" in result.stdout
     report = json.loads((tmp_path / "report.json").read_text())
-    assert report["tests"] == {"exit_code": 9, "last_lines": ["-c", "boom"], "not_read": {}}
+    assert (report["tests"]["exit_code"], report["tests"]["last_lines"]) == (9, ["-c", "boom"])
+    assert report["tests"]["judge_refused"] == "no test was run by pytest, which says what each test calls"
     assert report["skipped"] == {"tools": "is not a package"}
 
 

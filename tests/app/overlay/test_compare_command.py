@@ -270,3 +270,13 @@ def test_a_code_span_is_one_line_that_nothing_ends(text):
     assert span[0] == span[-1] == "`"
     assert not {"`", "\n", "\r"} & set(span[1:-1])
     assert span.count("|") == span.count("\\|")
+
+
+@pytest.mark.parametrize(("margin", "code"), [("40", 0), ("5", 2)])
+def test_with_a_margin_the_new_run_must_be_shown_not_to_be_inferior(world, bassline, margin, code):
+    add(world, "base", BASE)
+    add(world, "new", BASE)
+    words = ["runs", "compare", "base", "new", "--budget", "3", "--fail-if-worse", "--margin", margin]
+    result = bassline(*words)
+    assert result.exit_code == code, result.output
+    assert ("B may be more than 5 points worse than A" in " ".join(result.stderr.split())) == (code == 2)

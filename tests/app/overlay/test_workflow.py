@@ -1,4 +1,4 @@
-"""docs/ci/bassline.yml works as it stands: its shell steps are executed, with a real model and the real sandbox."""
+"""The workflows in docs/ci work as they stand: their shell steps are executed, with a real model and sandbox."""
 
 from __future__ import annotations
 
@@ -21,6 +21,29 @@ from tests.app.overlay.test_compare_command import BASE, CLEARLY_WORSE, add
 
 CHECKOUT = Path(__file__).parents[3]
 FILE = CHECKOUT / "docs" / "ci" / "bassline.yml"
+OWN_CODE = FILE.with_name("own-code.yml")
+TEXTS = """
+def shorten(text, width, end="..."):
+    if width < len(end):
+        raise ValueError("too narrow")
+    if len(text) <= width:
+        return text
+    return text[: width - len(end)] + end
+"""
+TESTS_OF_TEXTS = """
+import pytest
+from texts import shorten
+
+
+@pytest.mark.parametrize("width, short", [(2, None), (5, "ab..."), (7, "abcd..."), (8, "abcdefgh"), (9, "abcdefgh")])
+def test_shorten(width, short):
+    if short is None:
+        with pytest.raises(ValueError):
+            shorten("abcdefgh", width)
+    else:
+        assert shorten("abcdefgh", width) == short
+        assert shorten("abcdefgh", width, end=".") == ("abcdefgh" if width > 7 else "abcdefgh"[: width - 1] + ".")
+"""
 SHORTER = {"--target": "smollm2-135m", "--limit": "2", "--n": "2", "--max-tokens": "32"}
 EVENTS = {"push", "pull_request"}
 
@@ -28,11 +51,6 @@ EVENTS = {"push", "pull_request"}
 @pytest.fixture(scope="module")
 def workflow() -> dict:
     return yaml.safe_load(FILE.read_text())
-
-
-@pytest.fixture(scope="module")
-def steps(workflow) -> list[dict]:
-    return workflow["jobs"]["compare"]["steps"]
 
 
 def shortened(options: str) -> str:
@@ -58,7 +76,8 @@ def fresh_environment(folder: Path) -> Path:
 class Runner:
     """Runs the steps of one event in a folder, as GitHub does; `sudo` does nothing, pip installs this checkout."""
 
-    def __init__(self, workflow: dict, folder: Path, what: str = str(CHECKOUT)) -> None:
+    def __init__(self, workflow: dict, folder: Path, what: str = str(CHECKOUT), **more: str) -> None:
+        self.more = more
         self.folder, self.workflow, self.what = folder, workflow, what
         self.programs = programs = fresh_environment(folder)
         (programs / "sudo").write_text("#!/bin/sh\n")
@@ -75,7 +94,7 @@ class Runner:
         given |= {"EVAL": shortened(given["EVAL"]), "BASSLINE": self.what, "PIP_EXTRA_INDEX_URL": ""}
         environment = {
             **os.environ, **given, "PATH": self.path, "CI": "true", "GITHUB_EVENT_NAME": event,
-            "GITHUB_STEP_SUMMARY": str(self.summary), "BASSLINE_DATA_DIR": str(self.folder / "data"),
+            "GITHUB_STEP_SUMMARY": str(self.summary), "BASSLINE_DATA_DIR": str(self.folder / "data"), **self.more,
         }  # fmt: skip
         environment.pop("PYTHONPATH", None)
         for step in self.workflow["jobs"]["compare"]["steps"]:
@@ -92,7 +111,10 @@ class Runner:
         return 0
 
 
-def test_it_is_a_workflow_whose_shell_steps_hold_nothing_of_a_stranger(workflow, steps):
+@pytest.mark.parametrize("file", [FILE, OWN_CODE], ids=lambda file: file.name)
+def test_it_is_a_workflow_whose_shell_steps_hold_nothing_of_a_stranger(file):
+    workflow = yaml.safe_load(file.read_text())
+    steps = workflow["jobs"]["compare"]["steps"]
     triggers = workflow.get("on", workflow.get(True))  # YAML 1.1 reads `on` as true
     assert set(triggers) == EVENTS  # not pull_request_target: a fork's code gets no secrets
     assert workflow["permissions"] == {"contents": "read"}
@@ -105,12 +127,15 @@ def test_it_is_a_workflow_whose_shell_steps_hold_nothing_of_a_stranger(workflow,
             assert event in EVENTS
 
 
-def test_the_base_run_is_stored_as_it_is_restored(steps):
+@pytest.mark.parametrize("file", [FILE, OWN_CODE], ids=lambda file: file.name)
+def test_the_base_run_is_stored_as_it_is_restored(file):
+    steps = yaml.safe_load(file.read_text())["jobs"]["compare"]["steps"]
     by_action = {
         step["uses"].split("@")[0]: step["with"] for step in steps if step.get("uses", "").startswith("actions/cache/")
     }
     store, restore = by_action["actions/cache/save"], by_action["actions/cache/restore"]
-    assert store["path"] == restore["path"] == "base.json"
+    assert store["path"] == restore["path"]
+    assert store["path"].startswith("base.json")
     assert store["key"].startswith(restore["restore-keys"])
 
 
@@ -143,6 +168,31 @@ def test_its_steps_run(workflow, tmp_path):
     assert runner.run("pull_request") == 2, runner.said  # the same configuration again
     assert "### Not decided: A solves too few tasks" in runner.summary.read_text()
     assert len(list(ET.parse(tmp_path / "report.xml").iter("testcase"))) == 2
+
+
+def committed() -> str:
+    """What a workflow names until there is a package: this repository at its last commit."""
+    found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=CHECKOUT, capture_output=True, text=True, check=True)
+    return f"bassline @ git+file://{CHECKOUT}@{found.stdout.strip()}"
+
+
+@pytest.mark.thorough
+@pytest.mark.model
+@pytest.mark.timeout(1800)
+def test_the_steps_for_own_code_run_in_a_fresh_environment(tmp_path):
+    if not has_build_backend(tmp_path / "backend"):
+        pytest.skip("no package index here: pip cannot get hatchling")
+    fetch.ensure("smollm2-135m")
+    (tmp_path / "texts.py").write_text(TEXTS)
+    (tmp_path / "test_texts.py").write_text(TESTS_OF_TEXTS)
+    workflow = yaml.safe_load(OWN_CODE.read_text())
+    runner = Runner(workflow, tmp_path, committed(), INSTALL="pip install --quiet pytest")
+
+    assert runner.run("push") == 2, runner.said  # one task is too few, which the workflow says
+    assert "A must solve at least 6" in runner.said
+    assert "became tasks" in runner.said
+    assert runner.run("pull_request") == 2, runner.said
+    assert "### Not decided: A solves too few tasks" in runner.summary.read_text()
 
 
 def test_it_says_at_once_that_it_does_not_know_what_to_install(workflow, tmp_path):

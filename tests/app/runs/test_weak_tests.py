@@ -36,11 +36,13 @@ def evaluated(ctx, monkeypatch):
     monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
     ctx.make_grader = FailsTheWeak
 
-    def run(*weak):
+    def run(*weak, judges=()):
         rows = [
             {**TASK, "task_id": f"add/{i}", "prompt": f'def add(a, b):\n    """Sum {i}."""\n', "source": {"weak": each}}
             for i, each in enumerate(weak)
         ]
+        for row, judge in zip(rows, judges, strict=False):
+            row["source"]["judge"] = judge
         import_bytes(ctx, "\n".join(map(json.dumps, rows)).encode(), "mine", "mine.jsonl")
         words = ["eval", "--target", "smollm2-135m", "--dataset", "mine", "--n", "2", "--budget", "5", "--name", "w"]
         result = CliRunner().invoke(cli, [*words, "--json", "-"])
@@ -74,3 +76,15 @@ def test_all_weak_leaves_nothing_to_compare_with(evaluated):
     figures, shown = evaluated(True)
     assert figures["pass_first_strong"] is None
     assert "1 task has a weak test, and no other task was graded" in shown
+
+
+def test_each_judge_has_its_figures_where_there_are_both(evaluated, ctx):
+    figures, shown = evaluated(False, False, judges=("tests", "cases"))
+    assert (figures["tasks"], figures["tests_tasks"]) == (2, 1)
+    assert (figures["pass_first_tests"], figures["pass_first_cases"]) == (0.0, 1.0)
+    assert "1 task judged by the project's own tests: Pass@First 0 %, Pass@All 0 %" in shown
+    with ctx.database.read() as session:
+        (run,) = list_runs(session)
+    assert "1 task judged by recorded calls: Pass@First 100 %" in (
+        create_app(ctx).test_client().get(f"/runs/{run.id}").get_data(as_text=True)
+    )

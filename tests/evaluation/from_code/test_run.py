@@ -134,6 +134,9 @@ class Quiet:
     def generating(self, done, total):
         pass
 
+    def testing(self, done, total):
+        pass
+
     def checking(self, done, total, made):
         pass
 

@@ -1,0 +1,46 @@
+"""The answer to "which model for this code?", in one sentence that claims no more than its number of tasks allows."""
+
+from __future__ import annotations
+
+from app.studies.documents import NamedAnswer, StudyDocument
+from app.ui.units import counted, exact_seconds, interval, percent
+
+ENOUGH_TASKS = 20
+"""Below this even a large difference between two models can be chance."""
+ENOUGH_SOLVED = 6
+"""Below this no loss of another model could be significant (docs/ci.md)."""
+
+
+def advice(found: StudyDocument) -> str:
+    """The sentence about a study at its own budget."""
+    n = found.study.tasks_common
+    if not n or not found.answer:
+        return "No task was graded for every model, so there is nothing to advise."
+    answer = found.answer[-1]
+    code, at = f"{counted(n, 'task')} of your code", f"within {exact_seconds(answer.budget_s)}"
+    if answer.arm is None:
+        return (
+            f"None of these models solves any of the {code} {at}: give a larger budget, or pull a larger model with "
+            "`bassline models pull`."
+        )
+    share = f"{percent(answer.pass_first, n)} ({interval(answer.interval, n)} %) of the {code} {at}"
+    solved = round(answer.pass_first * n)
+    if solved < ENOUGH_SOLVED or n < ENOUGH_TASKS:
+        return (
+            f"Too few to advise: the best of them, {answer.arm}, solves {solved} of the {code} {at}. A choice needs at "
+            f"least {ENOUGH_TASKS} tasks, of which one model solves {ENOUGH_SOLVED}."
+        )
+    if not answer.equally_good:
+        return f"Use {answer.arm}: it solves {share}, significantly more than every other one."
+    return _undecided(answer, share)
+
+
+def _undecided(answer: NamedAnswer, share: str) -> str:
+    others = ", ".join(answer.equally_good)
+    more = f"; about {answer.tasks_to_settle:,} tasks would settle it" if answer.tasks_to_settle else ""
+    if answer.cheapest == answer.arm:
+        return f"Use {answer.arm}: it solves {share}. {others} cannot be told apart from it, and costs more{more}."
+    return (
+        f"Use {answer.cheapest}, the cheapest of those that cannot be told apart: {answer.arm} solves {share}, and "
+        f"these tasks do not separate it from {others}{more}."
+    )

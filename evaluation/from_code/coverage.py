@@ -1,0 +1,101 @@
+"""What share of a project became tasks, why the rest did not, and what would change that."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evaluation.from_code.build import TaskResult
+from evaluation.from_code.source.find import Function, code_lines
+
+_UNLOCKS = (
+    ("was not called", "tests that call it, or --doctests"),
+    ("is called by tests that do not pass in the sandbox", "tests without temporary files, network and subprocesses"),
+    ("is not called by a test that pytest ran", 'tests that pytest runs: --tests "python -m pytest -q"'),
+    ("cannot be judged by the project's tests", "what the detail names"),
+    ("has tests that miss more than a fifth of its mutants", "tests that assert more of what it does"),
+    ("has tests that a body without content passes", "tests that assert what it does"),
+    ("has a test that an empty function", "tests that assert what it does"),
+    ("has tests that do not pass each time", "tests that do not depend on time, order or chance"),
+    ("gives other results when it is called again", "tests that do not depend on time, order or chance"),
+    ("does not repeat in the sandbox", "tests that do not depend on time, order or chance"),
+    ("has tests that need more than", "faster tests that call it"),
+    ("needs an installed package", "BASSLINE_SANDBOX_PACKAGES, or tests that pytest runs"),
+    ("returns values that are not plain data", "tests that pytest runs and that call it"),
+)
+"""What turns functions left out into tasks, by the start of the reason. Others are as they are: too short, too long."""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A reason, the number of functions with it, and what would make tasks of them, "" for nothing."""
+
+    reason: str
+    functions: int
+    unlock: str
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Counts of functions and of their lines without docstrings. `called` are those that the tests called, `covered`
+    those among them that became tasks: an example in a docstring may make a task of another one."""
+
+    seen: int
+    called: int
+    tasks: int
+    covered: int
+    lines_seen: int
+    lines_called: int
+    lines_of_tasks: int
+    left_out: tuple[LeftOut, ...]
+
+    @property
+    def covered_share(self) -> float:
+        """The share of the called functions that became tasks, from 0 to 1."""
+        return self.covered / self.called if self.called else 0.0
+
+    @property
+    def lines_share(self) -> float:
+        """The share of the lines of called functions that stand in tasks, from 0 to 1."""
+        return self.lines_of_tasks / self.lines_called if self.lines_called else 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return {
+            "functions_seen": self.seen,
+            "functions_called": self.called,
+            "tasks": self.tasks,
+            "functions_covered": self.covered,
+            "covered_share": round(self.covered_share, 4),
+            "lines_seen": self.lines_seen,
+            "lines_called": self.lines_called,
+            "lines_of_tasks": self.lines_of_tasks,
+            "lines_share": round(self.lines_share, 4),
+            "left_out": [vars(each) for each in self.left_out],
+        }
+
+
+def coverage(functions: Sequence[Function], called: Collection[str], made: Sequence[TaskResult]) -> Coverage:
+    """The coverage of a project by its tasks."""
+    lines = {function.key: code_lines(function.node) for function in functions}
+    tasks = {each.key for each in made if each.row is not None}
+    reasons = Counter(each.reason for each in made if each.row is None)
+    covered = tasks & set(called)
+    left_out = sorted(reasons.items(), key=lambda each: (-each[1], each[0]))
+    return Coverage(
+        seen=len(functions),
+        called=len(called),
+        tasks=len(tasks),
+        covered=len(covered),
+        lines_seen=sum(lines.values()),
+        lines_called=sum(lines[key] for key in called),
+        lines_of_tasks=sum(lines[key] for key in covered),
+        left_out=tuple(LeftOut(reason, count, unlock(reason)) for reason, count in left_out),
+    )
+
+
+def unlock(reason: str) -> str:
+    """What would make tasks of the functions with this reason, "" where nothing does."""
+    return next((remedy for start, remedy in _UNLOCKS if reason.startswith(start)), "")

@@ -1,0 +1,122 @@
+"""The files that a project's tests need, as two archives: the project's own, and the installed packages."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from evaluation.from_code.project_tests.covering import Covering
+from evaluation.from_code.source.project import Project
+from evaluation.project_tests.archive import MAX_BYTES, ArchiveError, is_relative, pack
+from evaluation.sandbox.packages import sha256_of
+
+_MAX_FILE_BYTES = 16 * 2**20
+_SKIPPED_FOLDERS = frozenset(("__pycache__", "node_modules", "site-packages", "build", "dist", "docs", "doc"))
+_WITHOUT = frozenset(
+    ("pip", "setuptools", "wheel", "pytest_xdist", "execnet", "pytest_cov", "coverage", "pytest_randomly")
+)
+"""Distributions that a test run loads and that no judgement needs."""
+_METADATA = frozenset(("METADATA", "entry_points.txt", "top_level.txt"))
+"""Of a distribution; the others name paths of the machine."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """Both archives by their sha256, and what is in them. `distributions` are names with versions."""
+
+    project: str
+    installed: str
+    archives: dict[str, bytes]
+    distributions: tuple[str, ...]
+    has_compiled: bool
+    has_hypothesis: bool
+    paths: tuple[str, ...]
+
+
+def gather(project: Project, covering: Covering) -> Files:
+    """The archives. Raises ArchiveError, with one sentence, where the tests cannot take their files along."""
+    if project.version or not project.root.is_dir():
+        raise ArchiveError("the project was given by name, and its tests are not part of it: give its folder")
+    roots = [root.resolve() for root in project.import_roots]
+    if any(not root.is_relative_to(project.root) for root in roots):
+        raise ArchiveError("the project's folder is itself a package: give the folder above it")
+    own = dict(_own_files(project.root))
+    installed, names = installed_files(project, covering)
+    archives, hashes = {}, []
+    for files in (own, installed):
+        if sum(map(len, files.values())) > MAX_BYTES:
+            raise ArchiveError(f"the tests need files of more than {MAX_BYTES // 2**20} MiB ({', '.join(names)})")
+        hashes.append(sha256_of(files))
+        archives[hashes[-1]] = pack(files)
+    relative = {root.relative_to(project.root).as_posix() for root in roots}
+    paths = tuple(dict.fromkeys([*sorted(relative - {"."}), ""]))
+    return Files(
+        hashes[0], hashes[1], archives, names, any(path.endswith(".so") for path in installed),
+        any(path.startswith("hypothesis/") for path in installed), paths,
+    )  # fmt: skip
+
+
+def _own_files(root: Path) -> Iterator[tuple[str, bytes]]:
+    """(path, content) of the project's files: no hidden ones, no environments, no links, nothing that is large."""
+    todo = [root]
+    total = 0
+    while todo:
+        folder = todo.pop()
+        for path in sorted(folder.iterdir()):
+            if path.name.startswith(".") or path.is_symlink():
+                continue
+            if path.is_dir():
+                package = (path / "__init__.py").exists()
+                if (path.name not in _SKIPPED_FOLDERS or package) and not (path / "pyvenv.cfg").exists():
+                    todo.append(path)
+            elif path.is_file() and path.suffix != ".pyc" and (size := path.stat().st_size) <= _MAX_FILE_BYTES:
+                total += size
+                if total > MAX_BYTES:
+                    raise ArchiveError(f"the project's files have more than {MAX_BYTES // 2**20} MiB")
+                yield path.relative_to(root).as_posix(), path.read_bytes()
+
+
+def installed_files(project: Project, covering: Covering) -> tuple[dict[str, bytes], tuple[str, ...]]:
+    """The files of the distributions whose modules the tests imported, and their names."""
+    own = project.top_names()
+    own_name = re.sub(r"[-_.]+", "_", project.name).lower()
+    top_files = {f"{name}.py" for name in own}
+    files: dict[str, bytes] = {}
+    names: list[str] = []
+    for place in map(Path, covering.path):
+        used = {Path(file).relative_to(place).as_posix() for file in covering.files if Path(file).is_relative_to(place)}
+        for info in sorted(place.glob("*.dist-info")):
+            listed = list(_record(info))
+            name = re.sub(r"[-_.]+", "_", info.name.partition("-")[0]).lower()
+            if name != own_name and (name in _WITHOUT or not used.intersection(listed)):
+                continue
+            names.append(info.name.removesuffix(".dist-info").replace("-", " ", 1))
+            for path in listed:
+                metadata = path.startswith(info.name + "/")
+                wanted = path.rpartition("/")[2] in _METADATA if metadata else path.partition("/")[0] not in own
+                if wanted and path not in top_files and not path.endswith((".pyc", ".pyi", ".h", ".c")):
+                    content = _content(place / path)
+                    if content is not None:
+                        files.setdefault(path, content)
+    if "pytest/__init__.py" not in files:
+        raise ArchiveError('the tests were not run by pytest: give --tests "python -m pytest -q"')
+    return files, tuple(sorted(names))
+
+
+def _record(info: Path) -> Iterator[str]:
+    """The paths in a distribution's RECORD that stay in the folder of packages."""
+    try:
+        rows = list(csv.reader((info / "RECORD").read_text("utf-8").splitlines()))
+    except (OSError, UnicodeError, csv.Error):
+        return
+    yield from (row[0] for row in rows if row and is_relative(row[0]))
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes() if path.is_file() and path.stat().st_size <= _MAX_FILE_BYTES * 2 else None
+    except OSError:
+        return None

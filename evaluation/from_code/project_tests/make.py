@@ -1,0 +1,44 @@
+"""The task of a function that the tests of its project judge."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from evaluation.from_code.build import TaskResult, Workplace, source_of
+from evaluation.from_code.project_tests import suite as suites
+from evaluation.from_code.project_tests.suite import Suite
+from evaluation.from_code.reasons import ExcludedError
+from evaluation.from_code.source.context import prompt_of, solution_of
+from evaluation.from_code.source.find import Function
+from evaluation.from_code.tasks import LINES_BEFORE, stops_of, task_id
+from evaluation.verdicts import Trust
+
+JUDGE = "tests"
+
+
+def make(suite: Suite, work: Workplace, function: Function) -> TaskResult:
+    """The task of one function, checked, or the reason why there is none."""
+    started = time.monotonic()
+    try:
+        made = TaskResult(function.key, _row(suite, work, function))
+    except ExcludedError as reason:
+        made = TaskResult(function.key, reason=reason.reason, detail=reason.detail)
+    made.seconds = round(time.monotonic() - started, 2)
+    return made
+
+
+def _row(suite: Suite, work: Workplace, function: Function) -> dict[str, Any]:
+    prompt = prompt_of(work.project, function, work.options.context, LINES_BEFORE)
+    spec, facts = suites.checked(suite, work.recording.covering, function)
+    source = source_of(work, function, JUDGE, Trust.IN_GUEST)
+    return {
+        "task_id": task_id(work.project, function),
+        "prompt": prompt,
+        "entry_point": function.qualified,
+        "canonical_solution": solution_of(function),
+        "test": suites.shown(work.project, spec.tests),
+        "project_tests": spec.as_json(),
+        "stop": stops_of(function),
+        "source": {**source, **facts},
+    }

@@ -1,0 +1,158 @@
+"""The project's tests as a judge: their files, those that pass in the sandbox, and the task of each function."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from evaluation.from_code.faults import without_faults
+from evaluation.from_code.project_tests import checks, files
+from evaluation.from_code.project_tests.covering import Covering
+from evaluation.from_code.project_tests.files import Files
+from evaluation.from_code.reasons import ExcludedError
+from evaluation.from_code.source.find import Function
+from evaluation.from_code.source.project import Module, Project
+from evaluation.project_tests.archive import ArchiveError
+from evaluation.project_tests.judge import ProjectJudge
+from evaluation.project_tests.running import LIMITS, Outcomes
+from evaluation.project_tests.spec import ProjectTests
+from evaluation.sandbox import Sandbox
+
+_WHOLE_FILE = replace(LIMITS, cpu_s=60, wall_s=120.0)
+_SHOWN_CHARS = 12_000
+
+
+@dataclass
+class Suite:
+    """`passing` are the tests that pass in the sandbox; `refused` says why the tests cannot judge at all, "" if they
+    can; `failures` are the last words of those that do not pass there, by test or file."""
+
+    refused: str = ""
+    files: Files | None = None
+    passing: frozenset[str] = frozenset()
+    failures: dict[str, str] = field(default_factory=dict)
+    judge: ProjectJudge | None = None
+
+    def close(self) -> None:
+        """End the judge's processes."""
+        if self.judge is not None:
+            self.judge.close()
+
+
+def prepare(
+    sandbox: Sandbox,
+    project: Project,
+    covering: Covering,
+    workers: int = 1,
+    on_file: Callable[[int, int], None] = lambda _done, _total: None,
+) -> Suite:
+    """The suite of a project, after each of its files of tests ran once in the sandbox."""
+    tests = sorted({test for test in covering.tests if test})
+    if not tests:
+        return Suite("no test was run by pytest, which says what each test calls")
+    try:
+        found = files.gather(project, covering)
+    except ArchiveError as error:
+        return Suite(str(error))
+    ours, theirs = sandbox.python.version[:2], tuple(covering.python[:2])
+    if found.has_compiled and ours != theirs:
+        versions = ["{}.{}".format(*version) for version in (theirs, ours)]
+        return Suite(f"the tests need compiled packages for Python {versions[0]}, and the sandbox has {versions[1]}")
+    judge = ProjectJudge(sandbox, found.archives.get)
+    suite = Suite("", found, frozenset(), {}, judge)
+    by_file: dict[str, list[str]] = {}
+    for test in tests:
+        by_file.setdefault(test.partition("::")[0], []).append(test)
+    module = min(project.modules.values(), key=lambda module: module.path)
+    spec = ProjectTests(found.project, found.installed, module.path, "", 0, tuple(tests), found.paths)
+
+    def run(file: str) -> Outcomes:
+        outcomes: list[Outcomes] = []
+
+        def attempt() -> Any:
+            outcomes.append(judge.run(module.source, spec, by_file[file], _WHOLE_FILE, stop_early=False))
+            return outcomes[-1].result
+
+        without_faults(attempt)
+        return outcomes[-1]
+
+    passing: set[str] = set()
+    with ThreadPoolExecutor(workers, "project-tests") as executor:
+        for done, (file, outcome) in enumerate(zip(by_file, executor.map(run, by_file), strict=True), 1):
+            passing.update(outcome.passed)
+            suite.failures |= {test: text[-300:] for test, text in outcome.failed.items()}
+            if not outcome.passed and not outcome.failed:
+                suite.failures[file] = outcome.result.detail
+            on_file(done, len(by_file))
+    suite.passing = frozenset(passing)
+    return suite
+
+
+def checked(suite: Suite, covering: Covering, function: Function) -> tuple[ProjectTests, dict[str, Any]]:
+    """The spec of a function's task, and what its dataset says of the tests. Raises ExcludedError."""
+    if suite.refused or suite.files is None or suite.judge is None:
+        raise ExcludedError("cannot be judged by the project's tests", suite.refused)
+    every = covering.of(function.key)
+    if not every:
+        raise ExcludedError("is not called by a test that pytest ran")
+    tests = [test for test in every if test in suite.passing]
+    if not tests:
+        reason = suite.failures.get(every[0]) or suite.failures.get(every[0].partition("::")[0], "")
+        last = reason.strip().rpartition("\n")[2]
+        raise ExcludedError("is called by tests that do not pass in the sandbox", last[:200])
+    spec = ProjectTests(
+        suite.files.project,
+        suite.files.installed,
+        function.module.path,
+        function.qualified,
+        function.node.lineno,
+        tuple(tests),
+        suite.files.paths,
+    )
+    found = checks.check(suite.judge, spec, function)
+    survivors = len(found.survivors)
+    return replace(spec, tests=found.tests), {
+        "tests": len(found.tests),
+        "mutants": found.judged,
+        "killed": found.judged - survivors,
+        "mutation_score": round(1 - survivors / found.judged, 4),
+        "weak": False,
+        "survivors": [f"line {mutant.line}: {mutant.operator}" for mutant in found.survivors],
+        "installed": list(suite.files.distributions),
+    }
+
+
+def shown(project: Project, tests: Sequence[str]) -> str:
+    """The source of the tests of a task, for readers."""
+    by_place: dict[str, list[str]] = {}
+    for test in tests:
+        by_place.setdefault(test.partition("[")[0], []).append(test)
+    parts = []
+    for place, cases in by_place.items():
+        file, *names = place.split("::")
+        head = "\n".join(f"# {case}" for case in cases)
+        text = _text_of(project, file, names)
+        parts.append(f"{head}\n{text}" if text else head)
+    whole = "\n\n".join(parts)
+    return whole if len(whole) <= _SHOWN_CHARS else whole[:_SHOWN_CHARS] + "\n# ..."
+
+
+def _text_of(project: Project, file: str, names: Sequence[str]) -> str:
+    try:
+        source = (project.root / file).read_text("utf-8")
+        tree = ast.parse(source)
+    except (OSError, ValueError):
+        return ""
+    body: list[ast.stmt] = tree.body
+    node: ast.stmt | None = None
+    for name in names:
+        node = next((each for each in body if getattr(each, "name", "") == name), None)
+        body = getattr(node, "body", [])
+    if node is None:
+        return ""
+    module = Module(file, "", False, source)
+    start = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
+    return "".join(module.lines[start - 1 : node.end_lineno]).rstrip()

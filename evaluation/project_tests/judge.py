@@ -1,0 +1,156 @@
+"""The judge: an answer in its module, the tests that cover it, a verdict. Safe to use from many threads."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from evaluation.project_tests import archive, running
+from evaluation.project_tests.archive import ArchiveError
+from evaluation.project_tests.running import LIMITS, Outcomes, TestRun
+from evaluation.project_tests.screen import reaches_for
+from evaluation.project_tests.spec import ProjectTests
+from evaluation.project_tests.splice import splice
+from evaluation.sandbox import Limits, PackagesError, Result, Sandbox
+from evaluation.sandbox.packages import stage_files
+from evaluation.sandbox.zygotes import Zygote, ZygoteError
+from evaluation.verdicts import Status, Trust
+
+Archives = Callable[[str], bytes | None]
+"""Gives the content of an archive by the sha256 of its files, None where there is none."""
+_KEPT = 2
+"""Projects whose zygotes are kept; each is a process of some tens of megabytes."""
+
+
+class _Project:
+    """The files of a project and its packages as folders, and idle zygotes that have them."""
+
+    def __init__(self, sandbox: Sandbox, folder: str, packages: str) -> None:
+        names = sorted(path.name.removesuffix(".py") for path in Path(packages).iterdir())
+        preload = tuple(name for name in names if name.isidentifier())
+        self.folder = folder
+        self._sandbox = sandbox
+        self._python = sandbox.python.with_project(folder, packages, ("pytest", "_pytest.unittest", *preload))
+        self._idle: list[Zygote] = []
+        # bubblewrap dies with the thread that started it
+        self._starter = ThreadPoolExecutor(1, "project-tests-starter")
+
+    def run(self, job: TestRun, limits: Limits) -> Outcomes:
+        """The outcomes of a run; a fault of the sandbox is a result with the status `sandbox_error`."""
+        zygote: Zygote | None = None
+        try:
+            with contextlib.suppress(IndexError):
+                zygote = self._idle.pop()
+            zygote = zygote or self._starter.submit(Zygote, "tester", self._sandbox.isolation, self._python).result()
+            outcomes = running.run(zygote, job, limits)
+        except (ZygoteError, OSError) as error:
+            if zygote is not None:
+                zygote.close()
+            return Outcomes(Result(Status.SANDBOX_ERROR, f"no process for the tests: {error}", trust=Trust.IN_GUEST))
+        except BaseException:
+            if zygote is not None:
+                zygote.close()
+            raise
+        self._idle.append(zygote)
+        return outcomes
+
+    def close(self) -> None:
+        """End idle zygotes."""
+        while self._idle:
+            self._idle.pop().close()
+
+
+class ProjectJudge:
+    """Judges answers by the tests of their projects, whose files it gets from `archives`."""
+
+    def __init__(self, sandbox: Sandbox, archives: Archives) -> None:
+        self.sandbox = sandbox
+        self.archives = archives
+        self._lock = threading.Lock()
+        self._projects: OrderedDict[tuple[str, str], _Project] = OrderedDict()
+
+    def judge(self, program: str, spec: ProjectTests, limits: Limits = LIMITS) -> Result:
+        """The result of a program: `passed` only where every test of the spec was collected, ran and passed."""
+        try:
+            project = self._project(spec)
+            source = (Path(project.folder) / spec.file).read_text("utf-8")
+            spliced = splice(source, spec.qualified, spec.line, program)
+        except (ArchiveError, PackagesError, OSError, ValueError) as error:
+            return Result(Status.SANDBOX_ERROR, str(error)[:500], lasting=True, trust=Trust.IN_GUEST)
+        if spliced is None:
+            return Result(*_without_function(program, spec.qualified), trust=Trust.IN_GUEST)
+        if name := reaches_for(spliced.answer, source):
+            reason = f"the answer uses {name}, with which a program reaches the process of its tests"
+            return Result(Status.FORGED, reason, trust=Trust.IN_GUEST)
+        return self.run(spliced.source, spec, spec.tests, limits).result
+
+    def run(
+        self, source: str, spec: ProjectTests, tests: Sequence[str], limits: Limits = LIMITS, stop_early: bool = True
+    ) -> Outcomes:
+        """The outcomes of tests with the source of the spec's file replaced. Raises ArchiveError, PackagesError."""
+        project = self._project(spec)
+        outcomes = project.run(TestRun(spec, project.folder, source, tests, stop_early), limits)
+        outcomes.result = replace(outcomes.result, trust=Trust.IN_GUEST)
+        return outcomes
+
+    def _project(self, spec: ProjectTests) -> _Project:
+        key = spec.project, spec.installed
+        with self._lock:
+            if key not in self._projects:
+                folders = [
+                    self._staged(kind, sha256) for kind, sha256 in zip(("project", "installed"), key, strict=True)
+                ]
+                self._projects[key] = _Project(self.sandbox, *folders)
+            self._projects.move_to_end(key)
+            while len(self._projects) > _KEPT:
+                self._projects.popitem(last=False)[1].close()
+            return self._projects[key]
+
+    def _staged(self, kind: str, sha256: str) -> str:
+        content = self.archives(sha256)
+        if content is None:
+            raise ArchiveError(
+                f"the task is judged by its project's tests, and the archive {sha256[:16]} with their files is not in "
+                "this database: make the dataset here with `bassline datasets from-code`"
+            )
+        return stage_files(kind, archive.unpack(content, sha256))
+
+    def close(self) -> None:
+        """End all idle processes."""
+        with self._lock:
+            while self._projects:
+                self._projects.popitem()[1].close()
+
+
+_shared: dict[int, ProjectJudge] = {}
+_sharing = threading.Lock()
+
+
+def shared_judge(sandbox: Sandbox, archives: Archives | None) -> ProjectJudge:
+    """The judge of this process, whose processes stay warm from one job to the next; `archives` is used from now on."""
+    with _sharing:
+        judge = _shared.get(os.getpid())
+        if judge is None or judge.sandbox is not sandbox:
+            judge = _shared[os.getpid()] = ProjectJudge(sandbox, _no_archives)
+            atexit.register(judge.close)
+        judge.archives = archives or judge.archives
+        return judge
+
+
+def _no_archives(_sha256: str) -> None:
+    return None
+
+
+def _without_function(program: str, qualified: str) -> tuple[str, str]:
+    try:
+        compile(program, "<candidate>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return Status.SYNTAX_ERROR, f"{type(error).__name__}: {error}"[:300]
+    return Status.EMPTY, f"the program does not define {qualified}"

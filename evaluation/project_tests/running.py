@@ -1,0 +1,180 @@
+"""One run of a project's tests in the sandbox: what the tester's frames say, and what it means for the answer."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from evaluation.project_tests.spec import ProjectTests
+from evaluation.sandbox import Limits, Result
+from evaluation.sandbox.inside import codec
+from evaluation.sandbox.supervisor import close_with, exit_reason, messages_in, open_pipe, watch
+from evaluation.sandbox.zygotes import Zygote
+from evaluation.verdicts import Status, Trust
+
+LIMITS = Limits(cpu_s=6, wall_s=18.0, memory_bytes=2**30, open_files=128, threads=32)
+_FRAMES_BYTES = 16 * 2**20
+
+
+@dataclass(slots=True)
+class Outcomes:
+    """What a run reported. `passed` and `failed` are ids of tests; `failed` has what was said."""
+
+    result: Result
+    passed: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TestRun:
+    """The tests to run on a module: the spec, the folder of the project, the module with the answer."""
+
+    spec: ProjectTests
+    folder: str
+    source: str
+    tests: Sequence[str]
+    stop_early: bool = True
+    options: Sequence[str] = ()
+
+
+def run(zygote: Zygote, job: TestRun, limits: Limits) -> Outcomes:
+    """Run the tests in a fork of the zygote. Raises ZygoteError where that must be discarded."""
+    secret = secrets.token_hex(16)
+    must_fail = [f"test_{secrets.token_hex(4)}" for _ in range(2)]
+    started = time.monotonic()
+    with contextlib.ExitStack() as ours:
+        with contextlib.ExitStack() as theirs:
+            reports_in, reports_out = open_pipe(ours, theirs)
+            output_in, output_out = open_pipe(ours, theirs)
+            content = {
+                "secret": secret, "must_fail": must_fail, "project": job.folder, "file": job.spec.file,
+                "source": job.source, "tests": list(job.tests), "paths": list(job.spec.paths),
+                "stop_early": job.stop_early, "options": list(job.options),
+            }  # fmt: skip
+            file = close_with(theirs, os.memfd_create("job"))
+            codec.write(file, json.dumps(content).encode())
+            os.lseek(file, 0, os.SEEK_SET)
+            zygote.start(limits, [output_out, file, reports_out])
+        deadline = started + limits.wall_s
+        seen = watch(reports_in, output_in, deadline, 2**30, zygote.waited_s, _FRAMES_BYTES)
+        wall_s = time.monotonic() - started
+    end = zygote.end()
+    outcomes = _read(messages_in(seen.frames), secret, job, must_fail)
+    cpu_s = float(end["cpu_s"])
+    status, detail = outcomes.result.status, outcomes.result.detail
+    text = outcomes.result.traceback
+    if status in (Status.CRASHED, Status.SANDBOX_ERROR) and cpu_s >= limits.cpu_s:
+        status, detail = Status.TIMEOUT, f"the tests used more than {limits.cpu_s} CPU seconds"
+    elif not seen.ended and status != Status.FORGED:
+        status, detail = Status.TIMEOUT, f"the tests did not end within {limits.wall_s:g} s"
+    elif status == Status.CRASHED:
+        detail = f"{detail} ({exit_reason(end)})"
+    outcomes.result = Result(
+        status, detail, text, calls=len(outcomes.passed) + len(outcomes.failed), cpu_s=cpu_s, wall_s=wall_s,
+        waited_s=seen.waited_s, trust=Trust.IN_GUEST, failing_assert=_failing_line(text),
+        lasting=outcomes.result.lasting,
+    )  # fmt: skip
+    return outcomes
+
+
+def _read(frames: list[dict[str, Any]], secret: str, job: TestRun, must_fail: Sequence[str]) -> Outcomes:
+    """The outcomes that the frames report, and the status that follows. Frames come from a process that an answer may
+    have taken over: what does not fit exactly is a forgery or a crash, never a pass."""
+    outcomes = Outcomes(Result(Status.CRASHED, "the tests' process ended before it reported"))
+
+    def ended(status: Status, detail: str, text: str = "", lasting: bool = False) -> Outcomes:
+        outcomes.result = Result(status, detail[:1000], text, lasting=lasting)
+        return outcomes
+
+    if not frames or frames[0].get("hello") is not True:
+        reason = str(frames[0].get("sandbox_error", "it sent something else")) if frames else "it ended first"
+        return ended(Status.SANDBOX_ERROR, f"the process of the tests sent no hello: {reason}"[:300])
+    collected: list[str] | None = None
+    guards: list[str] = []
+    done: dict[str, str] = {}
+    phases: dict[str, dict[str, str]] = {}
+    texts: dict[str, str] = {}
+    finished = False
+    for number, frame in enumerate(frames[1:], 1):
+        if frame.get("secret") != secret or frame.get("number") != number:
+            return ended(Status.FORGED, "a report came from somewhere else than the tests' runner")
+        if "no_runner" in frame and number == 1:
+            reason = f"pytest cannot be imported in the sandbox: {frame['no_runner']}"
+            return ended(Status.SANDBOX_ERROR, reason, lasting=True)
+        if "syntax" in frame:
+            return ended(Status.SYNTAX_ERROR, str(frame["syntax"]))
+        if "not_collected" in frame:
+            text = str(frame.get("text", ""))
+            return ended(Status.EXCEPTION, f"{frame['not_collected']} cannot be imported: {_last_line(text)}", text)
+        if "broken" in frame:
+            return ended(Status.CRASHED, f"the answer ended the runner: {frame['broken']}")
+        if "collected" in frame:
+            if collected is not None:
+                return ended(Status.FORGED, "the tests were collected twice")
+            collected = list(map(str, frame["collected"]))
+        guards = list(map(str, frame.get("must_fail", guards)))
+        finished = finished or frame.get("end") is True
+        if "test" in frame:
+            test, when, outcome = str(frame["test"]), str(frame["when"]), str(frame["outcome"])
+            own = phases.setdefault(test, {})
+            if frame.get("part") is True:  # a subtest; its test reports as well
+                if outcome not in ("passed", "skipped"):
+                    own["part"] = outcome
+            elif when in own:
+                return ended(Status.FORGED, f"{test} reported twice")
+            else:
+                own[when] = outcome
+            if outcome != "passed":
+                texts.setdefault(test, str(frame.get("text", "")))
+    for test, own in phases.items():
+        passed = own == {"setup": "passed", "call": "passed", "teardown": "passed"}
+        bad = next((outcome for outcome in own.values() if outcome != "passed"), "incomplete")
+        done[test] = "passed" if passed else bad
+    wanted = [test for test in done if test not in guards]
+    outcomes.passed = [test for test in wanted if done[test] == "passed"]
+    outcomes.failed = {test: texts.get(test, "") for test in wanted if done[test] not in ("passed", "incomplete")}
+    if any(done.get(guard) == "passed" for guard in guards):
+        return ended(Status.FORGED, "a test that must fail passed: the runner was changed")
+    if collected is not None and set(job.tests) != set(collected):
+        missing = sorted(set(job.tests) - set(collected))
+        return ended(Status.EXCEPTION, f"not collected: {', '.join(missing[:3])}")
+    if outcomes.failed:
+        test, text = next(iter(outcomes.failed.items()))
+        last = _last_line(text)
+        kind = Status.WRONG_ANSWER if _is_assertion(text) or not text else _status_of(last)
+        return ended(kind, f"{test}: {last or 'it was skipped'}", text)
+    if (
+        not finished
+        or collected is None
+        or sorted(outcomes.passed) != sorted(job.tests)
+        or len(collected) != len(outcomes.passed)
+    ):
+        return outcomes
+    if len(guards) != len(must_fail) or any(done.get(guard) != "failed" for guard in guards):
+        return ended(Status.FORGED, "the tests that must fail did not run")
+    return ended(Status.PASSED, "")
+
+
+def _status_of(line: str) -> Status:
+    return Status.MEMORY if "MemoryError" in line else Status.EXCEPTION
+
+
+def _is_assertion(text: str) -> bool:
+    said = [line[1:].strip() for line in text.splitlines() if line.startswith("E ")]
+    return any(line.startswith(("AssertionError", "assert ", "Failed:")) for line in said)
+
+
+def _last_line(text: str) -> str:
+    lines = [line[1:].strip() for line in text.splitlines() if line.startswith("E ")]
+    return (lines[0] if lines else text.strip().rpartition("\n")[2])[:300]
+
+
+def _failing_line(text: str) -> str | None:
+    lines = [line.strip() for line in text.splitlines() if line.strip().startswith("assert ")]
+    return lines[-1][:500] if lines else None

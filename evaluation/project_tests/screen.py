@@ -1,0 +1,69 @@
+"""Refuses an answer that reaches for the process of its tests.
+
+The tests run beside the answer, so this is what keeps most forgeries out: to change the runner, find the secret or
+equal everything, a program must use one of these names. The project's own file may use them; then its answers may, too.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+
+_MODULES = frozenset((
+    "pytest", "_pytest", "pluggy", "gc", "ctypes", "_ctypes", "inspect", "builtins", "importlib", "atexit", "signal",
+    "posix", "faulthandler", "tracemalloc", "mmap", "evaluation", "_frozen_importlib", "pdb", "bdb", "code", "unittest",
+    "mock", "conftest",
+))  # fmt: skip
+_ATTRIBUTES = frozenset((
+    "_getframe", "_current_frames", "settrace", "setprofile", "meta_path", "path_hooks", "_exit", "abort", "kill",
+    "killpg", "dup", "dup2", "closerange", "fdopen", "__subclasses__", "__globals__", "__code__", "__closure__",
+    "__builtins__", "__loader__", "__spec__", "f_back", "f_locals", "f_globals", "tb_frame", "gi_frame", "cr_frame",
+    "ag_frame", "cell_contents", "__traceback__", "exc_info", "__reduce__", "__reduce_ex__", "__import__",
+))  # fmt: skip
+_BUILTINS = frozenset(("__import__", "exec", "eval", "compile", "globals", "breakpoint", "exit", "quit"))
+_OF_MODULES = {"os": frozenset(("write", "close", "open", "pipe")), "sys": frozenset(("modules", "exit"))}
+_COMPARISONS = frozenset(
+    ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__contains__", "__instancecheck__")
+)
+
+
+def reaches_for(answer: Sequence[ast.stmt], module: str) -> str:
+    """The first name of an answer's statements that reaches for the process of its tests and that the project's
+    module does not use; "" for none."""
+    used = set(re.findall(r"\w+", module))
+    for statement in answer:
+        for node in ast.walk(statement):
+            for name in _suspects(node):
+                if name.rpartition(".")[2] not in used:
+                    return name
+        for node in ast.walk(statement):
+            if isinstance(node, ast.ClassDef):
+                for each in ast.walk(node):
+                    own = getattr(each, "name", None) or getattr(each, "id", None)
+                    if own in _COMPARISONS and not _stands_in(module, node.name):
+                        return f"{node.name}.{own}"
+    return ""
+
+
+def _suspects(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Import(names=names):
+            return [top for alias in names if (top := alias.name.partition(".")[0]) in _MODULES]
+        case ast.ImportFrom(module=str(module), names=names):
+            top = module.partition(".")[0]
+            names_of = _OF_MODULES.get(module, frozenset()) | _ATTRIBUTES
+            return [*([top] if top in _MODULES else []), *(alias.name for alias in names if alias.name in names_of)]
+        case ast.Attribute(value=ast.Name(id=owner), attr=attr) if attr in _OF_MODULES.get(owner, ()):
+            return [f"{owner}.{attr}"]
+        case ast.Attribute(attr=attr) if attr in _ATTRIBUTES or attr in _COMPARISONS:
+            return [attr]
+        case ast.Name(id=name, ctx=ast.Load()) if name in _MODULES or name in _BUILTINS or name == "__builtins__":
+            return [name]
+        case ast.Constant(value=str(text)) if text in _ATTRIBUTES or text in _COMPARISONS:
+            return [text]
+    return []
+
+
+def _stands_in(module: str, name: str) -> bool:
+    return re.search(rf"^\s*class {re.escape(name)}\b", module, re.MULTILINE) is not None

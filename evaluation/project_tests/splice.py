@@ -1,0 +1,171 @@
+"""Puts an answer into its module: the real file with one function replaced.
+
+The answer is a program, as extraction made it of a model's text: it defines the function, alone or in its class, and
+repeats parts of the prompt. What the file has already is left out; new imports and helpers come along.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from textwrap import indent
+
+from evaluation.source import bound_names, defined_names, parse
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, slots=True)
+class Spliced:
+    """The module with the answer, and the statements that came from the answer."""
+
+    source: str
+    answer: tuple[ast.stmt, ...]
+
+
+def splice(source: str, qualified: str, line: int, program: str) -> Spliced | None:
+    """The module `source`, whose function `qualified` at `line` is replaced by the one that the program defines.
+
+    None where the program does not define it. Raises ValueError where the module has no such function.
+    """
+    tree, answer = parse(source), parse(program)
+    original = _at(tree, qualified.rpartition(".")[2], line)
+    if tree is None or original is None:
+        raise ValueError(f"the file has no function {qualified} at line {line}")
+    found = None if answer is None else _definition(answer, qualified)
+    if answer is None or found is None:
+        return None
+    owner, function = found
+    new = _unwrapped(function)
+    lines = source.splitlines(keepends=True)
+    margin = " " * original.col_offset
+    parts = [_text(program, new, original, margin, lines)]
+    kept: list[ast.stmt] = [new]
+    if isinstance(owner, ast.ClassDef):
+        known = _names_of_class(tree, original)
+        helpers = [node for node in owner.body if node is not function and bound_names(node) - known]
+        parts += [indent(ast.unparse(node), margin) + "\n" for node in helpers]
+        kept += helpers
+    body = "\n".join(parts)
+    before, after = _others(tree, answer, owner or function)
+    kept += [*before, *after]
+    place = _top_level(tree, original)
+    start, end = _first_line(original) - 1, original.end_lineno or 0
+    top, bottom = _first_line(place) - 1, place.end_lineno or 0
+    whole = [
+        *lines[:top], *(f"{ast.unparse(node)}\n" for node in before), *lines[top:start], body,
+        *_ended(lines[end:bottom]), *(f"{ast.unparse(node)}\n" for node in after), *lines[bottom:],
+    ]  # fmt: skip
+    return Spliced("".join(whole), tuple(kept))
+
+
+def _ended(lines: Sequence[str]) -> list[str]:
+    """The lines, the last of which ends."""
+    return [*lines[:-1], lines[-1].rstrip("\n") + "\n"] if lines else []
+
+
+def functions_in(source: str) -> Iterator[tuple[str, Function]]:
+    """The functions of a module, with the names of their classes before their own."""
+
+    def inside(node: ast.stmt | ast.Module, prefix: str) -> Iterator[tuple[str, Function]]:
+        for each in _inside(node):
+            if isinstance(each, Function):
+                yield prefix + each.name, each
+            elif isinstance(each, ast.ClassDef):
+                yield from inside(each, f"{prefix}{each.name}.")
+
+    tree = parse(source)
+    yield from () if tree is None else inside(tree, "")
+
+
+def _at(tree: ast.Module | None, name: str, line: int) -> Function | None:
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, Function) and node.name == name and node.lineno == line:
+            return node
+    return None
+
+
+def _first_line(node: ast.stmt) -> int:
+    decorators = getattr(node, "decorator_list", [])
+    return int(min([node.lineno, *(decorator.lineno for decorator in decorators)]))
+
+
+def _top_level(tree: ast.Module, function: Function) -> ast.stmt:
+    return next(node for node in tree.body if (node.end_lineno or 0) >= function.lineno)
+
+
+def _definition(answer: ast.Module, qualified: str) -> tuple[ast.stmt | None, Function] | None:
+    """(the statement of its class, the function), the last of that name; a bare function stands for a method too."""
+    *owners, name = qualified.split(".")
+    bare = [each for each in _inside(answer) if isinstance(each, Function) and each.name == name]
+    places: list[ast.stmt | ast.Module] = [answer]
+    for owner in owners:
+        places = [each for place in places for each in _inside(place) if _is_class(each, owner)]
+    for place in reversed(places):
+        functions = [each for each in _inside(place) if isinstance(each, Function) and each.name == name]
+        if functions and not (owners and _is_open(functions[-1]) and bare):
+            return (place if isinstance(place, ast.stmt) else None), functions[-1]
+    return (None, bare[-1]) if bare else None
+
+
+def _is_open(function: Function) -> bool:
+    """Whether a method has only its docstring, as in the prompt: an answer may stand beside its class."""
+    return all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in function.body)
+
+
+def _is_class(node: ast.stmt, name: str) -> bool:
+    return isinstance(node, ast.ClassDef) and node.name == name
+
+
+def _inside(node: ast.stmt | ast.Module) -> Iterator[ast.stmt]:
+    """The statements of a body, those under conditions too."""
+    for name in ("body", "orelse", "finalbody"):
+        for each in getattr(node, name, []):
+            yield each
+            if isinstance(each, ast.If | ast.Try | ast.With):
+                yield from _inside(each)
+
+
+def _unwrapped(function: Function) -> Function:
+    """The function, or the one that it holds and nothing else: a model that repeats the signature of a method."""
+    body = function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
+    if len(body) == 1 and isinstance(body[0], Function) and body[0].name == function.name:
+        return body[0]
+    return function
+
+
+def _text(program: str, new: Function, original: Function, margin: str, lines: Sequence[str]) -> str:
+    """The source of the answer's function at the margin; the original's decorators where it repeats none."""
+    decorators = "" if new.decorator_list else "".join(lines[_first_line(original) - 1 : original.lineno - 1])
+    if new.col_offset == original.col_offset:
+        own = program.splitlines(keepends=True)[_first_line(new) - 1 : new.end_lineno]
+        return decorators + "".join(_ended(own))
+    return decorators + indent(ast.unparse(new), margin) + "\n"
+
+
+def _names_of_class(tree: ast.Module, original: Function) -> set[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and original in list(_inside(node)):
+            return {name for each in node.body for name in bound_names(each)}
+    return set()
+
+
+def _others(tree: ast.Module, answer: ast.Module, entry: ast.stmt) -> tuple[list[ast.stmt], list[ast.stmt]]:
+    """The answer's other statements, before and after the one with the function, without what the module has."""
+    known = defined_names(tree)
+    place = next((i for i, node in enumerate(answer.body) if entry in ast.walk(node)), len(answer.body))
+
+    def is_new(node: ast.stmt) -> bool:
+        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+            return False
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            return False
+        names = bound_names(node)
+        return not names <= known if names else not _tests_main(node)
+
+    return [n for n in answer.body[:place] if is_new(n)], [n for n in answer.body[place + 1 :] if is_new(n)]
+
+
+def _tests_main(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(node.test))

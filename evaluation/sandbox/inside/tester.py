@@ -1,0 +1,212 @@
+"""The tester: runs a project's own tests with pytest, on a module that holds an untrusted answer.
+
+Test and answer share this process, so the answer could forge the verdict (trust: in-guest). It is not made easy. The
+outcome of each test leaves through a pipe, in frames that carry a number and a secret that the process got after it
+was confined. Tests that must fail run among the others, under names like theirs: if one of them passes, something has
+patched the runner. What an exit code or a printed text says counts for nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.machinery
+import json
+import os
+import sys
+import types
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from evaluation.sandbox.inside import codec
+
+JOB_IN, REPORT_OUT = 3, 4
+_OPTIONS = (
+    "-q", "--capture=sys", "--assert=plain", "--tb=short", "-p", "no:cacheprovider", "-p", "no:randomly",
+    "-p", "no:xdist", "-p", "no:junitxml", "-o", "addopts=",
+)  # fmt: skip
+_TEXT_LIMIT = 2000
+_codes: dict[str, types.CodeType] = {}
+
+
+def refuse(reason: str) -> None:
+    """Report, instead of the hello, that this process could not be confined."""
+    codec.write(REPORT_OUT, codec.dump({"sandbox_error": reason}))
+
+
+def prepare(project: str) -> None:
+    """In the zygote: compile the project's files, so that no fork has to. Compiling runs nothing of them."""
+    for path in sorted(Path(project).rglob("*.py")):
+        with contextlib.suppress(OSError, SyntaxError, ValueError, RecursionError):
+            _codes[str(path)] = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+
+
+def serve() -> None:
+    """Send the hello, read the job, run its tests, report each and the end."""
+    codec.write(REPORT_OUT, codec.dump({"hello": True}))
+    with open(JOB_IN, "rb") as file:
+        job = json.loads(file.read())
+    report = _reporter(job.pop("secret"))
+    root = job["project"]
+    path = str(Path(root) / job["file"])
+    try:
+        code = compile(job.pop("source"), path, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        report({"syntax": f"{type(error).__name__}: {error}"[:_TEXT_LIMIT]})
+        return
+    sys.path[:0] = [str(Path(root) / folder) for folder in job["paths"]]
+    sys.meta_path.insert(0, _Finder({**_codes, path: code}, root))
+    sys.argv[:] = ["pytest"]
+    os.chdir(root)
+    for name in [name for name in sys.modules if name.startswith("evaluation")]:
+        del sys.modules[name]
+    _run(job, report)
+
+
+def _run(job: dict[str, Any], report: Callable[[dict[str, Any]], None]) -> None:
+    try:
+        pytest = importlib.import_module("pytest")
+    except Exception as error:
+        report({"no_runner": f"{type(error).__name__}: {error}"[:_TEXT_LIMIT]})
+        return
+    random = importlib.import_module("random")
+    random.seed(0)
+    places = dict.fromkeys(test.partition("[")[0] for test in job["tests"])
+    options = [*_OPTIONS, f"--rootdir={job['project']}", *job["options"]]
+    plugin = _Plugin(pytest, report, job["tests"], job["must_fail"], job["stop_early"])
+    try:
+        pytest.main([*options, *places], plugins=[plugin])
+    except BaseException as error:
+        report({"broken": f"{type(error).__name__}: {error}"[:_TEXT_LIMIT]})
+        return
+    report({"end": True})
+
+
+def _reporter(secret: str) -> Callable[[dict[str, Any]], None]:
+    """A function that writes a frame which only the job's owner can have written."""
+    write, dump, process = codec.write, codec.dump, os.getpid()
+    number = 0
+
+    def report(content: dict[str, Any]) -> None:
+        nonlocal number
+        if os.getpid() == process:
+            number += 1
+            write(REPORT_OUT, dump({"number": number, "secret": secret, **content}))
+
+    return report
+
+
+class _Finder:
+    """Finds the project's modules with the code that is ready for them; the answer's module has only the answer's."""
+
+    def __init__(self, codes: dict[str, types.CodeType], root: str) -> None:
+        self._codes = codes
+        self._root = root + os.sep
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        origin = spec.origin if spec is not None else None
+        if spec is None or origin is None or not origin.startswith(self._root):
+            return spec
+        code = self._codes.get(origin)
+        if code is not None and type(spec.loader) is importlib.machinery.SourceFileLoader:
+            spec.loader = _Loader(name, origin, code)
+        return spec
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Gives a module its ready code."""
+
+    def __init__(self, name: str, path: str, code: types.CodeType) -> None:
+        super().__init__(name, path)
+        self._code = code
+
+    def get_code(self, _name: str) -> types.CodeType:
+        return self._code
+
+
+class _Plugin:
+    """Keeps exactly the wanted tests, adds those that must fail, and reports what happens to each."""
+
+    def __init__(
+        self,
+        pytest: Any,
+        report: Callable[[dict[str, Any]], None],
+        tests: Sequence[str],
+        must_fail: Sequence[str],
+        stop_early: bool,
+    ) -> None:
+        self._report = report
+        self._wanted = wanted = set(tests)
+        self._stop_early = stop_early
+        self._session: Any = None
+
+        def pytest_collection_modifyitems(session: Any, items: list[Any]) -> None:
+            self._session = session
+            found = [item for item in items if item.nodeid in wanted]
+            report({"collected": [item.nodeid for item in found]})
+            added = [each for name in must_fail for each in [_failing(found, name)] if each is not None]
+            report({"must_fail": [item.nodeid for item in added]})
+            items[:] = [*added[:1], *found, *added[1:]]
+
+        self.pytest_collection_modifyitems = pytest.hookimpl(trylast=True)(pytest_collection_modifyitems)
+
+    def pytest_configure(self, config: Any) -> None:
+        fix_hypothesis()
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.failed:
+            self._report({"not_collected": report.nodeid, "text": _text(report)})
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        content = {"test": report.nodeid, "when": report.when, "outcome": report.outcome}
+        if type(report).__name__.lower().startswith("subtest"):
+            content["part"] = True
+        if hasattr(report, "wasxfail"):
+            content["outcome"] = "xfailed"
+        if report.failed:
+            content["text"] = _text(report)
+            if self._stop_early and report.nodeid in self._wanted:
+                self._session.shouldstop = "a test failed"
+        self._report(content)
+
+
+def fix_hypothesis() -> None:
+    """Let hypothesis draw the same few inputs each time, without deadlines, which load could miss. A profile that the
+    project loaded in its conftest gives way; what a test sets for itself stays."""
+    hypothesis = sys.modules.get("hypothesis")
+    if hypothesis is None:
+        return
+    checks = list(hypothesis.HealthCheck)
+    options = {"derandomize": True, "deadline": None, "max_examples": 20, "database": None}
+    hypothesis.settings.register_profile("bassline", suppress_health_check=checks, **options)
+    hypothesis.settings.load_profile("bassline")
+
+
+def _failing(items: Sequence[Any], name: str) -> Any:
+    """A test beside the first one, of the same kind, that fails; None where there is no test."""
+    if not items:
+        return None
+    item = items[0]
+
+    def check(*_args: Any) -> None:
+        raise AssertionError(name)
+
+    def check_alone() -> None:  # pytest takes parameters for fixtures
+        check()
+
+    kind = type(item)
+    parent = item.parent
+    owner = getattr(parent, "obj", None)
+    if isinstance(owner, type):
+        setattr(owner, name, check)
+        return kind.from_parent(parent, name=name)
+    return kind.from_parent(parent, name=name, callobj=check_alone)
+
+
+def _text(report: Any) -> str:
+    try:
+        return str(report.longreprtext)[-_TEXT_LIMIT:]
+    except Exception:
+        return ""

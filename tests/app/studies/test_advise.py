@@ -1,0 +1,87 @@
+"""`bassline advise`: one sentence that claims no more than its tasks allow, and a command that resumes."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from app.commands import advise, from_code
+from app.datasets import service
+from app.errors import UnavailableError
+from app.studies.advice import advice
+from app.studies.repository import list_studies
+
+
+def said(n=40, arm="big", solved=20, equal=(), cheapest="big", settle=None):
+    answer = SimpleNamespace(
+        budget_s=3.0, arm=arm, pass_first=solved / max(n, 1), interval=(0.3, 0.7), equally_good=equal,
+        cheapest=cheapest, tasks_to_settle=settle,
+    )  # fmt: skip
+    return advice(SimpleNamespace(study=SimpleNamespace(tasks_common=n), answer=[answer]))
+
+
+@pytest.mark.parametrize(
+    ("case", "sentence"),
+    [
+        ({}, "Use big: it solves 50 % (30 to 70 %) of the 40 tasks of your code within 3 s, significantly more"),
+        ({"equal": ("small",), "cheapest": "small", "settle": 300}, "Use small, the cheapest of those that cannot be"),
+        ({"equal": ("small",)}, "small cannot be told apart from it, and costs more."),
+        ({"solved": 5}, "Too few to advise: the best of them, big, solves 5 of the 40 tasks"),
+        ({"n": 12, "solved": 10}, "Too few to advise"),
+        ({"arm": None}, "None of these models solves any of the 40 tasks of your code within 3 s"),
+        ({"n": 0}, "nothing to advise"),
+    ],
+)
+def test_the_sentence_is_as_strong_as_its_tasks(case, sentence):
+    assert sentence in said(**case)
+
+
+def test_weak_tasks_are_left_out_and_the_minutes_limit_the_number():
+    tasks = [SimpleNamespace(task_id=f"t{i}", source={"weak": i % 2 == 0}) for i in range(200)]
+    dataset = SimpleNamespace(tasks=tasks)
+    few, many = (advise.choose(dataset, 2, 3.0, seconds) for seconds in (100.0, 500.0))
+    assert (len(few), len(many)) == (advise.FEWEST, 50)
+    assert all(int(task_id[1:]) % 2 for task_id in many)
+    assert set(few) < set(many)
+    assert few == sorted(few, key=lambda task_id: int(task_id[1:]))
+
+
+def test_one_model_is_compared_with_itself():
+    assert [(arm["target"], arm["n"]) for arm in advise.arms_of(["a"], 4)] == [("a", 1), ("a", 4)]
+    assert [(arm["target"], arm["n"]) for arm in advise.arms_of(["a", "b"], 4)] == [("a", 4), ("b", 4)]
+
+
+@pytest.mark.slow
+def test_an_interrupted_command_resumes_with_its_dataset_and_its_study(bassline, ctx, additions, monkeypatch, tmp_path):
+    made = []
+
+    def make(ctx, *_words):
+        made.append(service.require(ctx, additions))
+        return [made[-1]]
+
+    monkeypatch.setattr(from_code, "make_datasets", make)
+    words = ["advise", tmp_path, "--target", "smollm2-135m", "--n", "2", "--report", tmp_path / "advice.md"]
+    work = advise.foreground.Place.work_study
+    monkeypatch.setattr(advise.foreground.Place, "work_study", _interrupted)
+    first = bassline(*words)
+    assert first.exit_code == 1, first.output
+    monkeypatch.setattr(advise.foreground.Place, "work_study", work)
+
+    second = bassline(*words, "--json", tmp_path / "advice.json")
+
+    assert second.exit_code == 0, second.output
+    assert "resumed: the dataset additions is made" in second.stderr
+    assert len(made) == 1
+    with ctx.database.read() as session:
+        (study,) = list_studies(session, limit=9)
+    content = json.loads((tmp_path / "advice.json").read_text())
+    assert content["study"]["study"]["id"] == str(study.id)
+    report = (tmp_path / "advice.md").read_text()
+    assert report.startswith("# Which model for additions?\n\nToo few to advise")
+    assert content["advice"] in " ".join(second.stdout.split())
+
+
+def _interrupted(_place, _study_id):
+    raise UnavailableError("the power failed")

@@ -1,0 +1,196 @@
+"""Tasks that a project's own tests judge: which functions get one, which do not and why, and that it repeats."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from evaluation.dataset_files import loads
+from evaluation.from_code.build import Options
+from evaluation.from_code.run import Finished, run, state_of
+from evaluation.from_code.source.project import open_project
+from evaluation.grading import Grader
+from evaluation.sandbox import Sandbox
+from evaluation.verdicts import Status, Trust
+
+SOURCE = '''
+class Bus:
+    """Calls listeners."""
+
+    def __init__(self):
+        self.listeners = []
+
+    def publish(self, event, *, only=None):
+        """Calls each listener with the event, and returns how many took it."""
+        taken = 0
+        for name, listener in self.listeners:
+            if only is not None and name != only:
+                continue
+            if listener(event):
+                taken += 1
+        return taken
+
+    def untested(self, events):
+        total = 0
+        for event in events:
+            total += self.publish(event) + 1
+        return total
+
+
+def chance(pick):
+    number = pick()
+    if number > 0.5:
+        return number - 1
+    return number + 1
+
+
+def saved(folder, listener):
+    path = folder / "name.txt"
+    path.write_text(str(listener()) + "!")
+    return path.read_text()[:-1] + "."
+'''
+TESTS = """
+import os
+import time
+import pytest
+from bus import Bus, chance, saved
+
+
+@pytest.fixture
+def bus():
+    made = Bus()
+    made.listeners += [("a", lambda event: event > 1), ("b", lambda event: True)]
+    return made
+
+
+@pytest.mark.parametrize("event, taken", [(1, 1), (2, 2)])
+def test_publish(bus, event, taken):
+    assert bus.publish(event) == taken
+
+
+def test_only(bus):
+    assert bus.publish(2, only="a") == 1
+    assert bus.publish(1, only="a") == 0
+
+
+def test_without_an_assertion(bus):
+    bus.untested([1, 2])
+
+
+def test_chance():
+    assert chance(lambda: 0.7) == pytest.approx(-0.3)
+
+
+def test_saved(tmp_path):
+    assert saved(tmp_path, lambda: "x") == "x."
+"""
+
+
+pytestmark = pytest.mark.slow
+
+
+class _Silent:
+    def recording(self, command: object, seconds: float) -> None: ...
+
+    def generating(self, done: int, total: int) -> None: ...
+
+    def testing(self, done: int, total: int) -> None: ...
+
+    def checking(self, done: int, total: int, made: object) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Finished]:
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "bus.py").write_text(SOURCE)
+    (folder / "test_bus.py").write_text(TESTS)
+
+    def made(state: str, judge: str = "tests") -> Finished:
+        project = open_project(str(folder), sys.executable)
+        command = [[sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]]
+        options = Options(judge=judge)
+        place = state_of(folder.parent / state, project, command, options)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the plugins of this suite are not the project's
+            return run(Sandbox.detect(), project, command, place, options, _Silent())
+
+    return made
+
+
+@pytest.fixture(scope="module")
+def finished(make: Callable[[str], Finished]) -> Finished:
+    return make("first")
+
+
+def test_a_method_of_objects_and_functions_becomes_a_task_with_its_tests(finished: Finished) -> None:
+    (row,) = [row for row in finished.result.completion if row["entry_point"] == "Bus.publish"]
+
+    assert row["source"]["judge"] == "tests"
+    assert (row["source"]["kind"], row["source"]["trust"]) == ("method", "in-guest")
+    assert set(row["project_tests"]["tests"]) >= {"test_bus.py::test_publish[1-1]", "test_bus.py::test_only"}
+    assert row["source"]["mutation_score"] >= 0.8
+    assert "def test_only(bus):" in row["test"]
+    assert row["prompt"].endswith('returns how many took it."""\n')
+
+
+def test_others_are_left_out_with_the_reason_and_what_would_unlock_them(finished: Finished) -> None:
+    reasons = {made.key.split(":")[1]: made.reason for made in finished.result.made if made.row is None}
+
+    assert reasons["Bus.untested"] == "has tests that miss more than a fifth of its mutants"
+    assert reasons["saved"] == "is called by tests that do not pass in the sandbox"
+    unlocks = {each.reason: each.unlock for each in finished.coverage().left_out}
+    assert "without temporary files" in unlocks[reasons["saved"]]
+    coverage = finished.coverage()
+    assert coverage.called == 5
+    assert coverage.covered_share == coverage.tasks / 5
+    assert any("test_saved" in test for test in finished.suite.failures)
+
+
+def test_the_same_project_gives_the_same_bytes(make: Callable[[str], Finished], finished: Finished) -> None:
+    again = make("second")
+
+    assert again.completion_file() == finished.completion_file()
+    assert again.infilling_file() == finished.infilling_file()
+    assert again.suite.files is not None
+    assert finished.suite.files is not None
+    assert again.suite.files.archives == finished.suite.files.archives
+
+
+def test_a_grader_with_the_archives_judges_answers_and_one_without_says_what_is_missing(finished: Finished) -> None:
+    dataset = loads(finished.completion_file(), "bus", "bus.jsonl")
+    assert finished.suite.files is not None
+    (task,) = [task for task in dataset.tasks if task.entry_point == "Bus.publish"]
+    elsewhere = Grader(Sandbox.detect(), archives=finished.suite.files.archives.get)
+    right = elsewhere.judge(task.program(task.canonical_solution), task)
+    wrong = elsewhere.judge(task.program("        return len(self.listeners)\n"), task)
+
+    assert (right.status, right.trust) == (Status.PASSED, Trust.IN_GUEST)
+    assert wrong.status == Status.WRONG_ANSWER
+    content = json.loads(finished.completion_file().splitlines()[0])
+    content["project_tests"]["project"] = "0" * 64
+    (foreign,) = loads(json.dumps(content).encode(), "bus", "bus.jsonl").tasks
+    lacking = elsewhere.judge(foreign.program(foreign.canonical_solution), foreign)
+    assert lacking.status == Status.SANDBOX_ERROR
+    assert "is not in this database" in lacking.detail
+
+
+def test_a_dataset_file_with_a_broken_spec_is_refused(finished: Finished) -> None:
+    content = json.loads(finished.completion_file().splitlines()[0])
+    content["project_tests"]["file"] = "../bus.py"
+
+    with pytest.raises(ValueError, match="must lie inside the project"):
+        loads(json.dumps(content).encode(), "bus", "bus.jsonl")
+
+
+def test_the_archives_have_no_hidden_file_and_no_path_of_the_machine(finished: Finished, tmp_path: Path) -> None:
+    from evaluation.project_tests.archive import unpack
+
+    assert finished.suite.files is not None
+    for sha256, content in finished.suite.files.archives.items():
+        files = unpack(content, sha256)
+        assert not any(part.startswith(".") for path in files for part in path.split("/"))
+        assert not any(path.endswith(("direct_url.json", "RECORD", ".pyc")) for path in files)

@@ -1,0 +1,44 @@
+"""Projects for these tests: their files as archives, with the pytest that runs here, and a judge that has them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from evaluation.from_code.project_tests.covering import Covering
+from evaluation.from_code.project_tests.files import installed_files
+from evaluation.from_code.source.project import Project
+from evaluation.project_tests.archive import pack
+from evaluation.project_tests.judge import ProjectJudge
+from evaluation.project_tests.spec import ProjectTests
+from evaluation.project_tests.splice import functions_in
+from evaluation.sandbox import Sandbox
+from evaluation.sandbox.packages import sha256_of
+
+NAMES = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments")
+
+
+class Packed:
+    """A project with these files; `judge` and `spec` are what a task of it would be judged with."""
+
+    def __init__(self, files: Mapping[str, str], sandbox: Sandbox, *packages: str) -> None:
+        self.files = dict(files)
+        own = {path: text.encode() for path, text in files.items()}
+        self.archives = {sha256_of(each): pack(each) for each in (own, _packages(packages))}
+        self.project, self.installed = self.archives
+        self.judge = ProjectJudge(sandbox, self.archives.get)
+
+    def spec(self, file: str, qualified: str, *tests: str) -> ProjectTests:
+        line = next(node.lineno for name, node in functions_in(self.files[file]) if name == qualified)
+        return ProjectTests(self.project, self.installed, file, qualified, line, tests)
+
+
+def _packages(more: Sequence[str]) -> dict[str, bytes]:
+    """The files of pytest and what it needs, and of `more` packages, as installed here."""
+    place = Path(pytest.__file__).parents[1]
+    names = [str(importlib.import_module(name).__file__) for name in (*NAMES, *more)]
+    covering = Covering(files=names, path=[str(place)])
+    return installed_files(Project("none", place / "nowhere", {}), covering)[0]

@@ -1,0 +1,108 @@
+"""Answers judged by the project's own tests: what is right passes, everything else says why it did not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from evaluation.project_tests.judge import ProjectJudge
+from evaluation.project_tests.running import LIMITS
+from evaluation.sandbox import Sandbox
+from evaluation.verdicts import Status, Trust
+from tests.evaluation.project_tests.conftest import GROSS, TOTAL
+from tests.evaluation.project_tests.projects import Packed
+
+HEAD = "class Basket:\n    def total(self, shipping=0.0):\n"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        HEAD + "        return round(gross(sum(self.prices)) + shipping, 2)\n",
+        # a model may restate the method alone, with imports and helpers of its own
+        "import functools\n\ndef add(a, b):\n    return a + b\n\ndef total(self, shipping=0.0):\n"
+        "    return round(gross(functools.reduce(add, self.prices)) + shipping, 2)\n",
+        # or within the method of the prompt, or with a helper method
+        HEAD
+        + "        def total(self, shipping=0.0):\n            return round(gross(sum(self.prices)) + shipping, 2)\n",
+        HEAD + "        return self._net() + shipping\n    def _net(self):\n"
+        "        return round(gross(sum(self.prices)), 2)\n",
+    ],
+)
+def test_a_right_answer_passes_in_every_form_that_models_give(shop: Packed, program: str) -> None:
+    result = shop.judge.judge(program, shop.spec("shop.py", "Basket.total", *TOTAL))
+
+    assert (result.status, result.detail, result.trust) == (Status.PASSED, "", Trust.IN_GUEST)
+    assert result.calls == len(TOTAL)
+
+
+@pytest.mark.parametrize(
+    ("program", "status", "said"),
+    [
+        (HEAD + "        return 3.57\n", Status.WRONG_ANSWER, "test_shipping[1-4.57]"),
+        (HEAD + "        return self.sum\n", Status.EXCEPTION, "AttributeError"),
+        (HEAD + "        return (\n", Status.SYNTAX_ERROR, "SyntaxError"),
+        ("class Basket:\n    pass\n", Status.EMPTY, "does not define Basket.total"),
+        (HEAD + "        while True:\n            pass\n", Status.TIMEOUT, "CPU seconds"),
+        (HEAD + "        raise MemoryError\n", Status.MEMORY, "MemoryError"),
+        (HEAD + "        raise SystemExit(0)\n", Status.EXCEPTION, "SystemExit"),
+    ],
+)
+def test_a_wrong_answer_does_not_pass_and_says_why(shop: Packed, program: str, status: Status, said: str) -> None:
+    quick = replace(LIMITS, cpu_s=2)
+
+    result = shop.judge.judge(program, shop.spec("shop.py", "Basket.total", *TOTAL), quick)
+
+    assert result.status == status
+    assert said in result.detail
+
+
+def test_functions_and_properties_keep_their_decorators_and_tests_of_unittest_count(shop: Packed) -> None:
+    dearest = shop.judge.judge(
+        "def dearest(self):\n    return sorted(self.prices)[-1]\n",
+        shop.spec("shop.py", "Basket.dearest", "tests/test_shop.py::test_dearest"),
+    )
+    gross = shop.judge.judge("def gross(net):\n    return net * (1 + RATE)\n", shop.spec("shop.py", "gross", *GROSS))
+
+    assert dearest.status == Status.PASSED
+    assert gross.status == Status.WRONG_ANSWER
+    assert "test_negative" in gross.detail
+
+
+def test_a_test_that_is_not_collected_is_no_pass(shop: Packed) -> None:
+    spec = shop.spec("shop.py", "Basket.total", TOTAL[0], "tests/test_shop.py::test_gone")
+
+    result = shop.judge.judge(HEAD + "        return 3.57\n", spec)
+
+    assert result.status != Status.PASSED
+
+
+def test_files_that_are_not_there_are_a_lasting_fault_with_the_remedy(shop: Packed) -> None:
+    judge = ProjectJudge(shop.judge.sandbox, lambda _sha256: None)
+
+    result = judge.judge(HEAD + "        return 0\n", shop.spec("shop.py", "Basket.total", *TOTAL))
+
+    assert (result.status, result.lasting) == (Status.SANDBOX_ERROR, True)
+    assert "datasets from-code" in result.detail
+
+
+def test_hypothesis_draws_the_same_inputs_each_time(sandbox: Sandbox) -> None:
+    files = {
+        "m.py": "def double(x):\n    return 2 * x\n",
+        "conftest.py": "from hypothesis import settings\nsettings.register_profile('p', max_examples=5000)\n"
+        "settings.load_profile('p')\n",
+        "test_m.py": "from hypothesis import given, settings, strategies\nimport m\n\n"
+        "@given(strategies.integers())\ndef test_double(x):\n    assert m.double(x) == x + x\n\n"
+        "def test_profile():\n    assert settings.default.derandomize and settings.default.deadline is None\n",
+    }
+    packed = Packed(files, sandbox, "hypothesis", "sortedcontainers")
+    spec = packed.spec("m.py", "double", "test_m.py::test_double", "test_m.py::test_profile")
+    try:
+        right = packed.judge.judge("def double(x):\n    return x + x\n", spec)
+        wrong = packed.judge.judge("def double(x):\n    return x\n", spec)
+    finally:
+        packed.judge.close()
+
+    assert (right.status, right.detail) == (Status.PASSED, "")
+    assert wrong.status == Status.WRONG_ANSWER
