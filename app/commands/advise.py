@@ -225,8 +225,8 @@ def _report(ctx: Context, document: StudyDocument, dataset: Dataset, sentence: s
         share = 100 * coverage["covered_share"]
         parts.append(
             f"The tasks are {coverage['functions_covered']} of the {coverage['functions_called']} functions that the "
-            f"project's tests call ({share:.0f} %). An answer is judged by recorded calls, or by the tests that cover its "
-            "function.\n"
+            f"project's tests call ({share:.0f} %). An answer is judged by recorded calls, or by the tests that cover "
+            "its function.\n"
         )
     parts.append(export.as_markdown(document).replace("# ", "## ", 1))
     common.write_chunks(file, iter(["\n".join(parts).encode()]))
