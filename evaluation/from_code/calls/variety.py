@@ -31,11 +31,8 @@ def choose(cases: Sequence[Case]) -> list[Case]:
     total = 0
 
     def gain(case: Case) -> tuple[int, ...]:
-        return (
-            case.documented,
-            *(len(new - old) for new, old in zip(features[case.digest], covered, strict=True)),
-            case.recorded,
-        )
+        added = (len(new - old) for new, old in zip(features[case.digest], covered, strict=True))
+        return (case.documented, *added, case.recorded)
 
     while pending and len(chosen) < MAX_CASES:
         best = max(pending, key=gain)
