@@ -98,7 +98,9 @@ class Zygote:
             "landlock": self.tier.open_files,
             "trees": self.interpreter.trees,
             "hidden": self.interpreter.hidden,
-            "preload": (*self.tier.preload, *self.interpreter.preload),
+            # A zygote without namespaces is not confined: it must not run packages that came with a dataset.
+            "preload": (*self.tier.preload, *(self.interpreter.preload if self.tier.namespaces else ())),
+            "may_preload": self.tier.namespaces,
             "packages": self.interpreter.packages,
             "project": self.interpreter.project,
             "filter": policy.bpf.hex(),

@@ -8,9 +8,9 @@ import pytest
 
 from evaluation.project_tests.judge import ProjectJudge
 from evaluation.project_tests.running import LIMITS
-from evaluation.sandbox import Sandbox
+from evaluation.sandbox import Sandbox, SandboxUnavailableError
 from evaluation.verdicts import Status, Trust
-from tests.evaluation.project_tests.conftest import GROSS, TOTAL
+from tests.evaluation.project_tests.conftest import GROSS, SHOP, TOTAL
 from tests.evaluation.project_tests.projects import Packed
 
 HEAD = "class Basket:\n    def total(self, shipping=0.0):\n"
@@ -101,6 +101,23 @@ def test_hypothesis_draws_the_same_inputs_each_time(sandbox: Sandbox) -> None:
     try:
         right = packed.judge.judge("def double(x):\n    return x + x\n", spec)
         wrong = packed.judge.judge("def double(x):\n    return x\n", spec)
+    finally:
+        packed.judge.close()
+
+    assert (right.status, right.detail) == (Status.PASSED, "")
+    assert wrong.status == Status.WRONG_ANSWER
+
+
+def test_without_namespaces_the_packages_are_not_run_before_the_process_is_confined() -> None:
+    try:
+        sandbox = Sandbox.detect(only="landlock")
+    except SandboxUnavailableError as error:
+        pytest.skip(str(error))
+    packed = Packed(SHOP, sandbox)
+    spec = packed.spec("shop.py", "Basket.total", *TOTAL)
+    try:
+        right = packed.judge.judge(HEAD + "        return round(gross(sum(self.prices)) + shipping, 2)\n", spec)
+        wrong = packed.judge.judge(HEAD + "        return 0\n", spec)
     finally:
         packed.judge.close()
 
