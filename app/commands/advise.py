@@ -224,9 +224,9 @@ def _report(ctx: Context, document: StudyDocument, dataset: Dataset, sentence: s
     if coverage is not None:
         share = 100 * coverage["covered_share"]
         parts.append(
-            f"The tasks are {coverage['tasks']} of the {coverage['functions_called']} functions that the project's "
-            f"tests call ({share:.0f} %). An answer is judged by recorded calls, or by the tests that cover its "
-            "function.\n"
+            f"The tasks are {coverage['functions_covered']} of the {coverage['functions_called']} functions that the "
+            f"project's tests call ({share:.0f} %). An answer is judged by recorded calls, or by the tests that cover "
+            "its function.\n"
         )
     parts.append(export.as_markdown(document).replace("# ", "## ", 1))
     common.write_chunks(file, iter(["\n".join(parts).encode()]))

@@ -86,6 +86,7 @@ def report(finished: Finished, stored: Sequence[Dataset]) -> dict[str, Any]:
         "tests": {
             "exit_code": finished.recording.exit_code,
             "last_lines": finished.recording.last_lines,
+            "output": finished.recording.output if finished.recording.failure else "",
             "not_read": finished.recording.unread,
             "judge_refused": finished.suite.refused,
             "not_passed_in_sandbox": finished.suite.failures,

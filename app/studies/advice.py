@@ -12,7 +12,14 @@ ENOUGH_SOLVED = 6
 
 
 def advice(found: StudyDocument) -> str:
-    """The sentence about a study at its own budget."""
+    """The sentence about a study at its own budget; a second one where other programs disturbed its clock."""
+    said = _sentence(found)
+    if not any(arm.marks for arm in found.arms):
+        return said
+    return f"{said} Other programs used the machine meanwhile, which costs answers: repeat it when it is quiet."
+
+
+def _sentence(found: StudyDocument) -> str:
     n = found.study.tasks_common
     if not n or not found.answer:
         return "No task was graded for every model, so there is nothing to advise."

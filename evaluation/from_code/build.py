@@ -20,6 +20,7 @@ from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.source.closure import Sources
 from evaluation.from_code.source.context import Context
 from evaluation.from_code.source.duplicates import duplicates
+from evaluation.from_code.source.examples import examples_of
 from evaluation.from_code.source.find import Function
 from evaluation.from_code.source.project import Project
 from evaluation.from_code.source.provenance import Origin
@@ -98,7 +99,11 @@ def _task(row: dict[str, Any]) -> Task:
 def _row(work: Workplace, function: Function, extra: Sequence[Call]) -> dict[str, Any]:
     sandbox, node = work.sandbox, function.node
     program = program_of(function, work.sources)
-    cases, loaded = checks.repeated(sandbox, program, _calls(work.recording, function))
+    examples = examples_of(function)
+    cases, loaded = checks.repeated(sandbox, program, _calls(work.recording, function, bool(examples)))
+    if examples:
+        cases, others = checks.documented(sandbox, program, examples, cases)
+        loaded |= others
     more, others = checks.generated(sandbox, program, extra, cases)
     if len(cases) + len(more) < checks.MIN_CASES:
         raise ExcludedError(f"has fewer than {checks.MIN_CASES} calls whose arguments and results are data")
@@ -128,9 +133,9 @@ def _row(work: Workplace, function: Function, extra: Sequence[Call]) -> dict[str
     return row
 
 
-def _calls(recording: Recording, function: Function) -> list[Call]:
+def _calls(recording: Recording, function: Function, has_examples: bool) -> list[Call]:
     calls = recording.calls.get(function.key, [])
-    if calls:
+    if calls or has_examples:
         return calls
     refused = recording.refused.get(function.key)
     if refused:

@@ -20,12 +20,13 @@ from evaluation.from_code.calls.observe import (
     observe_all,
     observe_each,
 )
-from evaluation.from_code.calls.recorded import Call
+from evaluation.from_code.calls.recorded import Call, digest_of
 from evaluation.from_code.faults import without_faults
 from evaluation.from_code.mutants import Mutant
 from evaluation.from_code.placing.same import agrees
 from evaluation.from_code.placing.spec import VALUES
 from evaluation.from_code.reasons import ExcludedError
+from evaluation.from_code.source.examples import Example
 from evaluation.sandbox import Limits, Sandbox
 from evaluation.verdicts import Status, Trust
 
@@ -124,6 +125,23 @@ def generated(
         if one.raised[:1] in raised | {()}
     ]
     return cases, first.loaded
+
+
+def documented(
+    sandbox: Sandbox, program: Program, examples: Sequence[Example], known: Sequence[Case]
+) -> tuple[list[Case], set[str]]:
+    """The docstring's examples as cases, where the original does what they say, the same cases among `known` replaced;
+    and the modules that they loaded."""
+    try:
+        observed = observe_each(sandbox, program, [each.call for each in examples])
+    except UnobservableError:
+        return list(known), set()
+    found = {
+        example.call: Case(example.call, digest_of(example.call), one, True, "example", documented=True)
+        for example, one in zip(examples, observed.outcomes, strict=True)
+        if not (one.refused or one.failed) and example.agrees(one.returned, one.raised)
+    }
+    return [*found.values(), *(case for case in known if case.call not in found)], observed.loaded
 
 
 def _marks(text: str) -> set[str]:

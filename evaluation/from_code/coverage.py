@@ -11,7 +11,6 @@ from evaluation.from_code.build import TaskResult
 from evaluation.from_code.source.find import Function, code_lines
 
 _UNLOCKS = (
-    ("is not called by the tests", "tests that call it, or --doctests"),
     ("was not called", "tests that call it, or --doctests"),
     ("is called by tests that do not pass in the sandbox", "tests without temporary files, network and subprocesses"),
     ("is not called by a test that pytest ran", 'tests that pytest runs: --tests "python -m pytest -q"'),
@@ -40,11 +39,13 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Counts of functions and of their lines without docstrings. `called` are those that the tests called."""
+    """Counts of functions and of their lines without docstrings. `called` are those that the tests called, `covered`
+    those among them that became tasks: an example in a docstring may make a task of another one."""
 
     seen: int
     called: int
     tasks: int
+    covered: int
     lines_seen: int
     lines_called: int
     lines_of_tasks: int
@@ -52,8 +53,8 @@ class Coverage:
 
     @property
     def covered_share(self) -> float:
-        """Tasks per called function, from 0 to 1."""
-        return self.tasks / self.called if self.called else 0.0
+        """The share of the called functions that became tasks, from 0 to 1."""
+        return self.covered / self.called if self.called else 0.0
 
     @property
     def lines_share(self) -> float:
@@ -66,6 +67,7 @@ class Coverage:
             "functions_seen": self.seen,
             "functions_called": self.called,
             "tasks": self.tasks,
+            "functions_covered": self.covered,
             "covered_share": round(self.covered_share, 4),
             "lines_seen": self.lines_seen,
             "lines_called": self.lines_called,
@@ -80,12 +82,18 @@ def coverage(functions: Sequence[Function], called: Collection[str], made: Seque
     lines = {function.key: code_lines(function.node) for function in functions}
     tasks = {each.key for each in made if each.row is not None}
     reasons = Counter(each.reason for each in made if each.row is None)
-    called = set(called) | tasks
+    covered = tasks & set(called)
+    left_out = sorted(reasons.items(), key=lambda each: (-each[1], each[0]))
     return Coverage(
-        len(functions), len(called), len(tasks), sum(lines.values()), sum(lines[key] for key in called),
-        sum(lines[key] for key in tasks), tuple(LeftOut(reason, count, unlock(reason)) for reason, count in
-        sorted(reasons.items(), key=lambda each: (-each[1], each[0]))),
-    )  # fmt: skip
+        seen=len(functions),
+        called=len(called),
+        tasks=len(tasks),
+        covered=len(covered),
+        lines_seen=sum(lines.values()),
+        lines_called=sum(lines[key] for key in called),
+        lines_of_tasks=sum(lines[key] for key in covered),
+        left_out=tuple(LeftOut(reason, count, unlock(reason)) for reason, count in left_out),
+    )
 
 
 def unlock(reason: str) -> str:

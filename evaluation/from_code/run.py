@@ -182,17 +182,14 @@ class Maker:
             weak = by_calls.row is not None and by_calls.row["source"]["weak"]
             if judge == "cases" or (by_calls.row is not None and not weak):
                 return by_calls
+            if function.key not in self.work.recording.covering.called():
+                return by_calls
         by_tests = project_tests.make(self.suite, self.work, function)
         if by_tests.row is None and by_calls is not None:
             if by_calls.row is not None:
                 return by_calls
             by_tests.detail = f"{by_tests.detail}; recorded calls: {by_calls.reason}".removeprefix("; ")
         return by_tests
-
-    def reason_of(self, function: Function) -> str:
-        """Why a function cannot become a task whatever its tests do, "" where it may."""
-        called = self.work.recording.covering.called()
-        return "is not called by the tests" if called and function.key not in called else function.reason
 
 
 def _make(
@@ -203,8 +200,7 @@ def _make(
     watcher: Watcher,
     workers: int,
 ) -> list[TaskResult]:
-    reasons = {function.key: maker.reason_of(function) for function in functions}
-    todo = [function for function in functions if not reasons[function.key] and function.key not in known]
+    todo = [function for function in functions if not function.reason and function.key not in known]
     total = len(todo) + len(known)
     done = dict(known)
     watcher.checking(len(done), total, None)
@@ -226,7 +222,7 @@ def _make(
     finally:
         executor.shutdown(cancel_futures=True)
     return [
-        TaskResult(function.key, reason=reasons[function.key]) if reasons[function.key] else done[function.key]
+        TaskResult(function.key, reason=function.reason) if function.reason else done[function.key]
         for function in functions
     ]
 

@@ -167,8 +167,8 @@ def _status_of(line: str) -> Status:
 
 
 def _is_assertion(text: str) -> bool:
-    lines = [line for line in text.splitlines() if line.startswith("E ")]
-    return bool(lines) and ("AssertionError" in lines[-1] or "Failed:" in lines[-1] or "assert " in lines[0])
+    said = [line[1:].strip() for line in text.splitlines() if line.startswith("E ")]
+    return any(line.startswith(("AssertionError", "assert ", "Failed:")) for line in said)
 
 
 def _last_line(text: str) -> str:

@@ -66,7 +66,7 @@ def _ended(lines: Sequence[str]) -> list[str]:
 
 
 def functions_in(source: str) -> Iterator[tuple[str, Function]]:
-    """The functions of a module with their names after those of their classes."""
+    """The functions of a module, with the names of their classes before their own."""
 
     def inside(node: ast.stmt | ast.Module, prefix: str) -> Iterator[tuple[str, Function]]:
         for each in _inside(node):

@@ -100,6 +100,12 @@ class Zygote:
             return "python"
         return "compiler" if self.grant.writable else "program"
 
+    def _preload(self) -> tuple[str, ...]:
+        """A zygote without namespaces is not confined: it must not run packages that came with a dataset."""
+        if self.role == "launcher":
+            return ()
+        return (*self.tier.preload, *(self.interpreter.preload if self.tier.namespaces else ()))
+
     def _boot(self, policy: filters.Filter) -> None:
         self._control.settimeout(_START_WITH_PROJECT_S if self.interpreter.project else _START_S)
         settings = {
@@ -110,7 +116,8 @@ class Zygote:
             "hidden": self.interpreter.hidden,
             "folder": self.grant.folder,
             "writable": self.grant.writable,
-            "preload": () if self.role == "launcher" else (*self.tier.preload, *self.interpreter.preload),
+            "preload": self._preload(),
+            "may_preload": self.tier.namespaces,
             "packages": self.interpreter.packages,
             "project": self.interpreter.project,
             "filter": policy.bpf.hex(),

@@ -53,6 +53,7 @@ CONTRACT = {
     "sandbox selftest",
     "sandbox run",
     "doctor",
+    "advise",
     "bench",
     "db upgrade",
     "tokens create",

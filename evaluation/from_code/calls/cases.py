@@ -37,13 +37,15 @@ _SHOWN_CHARS = 160
 
 @dataclass(frozen=True)
 class Case:
-    """One call and what the original did. `recorded`: the project's tests made this call; else it was generated."""
+    """One call and what the original did. `recorded`: the project's tests made this call, or an example in the
+    function's docstring (`documented`); else it was generated."""
 
     call: str
     digest: str
     outcome: Outcome
     recorded: bool
     shape: str = ""
+    documented: bool = False
 
     def is_informative(self) -> bool:
         """Whether a function that does nothing would fail it."""

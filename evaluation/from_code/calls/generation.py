@@ -45,7 +45,7 @@ def draw_calls(request: dict[str, Any], values: Any) -> list[str]:
 
     @seed(request["seed"])
     @settings(
-        max_examples=3 * request["count"], derandomize=False, database=None, deadline=None, phases=[Phase.generate],
+        max_examples=request["count"], derandomize=False, database=None, deadline=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(st.data())
@@ -69,7 +69,7 @@ def draw_calls(request: dict[str, Any], values: Any) -> list[str]:
         if text is not None:
             found.setdefault(text)
 
-    if any(drawers) or request["optional"]:
+    if drawers or request["optional"]:
         collect()
     known = set(request["calls"])
     return list(itertools.islice((text for text in found if text not in known), request["count"]))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from evaluation.from_code.calls.recorded import Call
+from evaluation.from_code.calls.recorded import Call, digest_of
 from evaluation.from_code.recording import objects, values
 from evaluation.from_code.source.find import Function
 
@@ -112,8 +112,7 @@ def _hint_of_default(default: ast.expr | None) -> list[Any] | None:
 
 
 def _call(text: str) -> Call:
-    digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-    return Call(text, digest, "|".join(map(":".join, kinds_of(text))))
+    return Call(text, digest_of(text), "|".join(map(":".join, kinds_of(text))))
 
 
 def kinds_of(call: str) -> list[tuple[str, str]]:

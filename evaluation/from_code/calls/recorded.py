@@ -111,7 +111,7 @@ def _call(row: dict[str, Any]) -> Call | None:
     try:
         args, kwargs = values.read_plain(row["call"])
         call = Call(
-            row["call"], hashlib.blake2b(row["call"].encode(), digest_size=8).hexdigest(), row["shape"],
+            row["call"], digest_of(row["call"]), row["shape"],
             row.get("returned"), tuple(row.get("raised", ())), row.get("after"), row.get("iterator", ""),
         )  # fmt: skip
         values_are_ours = all(values.write(values.read_plain(text)) == text for text in _texts(call))
@@ -119,6 +119,11 @@ def _call(row: dict[str, Any]) -> Call | None:
         return None
     names_are_texts = all(isinstance(name, str) for name in (call.shape, call.iterator, *call.raised))
     return call if values_are_ours and names_are_texts and type(args) is tuple and type(kwargs) is dict else None
+
+
+def digest_of(call: str) -> str:
+    """The short name of a call, by which calls are chosen and told apart."""
+    return hashlib.blake2b(call.encode(), digest_size=8).hexdigest()
 
 
 def _texts(call: Call) -> list[str]:

@@ -16,7 +16,8 @@ MAX_TEST_OF_OBJECTS_CHARS = 90_000
 
 def choose(cases: Sequence[Case]) -> list[Case]:
     """At most MAX_CASES, each time the one that adds most: branches before paths, these before kinds of arguments and
-    outcomes, these before other results; recorded cases before others that add as much.
+    outcomes, these before other results; recorded cases before others that add as much. The docstring's examples come
+    before all.
 
     The order of `cases` does not matter. The result is sorted: recorded cases first, short ones before long ones.
     """
@@ -30,7 +31,8 @@ def choose(cases: Sequence[Case]) -> list[Case]:
     total = 0
 
     def gain(case: Case) -> tuple[int, ...]:
-        return (*(len(new - old) for new, old in zip(features[case.digest], covered, strict=True)), case.recorded)
+        added = (len(new - old) for new, old in zip(features[case.digest], covered, strict=True))
+        return (case.documented, *added, case.recorded)
 
     while pending and len(chosen) < MAX_CASES:
         best = max(pending, key=gain)

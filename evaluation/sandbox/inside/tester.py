@@ -35,9 +35,9 @@ def refuse(reason: str) -> None:
     codec.write(REPORT_OUT, codec.dump({"sandbox_error": reason}))
 
 
-def prepare(project: str) -> None:
-    """In the zygote: compile the project's files, so that no fork has to. Compiling runs nothing of them."""
-    for path in sorted(Path(project).rglob("*.py")):
+def prepare(*folders: str) -> None:
+    """In the zygote: compile the files of these folders, so that no fork has to. Compiling runs nothing of them."""
+    for path in (path for folder in folders for path in sorted(Path(folder).rglob("*.py"))):
         with contextlib.suppress(OSError, SyntaxError, ValueError, RecursionError):
             _codes[str(path)] = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
 
@@ -56,7 +56,7 @@ def serve() -> None:
         report({"syntax": f"{type(error).__name__}: {error}"[:_TEXT_LIMIT]})
         return
     sys.path[:0] = [str(Path(root) / folder) for folder in job["paths"]]
-    sys.meta_path.insert(0, _Finder({**_codes, path: code}, root))
+    sys.meta_path.insert(0, _Finder({**_codes, path: code}))
     sys.argv[:] = ["pytest"]
     os.chdir(root)
     for name in [name for name in sys.modules if name.startswith("evaluation")]:
@@ -70,6 +70,8 @@ def _run(job: dict[str, Any], report: Callable[[dict[str, Any]], None]) -> None:
     except Exception as error:
         report({"no_runner": f"{type(error).__name__}: {error}"[:_TEXT_LIMIT]})
         return
+    random = importlib.import_module("random")
+    random.seed(0)
     places = dict.fromkeys(test.partition("[")[0] for test in job["tests"])
     options = [*_OPTIONS, f"--rootdir={job['project']}", *job["options"]]
     plugin = _Plugin(pytest, report, job["tests"], job["must_fail"], job["stop_early"])
@@ -96,19 +98,21 @@ def _reporter(secret: str) -> Callable[[dict[str, Any]], None]:
 
 
 class _Finder:
-    """Finds the project's modules with the code that is ready for them; the answer's module has only the answer's."""
+    """Finds modules whose code is ready, such as the project's; the answer's module has only the answer's."""
 
-    def __init__(self, codes: dict[str, types.CodeType], root: str) -> None:
+    def __init__(self, codes: dict[str, types.CodeType]) -> None:
         self._codes = codes
-        self._root = root + os.sep
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         origin = spec.origin if spec is not None else None
-        if spec is None or origin is None or not origin.startswith(self._root):
-            return spec
-        code = self._codes.get(origin)
-        if code is not None and type(spec.loader) is importlib.machinery.SourceFileLoader:
+        code = None if origin is None else self._codes.get(origin)
+        if (
+            spec is not None
+            and origin is not None
+            and code is not None
+            and type(spec.loader) is importlib.machinery.SourceFileLoader
+        ):
             spec.loader = _Loader(name, origin, code)
         return spec
 
@@ -150,6 +154,9 @@ class _Plugin:
 
         self.pytest_collection_modifyitems = pytest.hookimpl(trylast=True)(pytest_collection_modifyitems)
 
+    def pytest_configure(self, config: Any) -> None:
+        fix_hypothesis()
+
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
             self._report({"not_collected": report.nodeid, "text": _text(report)})
@@ -165,6 +172,18 @@ class _Plugin:
             if self._stop_early and report.nodeid in self._wanted:
                 self._session.shouldstop = "a test failed"
         self._report(content)
+
+
+def fix_hypothesis() -> None:
+    """Let hypothesis draw the same few inputs each time, without deadlines, which load could miss. A profile that the
+    project loaded in its conftest gives way; what a test sets for itself stays."""
+    hypothesis = sys.modules.get("hypothesis")
+    if hypothesis is None:
+        return
+    checks = list(hypothesis.HealthCheck)
+    options = {"derandomize": True, "deadline": None, "max_examples": 20, "database": None}
+    hypothesis.settings.register_profile("bassline", suppress_health_check=checks, **options)
+    hypothesis.settings.load_profile("bassline")
 
 
 def _failing(items: Sequence[Any], name: str) -> Any:

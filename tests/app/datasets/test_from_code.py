@@ -74,18 +74,23 @@ def test_a_project_becomes_two_datasets_that_a_run_can_use(bassline, ctx, projec
     report = json.loads((tmp_path / "report.json").read_text())
     assert (report["dataset"], report["functions_seen"], report["tasks"]) == ("mine", 2, 1)
     assert 0 < report["mutation_score"] <= 1
-    assert report["dropped"] == {"is not called by the tests": 1}
+    assert report["dropped"] == {"was not called while the tests ran": 1}
+    assert (report["functions_called"], report["covered_share"], report["trivial_passed"]) == (1, 1.0, 0)
+    assert {(each["judge"], each["kind"], each["trust"]) for each in report["kept"]} == {("cases", "function", "proxy")}
     assert [each["task_id"] for each in report["kept"]] == ["texts/texts.shorten"]
     assert report["left_out"] == [
         {"file": "texts.py", "function": "tiny", "line": 19, "detail": "",
-         "reason": "is not called by the tests"}
+         "reason": "was not called while the tests ran"}
     ]  # fmt: skip
     assert [each["name"] for each in report["datasets"]] == ["mine", "mine-infill"]
     place = f"/datasets/{service.require(ctx, 'mine').id}"
     client = create_app(ctx).test_client()
-    assert "1 function left out" in client.get(place).get_data(as_text=True)
+    page = client.get(place).get_data(as_text=True)
+    assert "1 function left out" in page
+    assert "1 of the 1 function that the project&#39;s tests call became tasks (100 %)" in page.replace("'", "&#39;")
+    assert "tests that call it, or --doctests" in page
     left_out = client.get(f"{place}/left-out").get_data(as_text=True)
-    assert "1: is not called by the tests" in left_out
+    assert "1: was not called while the tests ran" in left_out
     assert "texts.py:19" in left_out
     shown = bassline("datasets", "show", "mine-infill", "--task", "texts/texts.shorten")
     assert '"mutation_score"' in shown.output

@@ -94,7 +94,7 @@ class Runner:
         given |= {"EVAL": shortened(given["EVAL"]), "BASSLINE": self.what, "PIP_EXTRA_INDEX_URL": ""}
         environment = {
             **os.environ, **given, "PATH": self.path, "CI": "true", "GITHUB_EVENT_NAME": event,
-            "GITHUB_STEP_SUMMARY": str(self.summary), "BASSLINE_DATA_DIR": str(self.folder / "data"), **self.more,
+            "GITHUB_STEP_SUMMARY": str(self.summary), "BASSLINE_DATA_DIR": str(self.folder / ".data"), **self.more,
         }  # fmt: skip
         environment.pop("PYTHONPATH", None)
         for step in self.workflow["jobs"]["compare"]["steps"]:
@@ -186,7 +186,9 @@ def test_the_steps_for_own_code_run_in_a_fresh_environment(tmp_path):
     (tmp_path / "texts.py").write_text(TEXTS)
     (tmp_path / "test_texts.py").write_text(TESTS_OF_TEXTS)
     workflow = yaml.safe_load(OWN_CODE.read_text())
-    runner = Runner(workflow, tmp_path, committed(), INSTALL="pip install --quiet pytest")
+    # The runner keeps its environments beside the project, where pytest would look for tests.
+    tests = "python -m pytest -q test_texts.py"
+    runner = Runner(workflow, tmp_path, committed(), INSTALL="pip install --quiet pytest", TESTS=tests)
 
     assert runner.run("push") == 2, runner.said  # one task is too few, which the workflow says
     assert "A must solve at least 6" in runner.said

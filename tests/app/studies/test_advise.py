@@ -14,12 +14,13 @@ from app.studies.advice import advice
 from app.studies.repository import list_studies
 
 
-def said(n=40, arm="big", solved=20, equal=(), cheapest="big", settle=None):
+def said(n=40, arm="big", solved=20, equal=(), cheapest="big", settle=None, marks=()):
     answer = SimpleNamespace(
         budget_s=3.0, arm=arm, pass_first=solved / max(n, 1), interval=(0.3, 0.7), equally_good=equal,
         cheapest=cheapest, tasks_to_settle=settle,
     )  # fmt: skip
-    return advice(SimpleNamespace(study=SimpleNamespace(tasks_common=n), answer=[answer]))
+    arms = [SimpleNamespace(marks=marks)]
+    return advice(SimpleNamespace(study=SimpleNamespace(tasks_common=n), answer=[answer], arms=arms))
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,7 @@ def said(n=40, arm="big", solved=20, equal=(), cheapest="big", settle=None):
         ({"n": 12, "solved": 10}, "Too few to advise"),
         ({"arm": None}, "None of these models solves any of the 40 tasks of your code within 3 s"),
         ({"n": 0}, "nothing to advise"),
+        ({"marks": ("busy",)}, "than every other one. Other programs used the machine meanwhile"),
     ],
 )
 def test_the_sentence_is_as_strong_as_its_tasks(case, sentence):

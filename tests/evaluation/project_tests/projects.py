@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
+import importlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -24,11 +24,10 @@ NAMES = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments")
 class Packed:
     """A project with these files; `judge` and `spec` are what a task of it would be judged with."""
 
-    def __init__(self, files: Mapping[str, str], sandbox: Sandbox) -> None:
+    def __init__(self, files: Mapping[str, str], sandbox: Sandbox, *packages: str) -> None:
         self.files = dict(files)
         own = {path: text.encode() for path, text in files.items()}
-        packages = _packages()
-        self.archives = {sha256_of(each): pack(each) for each in (own, packages)}
+        self.archives = {sha256_of(each): pack(each) for each in (own, _packages(packages))}
         self.project, self.installed = self.archives
         self.judge = ProjectJudge(sandbox, self.archives.get)
 
@@ -37,9 +36,9 @@ class Packed:
         return ProjectTests(self.project, self.installed, file, qualified, line, tests)
 
 
-def _packages() -> dict[str, bytes]:
-    """The files of pytest and what it needs, as installed here."""
+def _packages(more: Sequence[str]) -> dict[str, bytes]:
+    """The files of pytest and what it needs, and of `more` packages, as installed here."""
     place = Path(pytest.__file__).parents[1]
-    names = [str(module.__file__) for name in NAMES if (module := sys.modules.get(name)) is not None]
+    names = [str(importlib.import_module(name).__file__) for name in (*NAMES, *more)]
     covering = Covering(files=names, path=[str(place)])
     return installed_files(Project("none", place / "nowhere", {}), covering)[0]

@@ -8,8 +8,9 @@ import pytest
 
 from evaluation.project_tests.judge import ProjectJudge
 from evaluation.project_tests.running import LIMITS
+from evaluation.sandbox import Sandbox, SandboxUnavailableError
 from evaluation.verdicts import Status, Trust
-from tests.evaluation.project_tests.conftest import GROSS, TOTAL
+from tests.evaluation.project_tests.conftest import GROSS, SHOP, TOTAL
 from tests.evaluation.project_tests.projects import Packed
 
 HEAD = "class Basket:\n    def total(self, shipping=0.0):\n"
@@ -84,3 +85,41 @@ def test_files_that_are_not_there_are_a_lasting_fault_with_the_remedy(shop: Pack
 
     assert (result.status, result.lasting) == (Status.SANDBOX_ERROR, True)
     assert "datasets from-code" in result.detail
+
+
+def test_hypothesis_draws_the_same_inputs_each_time(sandbox: Sandbox) -> None:
+    files = {
+        "m.py": "def double(x):\n    return 2 * x\n",
+        "conftest.py": "from hypothesis import settings\nsettings.register_profile('p', max_examples=5000)\n"
+        "settings.load_profile('p')\n",
+        "test_m.py": "from hypothesis import given, settings, strategies\nimport m\n\n"
+        "@given(strategies.integers())\ndef test_double(x):\n    assert m.double(x) == x + x\n\n"
+        "def test_profile():\n    assert settings.default.derandomize and settings.default.deadline is None\n",
+    }
+    packed = Packed(files, sandbox, "hypothesis", "sortedcontainers")
+    spec = packed.spec("m.py", "double", "test_m.py::test_double", "test_m.py::test_profile")
+    try:
+        right = packed.judge.judge("def double(x):\n    return x + x\n", spec)
+        wrong = packed.judge.judge("def double(x):\n    return x\n", spec)
+    finally:
+        packed.judge.close()
+
+    assert (right.status, right.detail) == (Status.PASSED, "")
+    assert wrong.status == Status.WRONG_ANSWER
+
+
+def test_without_namespaces_the_packages_are_not_run_before_the_process_is_confined() -> None:
+    try:
+        sandbox = Sandbox.detect(only="landlock")
+    except SandboxUnavailableError as error:
+        pytest.skip(str(error))
+    packed = Packed(SHOP, sandbox)
+    spec = packed.spec("shop.py", "Basket.total", *TOTAL)
+    try:
+        right = packed.judge.judge(HEAD + "        return round(gross(sum(self.prices)) + shipping, 2)\n", spec)
+        wrong = packed.judge.judge(HEAD + "        return 0\n", spec)
+    finally:
+        packed.judge.close()
+
+    assert (right.status, right.detail) == (Status.PASSED, "")
+    assert wrong.status == Status.WRONG_ANSWER

@@ -90,6 +90,9 @@ def test_saved(tmp_path):
 """
 
 
+pytestmark = pytest.mark.slow
+
+
 class _Silent:
     def recording(self, command: object, seconds: float) -> None: ...
 

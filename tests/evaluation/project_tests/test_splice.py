@@ -1,0 +1,84 @@
+"""An answer in its module: what is replaced, what comes along, what stays."""
+
+from __future__ import annotations
+
+import pytest
+
+from evaluation.project_tests.splice import functions_in, splice
+
+MODULE = '''"""Doc."""
+import os
+
+class Box:
+    limit = 3
+
+    @property
+    def size(self):
+        """How many."""
+        return len(self.items)
+
+    @size.setter
+    def size(self, n):
+        self.items = self.items[:n]
+
+if os.name == "posix":
+    def where():
+        return "here"
+else:
+    def where():
+        return "there"
+'''
+
+
+def line_of(qualified: str, number: int = 0) -> int:
+    return [node.lineno for name, node in functions_in(MODULE) if name == qualified][number]
+
+
+def spliced(qualified: str, program: str, number: int = 0) -> str:
+    found = splice(MODULE, qualified, line_of(qualified, number), program)
+    assert found is not None
+    compile(found.source, "m", "exec")
+    return found.source
+
+
+def test_only_the_function_at_the_line_is_replaced() -> None:
+    source = spliced(
+        "Box.size", "class Box:\n    @size.setter\n    def size(self, n):\n        del self.items[n:]\n", 1
+    )
+
+    assert source == MODULE.replace("self.items = self.items[:n]", "del self.items[n:]")
+
+
+def test_decorators_of_the_file_stay_where_the_answer_has_none() -> None:
+    source = spliced("Box.size", "def size(self):\n    return 1\n")
+
+    assert "    @property\n    def size(self):\n        return 1\n" in source
+
+
+def test_what_the_file_has_is_left_out_and_the_rest_comes_along() -> None:
+    program = "import os\nimport re\nHELP = {}\nclass Box:\n    limit = 9\n    def size(self):\n        return HELP\n"
+
+    source = spliced("Box.size", program)
+
+    assert source.count("import os") == 1
+    assert "limit = 9" not in source
+    assert source.index("import re") < source.index("HELP = {}") < source.index("class Box")
+
+
+def test_a_function_under_a_condition_keeps_its_place() -> None:
+    source = spliced("where", "def where():\n    return 'x'\n", 1)
+
+    assert source.endswith("else:\n    def where():\n        return 'x'\n")
+
+
+def test_statements_that_do_something_stay_and_those_for_a_script_do_not() -> None:
+    source = spliced("where", "def where():\n    return 1\nprint(where())\nif __name__ == '__main__':\n    where(2)\n")
+
+    assert "print(where())" in source
+    assert "__main__" not in source
+
+
+def test_a_program_without_the_function_is_none_and_a_file_without_it_an_error() -> None:
+    assert splice(MODULE, "Box.size", line_of("Box.size"), "def other(): pass\n") is None
+    with pytest.raises(ValueError, match="no function"):
+        splice(MODULE, "Box.size", 1, "def size(self): pass\n")
