@@ -26,6 +26,24 @@ class NotAnObjectError(Exception):
     """A value that is neither found by its name nor has a state that can be written."""
 
 
+def _clock(value: Any, *parts: Any) -> tuple[Any, ...]:
+    """The parts of a time of day. Raises NotAnObjectError for the second of two equal ones, which no part tells."""
+    if value.fold:
+        raise NotAnObjectError("a repeated time of day")
+    return (*parts, value.hour, value.minute, value.second, value.microsecond, value.tzinfo)
+
+
+def _zone_data(key: str) -> bytes:
+    """The file of a time zone: where the value is rebuilt there is no database of zones."""
+    for folder in zoneinfo.TZPATH:
+        try:
+            with open(f"{folder}/{key}", "rb") as file:
+                return file.read()
+        except OSError:
+            continue
+    raise NotAnObjectError("a ZoneInfo without a file")
+
+
 _CONSTANTS = {"Ellipsis": ..., "NotImplemented": NotImplemented}
 _sentinels: dict[int, tuple[Any, str]] = {}
 _MOST_SENTINELS = 200
@@ -63,24 +81,6 @@ _IMMUTABLE: dict[Any, Any] = {  # the arguments that make it
 }  # fmt: skip
 _EXACT = (slice, functools.partial, re.Pattern, types.MappingProxyType, datetime.timezone, zoneinfo.ZoneInfo)
 """Written of exactly this type only."""
-
-
-def _clock(value: Any, *parts: Any) -> tuple[Any, ...]:
-    """The parts of a time of day. Raises NotAnObjectError for the second of two equal ones, which no part tells."""
-    if value.fold:
-        raise NotAnObjectError("a repeated time of day")
-    return (*parts, value.hour, value.minute, value.second, value.microsecond, value.tzinfo)
-
-
-def _zone_data(key: str) -> bytes:
-    """The file of a time zone: where the value is rebuilt there is no database of zones."""
-    for folder in zoneinfo.TZPATH:
-        try:
-            with open(f"{folder}/{key}", "rb") as file:
-                return file.read()
-        except OSError:
-            continue
-    raise NotAnObjectError("a ZoneInfo without a file")
 
 
 def by_name(value: Any) -> Any:
