@@ -19,8 +19,8 @@ from evaluation.prompting import Mode
 
 VERSION = "extraction-tree-1"
 _ENDINGS = ("", "\n}\n", "}\n", "\n    }\n}\n")
-"""What closes the function that the prompt opened: nothing, the brace at which the sample was stopped, or this brace and
-the one of the class around it."""
+"""What closes the function that the prompt opened: nothing, the brace at which the sample was stopped, or that brace
+and the one of the class around it."""
 
 
 def extract_by_grammar(task: Task, raw: str, mode: Mode) -> Extraction:
