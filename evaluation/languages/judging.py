@@ -128,6 +128,8 @@ def _compile(slot: ProgramSlot, judgement: Judgement) -> bool:
         reason = ended.detail.replace("the program", "the compiler")
     output = compiler.output.decode("utf-8", "replace").replace(f"{slot.folder}/", "")
     lines = [line for line in output.splitlines() if line.strip()][:_FIRST_LINES]
+    if not reason and compiler.cpu_s >= slot.tools.compile_limits.cpu_s:
+        reason = f"the compiler used more than {slot.tools.compile_limits.cpu_s} CPU seconds"
     if not reason and compiler.exit_code:
         reason = lines[0][:_SHOWN] if lines else f"the compiler ended with {exit_reason(compiler.exit_code)}"
     if reason:

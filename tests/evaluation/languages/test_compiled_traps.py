@@ -5,8 +5,8 @@ import pytest
 from evaluation.grading import Grader
 from evaluation.languages import registry
 from evaluation.sandbox import Sandbox
-from tests.evaluation.languages.conftest import toolchain_or_skip
 from tests.evaluation.languages.compiled_traps import NAIVE, TRAPS
+from tests.evaluation.languages.conftest import toolchain_or_skip
 
 pytestmark = pytest.mark.slow
 ENDS = {"go": "\n}\n", "java": "\n    }\n}\n"}
