@@ -77,7 +77,7 @@ def _allowed(judged: int) -> int:
 
 
 def _repeated(judge: ProjectJudge, spec: ProjectTests, source: str, tests: Sequence[str]) -> list[str]:
-    """Those of the tests that the original passes, together, three times over; the first run says which."""
+    """The tests that the original passes, together, three times over; the first run says which."""
     first = judge.run(source, spec, tests, LIMITS, stop_early=False)
     kept = [test for test in tests if test in first.passed]
     if not kept:
