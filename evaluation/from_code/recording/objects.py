@@ -13,9 +13,11 @@ import datetime
 import decimal
 import enum
 import functools
+import io
 import re
 import sys
 import types
+import zoneinfo
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +26,27 @@ class NotAnObjectError(Exception):
     """A value that is neither found by its name nor has a state that can be written."""
 
 
+def _clock(value: Any, *parts: Any) -> tuple[Any, ...]:
+    """The parts of a time of day. Raises NotAnObjectError for the second of two equal ones, which no part tells."""
+    if value.fold:
+        raise NotAnObjectError("a repeated time of day")
+    return (*parts, value.hour, value.minute, value.second, value.microsecond, value.tzinfo)
+
+
+def _zone_data(key: str) -> bytes:
+    """The file of a time zone: where the value is rebuilt there is no database of zones."""
+    for folder in zoneinfo.TZPATH:
+        try:
+            with open(f"{folder}/{key}", "rb") as file:
+                return file.read()
+        except OSError:
+            continue
+    raise NotAnObjectError("a ZoneInfo without a file")
+
+
 _CONSTANTS = {"Ellipsis": ..., "NotImplemented": NotImplemented}
+_sentinels: dict[int, tuple[Any, str]] = {}
+_MOST_SENTINELS = 200
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 _ARGS: Any = vars(BaseException)["args"]
 _MUTABLE: dict[Any, Any] = {  # how content is read, and put into an empty object
@@ -44,11 +66,11 @@ _IMMUTABLE: dict[Any, Any] = {  # the arguments that make it
     float: lambda value: (float.__float__(value),),
     bytes: lambda value: (bytes(memoryview(value)),),
     complex: lambda value: (complex.real.__get__(value), complex.imag.__get__(value)),
-    datetime.datetime: lambda value: (
-        value.year, value.month, value.day, value.hour, value.minute, value.second, value.microsecond, value.tzinfo,
-    ),
+    datetime.datetime: lambda value: _clock(value, value.year, value.month, value.day),
     datetime.date: lambda value: (value.year, value.month, value.day),
-    datetime.time: lambda value: (value.hour, value.minute, value.second, value.microsecond, value.tzinfo),
+    datetime.time: _clock,
+    datetime.tzinfo: lambda _value: (),
+    zoneinfo.ZoneInfo: lambda value: (value.key, _zone_data(value.key)),
     datetime.timedelta: lambda value: (value.days, value.seconds, value.microseconds),
     datetime.timezone: datetime.timezone.__getinitargs__,  # type: ignore[attr-defined]
     decimal.Decimal: lambda value: (decimal.Decimal.__str__(value),),
@@ -57,7 +79,7 @@ _IMMUTABLE: dict[Any, Any] = {  # the arguments that make it
     re.Pattern: lambda value: (value.pattern, value.flags),
     types.MappingProxyType: lambda value: (dict(value),),
 }  # fmt: skip
-_EXACT = (slice, functools.partial, re.Pattern, types.MappingProxyType, datetime.timezone)
+_EXACT = (slice, functools.partial, re.Pattern, types.MappingProxyType, datetime.timezone, zoneinfo.ZoneInfo)
 """Written of exactly this type only."""
 
 
@@ -104,12 +126,21 @@ def _name_of(value: Any) -> str:
 
 def _global_name_of(value: Any) -> str:
     """The name of a module's sentinel, `missing = object()`: the first one in the order of the names."""
+    known = _sentinels.get(id(value))
+    if known is None and len(_sentinels) < _MOST_SENTINELS:
+        known = _sentinels[id(value)] = (value, _searched_name_of(value))  # the value stays, so its id is no other's
+    if known is None or not known[1]:
+        raise NotAnObjectError("a nameless object()")
+    return known[1]
+
+
+def _searched_name_of(value: Any) -> str:
     for name, module in sorted(sys.modules.items()):
         if type(module) is types.ModuleType and name != "__main__":
             for attribute, found in list(vars(module).items()):
                 if found is value:
                     return f"{name}:{attribute}"
-    raise NotAnObjectError("a nameless object()")
+    return ""
 
 
 def find(name: str) -> Any:
@@ -264,6 +295,10 @@ class Reader:
         elif base is functools.partial:
             function, *given = [self.value(part) for part in content]
             return functools.partial(function, *given, **{k: self.value(v) for k, v in attributes})
+        elif base is zoneinfo.ZoneInfo:
+            key, data = map(self.value, content)
+            made = zoneinfo.ZoneInfo.from_file(io.BytesIO(data), key=key)
+            attributes = []
         elif base is re.Pattern:
             pattern, flags = content
             return re.compile(self.value(pattern), flags)

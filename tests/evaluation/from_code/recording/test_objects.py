@@ -8,6 +8,7 @@ import enum
 import functools
 import re
 import threading
+import zoneinfo
 from dataclasses import dataclass
 
 import pytest
@@ -108,6 +109,23 @@ BUILTIN = [
 def test_types_of_the_standard_library_and_what_has_a_name_come_back(value):
     back = again(value)
     assert (type(back), back) == (type(value), value)
+
+
+class Zone(datetime.tzinfo):
+    def __init__(self, hours):
+        self.hours = hours
+
+    def utcoffset(self, moment):
+        return datetime.timedelta(hours=self.hours)
+
+
+def test_moments_come_back_with_their_zone():
+    zone = zoneinfo.ZoneInfo("Europe/Berlin")
+    for tzinfo in (zone, Zone(3)):
+        moment = datetime.datetime(2024, 7, 1, 12, tzinfo=tzinfo)
+        assert again(moment).utcoffset() == moment.utcoffset()
+    with pytest.raises(values.NotPlainError, match="a repeated time of day"):
+        values.write(datetime.datetime(2024, 10, 27, 2, 30, tzinfo=zone, fold=1))
 
 
 def test_circles_and_identity_come_back():
