@@ -18,7 +18,7 @@ MAX_LINES = 80
 class Function:
     """A function of a project. `reason` says why it cannot become a task, "" where it can.
 
-    `qualified` is its name after those of its classes; `owners` are these classes, the outermost first.
+    `qualified` is its name after the names of its classes; `owners` are these classes, the outermost first.
     `solution_line` is the line after signature and docstring, where the body to be written starts (from 1).
     """
 
