@@ -195,7 +195,7 @@ def _restated(task: Task, code: str) -> str | None:
 
 
 def _last_name(task: Task) -> str:
-    """The entry point's name without the names of its classes: an answer may restate a method alone."""
+    """The entry point's own name, without its classes: an answer may restate a method alone."""
     return task.entry_point.rpartition(".")[2]
 
 

@@ -74,7 +74,7 @@ class Spec:
         return {**facts, "sources": sources}
 
     def only(self, loaded: Sequence[str]) -> Spec:
-        """With only the modules that were loaded."""
+        """With the modules alone that were loaded."""
         modules = {name: each for name, each in self.modules.items() if name in loaded}
         return Spec(**{**{name: getattr(self, name) for name in self.__dataclass_fields__}, "modules": modules})
 

@@ -128,7 +128,7 @@ def _global_name_of(value: Any) -> str:
     """The name of a module's sentinel, `missing = object()`: the first one in the order of the names."""
     known = _sentinels.get(id(value))
     if known is None and len(_sentinels) < _MOST_SENTINELS:
-        known = _sentinels[id(value)] = (value, _searched_name_of(value))  # the value stays, so no other gets its id
+        known = _sentinels[id(value)] = (value, _searched_name_of(value))  # the value stays, so its id stays its own
     if known is None or not known[1]:
         raise NotAnObjectError("a nameless object()")
     return known[1]

@@ -1,4 +1,4 @@
-"""The source of the modules that a module imports: modules of the project, and installed ones in Python."""
+"""The source of the modules that a module imports, from the project and from installed packages in Python."""
 
 from __future__ import annotations
 

@@ -243,8 +243,8 @@ def _names_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
 
 
 def _of_file(function: Function, before: int) -> str:
-    """The file's imports, then as many whole statements before the function as have `before` lines; its class's
-    statements come after the lines that open the class."""
+    """The file's imports, then as many whole statements before the function as have `before` lines; statements of
+    its class after the lines that open it."""
     module, around = function.module, _around(function)
     first = max(1, function.first_line - before)
     starts = [(_first_line(node), 0) for node in module.tree.body]

@@ -31,7 +31,7 @@ class Example:
 
 def examples_of(function: Function) -> list[Example]:
     """Each example that is one call of the function with literals as arguments; a function outside of classes only,
-    since a literal cannot be the receiver of a method."""
+    since the receiver of a method is not a literal."""
     text = ast.get_docstring(function.node)
     if not text or function.owners or ">>>" not in text:
         return []
