@@ -21,6 +21,7 @@ from app.samples.models import Sample
 from evaluation import dataset_files
 from evaluation.languages import registry
 from evaluation.languages.base import ToolchainError
+from tests.fakes import RIGHT
 
 ROW = {
     "task_id": "add/0",
@@ -174,8 +175,8 @@ def test_sandbox_run_says_what_is_wrong_with_a_task(bassline, tmp_path):
 def test_translate_stores_a_dataset_and_reports_what_was_left_out(ctx, bassline, tmp_path):
     needs("javascript")
     rows = [
-        {"task_id": "t/0", "prompt": 'def add(a: int, b: int) -> int:\n    """Sum."""\n', "entry_point": "add",
-         "test": "def check(candidate):\n    assert candidate(1, 2) == 3\n", "canonical_solution": "    return a + b\n"},
+        {"task_id": "t/0", "prompt": 'def add(a: int, b: int):\n    """Sum."""\n', "entry_point": "add",
+         "test": "def check(candidate):\n    assert candidate(1, 2) == 3\n", "canonical_solution": RIGHT},
         {"task_id": "t/1", "prompt": "def any_of(a):\n", "entry_point": "any_of",
          "test": "def check(candidate):\n    candidate(1), candidate('x')\n", "canonical_solution": "    return a\n"},
     ]  # fmt: skip
