@@ -14,7 +14,8 @@ COPY constraints.txt ./
 RUN if [ "$TORCH" = cpu ]; then index="--extra-index-url https://download.pytorch.org/whl/cpu"; else index=""; fi \
  && pip install --no-cache-dir --constraint constraints.txt $index torch
 COPY pyproject.toml ./
-RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" \
+RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+      print(*project['dependencies'], *sum(project['optional-dependencies'].values(), []), sep='\n')" \
       > /tmp/requirements.txt \
  && pip install --no-cache-dir --constraint constraints.txt --requirement /tmp/requirements.txt \
  && rm /tmp/requirements.txt

@@ -296,6 +296,9 @@ class Program:
         limits = self._limits
         if self._zygote.memory_bytes() > limits.memory_bytes:
             raise ProgramEndedError(Status.MEMORY, f"the program used more than {limits.memory_bytes // 2**20} MiB")
+        # A compiler's processes share one limit; the zygote's exact clock reads only the first.
+        if self._compiling and self._zygote.cpu_s() > limits.cpu_s:
+            raise ProgramEndedError(Status.TIMEOUT, f"the program used more than {limits.cpu_s} CPU seconds")
         if self._compiling and self._slot.used_bytes() > self._slot.tools.folder_bytes:
             raise ProgramEndedError(
                 Status.OUTPUT_LIMIT, f"it wrote more than {self._slot.tools.folder_bytes // 2**20} MiB of files"

@@ -159,6 +159,15 @@ class Zygote:
             return sum(process.memory_info().rss for process in self._job())
         return 0
 
+    def cpu_s(self) -> float:
+        """Return the CPU seconds of all processes of the running job; 0 where /proc hides other users' processes."""
+        used_s = 0.0
+        with contextlib.suppress(psutil.Error, OSError):
+            for process in self._job():
+                with contextlib.suppress(psutil.Error):  # it has ended since
+                    used_s += sum(process.cpu_times()[:4])
+        return used_s
+
     def _job(self) -> list[psutil.Process]:
         """The processes of the running job."""
         inside = [each for each in _family(self._process.pid) if each.name() != "bwrap"]

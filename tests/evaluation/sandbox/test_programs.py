@@ -1,0 +1,120 @@
+"""Programs of other toolchains: compiled and run in the sandbox, with Python standing in for a toolchain."""
+
+import pytest
+
+from evaluation.sandbox import Command, Limits, Program, ProgramEndedError, Sandbox, SandboxUnavailableError, Tools
+
+LIMITS = Limits(cpu_s=1, wall_s=3.0)
+ECHO = "import os\nfor line in os.fdopen(3): os.write(4, line.upper().encode())\n"
+
+
+@pytest.fixture(params=["bwrap", "landlock"])
+def sandbox(request):
+    try:
+        found = Sandbox.detect(only=request.param)
+    except SandboxUnavailableError as error:
+        pytest.skip(str(error))
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def tools(sandbox):
+    python = sandbox._python
+    command = (python.executable, *python.flags())
+    compiler = Command((*command, "compiler.py"), (("WHERE", "{folder}"),))
+    limits = Limits(cpu_s=2, wall_s=5.0, threads=64)
+    trees = (python.executable,)
+    return Tools(Command((*command, "program.py")), trees, compiler, compile_limits=limits, folder_bytes=2**20)
+
+
+def compiled(sandbox, tools, compiler, program=ECHO):
+    """(exit code, output) of the compiler, then what the program answers to a line."""
+    with sandbox.programs(tools) as slot:
+        slot.put({"compiler.py": compiler, "source.txt": "text"})
+        with Program(slot, tools.compile_limits, compiling=True) as step:
+            step.wait()
+        if step.exit_code:
+            return step.exit_code, step.output.decode(), None
+        slot.put({"program.py": program})
+        with Program(slot, LIMITS) as running:
+            return step.exit_code, step.output.decode(), running.ask(b"line\n")
+
+
+def test_a_program_answers_a_line_with_a_line(sandbox, tools):
+    assert compiled(sandbox, tools, "") == (0, "", b"LINE")
+
+
+def test_a_compiler_writes_in_its_folder_and_starts_processes_and_nothing_else(sandbox, tools):
+    source = """
+import os, socket
+open(os.environ["WHERE"] + "/out", "w").write(open("source.txt").read())
+if os.fork() == 0:
+    os.rename("out", "renamed")
+    os._exit(0)
+os.wait()
+print(sorted(os.listdir(".")), list(os.environ))
+for attack in (lambda: open("/tmp/left", "w"), lambda: open("/etc/passwd"), socket.socket, lambda: os.symlink("/", "s"),
+               os.setsid, lambda: os.kill(os.getppid(), 0)):
+    try:
+        attack()
+        print("open")
+    except OSError:
+        pass
+raise SystemExit(3)
+"""
+    code, output, _ = compiled(sandbox, tools, source)
+    assert code == 3
+    assert output.startswith("['compiler.py', 'renamed', 'source.txt']")
+    assert "open" not in output
+
+
+def test_a_program_cannot_write_where_its_compiler_could(sandbox, tools):
+    program = """
+import os
+def works(attack):
+    try:
+        attack()
+        return True
+    except OSError:
+        return False
+attacks = lambda: open("out", "w"), lambda: os.unlink("program.py"), os.fork, lambda: os.mkdir("folder")
+os.write(4, repr([works(attack) for attack in attacks]).encode() + b"\\n")
+"""
+    assert compiled(sandbox, tools, "", program)[2] == b"[False, False, False, False]"
+
+
+EXCESSES = {
+    "busy": "while True: pass",
+    "sleep": "import time; time.sleep(60)",
+    "memory": "x = []\nwhile True: x.append(bytearray(2**24))",
+    "files": "for i in range(10**6): open(f'f{i}', 'wb').write(bytes(2**16))",
+    "output": "while True: print('x' * 999)",
+    "forks": "import os\nfor i in range(500):\n    if os.fork() == 0:\n        while True: pass",
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("excess", EXCESSES)
+def test_a_compiler_is_limited_and_its_slot_goes_on(sandbox, tools, excess):
+    with sandbox.programs(tools) as slot:
+        slot.put({"compiler.py": EXCESSES[excess]})
+        compiler, reached = Program(slot, tools.compile_limits, compiling=True), False
+        try:
+            with compiler:
+                compiler.wait()
+        except ProgramEndedError:
+            reached = True
+        assert reached or compiler.exit_code != 0
+        assert slot.used_bytes() < 64 * 2**20
+        slot.put({})
+        assert slot.used_bytes() == 0
+    assert compiled(sandbox, tools, "")[2] == b"LINE"
+
+
+def test_a_line_that_never_ends_and_a_program_that_ends_are_told_apart(sandbox, tools):
+    endless = "import os\nwhile True: os.write(4, b'x' * 4096)\n"
+    for program, status in ((endless, "forged"), ("", "crashed")):
+        with pytest.raises(ProgramEndedError) as ended:
+            compiled(sandbox, tools, "", program)
+        assert ended.value.status == status
