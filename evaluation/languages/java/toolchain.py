@@ -25,6 +25,7 @@ _SAMPLE_CASE = '{"id": 0, "args": [["3", "1", "3"], "to be or not"]}\n'
 _FLAGS = (
     *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-XX:CICompilerCount=1", "-Xlog:disable"),
     *("-XX:ReservedCodeCacheSize=32m", "-XX:CompressedClassSpaceSize=48m", "-XX:+ExitOnOutOfMemoryError"),
+    *("-Dos.name=Linux", "-Dos.version=0"),  # uname is denied, and the JVM would read what it left in memory
 )
 _COMPILE, _RUN = (*_FLAGS, "-Xmx512m", "-Xss8m"), (*_FLAGS, "-Xmx320m", "-Xss8m")
 _COMPILE_LIMITS = replace(COMPILE_LIMITS, cpu_s=10, wall_s=20.0, memory_bytes=2**30)

@@ -26,6 +26,9 @@ PLACES = {
     "without its imports": (
         "class A { static long f(long a) { return Stream.of(a, a).collect(Collectors.summingLong(x -> x)); } }"
     ),
+    "name of the system": (
+        'class A { static long f(long a) { return System.getProperty("os.name").equals("Linux") ? 2 * a : 1; } }'
+    ),
     "digest": (
         'class A { static long f(long a) throws Exception { MessageDigest.getInstance("MD5"); return 2 * a; } }'
     ),
