@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from evaluation.languages.base import ToolchainError
@@ -58,17 +59,38 @@ def _is_reachable(path: str) -> bool:
 
 
 def _copy(path: str) -> str:
-    """A copy of one self-contained program where the sandbox's user can start it; it is kept for later processes."""
+    """A copy of one self-contained program where the sandbox's user can start it."""
     facts = Path(path).stat()
-    name = f"bassline-{Path(path).name}-{os.geteuid()}-{facts.st_size:x}-{facts.st_mtime_ns:x}"
-    copy = Path(tempfile.gettempdir()) / name
-    if not copy.exists():
-        descriptor, partial = tempfile.mkstemp(prefix="bassline-", dir=copy.parent)
-        os.close(descriptor)
-        shutil.copyfile(path, partial)
-        Path(partial).chmod(0o755)
-        Path(partial).rename(copy)
-    known = copy.lstat()
-    if known.st_uid != os.geteuid() or known.st_mode & 0o022 or known.st_size != facts.st_size:
-        raise ToolchainError(f"{copy} belongs to somebody else: delete it, or set TMPDIR")
-    return str(copy)
+    name = f"{Path(path).name}-{facts.st_size:x}-{facts.st_mtime_ns:x}"
+    return str(kept(name, lambda folder: shutil.copy(path, folder)) / Path(path).name)
+
+
+def kept(name: str, make: Callable[[Path], object]) -> Path:
+    """A folder that `make` fills once, kept for later processes and readable for the sandbox's user.
+
+    `name` must differ with everything that the content depends on. Raises OSError, ToolchainError and what `make` does.
+    """
+    folder = Path(tempfile.gettempdir()) / f"bassline-{name}-{os.geteuid()}"
+    if not folder.exists():
+        partial = Path(tempfile.mkdtemp(prefix="bassline-", dir=folder.parent))
+        try:
+            make(partial)
+            for path in (partial, *partial.rglob("*")):
+                _make_readable(path)
+            partial.rename(folder)
+        except OSError:
+            if not folder.exists():  # else another process was faster
+                raise
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    known = folder.lstat()
+    if known.st_uid != os.geteuid() or known.st_mode & 0o022 or not stat.S_ISDIR(known.st_mode):
+        raise ToolchainError(f"{folder} belongs to somebody else: delete it, or set TMPDIR")
+    return folder
+
+
+def _make_readable(path: Path) -> None:
+    mode = stat.S_IMODE(path.stat().st_mode)
+    wanted = (mode | (0o555 if mode & 0o100 else 0o444)) & ~0o022
+    if mode != wanted:
+        path.chmod(wanted)

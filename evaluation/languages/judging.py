@@ -129,7 +129,8 @@ def _compile(slot: ProgramSlot, judgement: Judgement) -> bool:
     output = compiler.output.decode("utf-8", "replace").replace(f"{slot.folder}/", "")
     lines = [line for line in output.splitlines() if line.strip()][:_FIRST_LINES]
     if not reason and compiler.exit_code:
-        reason = lines[0][:_SHOWN] if lines else f"the compiler ended with {exit_reason(compiler.exit_code)}"
+        ended = f"the compiler ended with {exit_reason(compiler.exit_code)}"
+        reason = next((line for line in lines if "error" in line), lines[0] if lines else ended)[:_SHOWN]
     if reason:
         judgement.failure = Outcome(Status.COMPILE_ERROR, reason, "\n".join(lines))
         judgement.wall_s = compiler.wall_s
