@@ -12,6 +12,7 @@ from evaluation.languages.base import Language
 LANGUAGES = {
     "javascript": "JavaScript",
     "typescript": "TypeScript",
+    "cpp": "C++",
 }
 """Name (the folder, and the value of a task's field `language`) and label. Python is judged by tests, not by cases."""
 LABELS = {PYTHON: "Python", **LANGUAGES}
