@@ -36,7 +36,7 @@ def newest(executables: Iterable[str | None], oldest: tuple[int, ...], *argument
     tried: list[str] = []
     for path in dict.fromkeys(os.path.realpath(path) for path in executables if path and Path(path).exists()):
         try:
-            executable = path if _is_reachable(path) else _copy(path)
+            executable = path if is_reachable(path) else _copy(path)
             version = version_of(executable, *arguments)
         except (ToolchainError, OSError) as error:
             tried.append(str(error))
@@ -53,7 +53,7 @@ def on_path(name: str) -> str | None:
     return shutil.which(name)
 
 
-def _is_reachable(path: str) -> bool:
+def is_reachable(path: str) -> bool:
     """Whether the sandbox's user can reach a file: with root's rights dropped, every folder above it must allow it."""
     return not identity() or all(folder.stat().st_mode & 0o001 for folder in Path(path).parents)
 
@@ -91,6 +91,6 @@ def kept(name: str, make: Callable[[Path], object]) -> Path:
 
 def _make_readable(path: Path) -> None:
     mode = stat.S_IMODE(path.stat().st_mode)
-    wanted = (mode | (0o555 if mode & 0o100 else 0o444)) & ~0o022
+    wanted = mode | (0o555 if mode & 0o100 else 0o444)
     if mode != wanted:
         path.chmod(wanted)

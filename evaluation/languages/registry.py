@@ -13,6 +13,7 @@ LANGUAGES = {
     "javascript": "JavaScript",
     "typescript": "TypeScript",
     "cpp": "C++",
+    "rust": "Rust",
 }
 """Name (the folder, and the value of a task's field `language`) and label. Python is judged by tests, not by cases."""
 LABELS = {PYTHON: "Python", **LANGUAGES}
