@@ -10,6 +10,7 @@ import click
 from app.commands import common
 from app.commands.from_code import from_code
 from app.commands.progress import Bars
+from app.commands.translate import translate
 from app.context import Context
 from app.datasets import repository, service
 from app.datasets.models import Dataset
@@ -101,6 +102,7 @@ def _check_solutions(ctx: Context, dataset: Dataset) -> None:
 
 
 datasets.add_command(from_code)
+datasets.add_command(translate)
 
 
 @datasets.command()
@@ -117,6 +119,8 @@ def show(name: str, task_id: str | None) -> None:
     if task_id:
         (task,) = service.select_tasks(dataset, [task_id], None)
         echo(f"# {task.task_id}\n{task.prompt}{task.canonical_solution}{task.suffix or ''}\n{task.test}")
+        if task.signature:
+            echo(json.dumps({"language": task.language, "signature": task.signature, "cases": task.cases}, indent=2))
         if task.source:
             echo(f"# source: {json.dumps(task.source)}")
         return

@@ -84,6 +84,8 @@ class PromptPart(Protocol):
     STOP: tuple[str, ...]
     """What ends an answer that continues an open function."""
     SYNTAX: Syntax
+    RESERVED: frozenset[str]
+    """Words of the language that no function or parameter may have as its name; an underscore is added to them."""
 
     def prompt(self, signature: Signature, text: str) -> str:
         """The doc comment and the head of the function, opened."""

@@ -13,6 +13,13 @@ from evaluation.languages.values import Json, from_json
 FENCES = ("javascript", "js", "node", "nodejs", "jsx", "mjs", "cjs")
 STOP = ("\n}", "\n```")
 """A function ends at the first closing brace without indentation; extraction writes the brace."""
+RESERVED = frozenset({
+    "arguments", "await", "break", "case", "catch", "class", "const", "continue", "debugger", "default", "delete",
+    "do", "else", "enum", "eval", "export", "extends", "false", "finally", "for", "function", "if", "implements",
+    "import", "in", "instanceof", "interface", "let", "new", "null", "package", "private", "protected", "public",
+    "return", "static", "super", "switch", "this", "throw", "true", "try", "typeof", "undefined", "var", "void",
+    "while", "with", "yield"
+})  # fmt: skip
 SYNTAX = Syntax(
     "tree_sitter_javascript", "language",
     functions=("function_declaration", "generator_function_declaration", "variable_declarator", "class_declaration"),

@@ -1,0 +1,107 @@
+"""Types of a signature, from the values that were recorded and from annotations."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from functools import reduce
+
+from evaluation.languages.translation.reasons import LeftOutError
+from evaluation.languages.types import Type
+
+UNKNOWN = Type("unknown")
+"""Of the items of an empty list; never part of a signature."""
+_NAMES = {
+    **{"int": Type("int"), "float": Type("float"), "str": Type("str"), "bool": Type("bool"), "None": Type("none")},
+    **{"list": Type("list", (UNKNOWN,)), "List": Type("list", (UNKNOWN,))},
+}
+_SEVERAL_TYPES = "values of several types (Union, Any)"
+_LENGTHS = "tuples of several lengths"
+
+
+class MixedError(LeftOutError):
+    """Two values that no one type has."""
+
+
+def of_value(value: object) -> Type:
+    """The type of a value. Raises LeftOutError for one that no signature can name."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return _NAMES[type(value).__name__] if value is not None else Type("none")
+    if isinstance(value, tuple):
+        if not value:
+            raise MixedError(_LENGTHS)
+        return Type("tuple", tuple(map(of_value, value)))
+    if isinstance(value, list):
+        return Type("list", (common(list(map(of_value, value))),))
+    if isinstance(value, dict):
+        return Type("dict", (common(list(map(of_value, value))), common(list(map(of_value, value.values())))))
+    raise LeftOutError(f"a {type(value).__name__}")
+
+
+def common(types: Sequence[Type]) -> Type:
+    """The one type that has all of these. Raises MixedError."""
+    return reduce(unify, types, UNKNOWN)
+
+
+def unify(one: Type, other: Type) -> Type:
+    """The type that has the values of both. Raises MixedError."""
+    if UNKNOWN in (one, other):
+        return other if one == UNKNOWN else one
+    if one == other:
+        return one
+    kinds = {one.kind, other.kind}
+    if "none" in kinds or "optional" in kinds:
+        inner = [part.item if part.kind == "optional" else part for part in (one, other) if part.kind != "none"]
+        return Type("optional", (common(inner),))
+    if kinds == {"int", "float"}:
+        return Type("float")
+    if one.kind != other.kind or not one.parts:
+        raise MixedError(_SEVERAL_TYPES)
+    if len(one.parts) != len(other.parts):
+        raise MixedError(_LENGTHS)
+    return Type(one.kind, tuple(map(unify, one.parts, other.parts)))
+
+
+def of_annotation(node: ast.expr | None) -> Type:
+    """The type that an annotation names, as far as it does. Raises LeftOutError for a union and an open tuple."""
+    if isinstance(node, ast.Constant):
+        return Type("none") if node.value is None else UNKNOWN
+    if isinstance(node, ast.Name):
+        return _NAMES.get(node.id, UNKNOWN)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return _union([node.left, node.right])
+    if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Name):
+        return UNKNOWN
+    inside = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    name = node.value.id.lower()
+    if name in ("optional", "union"):
+        return _union([*inside, *([ast.Constant(None)] if name == "optional" else [])])
+    if any(isinstance(part, ast.Constant) and part.value is ... for part in inside):
+        raise LeftOutError("an ellipsis tuple")
+    if name not in ("list", "dict", "tuple"):
+        return UNKNOWN
+    return Type(name, tuple(map(of_annotation, inside)))
+
+
+def _union(nodes: Sequence[ast.expr]) -> Type:
+    return common([of_annotation(node) for node in nodes])
+
+
+def complete(inferred: Type, annotation: Type) -> Type:
+    """The type of the recorded values, with the annotation where they leave a part open or it is wider."""
+    try:
+        found = unify(inferred, annotation)
+    except MixedError:
+        found = inferred  # the values decide
+    return _closed(found)
+
+
+def _closed(kind: Type) -> Type:
+    """The type with a simple type for every part that no value shows."""
+    if kind == UNKNOWN:
+        return Type("int")
+    if kind.kind == "dict" and kind.parts[0] == UNKNOWN:
+        return Type("dict", (Type("str"), _closed(kind.parts[1])))
+    if kind.kind == "dict" and kind.parts[0].kind not in ("bool", "int", "float", "str"):
+        raise LeftOutError("a dict whose keys are not simple values")
+    return Type(kind.kind, tuple(map(_closed, kind.parts)))

@@ -1,0 +1,89 @@
+"""Oracles: programs that answer from the table of cases. They show what cases are worth without a real solution.
+
+The right oracle must pass every case. Two wrong ones answer wrongly at every other case, one at the even positions and
+one at the odd: each case must fail exactly where it is answered wrongly, beside neighbours that pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from evaluation.languages.base import Language, Toolchain
+from evaluation.languages.cases import Case, Signature
+from evaluation.languages.judging import run_cases
+from evaluation.languages.types import Type
+from evaluation.languages.values import Json, from_json, to_json
+from evaluation.sandbox import Limits, Sandbox
+from evaluation.verdicts import Status
+
+LIMITS = Limits(cpu_s=10, wall_s=30.0)
+
+
+def failure(
+    sandbox: Sandbox, language: Language, toolchain: Toolchain, signature: Signature, cases: Sequence[Case]
+) -> str | None:
+    """None where all oracles do as their tables say, else what went wrong, in a few words."""
+    for wrong in (None, 0, 1)[: 2 + (len(cases) > 1)]:
+        table = [_wrong(case, signature.returns) if i % 2 == wrong else case for i, case in enumerate(cases)]
+        program = language.prompt.oracle(signature, table)
+        judgement = run_cases(sandbox, language, toolchain, program, signature, cases, LIMITS)
+        if judgement.failure is not None:
+            return f"the oracle does not run: {judgement.failure.status}: {judgement.failure.detail}"
+        for position, outcome in enumerate(judgement.outcomes):
+            right = outcome.status is Status.PASSED
+            if right == (position % 2 == wrong):
+                said = "passes" if right else f"fails ({outcome.status}: {outcome.detail})"
+                return f"case {position} {said} with an oracle that is {'wrong' if right else 'right'} there"
+    return None
+
+
+def _wrong(case: Case, kind: Type) -> Case:
+    """The case with another result of the same type; a raised exception becomes a result, and what has no other value
+    an exception."""
+    if case.raises:
+        return replace(case, raises="", result=to_json(_any(kind), kind))
+    other = _other(from_json(case.result, kind), kind)
+    if other is None and kind.kind == "none":
+        return replace(case, raises="Error")
+    return replace(case, result=to_json(other, kind))
+
+
+def _any(kind: Type) -> Json:
+    """A value of the type."""
+    simple: dict[str, Json] = {
+        "none": None,
+        "bool": False,
+        "int": 0,
+        "float": 0.5,
+        "str": "x",
+        "list": [],
+        "dict": {},
+        "optional": None,
+    }
+    return tuple(map(_any, kind.parts)) if kind.kind == "tuple" else simple.get(kind.kind)
+
+
+def _other(value: Json, kind: Type) -> Json:
+    """A value of the type that is not equal to this one; None of type none has none."""
+    if kind.kind == "optional":
+        return _any(kind.item) if value is None else _other(value, kind.item)
+    if kind.kind == "bool":
+        return not value
+    if kind.kind == "int":
+        return value - 1 if value > 0 else value + 1
+    if kind.kind == "float":
+        return 0.5 if not math.isfinite(value) else value / 2 if abs(value) > 1 else value + 1.5
+    if kind.kind == "str":
+        return f"{value}x"
+    if kind.kind == "tuple":
+        return (_other(value[0], kind.parts[0]), *value[1:])
+    if kind.kind == "list":
+        return [*value[:-1], _other(value[-1], kind.item)] if value else [_any(kind.item)]
+    if kind.kind == "dict":
+        if not value:
+            return {_any(kind.parts[0]): _any(kind.parts[1])}
+        key = next(iter(value))
+        return {**value, key: _other(value[key], kind.parts[1])}
+    return None

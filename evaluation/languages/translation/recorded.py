@@ -1,0 +1,93 @@
+"""Records what a task's own solution does while the task's test calls it, in the sandbox."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from evaluation.datasets import Task
+from evaluation.from_code.recording import values
+from evaluation.languages.translation.reasons import LeftOutError
+from evaluation.sandbox import Job, Limits, Sandbox, repeat_faults
+from evaluation.verdicts import Status
+
+MAX_CALLS = 100
+LIMITS = Limits(cpu_s=5, wall_s=20.0)
+_ENTRY = "__bassline_record__"
+_VALUES = Path(values.__file__).read_text("utf-8")
+_INSTALL = """
+import builtins as __bassline_builtins__
+__bassline_space__ = {{}}
+__bassline_builtins__.exec(
+    __bassline_builtins__.compile({recorder!r}, "<recorder>", "exec", dont_inherit=True), __bassline_space__)
+{entry} = __bassline_space__["recorder"]({function})
+"""
+"""The recorder has a namespace of its own: a program may define any name for itself."""
+_RECORDER = """
+import json, random, types
+values = types.ModuleType("bassline_values")
+exec(compile({values!r}, "<values>", "exec", dont_inherit=True), values.__dict__)
+
+def recorder(function):
+    def run(test):
+        calls = []
+        def candidate(*args, **kwargs):
+            row = {{}}
+            try:
+                row["call"] = values.write((args, kwargs))
+            except values.NotPlainError as reason:
+                row["refused"] = str(reason)
+            if len(calls) < {limit}:
+                calls.append(row)
+            try:
+                result = function(*args, **kwargs)
+            except Exception as error:
+                row["raised"] = type(error).__name__
+                raise
+            try:
+                row["returned"] = values.write(result)
+            except values.NotPlainError as reason:
+                row["refused"] = str(reason)
+            return result
+        space = dict(function.__globals__)
+        random.seed(0)
+        exec(compile(test, "<test>", "exec", dont_inherit=True), space)
+        space["check"](candidate)
+        return json.dumps(calls)
+    return run
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """One call with plain data, and what came of it."""
+
+    args: tuple[object, ...]
+    returned: object = None
+    raised: str = ""
+
+
+def record(sandbox: Sandbox, task: Task) -> list[RecordedCall]:
+    """The calls of the task's test, each argument list once. Raises LeftOutError where there are none."""
+    if not task.canonical_solution:
+        raise LeftOutError("it has no canonical solution")
+    recorder = _RECORDER.format(values=_VALUES, limit=MAX_CALLS)
+    install = _INSTALL.format(recorder=recorder, entry=_ENTRY, function=task.entry_point)
+    test = f"def check(candidate):\n    return candidate({task.test!r})\n"
+    job = Job(task.program(task.canonical_solution) + install, _ENTRY, "", test)
+    result = repeat_faults(lambda: sandbox.run(job, LIMITS))
+    if result.status != Status.PASSED:
+        raise LeftOutError("its own test fails")
+    calls: dict[str, RecordedCall] = {}
+    for row in json.loads(result.answer or "[]"):
+        if "refused" in row:
+            continue
+        args, keywords = values.read(row["call"])
+        if keywords:
+            raise LeftOutError("its test names arguments")
+        returned = values.read(row["returned"]) if "returned" in row else None
+        calls.setdefault(row["call"], RecordedCall(args, returned, row.get("raised", "")))
+    if not calls:
+        raise LeftOutError("its test makes no call with plain data")
+    return list(calls.values())

@@ -1,0 +1,237 @@
+"""Translates the tasks of a Python dataset into another language."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from evaluation.datasets import PYTHON, Task
+from evaluation.languages.base import Language, Toolchain, UnsupportedError
+from evaluation.languages.cases import Case, Parameter, Signature
+from evaluation.languages.translation import docstrings, inference, oracles
+from evaluation.languages.translation.reasons import LeftOutError
+from evaluation.languages.translation.recorded import RecordedCall, record
+from evaluation.languages.types import Type
+from evaluation.languages.values import Json, ValueFormError, from_json, to_json
+from evaluation.sandbox import Sandbox
+from evaluation.source import parse_open
+
+MAX_LOST = 1 / 3
+"""The share of a task's cases that may be lost because the language cannot hold their values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A Python task as any language needs it: its function's types, its docstring, and the recorded calls."""
+
+    task: Task
+    signature: Signature
+    text: str
+    calls: tuple[RecordedCall, ...]
+    tolerance: float | None
+
+
+@dataclass(slots=True)
+class Translation:
+    """The tasks in one language, and what was left out and why, by task id."""
+
+    language: str
+    tasks: list[Task] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+    oracle_failed: dict[str, str] = field(default_factory=dict)
+
+
+def read_source(sandbox: Sandbox, task: Task) -> Source:
+    """What a Python task gives to any translation. Raises LeftOutError."""
+    if task.language != PYTHON or task.suffix is not None:
+        raise LeftOutError("it is not a Python task to be completed")
+    tree = parse_open(task.prompt)
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)] if tree is not None else []
+    function = next((node for node in functions if node.name == task.entry_point), None)
+    if tree is None or function is None:
+        raise LeftOutError("its prompt opens no function")
+    if any(node is not function and not _is_harmless(node) for node in tree.body):
+        raise LeftOutError("its prompt defines helpers")
+    spec = function.args
+    if spec.vararg or spec.kwarg or spec.kwonlyargs:
+        raise LeftOutError("its function takes any number of arguments")
+    calls = _with_all_arguments(record(sandbox, task), function)
+    signature, calls = _typed(function, calls)
+    text = ast.get_docstring(function) or ""
+    return Source(task, signature, text, tuple(calls), _tolerance(task.test))
+
+
+def _is_harmless(node: ast.stmt) -> bool:
+    """Whether a prompt can lose a statement: an import, or a text that nothing uses."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return True
+    return isinstance(node, ast.Expr | ast.Assign) and isinstance(node.value, ast.Constant)
+
+
+def _with_all_arguments(calls: Sequence[RecordedCall], function: ast.FunctionDef) -> list[RecordedCall]:
+    """The calls that give every argument: a default value is Python's."""
+    n = len(function.args.posonlyargs) + len(function.args.args)
+    whole = [call for call in calls if len(call.args) == n]
+    if not whole:
+        raise LeftOutError("its test leaves out arguments")
+    return whole
+
+
+def _typed(function: ast.FunctionDef, calls: list[RecordedCall]) -> tuple[Signature, list[RecordedCall]]:
+    """The signature, and the calls whose arguments fit it. Raises LeftOutError."""
+    nodes = [*function.args.posonlyargs, *function.args.args]
+    kept = _of_one_type(calls)
+    returned = [inference.of_value(call.returned) for call in kept if not call.raised]
+    returns = inference.complete(inference.common(returned), inference.of_annotation(function.returns))
+    if returns == Type("none") and not any(call.raised for call in kept):
+        raise LeftOutError("its function returns nothing")
+    columns = [inference.common([inference.of_value(call.args[i]) for call in kept]) for i in range(len(nodes))]
+    parameters = tuple(
+        Parameter(node.arg, inference.complete(column, inference.of_annotation(node.annotation)))
+        for node, column in zip(nodes, columns, strict=True)
+    )
+    return Signature(function.name, parameters, returns), kept
+
+
+def _of_one_type(calls: list[RecordedCall]) -> list[RecordedCall]:
+    """The calls whose arguments have one type each: all, or but for a few the first ones that agree."""
+    kept: list[RecordedCall] = []
+    types: list[Type] | None = None
+    reason = LeftOutError("no call")
+    for call in calls:
+        try:
+            own = [inference.of_value(value) for value in call.args]
+            types = own if types is None else [inference.unify(*pair) for pair in zip(types, own, strict=True)]
+        except LeftOutError as error:
+            reason = error
+            continue
+        kept.append(call)
+    if len(kept) < (1 - MAX_LOST) * len(calls):
+        raise reason
+    return kept
+
+
+def _tolerance(test: str) -> float | None:
+    """The largest difference that the test allows, None where it names none."""
+    allowed = [
+        node.comparators[0].value
+        for node in ast.walk(ast.parse(test))
+        if isinstance(node, ast.Compare)
+        and isinstance(node.ops[0], ast.Lt | ast.LtE)
+        and isinstance(node.comparators[0], ast.Constant)
+        and isinstance(node.comparators[0].value, float)
+        and node.comparators[0].value < 1e-2
+    ]
+    return max(allowed, default=None)
+
+
+def translated(source: Source, language: Language) -> Task:
+    """The task in that language. Raises LeftOutError."""
+    signature = _renamed(source.signature, language)
+    try:
+        prompt = language.prompt.prompt(signature, docstrings.translated(source.text, source.signature, language))
+        cases = _cases(source, signature, language)
+    except UnsupportedError as error:
+        raise LeftOutError(f"{language.label} cannot express it: {error}") from None
+    origin = {"translated_from": source.task.task_id, "cases": len(cases)}
+    return Task(
+        task_id=source.task.task_id,
+        prompt=prompt,
+        entry_point=signature.name,
+        test="",
+        canonical_solution="",
+        source=origin,
+        language=language.name,
+        signature=signature,
+        cases=tuple(cases),
+    )
+
+
+def _renamed(signature: Signature, language: Language) -> Signature:
+    """The signature with another name where the language has the word for itself."""
+
+    def free(name: str) -> str:
+        return f"{name}_" if name in language.prompt.RESERVED else name
+
+    parameters = tuple(Parameter(free(each.name), each.type) for each in signature.parameters)
+    return Signature(free(signature.name), parameters, signature.returns)
+
+
+def _cases(source: Source, signature: Signature, language: Language) -> list[Case]:
+    """The calls as cases, without values that the language cannot hold. Raises LeftOutError where too many are lost."""
+    found: dict[str, list[Case]] = {}
+    reason = "no case"
+    tolerance = source.tolerance if "float" in str(signature.returns) else None
+    for call in source.calls:
+        try:
+            args = tuple(
+                _held(value, each.type, language) for value, each in zip(call.args, signature.parameters, strict=True)
+            )
+            result = None if call.raised else _held(call.returned, signature.returns, language)
+        except (UnsupportedError, ValueFormError) as error:
+            reason = str(error)
+            continue
+        case = Case(args, result, call.raised, tolerance)
+        found.setdefault(json.dumps(args), []).append(case)
+    # 3 and 3.0 are one argument where the type is float: a function cannot answer them differently.
+    cases = [same[0] for same in found.values() if all(case == same[0] for case in same)]
+    if not cases or sum(map(len, found.values())) < (1 - MAX_LOST) * len(source.calls):
+        raise LeftOutError(f"{language.label} cannot hold its values: {reason}")
+    return cases
+
+
+def _held(value: object, kind: Type, language: Language) -> Json:
+    """The JSON form of a value that the language can hold. Raises UnsupportedError and ValueFormError."""
+    form = to_json(value, kind)
+    language.types.literal(from_json(form, kind), kind)
+    return form
+
+
+def translate(
+    sandbox: Sandbox,
+    tasks: Iterable[Task],
+    languages: Sequence[tuple[Language, Toolchain]],
+    on_task: Callable[[str, int, int], object] = lambda _what, _done, _all: None,
+    workers: int = 2,
+) -> list[Translation]:
+    """The translation into each language: every task that it can express and whose oracles do as their tables say."""
+    every = list(tasks)
+    found = [Translation(language.name) for language, _ in languages]
+
+    def source_of(task: Task) -> Source | str:
+        try:
+            return read_source(sandbox, task)
+        except LeftOutError as reason:
+            return str(reason)
+
+    with ThreadPoolExecutor(workers, "translate") as executor:
+        sources: list[Source | str] = []
+        for source in executor.map(source_of, every):
+            sources.append(source)
+            on_task("recording", len(sources), len(every))
+        for translation, (language, toolchain) in zip(found, languages, strict=True):
+
+            def one(
+                source: Source | str, language: Language = language, toolchain: Toolchain = toolchain
+            ) -> Task | LeftOutError | str:
+                if isinstance(source, str):
+                    return LeftOutError(source)
+                try:
+                    task = translated(source, language)
+                except LeftOutError as reason:
+                    return reason
+                assert task.signature is not None
+                return oracles.failure(sandbox, language, toolchain, task.signature, task.cases) or task
+
+            for done, (task, made) in enumerate(zip(every, executor.map(one, sources), strict=True), start=1):
+                if isinstance(made, Task):
+                    translation.tasks.append(made)
+                elif isinstance(made, str):
+                    translation.oracle_failed[task.task_id] = made
+                else:
+                    translation.left_out[task.task_id] = str(made)
+                on_task(language.label, done, len(every))
+    return found
