@@ -185,9 +185,9 @@ struct Form<std::string> {
 };
 
 template <>
-struct Form<std::monostate> {
-  static std::monostate read(Line& line) { return take(line, "null"), std::monostate(); }
-  static void write(std::string& out, std::monostate) { out += "null"; }
+struct Form<std::nullopt_t> {
+  static std::nullopt_t read(Line& line) { return take(line, "null"), std::nullopt; }
+  static void write(std::string& out, std::nullopt_t) { out += "null"; }
 };
 
 template <class T>

@@ -30,7 +30,7 @@ def files(program: str, signature: Signature) -> Mapping[str, str]:
     )
     call = f"::{signature.name}({', '.join(names)});"
     if signature.returns.kind == "none":
-        call += "\n    std::monostate result;"
+        call += "\n    auto result = std::nullopt;"
     else:
         call = f"{types.name(signature.returns)} result = {call}"
     answer = f'#define main bassline_answer_main\n#line 1\n{program}\n\n#include "entry.hpp"\n'

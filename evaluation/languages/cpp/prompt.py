@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evaluation.languages.base import Syntax, UnsupportedError
+from evaluation.languages.base import Syntax
 from evaluation.languages.cases import Case, Signature
 from evaluation.languages.cpp import types
 from evaluation.languages.types import Type
@@ -19,11 +19,11 @@ SYNTAX = Syntax(
     kept=(
         *("preproc_include", "preproc_def", "preproc_function_def", "preproc_call", "preproc_ifdef", "preproc_if"),
         *("using_declaration", "alias_declaration", "type_definition", "namespace_definition", "comment"),
-        *("declaration", "template_declaration", "static_assert_declaration", "concept_definition"),
+        *("declaration", "template_declaration", "static_assert_declaration", "concept_definition", ";"),
     ),
 )  # fmt: skip
 _INCLUDE = "#include <bits/stdc++.h>\n"
-_KEYWORDS = frozenset(
+RESERVED = frozenset(
     """alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl
     concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default delete
     do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable
@@ -43,6 +43,8 @@ template <class T> bool same(const T& a, const T& b) {
     return [&]<size_t... I>(std::index_sequence<I...>) {
       return (same(std::get<I>(a), std::get<I>(b)) && ...);
     }(std::make_index_sequence<std::tuple_size_v<T>>());
+  } else if constexpr (std::is_same_v<T, std::nullopt_t>) {
+    return true;
   } else {
     return a == b;
   }
@@ -72,7 +74,7 @@ def oracle(signature: Signature, cases: Sequence[Case]) -> str:
     lines = [_INCLUDE, _SAME, _head(signature).rstrip("\n")]
     for case in cases:
         given = [
-            f"same<{types.name(each.type)}>({parameter_name(each.name)}, {_literal(form, each.type)})"
+            f"same<{types.name(each.type)}>({each.name}, {_literal(form, each.type)})"
             for form, each in zip(case.args, signature.parameters, strict=True)
         ]
         answer = (
@@ -90,14 +92,7 @@ def _literal(form: Json, kind: Type) -> str:
     return types.literal(from_json(form, kind), kind)
 
 
-def parameter_name(name: str) -> str:
-    """The name of a parameter; one that C++ reserves gets an underscore."""
-    return f"{name}_" if name in _KEYWORDS else name
-
-
 def _head(signature: Signature) -> str:
-    if signature.name in _KEYWORDS:
-        raise UnsupportedError("a function whose name is a keyword")
     returns = "void" if signature.returns.kind == "none" else types.name(signature.returns)
-    parameters = [f"{types.name(each.type)} {parameter_name(each.name)}" for each in signature.parameters]
+    parameters = [f"{types.name(each.type)} {each.name}" for each in signature.parameters]
     return f"{returns} {signature.name}({', '.join(parameters)}) {{\n"

@@ -9,7 +9,7 @@ from evaluation.languages.types import Type
 
 MIN_INT, MAX_INT = -(2**63), 2**63 - 1
 _SIMPLE = {
-    "bool": "bool", "int": "long long", "float": "double", "str": "std::string", "none": "std::monostate",
+    "bool": "bool", "int": "long long", "float": "double", "str": "std::string", "none": "std::nullopt_t",
 }  # fmt: skip
 _GENERIC = {"list": "std::vector", "tuple": "std::tuple", "dict": "std::map", "optional": "std::optional"}
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
@@ -27,10 +27,10 @@ def literal(value: object, kind: Type) -> str:
 
     Raises UnsupportedError for an int that 64 bits cannot hold and for a string that is not Unicode.
     """
-    if kind.kind == "optional":
-        return "std::nullopt" if value is None else literal(value, kind.item)
     if value is None:
-        return "std::monostate{}"
+        return "std::nullopt"
+    if kind.kind == "optional":
+        return literal(value, kind.item)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -21,7 +21,7 @@ _ENTRY = """\
 use std::collections::HashMap;
 
 pub fn answer(args: &mut bassline_driver::Line, out: &mut String) {{
-{reads}    let result: {returns} = super::{name}({names});
+{reads}    {call};
     bassline_driver::Form::write(&result, out);
 }}
 """
@@ -40,6 +40,10 @@ def files(program: str, signature: Signature) -> Mapping[str, str]:
         f"    let {name}: {types.name(parameter.type)} = args.next();\n"
         for name, parameter in zip(names, signature.parameters, strict=True)
     )
-    returns = types.name(signature.returns)
-    entry = _ENTRY.format(reads=reads, returns=returns, name=signature.name, names=", ".join(names))
+    call = f"super::{signature.name}({', '.join(names)})"
+    if signature.returns.kind == "none":
+        call += ";\n    let result = None::<()>"
+    else:
+        call = f"let result: {types.name(signature.returns)} = {call}"
+    entry = _ENTRY.format(reads=reads, call=call)
     return {"main.rs": _MAIN, "answer.rs": program + _LAST, "entry.rs": entry}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evaluation.languages.base import Syntax, UnsupportedError
+from evaluation.languages.base import Syntax
 from evaluation.languages.cases import Case, Signature
 from evaluation.languages.rust import types
 from evaluation.languages.types import Type
@@ -21,12 +21,12 @@ SYNTAX = Syntax(
     ),
     kept=(
         *("use_declaration", "extern_crate_declaration", "attribute_item", "inner_attribute_item", "impl_item"),
-        *("macro_invocation", "expression_statement/macro_invocation", "line_comment", "block_comment"),
+        *("macro_invocation", "line_comment", "block_comment"),
     ),
     comments=("line_comment", "block_comment"),
 )  # fmt: skip
 _USE = "use std::collections::HashMap;\n\n"
-_KEYWORDS = frozenset(
+RESERVED = frozenset(
     """as async await break const continue crate dyn else enum extern false fn for gen if impl in let loop match mod
     move mut pub ref return self Self static struct super trait true type unsafe use where while abstract become box do
     final macro override priv try typeof unsized virtual yield""".split()
@@ -64,15 +64,8 @@ def call(signature: Signature, args: Sequence[str]) -> str:
     return f"{signature.name}({', '.join(args)})"
 
 
-def parameter_name(name: str) -> str:
-    """The name of a parameter; one that Rust reserves gets an underscore."""
-    return f"{name}_" if name in _KEYWORDS else name
-
-
 def _head(signature: Signature) -> str:
-    if signature.name in _KEYWORDS:
-        raise UnsupportedError("a function whose name is a keyword")
-    parameters = [f"{parameter_name(each.name)}: {types.name(each.type)}" for each in signature.parameters]
+    parameters = [f"{each.name}: {types.name(each.type)}" for each in signature.parameters]
     returns = "" if signature.returns.kind == "none" else f" -> {types.name(signature.returns)}"
     return f"fn {signature.name}({', '.join(parameters)}){returns} {{\n"
 
@@ -82,12 +75,14 @@ def oracle(signature: Signature, cases: Sequence[Case]) -> str:
     lines = [_uses(signature) + _SAME + _head(signature).rstrip("\n")]
     for case in cases:
         given = [
-            _is(parameter_name(each.name), each.type, _literal(form, each.type))
+            _is(each.name, each.type, _literal(form, each.type))
             for form, each in zip(case.args, signature.parameters, strict=True)
         ]
         answer = (
             f"panic!({types.literal(case.raises, Type('str')).removesuffix('.to_string()')})"
             if case.raises
+            else "return"
+            if signature.returns.kind == "none"
             else f"return {_literal(case.result, signature.returns)}"
         )
         lines.append(f"    if {' && '.join(given) or 'true'} {{ {answer}; }}")

@@ -10,7 +10,7 @@ from evaluation.languages.types import Type
 
 MAX_TUPLE = 12
 """The standard library's own traits, such as PartialEq, end there."""
-_SIMPLE = {"bool": "bool", "int": "i64", "float": "f64", "str": "String", "none": "()"}
+_SIMPLE = {"bool": "bool", "int": "i64", "float": "f64", "str": "String", "none": "Option<()>"}
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
@@ -37,10 +37,10 @@ def literal(value: object, kind: Type) -> str:
 
     Raises UnsupportedError for an int that 64 bits cannot hold and for a string that is not Unicode.
     """
-    if kind.kind == "optional":
-        return "None" if value is None else f"Some({literal(value, kind.item)})"
     if value is None:
-        return "()"
+        return "None"
+    if kind.kind == "optional":
+        return f"Some({literal(value, kind.item)})"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
