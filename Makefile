@@ -28,7 +28,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --group dev
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[javascript,go]" --group dev
 	touch $@
 
 sandbox-programs:

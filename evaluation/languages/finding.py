@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import stat
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
+
+from filelock import FileLock
 
 from evaluation.languages.base import ToolchainError
 from evaluation.sandbox.interpreter import identity
@@ -28,7 +29,12 @@ def version_of(executable: str, *arguments: str) -> tuple[int, ...]:
     found = _VERSION.search((done.stdout or done.stderr).decode("utf-8", "replace"))
     if found is None:
         raise ToolchainError(f"{executable} does not say its version")
-    return tuple(map(int, found[0].split(".")))
+    return numbers(found[0])
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """The numbers of a version."""
+    return tuple(map(int, version.split(".")))
 
 
 def newest(executables: Iterable[str | None], oldest: tuple[int, ...], *arguments: str) -> tuple[str, tuple[int, ...]]:
@@ -53,44 +59,51 @@ def on_path(name: str) -> str | None:
     return shutil.which(name)
 
 
+def prepared(key: str, fill: Callable[[Path, Path], None]) -> Path:
+    """A folder that the sandbox's user can read, filled once by `fill(partial, final)` and kept for later processes.
+
+    `fill` writes into `partial`, which then becomes `final`. Raises ToolchainError.
+    """
+    folder = Path(tempfile.gettempdir()) / f"bassline-{key}-{os.geteuid()}"
+    try:
+        with FileLock(f"{folder}.lock"):
+            if not folder.exists():
+                partial = Path(tempfile.mkdtemp(prefix="bassline-", dir=folder.parent))
+                try:
+                    fill(partial, folder)
+                    partial.chmod(0o755)
+                    partial.rename(folder)
+                finally:
+                    shutil.rmtree(partial, ignore_errors=True)
+    except OSError as error:
+        raise ToolchainError(f"{folder} cannot be made: {error.strerror or error}") from error
+    _check_owner(folder)
+    return folder
+
+
+def _check_owner(path: Path) -> None:
+    facts = path.lstat()
+    if facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
+        raise ToolchainError(f"{path} belongs to somebody else: delete it, or set TMPDIR")
+
+
 def is_reachable(path: str) -> bool:
     """Whether the sandbox's user can reach a file: with root's rights dropped, every folder above it must allow it."""
     return not identity() or all(folder.stat().st_mode & 0o001 for folder in Path(path).parents)
 
 
 def _copy(path: str) -> str:
-    """A copy of one self-contained program where the sandbox's user can start it."""
+    """A copy of one self-contained program where the sandbox's user can start it; it is kept for later processes."""
     facts = Path(path).stat()
-    name = f"{Path(path).name}-{facts.st_size:x}-{facts.st_mtime_ns:x}"
-    return str(kept(name, lambda folder: shutil.copy(path, folder)) / Path(path).name)
-
-
-def kept(name: str, make: Callable[[Path], object]) -> Path:
-    """A folder that `make` fills once, kept for later processes and readable for the sandbox's user.
-
-    `name` must differ with everything that the content depends on. Raises OSError, ToolchainError and what `make` does.
-    """
-    folder = Path(tempfile.gettempdir()) / f"bassline-{name}-{os.geteuid()}"
-    if not folder.exists():
-        partial = Path(tempfile.mkdtemp(prefix="bassline-", dir=folder.parent))
-        try:
-            make(partial)
-            for path in (partial, *partial.rglob("*")):
-                _make_readable(path)
-            partial.rename(folder)
-        except OSError:
-            if not folder.exists():  # else another process was faster
-                raise
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
-    known = folder.lstat()
-    if known.st_uid != os.geteuid() or known.st_mode & 0o022 or not stat.S_ISDIR(known.st_mode):
-        raise ToolchainError(f"{folder} belongs to somebody else: delete it, or set TMPDIR")
-    return folder
-
-
-def _make_readable(path: Path) -> None:
-    mode = stat.S_IMODE(path.stat().st_mode)
-    wanted = mode | (0o555 if mode & 0o100 else 0o444)
-    if mode != wanted:
-        path.chmod(wanted)
+    name = f"bassline-{Path(path).name}-{os.geteuid()}-{facts.st_size:x}-{facts.st_mtime_ns:x}"
+    copy = Path(tempfile.gettempdir()) / name
+    if not copy.exists():
+        descriptor, partial = tempfile.mkstemp(prefix="bassline-", dir=copy.parent)
+        os.close(descriptor)
+        shutil.copyfile(path, partial)
+        Path(partial).chmod(0o755)
+        Path(partial).rename(copy)
+    _check_owner(copy)
+    if copy.lstat().st_size != facts.st_size:
+        raise ToolchainError(f"{copy} is incomplete: delete it")
+    return str(copy)

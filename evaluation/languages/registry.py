@@ -12,6 +12,7 @@ from evaluation.languages.base import Language
 LANGUAGES = {
     "javascript": "JavaScript",
     "typescript": "TypeScript",
+    "go": "Go",
     "cpp": "C++",
     "rust": "Rust",
 }

@@ -35,7 +35,7 @@ def find() -> Toolchain:
     programs = [found for name in ("as", "ld") if (found := finding.on_path(name)) is not None]
     digest = hashlib.sha256("\0".join((HEADER, label, compiler, *_FLAGS)).encode()).hexdigest()[:16]
     try:
-        folder = finding.kept(f"cpp-{digest}", lambda folder: _precompile(compiler, folder))
+        folder = finding.prepared(f"cpp-{digest}", lambda folder, _: _precompile(compiler, folder))
         trees = (compiler, *programs, *_used_by(compiler), str(folder))
     except (OSError, subprocess.SubprocessError) as error:
         raise ToolchainError(f"{label} cannot compile the standard library: {error}") from error

@@ -35,7 +35,7 @@ def find() -> Toolchain:
         label = f"rustc {'.'.join(map(str, version))}"
         flags = (*_FLAGS, f"--sysroot={sysroot}", f"-Clinker={os.path.realpath(linker)}")
         digest = hashlib.sha256("\0".join((CRATE, label, *flags)).encode()).hexdigest()[:16]
-        crate = finding.kept(f"rust-driver-{digest}", lambda folder: _compile_driver(rustc, flags, folder))
+        crate = finding.prepared(f"rust-driver-{digest}", lambda folder, _: _compile_driver(rustc, flags, folder))
     except (OSError, subprocess.SubprocessError) as error:
         raise ToolchainError(f"{on_path} cannot compile: {error}") from error
     programs = [found for name in ("as", "ld") if (found := finding.on_path(name)) is not None]
@@ -57,7 +57,7 @@ def _reachable(sysroot: Path) -> Path:
         return sysroot
     facts = (sysroot / "bin" / "rustc").stat()
     name = f"rust-{sysroot.name}-{facts.st_size:x}-{facts.st_mtime_ns:x}"
-    return finding.kept(name, functools.partial(_link, sysroot))
+    return finding.prepared(name, lambda folder, _: _link(sysroot, folder))
 
 
 def _link(sysroot: Path, folder: Path) -> None:

@@ -1,0 +1,10 @@
+package main
+
+import (
+	"answer"
+	"bassline/wire"
+)
+
+func main() {
+	wire.Serve(answer.Bassline_)
+}

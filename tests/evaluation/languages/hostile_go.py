@@ -1,0 +1,76 @@
+"""Programs in Go that attack their judge. None may pass; `corpus` has the tasks.
+
+FORGE programs do not know the answer and try to pass nevertheless. REACH programs answer rightly only where something
+could be reached that must be out of reach, while compiling or running. EXHAUST programs use up a resource.
+"""
+
+FORGE = {
+    "answer frame at once": 'func f(a int) int { syscall.Write(4, []byte("{\\"id\\":0,\\"result\\":\\"0\\"}\\n")); return 0 }',
+    "frames while loading": 'func init() { for i := 0; i < 3; i++ { syscall.Write(4, []byte(fmt.Sprintf("{\\"id\\":%d,\\"result\\":\\"0\\"}\\n", i))) } }\nfunc f(a int) int { return 0 }',
+    "passed frame": 'func f(a int) int { syscall.Write(4, []byte("{\\"status\\":\\"passed\\"}\\n")); select {} }',
+    "frame without a line end": "func f(a int) int { for { syscall.Write(4, make([]byte, 4096)) } }",
+    "prints PASSED": 'func f(a int) int { fmt.Println("PASSED\\nok  \\tanswer\\t0.01s"); os.Exit(0); return 0 }',
+    "exit 0": "func f(a int) int { os.Exit(0); return 0 }",
+    "exit 0 while loading": "func init() { os.Exit(0) }\nfunc f(a int) int { return 0 }",
+    "exit by the kernel": "func f(a int) int { syscall.Exit(0); return 0 }",
+    "panic": "func f(a int) int { panic(nil) }",
+    "panic of the driver's own type": 'import "bassline/wire"\nfunc f(a int) int { wire.Serve(nil); return 0 }',
+    "replaced codec": 'import "bassline/wire"\nfunc f(a int) int { wire.Int.Write = func(w *wire.Writer, _ int) { w.Put("null") }; return 0 }',
+    "raw frame by the codec": 'import "bassline/wire"\nfunc f(a int) int { wire.Int.Write = func(w *wire.Writer, _ int) { w.Put("0}\\n{\\"id\\":1,\\"result\\":0") }; return 0 }',
+    "end of the goroutine": "func f(a int) int { runtime.Goexit(); return 0 }",
+    "late frame of a goroutine": 'func f(a int) int { go func() { for { syscall.Write(4, []byte("{\\"id\\":1,\\"result\\":\\"0\\"}\\n")) } }(); return 0 }',
+    "closed descriptors": "func f(a int) int { for d := 0; d < 9; d++ { syscall.Close(d) }; return 0 }",
+    "reads ahead": "func f(a int) int { b := make([]byte, 9999); n, _ := syscall.Read(3, b); return n }",
+    "null result": 'func f(a int) int { syscall.Dup2(2, 4); os.Stderr.WriteString("{\\"id\\":0,\\"result\\":null}\\n"); return 0 }',
+    "searches its files": 'func f(a int) int { for _, p := range []string{"program.go", "driver.go", "cases.json", "../cases.json"} { b, _ := os.ReadFile(p); for _, w := range strings.Fields(string(b)) { if n, e := strconv.Atoi(strings.Trim(w, "\\",:[]{}")); e == nil && n > 1<<40 { return n } } }; return 0 }',
+    "searches its memory": 'func f(a int) int { b, _ := os.ReadFile("/proc/self/mem"); return len(b) }',
+    "linkname to the driver": 'import _ "unsafe"\n//go:linkname send bassline/wire.send\nfunc send([]byte)\nfunc f(a int) int { send([]byte("{\\"id\\":0,\\"result\\":\\"0\\"}")); return 0 }',
+    "its own driver": "func Bassline_() {}\nfunc f(a int) int { return 0 }",
+}
+REACH = {
+    "embedded file": 'import _ "embed"\n//go:embed /etc/passwd\nvar text string\nfunc f(a int) int { return min(len(text), 1) }',
+    "embedded parent": 'import _ "embed"\n//go:embed ../*\nvar text string\nfunc f(a int) int { return min(len(text), 1) }',
+    "cgo": '/*\n#include "/etc/passwd"\nint one() { return 1; }\n*/\nimport "C"\nfunc f(a int) int { return int(C.one()) }',
+    "cgo flags": '// #cgo LDFLAGS: -fplugin=/tmp/x.so\nimport "C"\nfunc f(a int) int { return 1 }',
+    "cgo pragma": '//go:cgo_import_dynamic system system "libc.so.6"\nfunc f(a int) int { return 1 }',
+    "line directive": "//line /etc/passwd:1\nfunc f(a int) int { return undefined }",
+    "package of the driver": 'import "../../evaluation/cases"\nfunc f(a int) int { return cases.One }',
+    "plugin": 'import "plugin"\nfunc f(a int) int { p, e := plugin.Open("/tmp/x.so"); _ = p; if e == nil { return 1 }; return 0 }',
+    "file of the host": 'func f(a int) int { if _, e := os.ReadFile("/etc/passwd"); e == nil { return 1 }; return 0 }',
+    "list of processes": 'func f(a int) int { l, _ := os.ReadDir("/proc"); return min(len(l), 1) }',
+    "environment of the parent": 'func f(a int) int { b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", os.Getppid())); return min(len(b), 1) }',
+    "write to its folder": 'func f(a int) int { if os.WriteFile("program.go", []byte("x"), 0644) == nil || os.WriteFile("/tmp/bassline-x", nil, 0644) == nil { return 1 }; return 0 }',
+    "remove the program": 'func f(a int) int { if os.Remove("program") == nil || os.Remove("/proc/self/exe") == nil { return 1 }; return 0 }',
+    "socket": "func f(a int) int { if _, e := syscall.Socket(2, 1, 0); e == nil { return 1 }; return 0 }",
+    "unix socket": "func f(a int) int { if _, e := syscall.Socket(1, 1, 0); e == nil { return 1 }; return 0 }",
+    "another program": 'func f(a int) int { if _, e := syscall.ForkExec("/bin/true", []string{"true"}, nil); e == nil { return 1 }; return 0 }',
+    "fork": "func f(a int) int { if _, _, e := syscall.RawSyscall(syscall.SYS_FORK, 0, 0, 0); e == 0 { return 1 }; return 0 }",
+    "signal to the parent": "func f(a int) int { if syscall.Kill(os.Getppid(), 0) == nil { return 1 }; return 0 }",
+    "trace": "func f(a int) int { if _, _, e := syscall.RawSyscall(syscall.SYS_PTRACE, 0, 0, 0); e == 0 { return 1 }; return 0 }",
+    "new namespace": "func f(a int) int { if syscall.Unshare(syscall.CLONE_NEWUSER) == nil { return 1 }; return 0 }",
+    "higher limits": "func f(a int) int { if syscall.Setrlimit(6, &syscall.Rlimit{Cur: 9999, Max: 9999}) == nil { return 1 }; return 0 }",
+}
+EXHAUST = {
+    "endless loop": "func f(a int) int { for { } }",
+    "endless goroutines": "func f(a int) int { for { go func() { select {} }() } }",
+    "endless threads": "func f(a int) int { for { go func() { runtime.LockOSThread(); syscall.Read(0, nil); for { } }() } }",
+    "memory": "var x [][]byte\nfunc f(a int) int { for { b := make([]byte, 1<<22); for i := range b { b[i] = 1 }; x = append(x, b) } }",
+    "one huge slice": "func f(a int) int { x := make([]int, 1<<40); return len(x) }",
+    "deep recursion": "func f(a int) int { return 1 + f(a + 1) }",
+    "endless output": "func f(a int) int { for { os.Stdout.Write(make([]byte, 4096)) } }",
+    "sleep": "func f(a int) int { time.Sleep(time.Hour); return 0 }",
+    "deadlock": "func f(a int) int { return <-make(chan int) }",
+    "fork bomb": "func f(a int) int { for { syscall.RawSyscall(syscall.SYS_FORK, 0, 0, 0) } }",
+}
+COMPILE = {
+    "huge constant": "const big = 1 << 500 << 500 << 500\nfunc f(a int) int { return int(big) }",
+    "huge array": "var x [1 << 40]int\nfunc f(a int) int { return x[a] }",
+    "large data": "var x [1 << 33]byte\nfunc f(a int) int { x[a] = 1; return int(x[1 << 32]) }",
+    "deep nesting": f"func f(a int) int {{ return {'(' * 100000}1{')' * 100000} }}",
+    "deep types": f"func f(a int) int {{ var x {'[]' * 20000}int; return len(x) }}",
+    "endless generic": "type t[T any] struct { p *t[t[T]] }\nfunc f(a int) int { var x t[int]; _ = x; return 1 }",
+    "growing generic": "func g[T any](n int, x T) int { if n == 0 { return 0 }; return g[[2]T](n-1, [2]T{x, x}) }\nfunc f(a int) int { return g[int](9, 1) }",
+    "type bomb": "type t0 [2]int\n" + "".join(f"type t{n} [2]struct{{ a, b t{n - 1} }}\n" for n in range(1, 40)) + "func f(a int) int { var x t39; return len(x) }",
+    "constant bomb": "const c0 = 1 << 400\n" + "".join(f"const c{n} = c{n - 1} * c{n - 1}\n" for n in range(1, 30)) + "func f(a int) int { return c29 % 7 }",
+    "string bomb": 'const s0 = "0123456789abcdef"\n' + "".join(f"const s{n} = s{n - 1} + s{n - 1}\n" for n in range(1, 32)) + "func f(a int) int { return len(s31) }",
+}  # fmt: skip
