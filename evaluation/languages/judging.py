@@ -130,7 +130,7 @@ def _compile(slot: ProgramSlot, judgement: Judgement) -> bool:
     lines = [line[:_SHOWN] for line in output.splitlines() if line.strip()][:_FIRST_LINES]
     if not reason and compiler.exit_code:
         ended = f"the compiler ended with {exit_reason(compiler.exit_code)}"
-        reason = next((line for line in lines if "error" in line), lines[0] if lines else ended)
+        reason = next((line for line in lines if "error" in line.lower()), lines[0] if lines else ended)
     if reason:
         judgement.failure = Outcome(Status.COMPILE_ERROR, reason, "\n".join(lines))
         judgement.wall_s = compiler.wall_s

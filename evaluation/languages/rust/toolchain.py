@@ -16,7 +16,10 @@ from evaluation.sandbox.programs import FOLDER, Command, Tools
 
 INSTALL = "apt-get install rustc"
 OLDEST = (1, 56)
-_FLAGS = ("--edition=2021", "--cap-lints=allow", "-Aunused", "-Copt-level=0", "-Cdebuginfo=0", "-Ccodegen-units=1")
+_FLAGS = (
+    *("--edition=2021", "--cap-lints=allow", "-Awarnings", "--error-format=short"),
+    *("-Copt-level=0", "-Cdebuginfo=0", "-Ccodegen-units=1"),
+)
 """Without optimization overflow is checked: it panics, as an index out of range does."""
 _SECONDS = 120
 
@@ -39,7 +42,8 @@ def find() -> Toolchain:
     except (OSError, subprocess.SubprocessError) as error:
         raise ToolchainError(f"{on_path} cannot compile: {error}") from error
     programs = [found for name in ("as", "ld") if (found := finding.on_path(name)) is not None]
-    trees = (rustc, str(sysroot / "lib"), os.path.realpath(linker), *programs, str(crate))
+    libraries = () if sysroot == Path("/usr") else (str(sysroot / "lib"),)  # the sandbox has the system's own
+    trees = (rustc, *libraries, os.path.realpath(linker), *programs, str(crate))
     path = os.pathsep.join(dict.fromkeys(str(Path(program).parent) for program in programs))
     library = f"--extern=bassline_driver={crate}/libbassline_driver.rlib"
     compile_command = Command(

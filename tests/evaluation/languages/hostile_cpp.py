@@ -5,7 +5,7 @@ could be reached that must be out of reach, while compiling or running. EXHAUST 
 programs the compiler.
 """
 
-_HEAD = "#include <bits/stdc++.h>\n#include <dirent.h>\n#include <fcntl.h>\n#include <sys/mman.h>\n#include <sys/prctl.h>\n#include <sys/ptrace.h>\n#include <sys/resource.h>\n#include <sys/socket.h>\n#include <sys/syscall.h>\n#include <sys/wait.h>\n#include <signal.h>\n#include <spawn.h>\n#include <sched.h>\n#include <unistd.h>\n"
+_HEAD = "#include <bits/stdc++.h>\n#include <dirent.h>\n#include <fcntl.h>\n#include <sys/mman.h>\n#include <sys/prctl.h>\n#include <sys/ptrace.h>\n#include <sys/resource.h>\n#include <sys/socket.h>\n#include <sys/stat.h>\n#include <sys/syscall.h>\n#include <sys/wait.h>\n#include <signal.h>\n#include <spawn.h>\n#include <sched.h>\n#include <unistd.h>\n"
 _ZERO = "\nlong long f(long long a) { return 0; }"
 
 
@@ -32,7 +32,7 @@ FORGE = _with_head({
     "reads ahead": "long long f(long long a) { char x[9999]; return read(3, x, sizeof x); }",
     "replaced conversation": r'namespace bassline { template <> [[noreturn]] inline void serve<int>(int) { _exit(0); } }' + "\n#define serve(x) hidden(x)\n" + _ZERO,
     "replaced write": r'extern "C" ssize_t write(int d, const void* p, size_t n) { return syscall(SYS_write, d, "{\"id\":0,\"result\":\"7\"}\n", 22); }' + _ZERO,
-    "replaced form": "namespace bassline { inline int ready = 0; }\n#define long_long 1\n#define main(...) main(__VA_ARGS__) { _exit(0); } int other()\n" + _ZERO,
+    "replaced main": "namespace bassline { inline int ready = 0; }\n#define long_long 1\n#define main(...) main(__VA_ARGS__) { _exit(0); } int other()\n" + _ZERO,
     "searches its files": r'long long f(long long a) { for (auto p : {"answer.cpp", "entry.hpp", "cases.json", "../cases.json", "/tmp/cases.json"}) { std::ifstream s(p); std::string w; while (s >> w) if (w.size() > 17 && std::isdigit(w[0])) return std::stoll(w); } return 0; }',
     "searches its memory": r'long long f(long long a) { std::ifstream maps("/proc/self/maps"); std::string line; std::getline(maps, line); for (char** e = environ; *e; ++e) line += *e; return line.size(); }',
     "throws": "long long f(long long a) { throw 1; }",
