@@ -180,6 +180,13 @@ def require_toolchain(language: str) -> str:
         raise UnavailableError(f"{found.label} cannot be judged on this machine: {error}; {remedy}") from None
 
 
+def require_toolchains(languages: Iterable[str]) -> list[str]:
+    """The labels of the toolchains of these languages, Python's left out. Raises as `require_toolchain`."""
+    from evaluation.datasets import PYTHON  # noqa: PLC0415
+
+    return [require_toolchain(language) for language in sorted(set(languages) - {PYTHON})]
+
+
 class SandboxGrader:
     """The real grader: evaluation/'s sandbox of this machine."""
 

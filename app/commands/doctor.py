@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.commands import common
-from app.doctor import machine, service, storage
+from app.doctor import languages, machine, service, storage
 from app.doctor.finding import Finding, guarded
 from app.errors import BadInputError
 from app.settings import Settings, load_settings
@@ -31,13 +31,14 @@ def doctor(json_file: str | None) -> None:
         bassline doctor
     """
     found = _findings()
-    common.write_json(json_file, {"ok": not _failed(found), "findings": [dataclasses.asdict(f) for f in found]})
+    document = {"ok": not _failed(found), "findings": [dataclasses.asdict(f) for f in found]}
+    common.write_json(json_file, document | {"languages": languages.installed()})
     console = common.result_console(json_file)
     if console.is_terminal:
         console.print(_table(found))
     else:
         for finding in found:
-            words = [f"{finding.status:<5}{finding.part:<17}{finding.what}", finding.remedy]
+            words = [f"{finding.status:<5}{finding.part:<20}{finding.what}", finding.remedy]
             echo(" -> ".join(filter(None, words)), err=json_file == "-")
     if _failed(found):
         raise common.failed(f"a run cannot work here yet: see {', '.join(dict.fromkeys(_failed(found)))} above")
@@ -57,6 +58,7 @@ def _findings() -> list[Finding]:
         ("versions", machine.versions),
         ("device", machine.device),
         ("sandbox", machine.sandbox),
+        ("languages", languages.languages),
     ]
     settings: Settings | None = None
     try:

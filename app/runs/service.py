@@ -17,6 +17,7 @@ from app.db.types import utcnow
 from app.errors import BadInputError
 from app.language_models import allowed
 from app.language_models.service import require_head, require_infilling, require_model
+from app.ports import require_toolchains
 from app.remote import target as remote
 from app.runs import deletion, enqueue, transitions
 from app.runs.configuration import option_columns, shell_command
@@ -64,10 +65,13 @@ def submit(
 
 
 def check(ctx: Context, spec: RunSpec) -> tuple[Dataset, list[Task]]:
-    """The dataset and the selected tasks. Raises BadInputError for an unknown model, dataset or task."""
+    """The dataset and the selected tasks. Raises BadInputError for an unknown model, dataset or task, UnavailableError
+    for tasks in a language whose toolchain is missing."""
     require_models(ctx, spec)
     dataset = datasets.require(ctx, spec.dataset)
-    return dataset, datasets.select_tasks(dataset, spec.task_ids, spec.limit)
+    tasks = datasets.select_tasks(dataset, spec.task_ids, spec.limit)
+    require_toolchains(task.language for task in tasks)
+    return dataset, tasks
 
 
 def store(ctx: Context, run: Run) -> uuid.UUID:

@@ -262,7 +262,7 @@ def _mark_started(ctx: Context, engine: Engine, run: Run, mode: str, *, with_cos
     """
     if run.started_at is not None and run.provenance:
         return
-    facts = {**of_this_process(), **engine.provenance()}
+    facts = {**run.provenance, **of_this_process(), **engine.provenance()}
     if with_costs:
         facts |= engine.serving_costs()
     with ctx.database.session() as session:

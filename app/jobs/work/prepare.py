@@ -16,6 +16,7 @@ from app.db.database import after_commit, updated_any
 from app.db.types import utcnow
 from app.errors import BasslineError
 from app.events import event_types
+from app.ports import require_toolchains
 from app.runs import transitions
 from app.runs.models import Run, RunTask
 from app.runs.policy import policy_of
@@ -36,6 +37,7 @@ def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
         if not policy.is_ready(session, run):
             return
     try:
+        toolchains = _toolchains(ctx, run)
         failing = _failing(ctx, run)
     except BasslineError as error:
         transitions.fail_run(ctx, run_id, Failure.DATASET, str(error))
@@ -55,6 +57,8 @@ def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
             return
         run = session.get_one(Run, run_id)
         _exclude(run, failing, session)
+        if toolchains:
+            run.provenance = {**run.provenance, "toolchain": ", ".join(toolchains)}
         policy.on_prepare(session, run)
         after_commit(session, ctx.bus.publish, run_id, event_types.STATE, {"state": RunState.RUNNING, "error": None})
         for step, ids in _mark_enqueued(session, run_id).items():
@@ -69,6 +73,15 @@ def _failing(ctx: Context, run: Run) -> list[str]:
         return []
     grader = ctx.make_grader()
     return failing_canonical(ctx, run.dataset_id, grader) if run.dataset_id else []  # a prompt has no solution
+
+
+def _toolchains(ctx: Context, run: Run) -> list[str]:
+    """The toolchains that will judge the run. Raises UnavailableError where one is missing."""
+    if not run.graded:
+        return []
+    with ctx.database.read() as session:
+        query = select(Task.language).join(RunTask, RunTask.task_pk == Task.id).where(RunTask.run_id == run.id)
+        return require_toolchains(session.scalars(query.distinct()))
 
 
 def _exclude(run: Run, failing: list[str], session: Session) -> None:
