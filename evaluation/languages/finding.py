@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from filelock import FileLock
@@ -15,6 +15,7 @@ from filelock import FileLock
 from evaluation.languages.base import ToolchainError
 from evaluation.sandbox.interpreter import identity
 
+_PREPARE_S = 600
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?")
 
 
@@ -59,26 +60,45 @@ def on_path(name: str) -> str | None:
     return shutil.which(name)
 
 
-def prepared(key: str, fill: Callable[[Path, Path], None]) -> Path:
-    """A folder that the sandbox's user can read, filled once by `fill(partial, final)` and kept for later processes.
-
-    `fill` writes into `partial`, which then becomes `final`. Raises ToolchainError.
-    """
+def prepared(key: str, fill: Callable[[Path], None]) -> Path:
+    """A folder that the sandbox's user can read, filled once and kept for later processes. Raises ToolchainError."""
     folder = Path(tempfile.gettempdir()) / f"bassline-{key}-{os.geteuid()}"
+    complete = folder / "complete"
     try:
         with FileLock(f"{folder}.lock"):
-            if not folder.exists():
-                partial = Path(tempfile.mkdtemp(prefix="bassline-", dir=folder.parent))
-                try:
-                    fill(partial, folder)
-                    partial.chmod(0o755)
-                    partial.rename(folder)
-                finally:
-                    shutil.rmtree(partial, ignore_errors=True)
+            if not complete.exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                fill(folder)
+                for path in (folder, *folder.rglob("*")):
+                    path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
+                complete.touch()
     except OSError as error:
         raise ToolchainError(f"{folder} cannot be made: {error.strerror or error}") from error
     _check_owner(folder)
     return folder
+
+
+def run(
+    command: Sequence[str], environment: Mapping[str, str] | None = None, folder: Path | None = None, given: str = ""
+) -> str:
+    """What a program of the toolchain prints; it is trusted and runs as this process does. Raises ToolchainError."""
+    try:
+        done = subprocess.run(
+            command,
+            env=environment,
+            cwd=folder or "/",
+            input=given.encode(),
+            capture_output=True,
+            timeout=_PREPARE_S,
+            check=True,
+        )
+    except subprocess.CalledProcessError as error:
+        reason = (error.stderr or error.stdout).decode("utf-8", "replace").strip().partition("\n")[0]
+        raise ToolchainError(f"{command[0]} failed: {reason}") from error
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ToolchainError(f"{command[0]} does not start: {error}") from error
+    return done.stdout.decode("utf-8", "replace")
 
 
 def _check_owner(path: Path) -> None:

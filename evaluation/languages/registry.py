@@ -13,6 +13,8 @@ LANGUAGES = {
     "javascript": "JavaScript",
     "typescript": "TypeScript",
     "go": "Go",
+    "go": "Go",
+    "java": "Java",
     "cpp": "C++",
     "rust": "Rust",
 }

@@ -31,10 +31,10 @@ _ALLOWED = (
     "exit", "exit_group",
 )  # fmt: skip
 _OPENING = ("open", "openat")
-_STARTING = ("execve",)
-"""For a process that becomes a program of another toolchain."""
+_STARTING = ("execve", "readlink", "readlinkat")
+"""For a process that becomes a program of another toolchain; the JVM finds its own files by realpath."""
 _COMPILING = (
-    *("fork", "vfork", "readlink", "readlinkat", "mkdir", "mkdirat", "unlink", "unlinkat", "rmdir"),
+    *("fork", "vfork", "mkdir", "mkdirat", "unlink", "unlinkat", "rmdir"),
     *("rename", "renameat", "renameat2", "chmod", "fchmod", "fchmodat", "fchmodat2"),
 )
 """For a compiler: it starts its other parts, and writes in the folder of its job."""
@@ -120,6 +120,8 @@ def build(open_files: bool, runs: Literal["python", "program", "compiler"] = "py
     # Their flags are in memory, which a filter cannot read; ENOSYS makes libc fall back to clone and openat.
     for name in ("clone3", "openat2"):
         policy.add_rule(pyseccomp.ERRNO(errno.ENOSYS), name)
+    # pthread_getattr_np asks by the thread's id; it goes without the answer after ENOSYS alone, and the JVM needs it.
+    policy.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "sched_getaffinity", pyseccomp.Arg(0, pyseccomp.NE, 0))
     arch = pyseccomp.system_arch()
     kill_calls = tuple(int(pyseccomp.resolve_syscall(arch, name)) for name in ("kill", "tgkill"))
     with os.fdopen(os.memfd_create("filter"), "w+b") as file:

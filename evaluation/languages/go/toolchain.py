@@ -7,8 +7,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
-from collections.abc import Sequence
 from dataclasses import replace
 from importlib import metadata, resources
 from pathlib import Path
@@ -37,7 +35,6 @@ _RESERVES_BYTES = 1024 * 2**20
 _THREADS = 24
 _COMPILE_LIMITS = replace(COMPILE_LIMITS, cpu_s=10, wall_s=20.0, memory_bytes=2**30)
 """A program takes 0.1 s and 60 MiB."""
-_PREPARE_S = 600
 
 
 @functools.cache
@@ -46,7 +43,7 @@ def find() -> Toolchain:
     go, root, version = _found()
     content = repr((PACKAGES, sorted(_SOURCES.items()), root, version)).encode()
     key = f"go-{version}-{hashlib.sha256(content).hexdigest()[:12]}"
-    folder = str(finding.prepared(key, lambda partial, final: _prepare(go, root, partial, final)))
+    folder = str(finding.prepared(key, lambda folder: _prepare(go, root, folder)))
     return Toolchain(
         f"go {version}",
         Tools(
@@ -65,7 +62,7 @@ def _found() -> tuple[str, str, str]:
     tried = []
     for go in filter(None, (_of_wheel(), finding.on_path("go"))):
         try:
-            facts = json.loads(_run([go, "env", "-json", "GOROOT", "GOVERSION"], _environment("")))
+            facts = json.loads(finding.run([go, "env", "-json", "GOROOT", "GOVERSION"], _environment("")))
         except (ToolchainError, ValueError) as error:
             tried.append(str(error))
             continue
@@ -85,34 +82,34 @@ def _of_wheel() -> str | None:
     return str(path) if path.exists() else None
 
 
-def _prepare(go: str, root: str, partial: Path, final: Path) -> None:
-    """Lay out compiler, linker, `build` and the compiled packages in `partial`, which will be `final`."""
-    environment = _environment(str(partial / "cache")) | {"GOROOT": root}
-    rows = _run([go, "list", "-export", "-deps", "-f", "{{.ImportPath}}={{.Export}}", *PACKAGES], environment)
-    archives = dict(row.split("=", 1) for row in rows.splitlines() if not row.endswith("="))
-    (partial / "packages").mkdir()
-    first = [name for name in PACKAGES if name in archives]
-    lines = []
-    for number, name in enumerate(dict.fromkeys((*first, *archives))):
-        shutil.copyfile(archives[name], partial / "packages" / f"{number}.a")
-        lines.append(f"packagefile {name}={{}}/packages/{number}.a")
-    tools = Path(_run([go, "env", "GOTOOLDIR"], environment).strip())
+def _prepare(go: str, root: str, folder: Path) -> None:
+    """Lay out compiler, linker, `build` and the compiled packages."""
+    cache = folder / "cache"
+    environment = _environment(str(cache)) | {"GOROOT": root}
+    listed = finding.run([go, "list", "-export", "-deps", "-f", "{{.ImportPath}}={{.Export}}", *PACKAGES], environment)
+    archives = dict(row.split("=", 1) for row in listed.splitlines() if not row.endswith("="))
+    packages = folder / "packages"
+    packages.mkdir()
+    # Of two packages with the same name `build` imports the first.
+    names = dict.fromkeys((*(name for name in PACKAGES if name in archives), *archives))
+    for number, name in enumerate(names):
+        shutil.copyfile(archives[name], packages / f"{number}.a")
+    rows = [f"packagefile {name}={packages}/{number}.a" for number, name in enumerate(names)]
+    rows += [f"packagefile bassline/wire={packages}/wire.a", "packagefile answer=answer.a"]
+    (folder / "importcfg").write_text("\n".join(rows) + "\n", "utf-8")
+    shutil.rmtree(cache)
+    tools = Path(finding.run([go, "env", "GOTOOLDIR"], environment).strip())
     for tool in ("compile", "link"):
-        shutil.copyfile(tools / tool, partial / tool)
-        (partial / tool).chmod(0o755)
+        shutil.copyfile(tools / tool, folder / tool)
+        (folder / tool).chmod(0o755)
     for name, text in _SOURCES.items():
-        (partial / name).write_text(text, "utf-8")
-    (partial / "importcfg").write_text("\n".join(lines).format(*[partial] * len(lines)) + "\n")
-    compiler = [str(partial / "compile"), "-complete", "-pack", "-importcfg", "importcfg", "-trimpath", str(partial)]
-    _run([*compiler, "-p", "bassline/wire", "-o", "packages/wire.a", "wire.go"], environment, partial)
-    _run([*compiler, "-p", "main", "-o", "build.a", "build.go"], environment, partial)
-    linker = [str(partial / "link"), "-s", "-w", "-buildmode=exe", "-importcfg", "importcfg"]
-    _run([*linker, "-o", "build", "build.a"], environment, partial)
-    lines += ["packagefile bassline/wire={}/packages/wire.a"]
-    own = "packagefile answer=answer.a\n"
-    (partial / "importcfg").write_text("\n".join(lines).format(*[final] * len(lines)) + "\n" + own)
-    (partial / "build.a").unlink()
-    shutil.rmtree(partial / "cache")
+        (folder / name).write_text(text, "utf-8")
+    compiler = [str(folder / "compile"), "-complete", "-pack", "-importcfg", "importcfg", "-trimpath", str(folder)]
+    finding.run([*compiler, "-p", "bassline/wire", "-o", "packages/wire.a", "wire.go"], environment, folder)
+    finding.run([*compiler, "-p", "main", "-o", "build.a", "build.go"], environment, folder)
+    linker = [str(folder / "link"), "-s", "-w", "-buildmode=exe", "-importcfg", "importcfg"]
+    finding.run([*linker, "-o", "build", "build.a"], environment, folder)
+    (folder / "build.a").unlink()
 
 
 def _environment(cache: str) -> dict[str, str]:
@@ -123,16 +120,3 @@ def _environment(cache: str) -> dict[str, str]:
         **{"PATH": path, "HOME": home, "GOPATH": home, "GOCACHE": home, "GOENV": "off", "GOTOOLCHAIN": "local"},
         **{"GOPROXY": "off", "GOFLAGS": "-mod=mod", "CGO_ENABLED": "0", "GOTELEMETRY": "off", "GO111MODULE": "off"},
     }
-
-
-def _run(command: Sequence[str], environment: dict[str, str], folder: Path | None = None) -> str:
-    try:
-        done = subprocess.run(
-            command, env=environment, cwd=folder or "/", capture_output=True, timeout=_PREPARE_S, check=True
-        )
-    except subprocess.CalledProcessError as error:
-        reason = error.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
-        raise ToolchainError(f"{command[0]} failed: {reason}") from error
-    except (OSError, subprocess.SubprocessError) as error:
-        raise ToolchainError(f"{command[0]} does not start: {error}") from error
-    return done.stdout.decode("utf-8", "replace")
