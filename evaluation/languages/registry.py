@@ -13,7 +13,6 @@ LANGUAGES = {
     "javascript": "JavaScript",
     "typescript": "TypeScript",
     "go": "Go",
-    "go": "Go",
     "java": "Java",
     "cpp": "C++",
     "rust": "Rust",

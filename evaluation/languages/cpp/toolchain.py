@@ -9,11 +9,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import subprocess
 from pathlib import Path
 
 from evaluation.languages import finding
-from evaluation.languages.base import Toolchain, ToolchainError
+from evaluation.languages.base import Toolchain
 from evaluation.languages.cpp.driver import HEADER
 from evaluation.sandbox.programs import FOLDER, Command, Tools
 
@@ -24,7 +23,10 @@ _FLAGS = (
     *("-fmax-errors=5", "-fdiagnostics-color=never", "-ftemplate-depth=500"),
 )
 """Overflow wraps and an index out of range aborts, so that no verdict depends on what happens to be in memory."""
-_SECONDS = 120
+_ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C"}
+_READ = "headers"
+"""The file that lists what was read for the precompiled header."""
+_INCLUDE = "/include"
 
 
 @functools.cache
@@ -33,12 +35,9 @@ def find() -> Toolchain:
     compiler, version = finding.newest((finding.on_path("g++"),), OLDEST, "-dumpfullversion")
     label = f"g++ {'.'.join(map(str, version))}"
     programs = [found for name in ("as", "ld") if (found := finding.on_path(name)) is not None]
-    digest = hashlib.sha256("\0".join((HEADER, label, compiler, *_FLAGS)).encode()).hexdigest()[:16]
-    try:
-        folder = finding.prepared(f"cpp-{digest}", lambda folder, _: _precompile(compiler, folder))
-        trees = (compiler, *programs, *_used_by(compiler), str(folder))
-    except (OSError, subprocess.SubprocessError) as error:
-        raise ToolchainError(f"{label} cannot compile the standard library: {error}") from error
+    digest = hashlib.sha256("\0".join((HEADER, label, compiler, *_FLAGS)).encode()).hexdigest()[:12]
+    folder = finding.prepared(f"cpp-{digest}", lambda folder: _precompile(compiler, folder))
+    trees = (compiler, *programs, *_used_by(compiler, folder), str(folder))
     path = os.pathsep.join(dict.fromkeys(str(Path(program).parent) for program in programs))
     compile_command = Command(
         (compiler, *_FLAGS, "-include", str(folder / "driver.hpp"), "answer.cpp", "-o", "program"),
@@ -49,21 +48,13 @@ def find() -> Toolchain:
 
 def _precompile(compiler: str, folder: Path) -> None:
     (folder / "driver.hpp").write_text(HEADER, "utf-8")
-    _ask(compiler, *_FLAGS, "-x", "c++-header", "driver.hpp", "-o", "driver.hpp.gch", folder=folder)
+    files = ("-x", "c++-header", "driver.hpp", "-o", "driver.hpp.gch", "-MD", "-MF", _READ)
+    finding.run((compiler, *_FLAGS, *files), _ENVIRONMENT, folder)
 
 
-def _used_by(compiler: str) -> list[str]:
-    """The folders with the compiler's own programs and the headers that it searches."""
-    searched = _ask(compiler, "-xc++", "-E", "-v", os.devnull).partition("#include <...>")[2].partition("End of")[0]
-    headers = [line.strip() for line in searched.splitlines()[1:]]
-    own = Path(_ask(compiler, "-print-prog-name=cc1plus").strip()).parent
-    return sorted({os.path.realpath(path) for path in (*headers, own) if Path(path).is_dir()})
-
-
-def _ask(compiler: str, *arguments: str, folder: Path | None = None) -> str:
-    """What it prints."""
-    done = subprocess.run(
-        [compiler, *arguments], cwd=folder, env={"PATH": os.defpath, "LC_ALL": "C"}, capture_output=True, text=True,
-        timeout=_SECONDS, check=True,
-    )  # fmt: skip
-    return done.stdout + done.stderr
+def _used_by(compiler: str, folder: Path) -> list[str]:
+    """The folders with the compiler's own programs and the headers that the standard library consists of."""
+    headers = (folder / _READ).read_text().split()
+    found = {path[: path.index(_INCLUDE) + len(_INCLUDE)] for path in headers if _INCLUDE in path}
+    own = finding.run((compiler, "-print-prog-name=cc1plus"), _ENVIRONMENT).strip()
+    return sorted({os.path.realpath(path) for path in (*found, Path(own).parent)})

@@ -26,11 +26,13 @@ SYNTAX = Syntax(
     comments=("line_comment", "block_comment"),
 )  # fmt: skip
 _USE = "use std::collections::HashMap;\n\n"
-RESERVED = frozenset(
-    """as async await break const continue crate dyn else enum extern false fn for gen if impl in let loop match mod
-    move mut pub ref return self Self static struct super trait true type unsafe use where while abstract become box do
-    final macro override priv try typeof unsized virtual yield""".split()
-)
+RESERVED = frozenset({
+    "as", "async", "await", "break", "const", "continue", "crate", "dyn", "else", "enum", "extern", "false",
+    "fn", "for", "gen", "if", "impl", "in", "let", "loop", "match", "mod", "move", "mut", "pub", "ref",
+    "return", "self", "Self", "static", "struct", "super", "trait", "true", "type", "unsafe", "use", "where",
+    "while", "abstract", "become", "box", "do", "final", "macro", "override", "priv", "try", "typeof",
+    "unsized", "virtual", "yield",
+})  # fmt: skip
 _SAME = """\
 fn same<T: PartialEq>(a: &T, b: &T) -> bool { a == b }
 fn same_text<T: std::fmt::Debug>(a: &T, b: &T) -> bool { format!("{:?}", a) == format!("{:?}", b) }

@@ -6,7 +6,6 @@ import functools
 import hashlib
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 from evaluation.languages import finding
@@ -21,7 +20,6 @@ _FLAGS = (
     *("-Copt-level=0", "-Cdebuginfo=0", "-Ccodegen-units=1"),
 )
 """Without optimization overflow is checked: it panics, as an index out of range does."""
-_SECONDS = 120
 
 
 @functools.cache
@@ -32,15 +30,12 @@ def find() -> Toolchain:
         raise ToolchainError("there is no rustc")
     if linker is None:
         raise ToolchainError("rustc needs a C compiler to link: there is no cc")
-    try:
-        sysroot = _reachable(Path(_ask(on_path, "--print=sysroot").strip()))
-        rustc, version = finding.newest((str(sysroot / "bin" / "rustc"),), OLDEST, "--version")
-        label = f"rustc {'.'.join(map(str, version))}"
-        flags = (*_FLAGS, f"--sysroot={sysroot}", f"-Clinker={os.path.realpath(linker)}")
-        digest = hashlib.sha256("\0".join((CRATE, label, *flags)).encode()).hexdigest()[:16]
-        crate = finding.prepared(f"rust-driver-{digest}", lambda folder, _: _compile_driver(rustc, flags, folder))
-    except (OSError, subprocess.SubprocessError) as error:
-        raise ToolchainError(f"{on_path} cannot compile: {error}") from error
+    sysroot = _reachable(Path(finding.run((on_path, "--print=sysroot")).strip()))
+    rustc, version = finding.newest((str(sysroot / "bin" / "rustc"),), OLDEST, "--version")
+    label = f"rustc {'.'.join(map(str, version))}"
+    flags = (*_FLAGS, f"--sysroot={sysroot}", f"-Clinker={os.path.realpath(linker)}")
+    digest = hashlib.sha256("\0".join((CRATE, label, *flags)).encode()).hexdigest()[:12]
+    crate = finding.prepared(f"rust-driver-{digest}", lambda folder: _compile_driver(rustc, flags, folder))
     programs = [found for name in ("as", "ld") if (found := finding.on_path(name)) is not None]
     libraries = () if sysroot == Path("/usr") else (str(sysroot / "lib"),)  # the sandbox has the system's own
     trees = (rustc, *libraries, os.path.realpath(linker), *programs, str(crate))
@@ -61,7 +56,7 @@ def _reachable(sysroot: Path) -> Path:
         return sysroot
     facts = (sysroot / "bin" / "rustc").stat()
     name = f"rust-{sysroot.name}-{facts.st_size:x}-{facts.st_mtime_ns:x}"
-    return finding.prepared(name, lambda folder, _: _link(sysroot, folder))
+    return finding.prepared(name, lambda folder: _link(sysroot, folder))
 
 
 def _link(sysroot: Path, folder: Path) -> None:
@@ -80,13 +75,5 @@ def _link_file(source: str, target: str) -> None:
 def _compile_driver(rustc: str, flags: tuple[str, ...], folder: Path) -> None:
     source = folder / "driver.rs"
     source.write_text(CRATE, "utf-8")
-    _ask(rustc, *flags, "--crate-type=rlib", "--crate-name=bassline_driver", str(source), f"--out-dir={folder}")
-
-
-def _ask(rustc: str, *arguments: str) -> str:
-    """What it prints."""
-    env = {name: os.environ[name] for name in ("PATH", "HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN") if name in os.environ}
-    done = subprocess.run(
-        [rustc, *arguments], env=env, capture_output=True, timeout=_SECONDS, check=True, text=True
-    )  # fmt: skip
-    return done.stdout
+    names = ("--crate-type=rlib", "--crate-name=bassline_driver", f"--out-dir={folder}")
+    finding.run((rustc, *flags, *names, str(source)))

@@ -29,9 +29,7 @@ def test_values_of_every_type_cross_both_ways(language):
     toolchain_or_skip(language)
     task = task_of(language, "f", EVERY, WHOLE, [{"args": args, "result": args, "tolerance": 0} for args in ARGS])
     head = registry.language(language).prompt.prompt(task.signature, "Returns its arguments.")
-    verdict = Grader(Sandbox.detect(), LIMITS).judge(
-        f"{head}{RETURNED[language].format(', '.join(EVERY))}\n}}\n", task
-    )
+    verdict = Grader(Sandbox.detect(), LIMITS).judge(f"{head}{RETURNED[language].format(', '.join(EVERY))}\n}}\n", task)
     assert (verdict.status, verdict.detail) == ("passed", "")
 
 

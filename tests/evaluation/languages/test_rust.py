@@ -49,7 +49,8 @@ def test_a_prompt_is_a_doc_comment_and_an_opened_function_after_what_it_uses():
 
 @pytest.mark.slow
 def test_a_program_may_have_attributes_uses_and_a_main(judge):
-    program = "#![allow(dead_code)]\nuse std::collections::HashMap;\nfn f(a: i64) -> i64 { let s: HashSet<i64> = HashSet::new(); 2 * a + s.len() as i64 }\nfn main() { println!(\"{}\", f(1)); }"
+    body = "{ let s: HashSet<i64> = HashSet::new(); 2 * a + s.len() as i64 }"
+    program = f"#![allow(dead_code)]\nuse std::collections::HashMap;\nfn f(a: i64) -> i64 {body}\nfn main() {{ f(1); }}"
     assert judge(program, TWICE).status == "passed"
 
 

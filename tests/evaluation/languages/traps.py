@@ -66,7 +66,7 @@ TRAPS = {
     "parts": (divmod, ("int", "int"), "tuple[int, int]", [(-7, 2), (7, 2), (-1, 10)]),
     "longest": (_longest, ("list[str]",), "optional[str]", [(["a", "bb", "cc"],), ([],), ([""],)]),
     "largest": (_largest, ("list[float]",), "float", [([],), ([math.nan, 1.5, math.nan],), ([-0.5, -math.inf],)]),
-    "transposed": (_transposed, ("list[list[int]]",), "list[list[int]]", [([[1, 2], [3, 4]],), ([],), ([[1, 2], [3]],)]),
+    "transposed": (_transposed, ("list[list[int]]",), "list[list[int]]", [([[1, 2], [3]],), ([],), ([[1, 2], [3]],)]),
     "last_digit": (lambda n: abs(n) % 10, ("int",), "int", [(123,), (-128,), (0,), (-(2**62),)]),
 }  # fmt: skip
 
@@ -75,8 +75,6 @@ def task(language, name):
     """The task in a language."""
     function, types, returns, arguments = TRAPS[name]
     kinds, result = [parse_type(kind) for kind in types], parse_type(returns)
-    cases = tuple(
-        Case(tuple(map(to_json, args, kinds)), to_json(function(*args), result)) for args in arguments
-    )
+    cases = tuple(Case(tuple(map(to_json, args, kinds)), to_json(function(*args), result)) for args in arguments)
     signature = Signature(name, tuple(Parameter(f"x{i}", kind) for i, kind in enumerate(kinds)), result)
     return Task(f"traps/{name}", "", name, "", "", language=language, signature=signature, cases=cases)
