@@ -44,9 +44,7 @@ def test_a_prompt_is_a_comment_that_cannot_end_early_and_an_opened_function():
 
 @pytest.mark.slow
 def test_a_program_may_have_its_own_includes_and_a_main(judge):
-    program = (
-        "#include <vector>\nusing namespace std;\nint f(int a) { return vector<int>{a}[0] * 2; }\nint main() {}"
-    )
+    program = "#include <vector>\nusing namespace std;\nint f(int a) { return vector<int>{a}[0] * 2; }\nint main() {}"
     assert judge(program, TWICE).status == "passed"
 
 
