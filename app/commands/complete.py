@@ -22,6 +22,7 @@ from app.runs.repository import get_run, tasks_with_samples
 from app.samples.models import Sample
 from app.states import RunState
 from app.ui.terminal import stderr
+from evaluation.datasets import PYTHON
 
 PRINTED = ("index", "finish_reason", "elapsed_s", "n_tokens", "text")
 DEFAULT_TARGET = "qwen2.5-coder-0.5b"
@@ -31,6 +32,7 @@ DEFAULT_TARGET = "qwen2.5-coder-0.5b"
 @click.argument("file", metavar="FILE|-")
 @spec_options(CompletionSpec, target={"required": False, "default": DEFAULT_TARGET, "show_default": True})
 @click.option("--test", "test_file", metavar="FILE", help="asserts, or check(candidate): each sample is judged by it")
+@click.option("--language", default=PYTHON, help="of the prompt", show_default=True)
 @click.option("--entry-point", default="", help="function under test; default: the last one the prompt defines")
 @common.json_option
 def complete(file: str, json_file: str | None, test_file: str | None, **options: Any) -> None:

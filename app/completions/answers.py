@@ -34,7 +34,7 @@ def of_sample(run: Run, task: Task, sample: Sample) -> Answer:
     """The answer of a stored sample: the program that was judged, or would be; of an unfinished one only the text."""
     text = pieces(sample.raw, sample.ends or [], sample.origins)
     if in_budget_s(sample) is None:
-        return Answer(None, _tinted(text))
+        return Answer(None, _tinted(text, task.language))
     return of_text(run, task, text, sample.program)
 
 
@@ -47,18 +47,19 @@ def of_text(run: Run, task: Task, text: Sequence[Piece], program: str | None = N
     if program is None and task.entry_point:
         mode = run.prompt_mode_used or "completion"
         program = extractor.extract(as_plain(task), as_written(raw), mode).program  # type: ignore[arg-type]
-    shown = None if program is None else _without_prompt(program, task.prompt, text)
-    return Answer(shown, _tinted(text))
+    shown = None if program is None else _without_prompt(program, task, text)
+    return Answer(shown, _tinted(text, task.language))
 
 
-def _tinted(text: Sequence[Piece]) -> Markup:
-    return highlighted("".join(part for _, part in text).removesuffix(FENCE), text)
+def _tinted(text: Sequence[Piece], language: str) -> Markup:
+    return highlighted("".join(part for _, part in text).removesuffix(FENCE), text, language)
 
 
-def _without_prompt(program: str, prompt: str, text: Sequence[Piece]) -> Markup:
+def _without_prompt(program: str, task: Task, text: Sequence[Piece]) -> Markup:
     """The program; only what follows the prompt where the text continues that, since it stands on the page already."""
+    prompt = task.prompt
     if not program.startswith(prompt) or prompt.strip() in "".join(part for _, part in text):
-        return highlighted(program, of_program(program, text))
+        return highlighted(program, of_program(program, text), task.language)
     rest = program[len(prompt) :]
     note = Markup('<span class="given">… {} of the prompt</span>\n').format(counted(len(prompt.splitlines()), "line"))
-    return note + highlighted(rest, of_program(rest, text))
+    return note + highlighted(rest, of_program(rest, text), task.language)

@@ -9,6 +9,7 @@ from app.completions.schemas import CompletionSpec
 from app.completions.service import typed_test
 from app.runs.forms import FormField, as_form, form_fields, labels_of, parse_form
 from app.runs.models import Run, RunTask
+from evaluation.languages import registry
 
 Errors = dict[str, str]
 
@@ -19,8 +20,10 @@ EXAMPLE = {
     "max_tokens": "256",
     "prompt_mode": "auto",  # in completion mode an instruct model may answer a signature with nothing
 }
+LANGUAGES = tuple(registry.LABELS.items())
 LABELS = {
     "prompt": "Prompt",
+    "language": "Language",
     "test": "Test",
     "entry_point": "Function under test",
     **labels_of(CompletionSpec),
@@ -53,4 +56,5 @@ def values(run: Run | None = None, row: RunTask | None = None) -> dict[str, str]
         return {**as_form(CompletionSpec), **EXAMPLE}
     task = row.task
     texts = {"prompt": task.prompt, "test": typed_test(task), "entry_point": task.entry_point}
+    texts["language"] = task.language
     return {**as_form(CompletionSpec, run), **texts}

@@ -95,5 +95,6 @@ def _page(values: dict[str, str], errors: dict[str, str] | None = None, side: Si
         other_fields=other_fields,
         side=side,
         labels=forms.LABELS,
+        languages=forms.LANGUAGES,
         curl=_curl(side.run, side.row.task) if side else None,
     )

@@ -17,7 +17,7 @@ def curl(run: Run, task: Task, address: str, *, tokens: bool) -> str:
     """The curl command that asks the service at `address` for the same completion, streamed as it is written."""
     given: dict[str, Any] = {
         **{name: getattr(run, name) for name in DecodingSpec.model_fields},
-        **{name: getattr(task, name) for name in ("prompt", "entry_point", "suffix")},
+        **{name: getattr(task, name) for name in ("prompt", "entry_point", "language", "suffix")},
         "test": typed_test(task),
     }
     fields = CompletionSpec.model_fields

@@ -9,6 +9,8 @@ from pydantic import Field, model_validator
 from app.db.storable import Text
 from app.errors import BadInputError
 from app.runs.schemas import MAX_N, DecodingSpec, PromptModeOption
+from evaluation.datasets import PYTHON
+from evaluation.languages import registry
 
 MAX_CHARACTERS = 200_000
 
@@ -19,11 +21,21 @@ class CompletionSpec(DecodingSpec):
     prompt: Text = Field(min_length=1, max_length=MAX_CHARACTERS, description="code to continue, sent byte for byte")
     test: Text = Field("", max_length=MAX_CHARACTERS, description="asserts, or HumanEval's def check(candidate)")
     entry_point: Text = Field("", max_length=200, description="function under test; empty: the prompt's last")
+    language: Text = Field(PYTHON, max_length=30, description=f"of the prompt: {', '.join(registry.LABELS)}")
     suffix: Text | None = Field(None, max_length=MAX_CHARACTERS, description="what follows the gap, for infilling")
     prompt_mode: PromptModeOption = "completion"
     n_min: int | None = Field(
         None, ge=1, le=MAX_N, description="samples that are enough while the service is short of time; empty: n"
     )
+
+    @model_validator(mode="after")
+    def _tests_are_python(self) -> Self:
+        if self.language not in registry.LABELS:
+            raise BadInputError(f"language is {self.language!r}: use {', '.join(registry.LABELS)}", "language")
+        if self.language != PYTHON and self.test.strip():
+            label = registry.LABELS[self.language]
+            raise BadInputError(f"test judges Python only: leave it out for {label}, or evaluate a dataset", "test")
+        return self
 
     @model_validator(mode="after")
     def _no_more_than_n(self) -> Self:

@@ -24,10 +24,16 @@ from app.remote import target as remote
 from app.runs.schemas import DecodingSpec
 from app.runs.service import is_local, new_run, require_allowed, require_models, store
 from evaluation import datasets as files
+from evaluation.datasets import PYTHON
 
 TASK_ID = "prompt"
 LONGEST_NAME = 200
+MAX_HEAD = 2000  # characters in which the head of a function ends the prompt
 _DEF = re.compile(r"^(?:async\s+)?def\s+([A-Za-z_]\w*)", re.MULTILINE)
+_OPENED = re.compile(
+    r"(?:([A-Za-z_]\w*)\s*(?:<[^<>()]*>)?\([^{}]*\)[^{}()]*|(?:const|let|var)\s+(\w+)\s*=[^\n]*)\{\s*$"
+)
+"""A function in a language with braces: its head ends the prompt."""
 
 
 def submit(ctx: Context, spec: CompletionSpec, **options: Any) -> uuid.UUID:
@@ -81,7 +87,7 @@ def submit_prompts(
             pinned_worker=pinned_worker,
             prefix_cache=prefix_cache and not remote.is_remote(spec.target),
             prompts=prompts,
-            prompts_sha256=hashlib.sha256(json.dumps([asdict(task) for task in tasks]).encode()).hexdigest(),
+            prompts_sha256=hashlib.sha256(json.dumps([_hashed(task) for task in tasks]).encode()).hexdigest(),
             prompt_logprobs=prompt_logprobs,
             top_logprobs=top_logprobs,
             n_min=n_min,
@@ -95,6 +101,14 @@ def submit_prompts(
     return completion.id
 
 
+def _hashed(task: files.Task) -> dict[str, Any]:
+    """The fields of a prompt that its hash covers; Python's have the hash that they had before other languages."""
+    facts = asdict(task)
+    return {name: facts[name] for name in facts if name not in ("signature", "cases", "language")} | (
+        {} if task.language == PYTHON else {"language": task.language}
+    )
+
+
 def check(ctx: Context, spec: CompletionSpec) -> None:
     """Raises BadInputError for a model that is not allowed or not known, or for tests without a function to call."""
     require_allowed(ctx, spec.target, spec.drafter)
@@ -104,7 +118,12 @@ def check(ctx: Context, spec: CompletionSpec) -> None:
 
 def entry_point_of(spec: CompletionSpec) -> str:
     """The function under test: the one named, else the last one the prompt defines, else ""."""
-    return spec.entry_point or (_DEF.findall(spec.prompt) or [""])[-1]
+    if spec.entry_point:
+        return spec.entry_point
+    if spec.language == PYTHON:
+        return (_DEF.findall(spec.prompt) or [""])[-1]
+    opened = _OPENED.search(spec.prompt[-MAX_HEAD:])
+    return str(opened[1] or opened[2]) if opened else ""
 
 
 def typed_test(task: Task) -> str:
@@ -129,6 +148,7 @@ def _task(spec: CompletionSpec) -> files.Task:
         test=_as_check(spec.test, entry_point),
         canonical_solution="",
         suffix=spec.suffix,
+        language=spec.language,
     )
 
 

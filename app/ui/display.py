@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from markupsafe import Markup, escape
-from pygments.lexers.python import PythonLexer
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES
 
 from app.samples.origins import Piece, pieces
@@ -16,6 +19,7 @@ from app.ui import units
 from app.ui.charts.parts import series_css
 from app.ui.terms import TERMS
 from app.ui.units import counted
+from evaluation.datasets import PYTHON
 from evaluation.verdicts import FAILURES, Failure, Status
 
 if TYPE_CHECKING:
@@ -70,7 +74,6 @@ _CONTROL = re.compile(
 _WORD_FIRST = re.compile(r"[^\W\d_]+(?=:?\s|:?$)")
 _DEF = re.compile(r"(?:async\s+)?def\s")
 _TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
-_LEXER = PythonLexer(stripnl=False, ensurenl=False)
 
 
 def verdict_sign(verdict: str | None, finished_s: float | None = 0.0) -> VerdictSign:
@@ -99,15 +102,28 @@ def plain(text: str | None) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text or "")
 
 
-def highlighted(program: str | None, origins: Sequence[Piece] = ()) -> Markup:
-    """Python source as HTML with Pygments' classes; otherwise as `visible`.
+class Judged(Protocol):
+    """What a page says about how a task is judged."""
+
+    test: str
+    entry_point: str
+    cases: list[dict[str, Any]] | None
+
+
+@functools.cache
+def _lexer(language: str) -> Lexer:
+    return get_lexer_by_name(language, stripnl=False, ensurenl=False)
+
+
+def highlighted(program: str | None, origins: Sequence[Piece] = (), language: str = PYTHON) -> Markup:
+    """Source in a language as HTML with Pygments' classes; otherwise as `visible`.
 
     With `origins`, the pieces of the same text by where they came from, each part has the class of its piece too.
     """
     program = program or ""
     left = [(letter, len(text)) for letter, text in reversed(origins)]
     out = []
-    for kind, value in _LEXER.get_tokens(program[:SHOWN_CHARACTERS]):
+    for kind, value in _lexer(language).get_tokens(program[:SHOWN_CHARACTERS]):
         css = STANDARD_TYPES.get(kind, "")
         colour = css if css[:1] in COLOURED and css != "n" else ""
         for letter, part in _split(value, left):
@@ -117,22 +133,36 @@ def highlighted(program: str | None, origins: Sequence[Piece] = ()) -> Markup:
     return Markup("").join(out) + _rest_note(program)
 
 
-def program_after(program: str, prompt: str) -> Markup:
+def judged_by(task: Judged) -> Markup:
+    """The test of a task; of one with cases a line for each call and what must come of it."""
+    if not task.cases:
+        return highlighted(task.test)
+    lines = []
+    for case in task.cases:
+        args = ", ".join(json.dumps(arg, ensure_ascii=False) for arg in case["args"])
+        outcome = f"raises {case['raises']}" if "raises" in case else json.dumps(case["result"], ensure_ascii=False)
+        lines.append(f"{task.entry_point}({args}) → {outcome}")
+    return visible("\n".join(lines))
+
+
+def program_after(program: str, prompt: str, language: str = PYTHON) -> Markup:
     """A program without the prompt in it, which stands once at the top of the page.
 
     What was put before the prompt, such as an import, stays, and blank lines do not matter: neither may make the
     prompt push the body out of sight.
     """
     given = [line.rstrip() for line in prompt.splitlines() if line.strip()]
-    function = next((i for i in reversed(range(len(given))) if _DEF.match(given[i])), 0)
+    ends = [i for i in reversed(range(len(given))) if language != PYTHON or _DEF.match(given[i])]
+    function = ends[0] if ends else 0
     lines = program.splitlines()
     for part in (given, given[function:]):
         if found := _find(lines, part):
             start, end = found
             note = Markup('<span class="given">… {} of the prompt</span>\n').format(counted(len(part), "line"))
             before = "\n".join([*lines[:start], ""])
-            return highlighted(before) + note + highlighted("\n".join(lines[end:]).lstrip("\n"))
-    return highlighted(program)
+            rest = "\n".join(lines[end:]).lstrip("\n")
+            return highlighted(before, (), language) + note + highlighted(rest, (), language)
+    return highlighted(program, (), language)
 
 
 def short_model(ref: str) -> str:
@@ -152,7 +182,7 @@ def twice(values: Iterable[str]) -> list[tuple[str, str]]:
 
 def register(app: App) -> None:
     """Make all of this available to templates."""
-    own = (visible, plain, highlighted, pieces, program_after, short_model, sentence, twice, series_css)
+    own = (visible, plain, highlighted, judged_by, pieces, program_after, short_model, sentence, twice, series_css)
     app.jinja_env.filters.update({shown.__name__: shown for shown in (*units.FILTERS, *own)})
     app.jinja_env.globals.update(
         verdict_sign=verdict_sign,

@@ -17,23 +17,24 @@ def toolchain_or_skip(name):
         pytest.skip(f"{language.label} is not tested: {error}; run `{language.toolchain.INSTALL}`")
 
 
+def sandbox_or_skip(only):
+    """The sandbox of a tier; the test is skipped where the tier does not work."""
+    try:
+        return Sandbox.detect(only=only)
+    except SandboxUnavailableError as error:
+        pytest.skip(str(error))
+
+
 @pytest.fixture(scope="session")
 def tier_named():
-    """Gives the sandbox of a tier; the test is skipped where it does not work here."""
-
-    def find(name):
-        try:
-            return Sandbox.detect(only=name)
-        except SandboxUnavailableError as error:
-            pytest.skip(str(error))
-
-    return find
+    """Gives the sandbox of a tier."""
+    return sandbox_or_skip
 
 
 @pytest.fixture(scope="session", params=["bwrap", "landlock"])
-def tier(tier_named, request):
+def tier(request):
     """A sandbox of each tier that works here."""
-    found = tier_named(request.param)
+    found = sandbox_or_skip(request.param)
     yield found
     found.close()
 

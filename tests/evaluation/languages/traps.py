@@ -1,9 +1,15 @@
-"""Twenty small tasks, each with a trap: what looks right in other languages and is not what Python does.
+"""Twenty tasks whose cases tell languages apart: what is right in Python and wrong in a careless translation of it.
 
-The cases are what the function in Python returns.
+Cases are computed here by the function in Python. Solutions in a language are in `solutions/NAME.EXT`, one file for all
+tasks: each task is followed by a right function and one that falls into the trap, both named as the task.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 from evaluation.datasets import Task
 from evaluation.languages.cases import Case, Parameter, Signature
@@ -11,70 +17,140 @@ from evaluation.languages.types import parse_type
 from evaluation.languages.values import to_json
 
 
-def _median_index(values):
-    return sorted(range(len(values)), key=lambda i: values[i])
+@dataclass(frozen=True)
+class Trap:
+    """A task: a function in Python, its types, and the arguments of its cases."""
+
+    function: Callable[..., Any]
+    types: tuple[str, ...]  # of the parameters, and last of the result
+    calls: list[tuple[Any, ...]]
+    raises: bool = False
+
+    def task(self, language: str) -> Task:
+        """The task in a language."""
+        *kinds, returns = map(parse_type, self.types)
+        parameters = tuple(Parameter(f"a{i}", kind) for i, kind in enumerate(kinds))
+        signature = Signature(self.function.__name__, parameters, returns)
+        cases = []
+        for call in self.calls:
+            args = tuple(to_json(value, kind) for value, kind in zip(call, kinds, strict=True))
+            try:
+                cases.append(Case(args, to_json(self.function(*call), returns)))
+            except (ValueError, ZeroDivisionError) as error:
+                cases.append(Case(args, raises=type(error).__name__))
+        name = self.function.__name__
+        return Task(f"trap/{name}", "", name, "", "", language=language, signature=signature, cases=tuple(cases))
 
 
-def _unique(words):
-    return list(dict.fromkeys(words))
+def floor_division(a: int, b: int) -> int:
+    return a // b
 
 
-def _count(words):
-    return {word: words.count(word) for word in words}
+def modulo(a: int, b: int) -> int:
+    return a % b
 
 
-def _slice(text, start, end):
-    return text[start:end]
+def half_to_even(x: float) -> int:
+    return round(x)
 
 
-def _longest(words):
-    return max(words, key=len, default=None)
+def sort_numbers(numbers: list[int]) -> list[int]:
+    return sorted(numbers)
 
 
-def _largest(values):
-    return max((value for value in values if not math.isnan(value)), default=-math.inf)
+def sort_by_length(words: list[str]) -> list[str]:
+    return sorted(words, key=len)
 
 
-def _transposed(rows):
-    return [list(row) for row in zip(*rows, strict=False)]
+def reverse_letters(text: str) -> str:
+    return text[::-1]
 
 
-def _index(values, value):
-    return values.index(value) if value in values else None
+def count_letters(text: str) -> int:
+    return len(text)
 
 
-def _drops(values):
-    return sum(values[i] > values[i + 1] for i in range(len(values) - 1))
+def last_of(numbers: list[int], n: int) -> list[int]:
+    return numbers[-n:]
+
+
+def product(numbers: list[int]) -> int:
+    return math.prod(numbers)
+
+
+def sum_of_squares(n: int) -> int:
+    return sum(i * i for i in range(n + 1))
+
+
+def mean(numbers: list[float]) -> float:
+    return sum(numbers) / len(numbers)
+
+
+def first_or_none(numbers: list[int]) -> int | None:
+    return numbers[0] if numbers else None
+
+
+def divide(a: float, b: float) -> float:
+    return math.inf if b == 0 else a / b
+
+
+def not_a_number(x: float) -> bool:
+    return math.isnan(x)
+
+
+def counts(words: list[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for word in words:
+        found[word] = found.get(word, 0) + 1
+    return found
+
+
+def by_number(numbers: list[int]) -> dict[int, str]:
+    return {n: "even" if n % 2 == 0 else "odd" for n in numbers}
+
+
+def min_and_max(numbers: list[int]) -> tuple[int, int]:
+    return min(numbers), max(numbers)
+
+
+def root(n: int) -> int:
+    if n < 0:
+        raise ValueError("negative")
+    return math.isqrt(n)
+
+
+def compare_versions(a: str, b: str) -> int:
+    one, other = [int(x) for x in a.split(".")], [int(x) for x in b.split(".")]
+    return (one > other) - (one < other)
+
+
+def title(text: str) -> str:
+    return " ".join(word[:1].upper() + word[1:] for word in text.split(" "))
 
 
 TRAPS = {
-    "floor_divided": (lambda a, b: a // b, ("int", "int"), "int", [(7, 2), (-7, 2), (7, -2), (-8, 2), (0, -5)]),
-    "remainder": (lambda a, b: a % b, ("int", "int"), "int", [(7, 3), (-7, 3), (7, -3), (-6, 3)]),
-    "total": (sum, ("list[int]",), "int", [([2**31, 2**31],), ([],), ([-(2**62), 2**62, 5],)]),
-    "multiplied": (lambda a, b, m: a * b % m, ("int", "int", "int"), "int", [(10**18, 10**18, 10**9 + 7), (3, 4, 5)]),
-    "rounded": (round, ("float",), "int", [(0.5,), (1.5,), (2.5,), (-0.5,), (-1.5,), (2.4,), (1e15 + 0.5,)]),
-    "ratio": (lambda a, b: a / b, ("int", "int"), "float", [(7, 2), (1, 3), (-1, 4), (0, -3)]),
-    "order": (_median_index, ("list[int]",), "list[int]", [([3, 1, 3, 1, 2] * 20,), ([],)]),
-    "by_length": (lambda w: sorted(w, key=len), ("list[str]",), "list[str]", [(["bb", "a", "aa", "b"] * 9,), ([],)]),
-    "length": (len, ("str",), "int", [("",), ("abc",), ("äöü€\U0001f600",), ("a\0b",)]),
-    "backwards": (lambda s: s[::-1], ("str",), "str", [("abc",), ("aé€\U0001f600\n",), ("",)]),
-    "cut": (_slice, ("str", "int", "int"), "str", [("hello", 1, 3), ("hi", 1, 9), ("hi", 5, 7), ("hello", -3, -1)]),
-    "unique": (_unique, ("list[str]",), "list[str]", [(["b", "a", "b", "c", "a"],), (["z", "y"],), ([],)]),
-    "counted": (_count, ("list[str]",), "dict[str, int]", [(["x", "y", "x"],), ([],), (["", '"\\\n'],)]),
-    "drops": (_drops, ("list[int]",), "int", [([],), ([1],), ([3, 2, 1],), ([1, 2, 2],)]),
-    "index": (_index, ("list[int]", "int"), "optional[int]", [([5, 6], 6), ([5, 6], 7), ([], 0)]),
-    "parts": (divmod, ("int", "int"), "tuple[int, int]", [(-7, 2), (7, 2), (-1, 10)]),
-    "longest": (_longest, ("list[str]",), "optional[str]", [(["a", "bb", "cc"],), ([],), ([""],)]),
-    "largest": (_largest, ("list[float]",), "float", [([],), ([math.nan, 1.5, math.nan],), ([-0.5, -math.inf],)]),
-    "transposed": (_transposed, ("list[list[int]]",), "list[list[int]]", [([[1, 2], [3]],), ([],), ([[1, 2], [3]],)]),
-    "last_digit": (lambda n: abs(n) % 10, ("int",), "int", [(123,), (-128,), (0,), (-(2**62),)]),
-}  # fmt: skip
-
-
-def task(language, name):
-    """The task in a language."""
-    function, types, returns, arguments = TRAPS[name]
-    kinds, result = [parse_type(kind) for kind in types], parse_type(returns)
-    cases = tuple(Case(tuple(map(to_json, args, kinds)), to_json(function(*args), result)) for args in arguments)
-    signature = Signature(name, tuple(Parameter(f"x{i}", kind) for i, kind in enumerate(kinds)), result)
-    return Task(f"traps/{name}", "", name, "", "", language=language, signature=signature, cases=cases)
+    trap.function.__name__: trap
+    for trap in (
+        Trap(floor_division, ("int", "int", "int"), [(7, 2), (-7, 2), (7, -2), (-8, 2), (0, 5)]),
+        Trap(modulo, ("int", "int", "int"), [(7, 3), (-7, 3), (7, -3), (-6, 3)]),
+        Trap(half_to_even, ("float", "int"), [(0.5,), (1.5,), (2.5,), (-0.5,), (-1.5,), (2.4,)]),
+        Trap(sort_numbers, ("list[int]", "list[int]"), [([10, 9, 1],), ([-1, -10, 5, 100],), ([],)]),
+        Trap(sort_by_length, ("list[str]", "list[str]"), [(["bb", "a", "cc", "dd", "b"],), (["", "é", "aa"],)]),
+        Trap(reverse_letters, ("str", "str"), [("abc",), ("",), ("aé",), ("a😀b",)]),
+        Trap(count_letters, ("str", "int"), [("abc",), ("é",), ("😀",)]),
+        Trap(last_of, ("list[int]", "int", "list[int]"), [([1, 2, 3], 2), ([1, 2, 3], 3), ([1, 2, 3, 4], 6)]),
+        Trap(product, ("list[int]", "int"), [([2, 3],), ([],), ([100000, 100000, 5],)]),
+        Trap(sum_of_squares, ("int", "int"), [(3,), (0,), (3000,)]),
+        Trap(mean, ("list[float]", "float"), [([1, 2],), ([1.5],), ([1, 2, 4],)]),
+        Trap(first_or_none, ("list[int]", "optional[int]"), [([],), ([0, 1],), ([5],)]),
+        Trap(divide, ("float", "float", "float"), [(1.0, 0.0), (1.0, 3.0), (-1.0, 4.0)]),
+        Trap(not_a_number, ("float", "bool"), [(math.nan,), (math.inf,), (0.0,)]),
+        Trap(counts, ("list[str]", "dict[str, int]"), [(["a", "b", "a"],), (["constructor", "__proto__"],), ([],)]),
+        Trap(by_number, ("list[int]", "dict[int, str]"), [([1, 2, -3],), ([],)]),
+        Trap(min_and_max, ("list[int]", "tuple[int, int]"), [([3, 10, 9],), ([-1],)]),
+        Trap(root, ("int", "int"), [(0,), (15,), (16,), (-1,)]),
+        Trap(compare_versions, ("str", "str", "int"), [("1.10", "1.9"), ("1.2", "1.2"), ("1", "1.1")]),
+        Trap(title, ("str", "str"), [("ab cd",), ("",), ("a  b",)]),
+    )
+}
+assert len(TRAPS) == 20
