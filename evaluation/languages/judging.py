@@ -129,7 +129,12 @@ def _compile(slot: ProgramSlot, judgement: Judgement) -> bool:
     output = compiler.output.decode("utf-8", "replace").replace(f"{slot.folder}/", "")
     lines = [line[:_SHOWN] for line in output.splitlines() if line.strip()][:_FIRST_LINES]
     if not reason and compiler.exit_code:
-        ended = f"the compiler ended with {exit_reason(compiler.exit_code)}"
+        limit_s = slot.tools.compile_limits.cpu_s
+        ended = (
+            f"the compiler used more than {limit_s} CPU seconds"
+            if compiler.cpu_s >= limit_s
+            else f"the compiler ended with {exit_reason(compiler.exit_code)}"
+        )
         reason = next((line for line in lines if "error" in line.lower()), lines[0] if lines else ended)
     if reason:
         judgement.failure = Outcome(Status.COMPILE_ERROR, reason, "\n".join(lines))

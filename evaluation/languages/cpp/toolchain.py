@@ -9,14 +9,16 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from evaluation.languages import finding
 from evaluation.languages.base import Toolchain
 from evaluation.languages.cpp.driver import HEADER
-from evaluation.sandbox.programs import FOLDER, Command, Tools
+from evaluation.sandbox.programs import COMPILE_LIMITS, FOLDER, Command, Tools
 
 INSTALL = "apt-get install g++"
+_COMPILE_LIMITS = replace(COMPILE_LIMITS, cpu_s=10, wall_s=20.0)
 OLDEST = (10, 0)
 _FLAGS = (
     *("-std=c++20", "-O0", "-w", "-pipe", "-fwrapv", "-D_GLIBCXX_ASSERTIONS"),
@@ -43,7 +45,7 @@ def find() -> Toolchain:
         (compiler, *_FLAGS, "-include", str(folder / "driver.hpp"), "answer.cpp", "-o", "program"),
         (("PATH", path), ("TMPDIR", FOLDER), ("LC_ALL", "C")),
     )
-    return Toolchain(label, Tools(Command((f"{FOLDER}/program",)), trees, compile_command))
+    return Toolchain(label, Tools(Command((f"{FOLDER}/program",)), trees, compile_command, _COMPILE_LIMITS))
 
 
 def _precompile(compiler: str, folder: Path) -> None:

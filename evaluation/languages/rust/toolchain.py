@@ -6,14 +6,16 @@ import functools
 import hashlib
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from evaluation.languages import finding
 from evaluation.languages.base import Toolchain, ToolchainError
 from evaluation.languages.rust.driver import CRATE
-from evaluation.sandbox.programs import FOLDER, Command, Tools
+from evaluation.sandbox.programs import COMPILE_LIMITS, FOLDER, Command, Tools
 
 INSTALL = "apt-get install rustc"
+_COMPILE_LIMITS = replace(COMPILE_LIMITS, cpu_s=10, wall_s=20.0)
 OLDEST = (1, 56)
 _FLAGS = (
     *("--edition=2021", "--cap-lints=allow", "-Awarnings", "--error-format=short"),
@@ -46,7 +48,7 @@ def find() -> Toolchain:
         # It finds its own libraries by /proc, which the sandbox does not have.
         (("PATH", path), ("LD_LIBRARY_PATH", str(sysroot / "lib")), ("TMPDIR", FOLDER), ("LC_ALL", "C")),
     )
-    return Toolchain(label, Tools(Command((f"{FOLDER}/program",)), trees, compile_command))
+    return Toolchain(label, Tools(Command((f"{FOLDER}/program",)), trees, compile_command, _COMPILE_LIMITS))
 
 
 def _reachable(sysroot: Path) -> Path:

@@ -107,7 +107,7 @@ EXHAUST = _with_head({
     "deadlock": "fn f(a: i64) -> i64 { let m = std::sync::Mutex::new(1); let x = m.lock(); let y = m.lock(); 0 }",
 })  # fmt: skip
 COMPILE = {
-    "endless macro": "macro_rules! m { ($($x:tt)*) => { m!(x $($x)*) } }\nm!();" + _ZERO,
+    "endless macro": "macro_rules! m { ($($x:tt)*) => { m! { x $($x)* } } }\nm! {}" + _ZERO,
     "macro bomb": "macro_rules! m { () => { 1 }; (x $($x:tt)*) => { m!($($x)*) + m!($($x)*) } }\nfn f(a: i64) -> i64 { m!("
     + "x " * 40
     + ") }",

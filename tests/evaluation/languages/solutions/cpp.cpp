@@ -154,13 +154,13 @@ long long root(long long n) {
 long long root(long long n) { return std::sqrt(n); }
 // compare_versions
 using namespace std;
-vector<int> numbers(const string& text) {
+vector<int> parts(const string& text) {
   vector<int> out;
   stringstream stream(text);
   for (string part; getline(stream, part, '.');) out.push_back(stoi(part));
   return out;
 }
-int compare_versions(string a, string b) { return (numbers(a) > numbers(b)) - (numbers(a) < numbers(b)); }
+int compare_versions(string a, string b) { return (parts(a) > parts(b)) - (parts(a) < parts(b)); }
 // trap
 int compare_versions(std::string a, std::string b) { return (a > b) - (a < b); }
 // title
