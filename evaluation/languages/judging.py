@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -129,13 +130,10 @@ def _compile(slot: ProgramSlot, judgement: Judgement) -> bool:
     output = compiler.output.decode("utf-8", "replace").replace(f"{slot.folder}/", "")
     lines = [line[:_SHOWN] for line in output.splitlines() if line.strip()][:_FIRST_LINES]
     if not reason and compiler.exit_code:
-        limit_s = slot.tools.compile_limits.cpu_s
-        ended = (
-            f"the compiler used more than {limit_s} CPU seconds"
-            if compiler.cpu_s >= limit_s
-            else f"the compiler ended with {exit_reason(compiler.exit_code)}"
-        )
-        reason = next((line for line in lines if "error" in line.lower()), lines[0] if lines else ended)
+        silent = f"the compiler ended with {exit_reason(compiler.exit_code)}"
+        if compiler.exit_code == -signal.SIGKILL:  # at other limits ProgramEndedError is raised
+            silent = f"the compiler used more than {slot.tools.compile_limits.cpu_s} CPU seconds"
+        reason = next((line for line in lines if "error" in line.lower()), lines[0] if lines else silent)
     if reason:
         judgement.failure = Outcome(Status.COMPILE_ERROR, reason, "\n".join(lines))
         judgement.wall_s = compiler.wall_s

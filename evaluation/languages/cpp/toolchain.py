@@ -59,4 +59,4 @@ def _used_by(compiler: str, folder: Path) -> list[str]:
     headers = (folder / _READ).read_text().split()
     found = {path[: path.index(_INCLUDE) + len(_INCLUDE)] for path in headers if _INCLUDE in path}
     own = finding.run((compiler, "-print-prog-name=cc1plus"), _ENVIRONMENT).strip()
-    return sorted({os.path.realpath(path) for path in (*found, Path(own).parent)})
+    return sorted({os.path.realpath(path) for path in (*found, str(Path(own).parent))})

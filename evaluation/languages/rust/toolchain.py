@@ -14,9 +14,10 @@ from evaluation.languages.base import Toolchain, ToolchainError
 from evaluation.languages.rust.driver import CRATE
 from evaluation.sandbox.programs import COMPILE_LIMITS, FOLDER, Command, Tools
 
-INSTALL = "apt-get install rustc"
+INSTALL = "apt-get install rustc-web"
 _COMPILE_LIMITS = replace(COMPILE_LIMITS, cpu_s=10, wall_s=20.0)
-OLDEST = (1, 56)
+OLDEST = (1, 85)
+"""Debian 12's package `rustc` is 1.63, which does not run without /proc."""
 _FLAGS = (
     *("--edition=2021", "--cap-lints=allow", "-Awarnings", "--error-format=short"),
     *("-Copt-level=0", "-Cdebuginfo=0", "-Ccodegen-units=1"),
