@@ -87,7 +87,7 @@ COMPILE = {
     "macro bomb": "#define A0 1 + 1\n" + "".join(f"#define A{n} A{n - 1} + A{n - 1}\n" for n in range(1, 40)) + "long long f(long long a) { return A39; }",
     "include of itself": '#include "answer.cpp"\n' * 3 + _ZERO,
     "huge errors": "".join(f"undefined_{n} x{n} = y{n};\n" for n in range(20000)),
-    "huge messages": "".join(f'#pragma message "{"x" * 200}"\n' for _ in range(20000)) + _ZERO,
+    "huge messages": "".join(f'#pragma message "{"x" * 200}"\n' for _ in range(5000)) + _ZERO,
     "huge data": "char x[1LL << 31] = {1};\nlong long f(long long a) { return x[a]; }",
     "deep nesting": f"long long f(long long a) {{ return {'(' * 200000}1{')' * 200000}; }}",
     "large array by the assembler": '__asm__(".data\\n.space 4000000000, 1\\n.text");' + _ZERO,
