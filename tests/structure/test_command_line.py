@@ -41,6 +41,7 @@ CONTRACT = {
     "datasets list",
     "datasets import",
     "datasets from-code",
+    "datasets translate",
     "datasets show",
     "models list",
     "models pull",

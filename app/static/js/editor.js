@@ -1,4 +1,5 @@
-// A Python editor in place of each textarea marked data-editor. The textarea stays, hidden: the form sends its value.
+// An editor in place of each textarea marked data-editor. The textarea stays, hidden: the form sends its value.
+// Its language is Python, or what the select named by the textarea's data-language-from says.
 // Inside a shadow root CodeMirror keeps its styles in constructed sheets; the page's policy refuses style elements.
 
 // @ts-types="../../../deploy/editor/codemirror.d.ts"
@@ -6,6 +7,7 @@ import {
   bracketMatching,
   closeBrackets,
   closeBracketsKeymap,
+  Compartment,
   defaultKeymap,
   drawSelection,
   EditorState,
@@ -19,7 +21,9 @@ import {
   indentWithTab,
   keymap,
   lineNumbers,
+  modes,
   python,
+  StreamLanguage,
   syntaxHighlighting,
   tags,
 } from "../vendor/codemirror-6.43.15/codemirror.js";
@@ -61,8 +65,16 @@ function theme(rows) {
   });
 }
 
+/** @param {string} language */
+function highlighter(language) {
+  return language in modes ? StreamLanguage.define(modes[language]) : python();
+}
+
 /** @param {HTMLTextAreaElement} area */
 function replace(area) {
+  const select = document.getElementById(area.dataset.languageFrom ?? "");
+  const source = select instanceof HTMLSelectElement ? select : null;
+  const language = new Compartment();
   const label = find(document, `label[for="${area.id}"]`, HTMLLabelElement);
   const host = document.createElement("div");
   host.className = area.getAttribute("aria-invalid") ? "editor invalid" : "editor";
@@ -82,7 +94,7 @@ function replace(area) {
         indentOnInput(),
         bracketMatching(),
         closeBrackets(),
-        python(),
+        language.of(highlighter(source?.value ?? "python")),
         syntaxHighlighting(colours),
         keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, indentWithTab]),
         EditorView.contentAttributes.of({
@@ -96,6 +108,9 @@ function replace(area) {
         theme(area.rows),
       ],
     }),
+  });
+  source?.addEventListener("change", () => {
+    view.dispatch({ effects: language.reconfigure(highlighter(source.value)) });
   });
   const hadFocus = document.activeElement === area; // someone types already
   area.before(host);

@@ -1,0 +1,140 @@
+"""Python tasks as tasks in another language: cases from what the solution does, types, doc comment, reasons."""
+
+import pytest
+
+from evaluation.datasets import Task
+from evaluation.languages import registry
+from evaluation.languages.cases import Case
+from evaluation.languages.translation import oracles
+from evaluation.languages.translation.reasons import LeftOutError
+from evaluation.languages.translation.translate import read_source, translate, translated
+from evaluation.languages.values import from_json
+from evaluation.sandbox import Sandbox
+from tests.evaluation.languages.conftest import toolchain_or_skip
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    found = Sandbox.detect()
+    yield found
+    found.close()
+
+
+def python_task(prompt, body, test, name="f"):
+    return Task("t/0", prompt, name, f"def check(candidate):\n{test}", body)
+
+
+MEAN = python_task(
+    "from typing import List, Optional\n\ndef f(numbers: List[float], in_: Optional[int] = None) -> float:\n"
+    '    """The mean, or None: True.\n    >>> f([1.0, 2], None)\n    1.5\n    f([4], 1) ➞ 4.0\n    """\n',
+    "    if not numbers:\n        raise ValueError\n    return sum(numbers) / len(numbers)\n",
+    "    assert abs(candidate([1, 2], None) - 1.5) < 1e-6\n    assert candidate([1.0, 2.0], None) == 1.5\n"
+    "    assert candidate([4], 1) == 4\n"
+    "    try:\n        candidate([], None)\n    except ValueError:\n        pass\n",
+)
+
+
+def test_cases_and_types_come_from_what_the_solution_does(sandbox):
+    task = translated(read_source(sandbox, MEAN), registry.language("typescript"))
+    assert [str(each.type) for each in task.signature.parameters] == ["list[float]", "optional[int]"]
+    assert str(task.signature.returns) == "float"
+    # The first two calls are one: 1 and 1.0 are the same float.
+    assert task.cases == (
+        Case(([1.0, 2.0], None), 1.5, tolerance=1e-6),
+        Case(([4.0], "1"), 4.0, tolerance=1e-6),
+        Case(([], None), raises="ValueError", tolerance=1e-6),
+    )
+
+
+def test_the_docstring_becomes_a_doc_comment_with_calls_of_the_language(sandbox):
+    source = read_source(sandbox, MEAN)
+    assert translated(source, registry.language("javascript")).prompt == (
+        "/**\n * The mean, or null: true.\n * f([1.0, 2.0], null) // 1.5\n * f([4.0], 1) // 4.0\n"
+        " * @param {number[]} numbers\n * @param {number | null} in_\n * @returns {number}\n */\n"
+        "function f(numbers, in_) {\n"
+    )
+    assert translated(source, registry.language("typescript")).prompt.endswith(
+        "\nfunction f(numbers: number[], in_: number | null): number {\n"
+    )
+
+
+LEFT_OUT = {
+    "values of several types (Union, Any)": python_task(
+        "def f(a):\n", "    return a\n", "    candidate(1), candidate('a')\n"
+    ),
+    "tuples of several lengths": python_task(
+        "def f(a):\n", "    return tuple(range(a))\n", "    candidate(1), candidate(2)\n"
+    ),
+    "its prompt defines helpers": python_task(
+        "def g():\n    return 1\n\ndef f(a):\n", "    return g()\n", "    candidate(1)\n"
+    ),
+    "its own test fails": python_task("def f(a):\n", "    return a\n", "    assert candidate(1) == 2\n"),
+    "a set": python_task("def f(a):\n", "    return {a}\n", "    candidate(1)\n"),
+    "its function returns nothing": python_task("def f(a):\n", "    a.sort()\n", "    candidate([2, 1])\n"),
+    "its test makes no call with plain data": python_task("def f(a):\n", "    return a\n", "    candidate(len)\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("reason", "task"), LEFT_OUT.items(), ids=LEFT_OUT)
+def test_what_cases_cannot_express_is_left_out_with_the_reason(sandbox, reason, task):
+    with pytest.raises(LeftOutError, match=reason.split("(")[0].strip()):
+        read_source(sandbox, task)
+
+
+def test_an_int_that_the_language_cannot_hold_costs_the_case(sandbox):
+    task = python_task(
+        "def f(a: int) -> int:\n", "    return a * 10**9\n", "    [candidate(n) for n in (1, 2, 3, 10**7)]\n"
+    )
+    assert len(translated(read_source(sandbox, task), registry.language("javascript")).cases) == 3
+
+
+def test_calls_that_a_type_makes_equal_but_that_differ_are_left_out(sandbox):
+    body = "    return isinstance(a, int)\n"
+    task = python_task("def f(a: float) -> bool:\n", body, "    [candidate(a) for a in (3, 3.0, 2, 1.5)]\n")
+    cases = translated(read_source(sandbox, task), registry.language("javascript")).cases
+    assert [(case.args, case.result) for case in cases] == [((2.0,), True), ((1.5,), False)]
+
+
+def test_a_name_that_the_language_has_for_itself_gets_an_underscore(sandbox):
+    task = python_task("def f(new: int) -> int:\n", "    return new\n", "    candidate(1)\n")
+    assert translated(read_source(sandbox, task), registry.language("javascript")).prompt.endswith(
+        "function f(new_) {\n"
+    )
+
+
+@pytest.mark.parametrize("language", registry.LANGUAGES)
+def test_oracles_pass_where_they_are_right_and_fail_where_they_are_wrong(sandbox, language):
+    toolchain = toolchain_or_skip(language)
+    (made,) = translate(sandbox, [MEAN], [(registry.language(language), toolchain)])
+    assert [task.task_id for task in made.tasks] == ["t/0"]
+    assert not made.oracle_failed
+
+
+def test_a_table_that_no_program_can_meet_is_noticed(sandbox):
+    toolchain, language = toolchain_or_skip("javascript"), registry.language("javascript")
+    signature = translated(read_source(sandbox, MEAN), language).signature
+    twice = [Case(([1.0], None), 1.0), Case(([1.0], None), 2.0)]
+    assert "case 1 fails" in oracles.failure(sandbox, language, toolchain, signature, twice)
+
+
+@pytest.mark.parametrize(
+    "kind", ["bool", "int", "float", "str", "list[int]", "tuple[int, str]", "dict[str, int]", "optional[int]"]
+)
+def test_a_wrong_result_is_another_value_of_the_type(kind):
+    from evaluation.languages.types import parse_type
+
+    kind = parse_type(kind)
+    forms = {
+        "bool": True,
+        "int": "0",
+        "float": "nan",
+        "str": "",
+        "list": [],
+        "tuple": ["1", ""],
+        "dict": [],
+        "optional": None,
+    }
+    case = Case((), forms[kind.kind])
+    wrong = oracles._wrong(case, kind)
+    assert wrong.result != case.result
+    from_json(wrong.result, kind)
