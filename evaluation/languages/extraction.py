@@ -18,8 +18,9 @@ from evaluation.normalization import answer_of, unix_lines
 from evaluation.prompting import Mode
 
 VERSION = "extraction-tree-1"
-_ENDINGS = ("", "\n}\n", "}\n")
-"""What closes the function that the prompt opened: nothing, or the brace at which the sample was stopped."""
+_ENDINGS = ("", "\n}\n", "}\n", "\n    }\n}\n")
+"""What closes the function that the prompt opened: nothing, the brace at which the sample was stopped, or that brace
+and the one of the class around it."""
 
 
 def extract_by_grammar(task: Task, raw: str, mode: Mode) -> Extraction:

@@ -129,10 +129,12 @@ def _compile(slot: ProgramSlot, judgement: Judgement) -> bool:
         reason = ended.detail.replace("the program", "the compiler")
     output = compiler.output.decode("utf-8", "replace").replace(f"{slot.folder}/", "")
     lines = [line[:_SHOWN] for line in output.splitlines() if line.strip()]
+    limit_s = slot.tools.compile_limits.cpu_s
+    # At other limits ProgramEndedError is raised, and the exact clock may be ahead of the one that counts `cpu_s`.
+    if not reason and (compiler.cpu_s >= limit_s or compiler.exit_code == -signal.SIGKILL):
+        reason = f"the compiler used more than {limit_s} CPU seconds"
     if not reason and compiler.exit_code:
         silent = f"the compiler ended with {exit_reason(compiler.exit_code)}"
-        if compiler.exit_code == -signal.SIGKILL:  # at other limits ProgramEndedError is raised
-            silent = f"the compiler used more than {slot.tools.compile_limits.cpu_s} CPU seconds"
         reason = next((line for line in lines if "error" in line.lower()), lines[0] if lines else silent)
     if reason:
         judgement.failure = Outcome(Status.COMPILE_ERROR, reason, "\n".join(lines[:_FIRST_LINES]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from evaluation.languages.base import Syntax
@@ -28,6 +29,7 @@ SYNTAX = Syntax(
         *("type_declaration", "const_declaration", "var_declaration"),
     ),
 )  # fmt: skip
+_TUPLE = re.compile(r"(?:\[\d+\][^{}]+|struct\{ [^{}]* \})\{(.*)\}", re.DOTALL)
 _SAME = """
 func same(a, b reflect.Value) bool {
 	switch a.Kind() {
@@ -70,8 +72,9 @@ def prompt(signature: Signature, text: str) -> str:
 
 
 def example(call: str, result: str) -> str:
-    """A call and its result, as a line of the doc comment."""
-    return f"{call} // {result}"
+    """A call and its result, as a line of the doc comment; a tuple is several results."""
+    several = _TUPLE.fullmatch(result)
+    return f"{call} // {several[1] if several else result}"
 
 
 def call(signature: Signature, args: Sequence[str]) -> str:

@@ -45,6 +45,15 @@ final class Build {
     }
 
     public static void main(String[] arguments) throws IOException {
+        try {
+            build();
+        } catch (RuntimeException | StackOverflowError error) {
+            System.err.println("program.java: error: the compiler failed: " + error);
+            System.exit(1);
+        }
+    }
+
+    private static void build() throws IOException {
         String name = Files.readAllLines(Path.of("signature")).get(0);
         int parameters = Files.readAllLines(Path.of("signature")).size() - 2;
         String program = Files.readString(Path.of("program.java"));

@@ -71,6 +71,9 @@ final class Driver {
                     method = each;
                 }
             }
+            if (method == null) {
+                throw new NoSuchMethodException(entry + " has no method " + name);
+            }
             method.setAccessible(true);
         } catch (Throwable error) {
             send("{\"failed\":" + described(error instanceof ExceptionInInitializerError ? error.getCause() : error) + "}");

@@ -51,17 +51,16 @@ def call(signature: Signature, args: Sequence[str]) -> str:
 
 def oracle(signature: Signature, cases: Sequence[Case]) -> str:
     """A program that answers from the table of cases; each case has a method of its own, as methods have a limit."""
-    names = [each.name for each in signature.parameters]
-    given = f"Arrays.<Object>asList({', '.join(names)})"
+    given = ", ".join(each.name for each in signature.parameters)
     lines = [f"{_IMPORTS}\nclass Solution {{"]
     for number, case in enumerate(cases):
-        args = ", ".join(map(_literal, case.args, (each.type for each in signature.parameters)))
+        args = list(map(_literal, case.args, (each.type for each in signature.parameters)))
         lines += [
-            f"    static List<Object> args{number}() {{ return Arrays.<Object>asList({args}); }}",
+            f"    static List<Object> args{number}() {{ return new ArrayList<>({types.nullable(args)}); }}",
             f"    static {_returns(signature)} result{number}() {{ {_outcome(case, signature.returns)} }}",
         ]
     lines.append(_head(signature).rstrip("\n"))
-    lines.append(f"        List<Object> given = {given if names else 'List.of()'};")
+    lines.append(f"        List<Object> given = Arrays.<Object>asList({given});")
     leaving = "{{ result{0}(); return; }}" if signature.returns.kind == "none" else "return result{0}();"
     lines += [f"        if (given.equals(args{n}())) {leaving.format(n)}" for n in range(len(cases))]
     lines += ['        throw new IllegalArgumentException("no case has these arguments");', "    }", "}"]

@@ -8,12 +8,13 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
 from evaluation.languages import finding
 from evaluation.languages.base import Toolchain, ToolchainError
-from evaluation.sandbox.programs import Command, Tools
+from evaluation.sandbox.programs import COMPILE_LIMITS, Command, Tools
 
 INSTALL = "apt-get install default-jdk-headless"
 OLDEST = (17,)
@@ -26,6 +27,8 @@ _FLAGS = (
     *("-XX:ReservedCodeCacheSize=32m", "-XX:CompressedClassSpaceSize=48m", "-XX:+ExitOnOutOfMemoryError"),
 )
 _COMPILE, _RUN = (*_FLAGS, "-Xmx512m", "-Xss8m"), (*_FLAGS, "-Xmx320m", "-Xss8m")
+_COMPILE_LIMITS = replace(COMPILE_LIMITS, cpu_s=10, wall_s=20.0, memory_bytes=2**30)
+"""A program takes 0.4 s and 80 MiB."""
 _RESERVES_BYTES = 1024 * 2**20
 _THREADS = 32
 
@@ -46,6 +49,7 @@ def find() -> Toolchain:
         Tools(
             run=Command((*_command(home, folder, "Driver", _RUN, "{folder}/classes"), "3", "4"), libraries),
             compile=Command(_command(home, folder, "Build", _COMPILE), libraries),
+            compile_limits=_COMPILE_LIMITS,
             trees=tuple(dict.fromkeys((str(home), *_configuration(home), str(folder)))),
             reserves_bytes=_RESERVES_BYTES,
             run_threads=_THREADS,

@@ -61,8 +61,12 @@ def literal(value: object, kind: Type) -> str:
         items = [literal(item, kind.item) for item in value]
     else:
         raise UnsupportedError(f"a {type(value).__name__}")
-    # List.of refuses null.
-    return f"{'Arrays.asList' if 'null' in items else 'List.of'}({', '.join(items)})"
+    return f"List.of({', '.join(items)})" if "null" not in items else nullable(items)
+
+
+def nullable(items: list[str]) -> str:
+    """A List that may hold null, which List.of refuses."""
+    return "Collections.singletonList(null)" if items == ["null"] else f"Arrays.asList({', '.join(items)})"
 
 
 def _dict(pairs: list[tuple[str, str]]) -> str:

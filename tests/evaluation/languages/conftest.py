@@ -25,12 +25,6 @@ def sandbox_or_skip(only):
         pytest.skip(str(error))
 
 
-@pytest.fixture(scope="session")
-def tier_named():
-    """Gives the sandbox of a tier."""
-    return sandbox_or_skip
-
-
 @pytest.fixture(scope="session", params=["bwrap", "landlock"])
 def tier(request):
     """A sandbox of each tier that works here."""

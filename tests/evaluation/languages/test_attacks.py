@@ -4,7 +4,7 @@ import pytest
 
 from evaluation.grading import Grader
 from tests.evaluation.languages import hostile_cpp, hostile_rust
-from tests.evaluation.languages.conftest import toolchain_or_skip
+from tests.evaluation.languages.conftest import sandbox_or_skip, toolchain_or_skip
 from tests.evaluation.languages.corpus import LIMITS, one, secret
 
 CORPORA = {"cpp": hostile_cpp, "rust": hostile_rust}
@@ -22,10 +22,10 @@ def attacks(kind):
 
 
 @pytest.fixture
-def judged(tier_named, tier_name, language, program):
+def judged(tier_name, language, program):
     """The verdict of a hostile program against a task."""
     toolchain_or_skip(language)
-    return lambda task: Grader(tier_named(tier_name), LIMITS).judge(program, task(language))
+    return lambda task: Grader(sandbox_or_skip(tier_name), LIMITS).judge(program, task(language))
 
 
 def test_each_corpus_has_some_forty_programs_and_more():

@@ -1,0 +1,44 @@
+"""Answers in Go and Java: where the program is, and what of it stays."""
+
+from dataclasses import replace
+
+import pytest
+
+from evaluation.languages import registry
+from evaluation.languages.extraction import extract_by_grammar
+from tests.evaluation.languages.corpus import task_of
+
+GO = "func f(xs []int) []int {\n\treturn xs\n}\n"
+JAVA = "class Solution {\n    static List<Long> f(List<Long> xs) {\n        return xs;\n    }\n}\n"
+MAIN = 'class Main {\n    public static void main(String[] args) {\n        System.out.println("x");\n    }\n}\n'
+METHOD = "static List<Long> f(List<Long> xs) {\n    return xs;\n}\n"
+# language, mode, answer, how it is extracted, end of the program; HEAD is the last line of the prompt
+ANSWERS = {
+    "go, stopped at its brace": ("go", "completion", "\treturn xs", "completion", "HEAD\treturn xs\n}\n"),
+    "go, with a helper": ("go", "completion", f"\treturn g(xs)\n}}\n\n{GO.replace('f(', 'g(')}", "completion", "}\n"),
+    "go, a whole file": (
+        "go",
+        "chat",
+        f'package main\n\nimport "sort"\n\n{GO}```\nDone.',
+        "fenced",
+        f'import "sort"\n{GO}',
+    ),
+    "go, a body": ("go", "chat", "\treturn xs\n```", "fenced", "HEAD\treturn xs\n\n}\n"),
+    "java, stopped at its brace": (
+        *("java", "completion", "        return xs;", "completion"),
+        "HEAD        return xs;\n    }\n}\n",
+    ),
+    "java, closed": ("java", "completion", "        return xs;\n    }\n}\n", "completion", "return xs;\n    }\n}\n"),
+    "java, a whole file": ("java", "chat", f"import java.util.*;\n\n{JAVA}\n{MAIN}```\nDone.", "fenced", JAVA + MAIN),
+    "java, a method": ("java", "chat", f"{METHOD}```", "fenced", METHOD),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_the_program_in_an_answer(name):
+    language, mode, raw, how, expected = ANSWERS[name]
+    task = task_of(language, "f", {"xs": "list[int]"}, "list[int]", [{"args": [[]], "result": []}])
+    task = replace(task, prompt=registry.language(language).prompt.prompt(task.signature, "Sorts."))
+    head = task.prompt.splitlines(keepends=True)[-1]
+    found = extract_by_grammar(task, raw, mode)
+    assert (found.how, found.program[-len(expected.replace("HEAD", head)) :]) == (how, expected.replace("HEAD", head))

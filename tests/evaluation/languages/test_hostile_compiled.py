@@ -1,0 +1,55 @@
+"""The hostile corpora of the compiled languages: nothing in it passes, in any tier.
+
+By default the cheap programs run in the best tier; the thorough run has all programs in both.
+"""
+
+import pytest
+
+from evaluation.grading import Grader
+from tests.evaluation.languages import hostile_go, hostile_java
+from tests.evaluation.languages.conftest import sandbox_or_skip, toolchain_or_skip
+from tests.evaluation.languages.corpus import LIMITS, one, secret
+
+pytestmark = pytest.mark.slow
+CORPORA = {"go": hostile_go, "java": hostile_java}
+ENDED = ("timeout", "memory", "output_limit", "crashed", "exception")
+
+
+def attacks(kind):
+    """Every program of a kind, in every language that has a corpus."""
+    programs = [
+        pytest.param(language, program, id=f"{language}-{name}")
+        for language, corpus in CORPORA.items()
+        for name, program in getattr(corpus, kind).items()
+    ]
+    return pytest.mark.parametrize(("language", "program"), programs)
+
+
+@pytest.fixture(params=["bwrap", pytest.param("landlock", marks=pytest.mark.thorough)])
+def status(language, request):
+    """The status of a program in a tier."""
+    toolchain_or_skip(language)
+    grader = Grader(sandbox_or_skip(request.param), LIMITS)
+    return lambda program, task: grader.judge(program, task(language)).status
+
+
+@attacks("FORGE")
+def test_no_program_forges_an_answer(status, program):
+    assert status(program, secret) not in ("passed", "sandbox_error")
+
+
+@attacks("REACH")
+def test_no_program_reaches_what_is_outside(status, program):
+    assert status(program, one) not in ("passed", "sandbox_error")
+
+
+@pytest.mark.thorough
+@attacks("EXHAUST")
+def test_a_program_that_uses_up_a_resource_is_ended(status, program):
+    assert status(program, secret) in ENDED
+
+
+@pytest.mark.thorough
+@attacks("COMPILE")
+def test_a_program_that_uses_up_the_compiler_is_ended(status, program):
+    assert status(program, secret) in (*ENDED, "compile_error", "wrong_answer")
