@@ -43,7 +43,7 @@ def newest(executables: Iterable[str | None], oldest: tuple[int, ...], *argument
     tried: list[str] = []
     for path in dict.fromkeys(os.path.realpath(path) for path in executables if path and Path(path).exists()):
         try:
-            executable = path if _is_reachable(path) else _copy(path)
+            executable = path if is_reachable(path) else _copy(path)
             version = version_of(executable, *arguments)
         except (ToolchainError, OSError) as error:
             tried.append(str(error))
@@ -107,7 +107,7 @@ def _check_owner(path: Path) -> None:
         raise ToolchainError(f"{path} belongs to somebody else: delete it, or set TMPDIR")
 
 
-def _is_reachable(path: str) -> bool:
+def is_reachable(path: str) -> bool:
     """Whether the sandbox's user can reach a file: with root's rights dropped, every folder above it must allow it."""
     return not identity() or all(folder.stat().st_mode & 0o001 for folder in Path(path).parents)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -127,13 +128,16 @@ def _compile(slot: ProgramSlot, judgement: Judgement) -> bool:
     except ProgramEndedError as ended:
         reason = ended.detail.replace("the program", "the compiler")
     output = compiler.output.decode("utf-8", "replace").replace(f"{slot.folder}/", "")
-    lines = [line for line in output.splitlines() if line.strip()][:_FIRST_LINES]
-    if not reason and compiler.cpu_s >= slot.tools.compile_limits.cpu_s:
-        reason = f"the compiler used more than {slot.tools.compile_limits.cpu_s} CPU seconds"
+    lines = [line[:_SHOWN] for line in output.splitlines() if line.strip()]
+    limit_s = slot.tools.compile_limits.cpu_s
+    # At other limits ProgramEndedError is raised, and the exact clock may be ahead of the one that counts `cpu_s`.
+    if not reason and (compiler.cpu_s >= limit_s or compiler.exit_code == -signal.SIGKILL):
+        reason = f"the compiler used more than {limit_s} CPU seconds"
     if not reason and compiler.exit_code:
-        reason = lines[0][:_SHOWN] if lines else f"the compiler ended with {exit_reason(compiler.exit_code)}"
+        silent = f"the compiler ended with {exit_reason(compiler.exit_code)}"
+        reason = next((line for line in lines if "error" in line.lower()), lines[0] if lines else silent)
     if reason:
-        judgement.failure = Outcome(Status.COMPILE_ERROR, reason, "\n".join(lines))
+        judgement.failure = Outcome(Status.COMPILE_ERROR, reason, "\n".join(lines[:_FIRST_LINES]))
         judgement.wall_s = compiler.wall_s
     return not reason
 

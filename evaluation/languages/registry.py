@@ -14,6 +14,8 @@ LANGUAGES = {
     "typescript": "TypeScript",
     "go": "Go",
     "java": "Java",
+    "cpp": "C++",
+    "rust": "Rust",
 }
 """Name (the folder, and the value of a task's field `language`) and label. Python is judged by tests, not by cases."""
 LABELS = {PYTHON: "Python", **LANGUAGES}

@@ -119,9 +119,10 @@ class ProgramSlot:
     def used_bytes(self) -> int:
         """The size of the folder's content."""
         total = 0
-        for entry in self.folder.rglob("*"):
-            with contextlib.suppress(OSError):
-                total += entry.lstat().st_size
+        for folder, _, names in os.walk(self.folder):  # a compiler removes its own temporary files meanwhile
+            for name in names:
+                with contextlib.suppress(OSError):
+                    total += Path(folder, name).lstat().st_size
         return total
 
     def close(self) -> None:

@@ -6,12 +6,12 @@ By default the cheap programs run in the best tier; the thorough run has all pro
 import pytest
 
 from evaluation.grading import Grader
-from tests.evaluation.languages import hostile_go, hostile_java
+from tests.evaluation.languages import hostile_cpp, hostile_go, hostile_java, hostile_rust
 from tests.evaluation.languages.conftest import sandbox_or_skip, toolchain_or_skip
 from tests.evaluation.languages.corpus import LIMITS, one, secret
 
 pytestmark = pytest.mark.slow
-CORPORA = {"go": hostile_go, "java": hostile_java}
+CORPORA = {"go": hostile_go, "java": hostile_java, "cpp": hostile_cpp, "rust": hostile_rust}
 ENDED = ("timeout", "memory", "output_limit", "crashed", "exception")
 
 

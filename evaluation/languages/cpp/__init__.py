@@ -1,0 +1,1 @@
+"""C++, compiled by g++."""

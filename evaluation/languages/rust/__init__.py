@@ -1,0 +1,1 @@
+"""Rust, compiled by rustc without crates."""
