@@ -105,7 +105,7 @@ BUILTIN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("value", BUILTIN, ids=repr)
+@pytest.mark.parametrize("value", BUILTIN, ids=lambda value: type(value).__name__)
 def test_types_of_the_standard_library_and_what_has_a_name_come_back(value):
     back = again(value)
     assert (type(back), back) == (type(value), value)
@@ -163,7 +163,9 @@ def nested():
 
 
 @pytest.mark.parametrize(
-    "value", [lambda: 1, iter([]), threading.Lock(), Finalized(), nested(), object(), (n for n in ())], ids=repr
+    "value",
+    [lambda: 1, iter([]), threading.Lock(), Finalized(), nested(), object(), (n for n in ())],
+    ids=lambda value: type(value).__name__,
 )
 def test_what_has_no_name_or_state_is_refused(value):
     with pytest.raises(values.NotPlainError):
