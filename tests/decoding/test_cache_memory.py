@@ -153,10 +153,11 @@ def test_a_request_that_never_fits_is_refused_with_the_figure(
     drafter: str, engine: MakeEngine, target: LoadedModel, draft: LoadedModel, head: LoadedHead
 ) -> None:
     plain = engine(drafter=drafter)
-    alone = [texts(plain.generate(each)) for each in WANTED]
-    made, budget = with_budget(1, drafter, target, draft, head)
-    for outcomes in in_both_ways(made):
-        assert [texts(outcomes[i]) for i in (0, 2)] == [alone[0], alone[2]]
+    wanted = [WANTED[0], replace(WANTED[1], n=4), WANTED[2]]
+    alone = [texts(plain.generate(each)) for each in (WANTED[0], WANTED[2])]
+    made, budget = with_budget(2, drafter, target, draft, head)
+    for outcomes in in_both_ways(made, wanted):
+        assert [texts(outcomes[i]) for i in (0, 2)] == alone
         message = str(outcomes[1])
         assert f"needs {2 * budget / 2**20:,.1f} MiB" in message
         assert f"of {budget / 2**20:,.1f} MiB are free: shorten the prompt" in message
