@@ -17,7 +17,7 @@ from app.commands import common, foreground, from_code, handover, study_report
 from app.context import Context
 from app.datasets import service as datasets
 from app.datasets.models import Dataset
-from app.errors import BadInputError, BasslineError
+from app.errors import BadInputError
 from app.language_models import cached
 from app.runs.schemas import parse_spec
 from app.states import RunState
@@ -96,9 +96,8 @@ def advise(
         state.dataset_id = str(dataset.id)
         _write(path, state, started)
         document = _study(ctx, state, path, started, dataset, models, budget, n, 60.0 * minutes)
-    except BasslineError:
+    finally:  # also after Ctrl-C
         _write(path, state, started)
-        raise
     sentence = advice(document)
     _report(ctx, document, dataset, sentence, report)
     path.unlink(missing_ok=True)
@@ -136,7 +135,9 @@ def _read(path: Path) -> _State:
 def _write(path: Path, state: _State, started: float) -> None:
     state.spent_s = time.monotonic() - started
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(asdict(state)), "utf-8")
+    unfinished = path.with_suffix(".part")
+    unfinished.write_text(json.dumps(asdict(state)), "utf-8")
+    unfinished.replace(path)  # killed here, the old state stays
 
 
 def _dataset(
