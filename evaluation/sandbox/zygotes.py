@@ -54,7 +54,7 @@ class ZygoteError(Exception):
 
 @dataclass
 class Zygote:
-    """A warm process in a tier. `role` is "guest", "checker" or "launcher"; it gets no sources of the other roles."""
+    """A warm process in a tier. `role` is "guest", "checker", "tester" or "launcher"; it has no other role's sources."""
 
     role: str
     tier: Tier

@@ -42,7 +42,7 @@ def prepare(*folders: str) -> None:
             _codes[str(path)] = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
 
 
-def serve() -> None:
+def serve(_job: dict[str, Any]) -> None:
     """Send the hello, read the job, run its tests, report each and the end."""
     codec.write(REPORT_OUT, codec.dump({"hello": True}))
     with open(JOB_IN, "rb") as file:

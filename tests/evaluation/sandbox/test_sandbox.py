@@ -383,7 +383,7 @@ def test_an_answer_that_was_there_at_the_limit_counts_though_the_supervisor_read
     output_in, output_out = os.pipe()
     os.write(verdict_out, b"verdict")
     os.close(verdict_out)
-    watch = supervisor._watch(verdict_in, output_in, time.monotonic() - 1.0, 100, lambda: 0.0)
+    watch = supervisor.watch(verdict_in, output_in, time.monotonic() - 1.0, 100, lambda: 0.0)
     for descriptor in (verdict_in, output_in, output_out):
         os.close(descriptor)
     assert (watch.frames, watch.ended) == (b"verdict", True)
