@@ -219,6 +219,13 @@ def _say_how_tests_ended(finished: Finished) -> None:
         echo(f"the project's tests {recording.failure}; their calls until then count. Their last lines:", err=True)
         for line in recording.last_lines:
             echo(f"    {line}", err=True)
+    if ended := recording.covering.ended:
+        more = f" and {len(ended) - _SHOWN_FAILURES} more" if len(ended) > _SHOWN_FAILURES else ""
+        echo(
+            f"{counted(len(ended), 'test')} waited without end, and ended after {record.QUIET_S:g} s: "
+            f"{', '.join(ended[:_SHOWN_FAILURES])}{more}",
+            err=True,
+        )
     for name, reason in recording.unread.items():
         echo(f"not read: {name}, in the folder of recorded calls, {reason}", err=True)
 

@@ -88,6 +88,7 @@ def report(finished: Finished, stored: Sequence[Dataset]) -> dict[str, Any]:
             "last_lines": finished.recording.last_lines,
             "output": finished.recording.output if finished.recording.failure else "",
             "not_read": finished.recording.unread,
+            "waited_without_end": finished.recording.covering.ended,
             "judge_refused": finished.suite.refused,
             "not_passed_in_sandbox": finished.suite.failures,
         },

@@ -25,11 +25,13 @@ _FRAMES_BYTES = 16 * 2**20
 
 @dataclass(slots=True)
 class Outcomes:
-    """What a run reported. `passed` and `failed` are ids of tests; `failed` has what was said."""
+    """What a run reported. `passed`, `failed` and `unfinished` are ids of tests; `failed` has what was said,
+    `unfinished` those that were collected, in this order, and did not end."""
 
     result: Result
     passed: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
+    unfinished: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,7 @@ def _read(frames: list[dict[str, Any]], secret: str, job: TestRun, must_fail: Se
     wanted = [test for test in done if test not in guards]
     outcomes.passed = [test for test in wanted if done[test] == "passed"]
     outcomes.failed = {test: texts.get(test, "") for test in wanted if done[test] not in ("passed", "incomplete")}
+    outcomes.unfinished = [test for test in collected or () if done.get(test, "incomplete") == "incomplete"]
     if any(done.get(guard) == "passed" for guard in guards):
         return ended(Status.FORGED, "a test that must fail passed: the runner was changed")
     if collected is not None and set(job.tests) != set(collected):

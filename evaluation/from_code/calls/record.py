@@ -26,6 +26,8 @@ HASH_SEED = "1"
 _SOURCE = Path(recording_calls.__file__).parent
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _SHOWN_LINES = 5
+QUIET_S = 30.0
+"""Seconds after which a test that waits, and does nothing, is ended."""
 _DOCTESTS = "bassline_doctests"
 
 
@@ -83,11 +85,12 @@ def record(
     limit_s: float,
     on_second: Callable[[float], None] = lambda _seconds: None,
     python: str = "",
+    quiet_s: float = QUIET_S,
 ) -> Recording:
     """Run the commands one after the other, each for at most `limit_s` seconds, and return the recording.
 
     `folder` is for the recorder's files; `on_second` is called with the seconds that passed. The programs beside the
-    interpreter `python` come first on PATH. Raises ProjectError where a command cannot be started. On KeyboardInterrupt
+    interpreter `python` come first on PATH. A test that waits for `quiet_s` seconds is ended. Raises ProjectError where a command cannot be started. On KeyboardInterrupt
     the tests are ended first.
     """
     shutil.rmtree(folder, ignore_errors=True)
@@ -97,7 +100,7 @@ def record(
     seen_folder.mkdir()
     plan = folder / "plan.json"
     noted = {"seen": str(seen_folder), "functions": _every(project, functions)}
-    content = {"folder": str(calls_folder), "targets": _targets(project, functions), **noted}
+    content = {"folder": str(calls_folder), "targets": _targets(project, functions), "quiet_s": quiet_s, **noted}
     plan.write_text(json.dumps(content), "utf-8")
     environment = _environment(project, _hooks(folder), plan, python)
     recording = Recording()
@@ -145,7 +148,7 @@ def _hooks(folder: Path) -> Path:
     hooks = folder / "hooks"
     package = hooks / "bassline_recording"
     package.mkdir(parents=True)
-    for name in ("__init__", "objects", "values", "calls", "seen", "hook"):
+    for name in ("__init__", "objects", "values", "calls", "seen", "hook", "time_limit"):
         shutil.copyfile(_SOURCE / f"{name}.py", package / f"{name}.py")
     shutil.copyfile(_SOURCE / "sitecustomize.py", hooks / "sitecustomize.py")
     run = folder / "run"

@@ -19,12 +19,14 @@ _MAX_LINE_BYTES = 8 * 2**20
 @dataclass
 class Covering:
     """`tests`: the number of calls of each function by pytest's id of the test, "" outside of tests. `files` are the
-    files of all modules that the tests imported, `path` the folders of installed packages among those on sys.path."""
+    files of all modules that the tests imported, `path` the folders of installed packages among those on sys.path, `ended` the tests that waited without
+    end."""
 
     tests: dict[str, dict[str, int]] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
     path: list[str] = field(default_factory=list)
     python: list[int] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
 
     def called(self) -> set[str]:
         """The keys of the functions that the tests called."""
@@ -49,6 +51,8 @@ def read_covering(folder: Path, keys: Collection[str]) -> Covering:
                     files |= {name for name in _texts(row["modules"]) if "-packages" in name}
                     covering.path = sorted({*covering.path, *(p for p in _texts(row.get("path")) if "-packages" in p)})
                     covering.python = covering.python or [n for n in row.get("python", []) if type(n) is int]
+                elif isinstance(row.get("ended"), str):
+                    covering.ended = sorted({*covering.ended, row["ended"]})
                 elif isinstance(row.get("test"), str) and isinstance(row.get("calls"), dict):
                     calls = covering.tests.setdefault(row["test"], {})
                     for key, count in row["calls"].items():

@@ -21,7 +21,9 @@ from evaluation.project_tests.running import LIMITS, Outcomes
 from evaluation.project_tests.spec import ProjectTests
 from evaluation.sandbox import Sandbox
 
-_WHOLE_FILE = replace(LIMITS, cpu_s=60, wall_s=120.0)
+_WHOLE_FILE = replace(LIMITS, cpu_s=60, wall_s=60.0)
+_MOST_ENDING = 10
+"""Tests of a file that end its process; those behind them are given up."""
 _SHOWN_CHARS = 12_000
 
 
@@ -63,32 +65,57 @@ def prepare(
         return Suite(f"the tests need compiled packages for Python {versions[0]}, and the sandbox has {versions[1]}")
     judge = ProjectJudge(sandbox, found.archives.get)
     suite = Suite("", found, frozenset(), {}, judge)
+    suite.failures |= {test: "it was ended while it was recorded: it waits without end" for test in covering.ended}
     by_file: dict[str, list[str]] = {}
     for test in tests:
-        by_file.setdefault(test.partition("::")[0], []).append(test)
+        if test not in suite.failures:
+            by_file.setdefault(test.partition("::")[0], []).append(test)
     module = min(project.modules.values(), key=lambda module: module.path)
     spec = ProjectTests(found.project, found.installed, module.path, "", 0, tuple(tests), found.paths)
 
-    def run(file: str) -> Outcomes:
+    def run(wanted: Sequence[str]) -> Outcomes:
         outcomes: list[Outcomes] = []
 
         def attempt() -> Any:
-            outcomes.append(judge.run(module.source, spec, by_file[file], _WHOLE_FILE, stop_early=False))
+            outcomes.append(judge.run(module.source, spec, wanted, _WHOLE_FILE, stop_early=False))
             return outcomes[-1].result
 
         without_faults(attempt)
         return outcomes[-1]
 
     passing: set[str] = set()
+
+    def run_file(file: str) -> tuple[set[str], dict[str, str]]:
+        return _each_once(file, by_file[file], run)
+
     with ThreadPoolExecutor(workers, "project-tests") as executor:
-        for done, (file, outcome) in enumerate(zip(by_file, executor.map(run, by_file), strict=True), 1):
-            passing.update(outcome.passed)
-            suite.failures |= {test: text[-300:] for test, text in outcome.failed.items()}
-            if not outcome.passed and not outcome.failed:
-                suite.failures[file] = outcome.result.detail
+        for done, (passed, failed) in enumerate(executor.map(run_file, by_file), 1):
+            passing |= passed
+            suite.failures |= failed
             on_file(done, len(by_file))
     suite.passing = frozenset(passing)
     return suite
+
+
+def _each_once(
+    file: str, tests: Sequence[str], run: Callable[[Sequence[str]], Outcomes]
+) -> tuple[set[str], dict[str, str]]:
+    """The tests of a file that pass, and why others do not; those behind a test that ends the process run in the next.
+
+    A test is to blame only where it does not end although it comes first: a limit may be used up by those before it.
+    """
+    passed: set[str] = set()
+    failed: dict[str, str] = {}
+    left, ending = list(tests), 0
+    while left and ending < _MOST_ENDING:
+        outcome = run(left)
+        passed.update(outcome.passed)
+        failed |= {test: text[-300:] for test, text in outcome.failed.items()}
+        left = outcome.unfinished
+        if not outcome.passed and not outcome.failed:
+            failed[left[0] if left else file] = outcome.result.detail
+            left, ending = left[1:], ending + 1
+    return passed, failed
 
 
 def checked(suite: Suite, covering: Covering, function: Function) -> tuple[ProjectTests, dict[str, Any]]:

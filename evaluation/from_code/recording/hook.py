@@ -82,6 +82,9 @@ class _Finder:
         self._targets = targets
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name == "_pytest":
+            plugins = [os.environ.get("PYTEST_PLUGINS", ""), f"{__package__}.time_limit"]
+            os.environ["PYTEST_PLUGINS"] = ",".join(filter(None, plugins))
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is None or type(spec.loader) is not importlib.machinery.SourceFileLoader or not spec.origin:
             return None

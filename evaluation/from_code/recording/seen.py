@@ -55,6 +55,11 @@ def mark(tree: ast.Module, path: str) -> ast.Module:
     return ast.fix_missing_locations(tree)
 
 
+def note_ended(test: str) -> None:
+    """Notes that a test was ended because it waited without end."""
+    _append({"ended": test})
+
+
 def _seen(key: str) -> None:
     global _test, _value
     try:

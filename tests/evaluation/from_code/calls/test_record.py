@@ -342,3 +342,30 @@ def test_a_command_that_does_not_exist_is_one_sentence_with_the_remedy(opened, t
     project = opened(cart=CART)
     with pytest.raises(ProjectError, match=r"cannot be started: no-such-python: .* --tests"):
         record(project, find(project), [["no-such-python", "-m", "pytest"]], tmp_path / "state", 5)
+
+
+def test_a_test_that_waits_forever_is_ended_and_named_and_the_others_run(opened, tmp_path):
+    tests = """
+import os, threading, time
+import cart
+
+def test_waits():
+    cart.nested([1])
+    threading.Event().wait()
+
+def test_works():
+    until = time.process_time() + 1.2
+    while time.process_time() < until:
+        pass
+    cart.nested([2])
+
+def test_starts_a_program_without_the_plugin():
+    assert "PYTEST_PLUGINS" not in os.environ
+    cart.nested([3])
+"""
+    project = opened({"test_cart.py": tests}, cart=CART)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    recording = record(project, find(project), [command], tmp_path / "state", 60, quiet_s=0.5)
+    assert recording.covering.ended == ["test_cart.py::test_waits"]
+    assert "1 failed, 2 passed" in recording.output
+    assert sorted(values.read(call.returned) for call in by_name(recording)["nested"]) == [[2], [4], [6]]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from evaluation.dataset_files import loads
 from evaluation.from_code.build import Options
+from evaluation.from_code.project_tests.suite import _each_once
 from evaluation.from_code.run import Finished, run, state_of
 from evaluation.from_code.source.project import open_project
 from evaluation.grading import Grader
-from evaluation.sandbox import Sandbox
+from evaluation.project_tests.running import Outcomes
+from evaluation.sandbox import Result, Sandbox
 from evaluation.verdicts import Status, Trust
 
 SOURCE = '''
@@ -176,6 +178,20 @@ def test_a_grader_with_the_archives_judges_answers_and_one_without_says_what_is_
     lacking = elsewhere.judge(foreign.program(foreign.canonical_solution), foreign)
     assert lacking.status == Status.SANDBOX_ERROR
     assert "is not in this database" in lacking.detail
+
+
+def test_a_test_that_ends_its_process_is_named_and_those_behind_it_run() -> None:
+    """The third test never ends; a run has time for two tests beside it."""
+
+    def run(tests: Sequence[str]) -> Outcomes:
+        ended = list(tests).index("hangs") if "hangs" in tests else len(tests)
+        passed = list(tests)[: min(2, ended)]
+        left = list(tests)[len(passed) :]
+        status = Status.TIMEOUT if left else Status.PASSED
+        return Outcomes(Result(status, "no end"), passed, {}, left)
+
+    passed, failed = _each_once("test_x.py", ["a", "b", "hangs", "c", "d", "e"], run)
+    assert (passed, failed) == ({"a", "b", "c", "d", "e"}, {"hangs": "no end"})
 
 
 def test_a_dataset_file_with_a_broken_spec_is_refused(finished: Finished) -> None:

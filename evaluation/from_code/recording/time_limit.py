@@ -1,0 +1,71 @@
+"""A plugin of the project's pytest: it ends a test that waits forever, so that the others run. PYTEST_DONT_REWRITE
+
+A wall clock alone would end tests because other programs use the machine. So a test is ended when it used hardly any
+CPU for `QUIET_S` seconds, or more than `CPU_S` seconds of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from . import seen
+
+with open(os.environ["BASSLINE_RECORDING"], encoding="utf-8") as _plan:
+    QUIET_S = float(json.load(_plan)["quiet_s"])
+CPU_S = 120.0
+_WORKS = 0.05
+"""Share of a CPU that a test uses which does something."""
+
+_others = [name for name in os.environ.pop("PYTEST_PLUGINS", "").split(",") if name and name != __name__]
+if _others:  # programs that the tests start do not get this one
+    os.environ["PYTEST_PLUGINS"] = ",".join(_others)
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: Any) -> Iterator[None]:
+    """Limits the fixtures of a test."""
+    yield from _limited(item)
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_call(item: Any) -> Iterator[None]:
+    """Limits a test."""
+    yield from _limited(item)
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: Any) -> Iterator[None]:
+    """Limits the end of its fixtures."""
+    yield from _limited(item)
+
+
+def _limited(item: Any) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread() or signal.getitimer(signal.ITIMER_REAL)[0]:
+        yield  # no signal can end it, or another plugin's alarm does
+        return
+    started = last = time.process_time()
+
+    def look(_signal: int, _frame: Any) -> None:
+        nonlocal last
+        now = time.process_time()
+        if now - last > QUIET_S * _WORKS and now - started < CPU_S:
+            last = now
+            return
+        seen.note_ended(item.nodeid)
+        pytest.fail("it waits without end, or needs too long, and was ended by Bassline")
+
+    before = signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, QUIET_S, QUIET_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
