@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from app.commands import common, foreground
-from app.commands.progress import PartsBar, time_left
+from app.commands.progress import Bars, PartsBar, time_left
 from app.context import Context as AppContext
 from app.datasets import from_code as service
 from app.datasets.models import Dataset
@@ -155,13 +155,29 @@ def make_datasets(
         raise BadInputError(str(error)) from None
     _say_how_tests_ended(finished)
     if not finished.result.completion:
-        common.write_json(json_file, service.report(finished, []))
+        common.write_json(json_file, service.report(finished, [], service.Recheck()))
         _show(finished, [], json_file)
         raise common.failed(f"no function of {found.name} became a task: the reasons are above")
     stored = service.store(ctx, finished, name)
-    common.write_json(json_file, service.report(finished, stored))
+    if json_file is not None:
+        common.write_json(json_file, service.report(finished, stored, _rechecked(ctx, stored)))
     _show(finished, stored, json_file)
     return stored
+
+
+def _rechecked(ctx: AppContext, stored: list[Dataset]) -> service.Recheck:
+    """What the report counts: the stored tasks, judged once more as answers are."""
+    with Bars() as bars:
+        checked = service.recheck(
+            ctx, stored, lambda done, total: bars.show("judging once more", done, total, f"{done} of {total}")
+        )
+    for ids, what in (
+        (checked.originals_failed, "do not pass with their own solution"),
+        (checked.trivial_passed, "pass with a body without content"),
+    ):
+        if ids:
+            echo(f"{counted(len(ids), 'task')} {what}: {', '.join(ids[:_SHOWN_PATHS])}", err=True)
+    return checked
 
 
 def _interpreter(python: str | None) -> str:

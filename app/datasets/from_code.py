@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
@@ -11,8 +12,11 @@ from app.context import Context
 from app.datasets import service
 from app.datasets.models import Dataset
 from app.db.archives import store_archives
+from app.ports import Grader
+from app.states import PASSED
 from evaluation.from_code import run
 from evaluation.from_code.build import Options
+from evaluation.from_code.recheck import trivial_completions
 from evaluation.from_code.run import Finished, Watcher
 from evaluation.from_code.source.project import Project
 from evaluation.sandbox import Sandbox
@@ -55,7 +59,41 @@ def store(ctx: Context, finished: Finished, name: str) -> list[Dataset]:
     return stored
 
 
-def report(finished: Finished, stored: Sequence[Dataset]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Recheck:
+    """What judging the stored tasks once more has shown: ids of tasks, of either form, that are not as they should."""
+
+    originals_failed: tuple[str, ...] = ()
+    trivial_passed: tuple[str, ...] = ()
+
+
+def recheck(
+    ctx: Context, stored: Sequence[Dataset], on_judged: Callable[[int, int], object] = lambda _done, _all: None
+) -> Recheck:
+    """Judge the originals of the stored datasets, and bodies without content in completion form, as answers are."""
+    grader = ctx.make_grader()
+    failed = [
+        task_id for dataset in stored for task_id in service.failing_canonical(ctx, dataset.id, grader, on_judged)
+    ]
+    passed = _trivial_passed(ctx, stored[0], grader, on_judged) if stored else []
+    return Recheck(tuple(dict.fromkeys(failed)), tuple(passed))
+
+
+def _trivial_passed(
+    ctx: Context, dataset: Dataset, grader: Grader, on_judged: Callable[[int, int], object]
+) -> list[str]:
+    found = service.find(ctx, dataset.id)
+    tasks = [service.as_plain(task) for task in found.tasks] if found else []
+    programs = [(task.program(text), task) for task in tasks for text in trivial_completions(task)]
+    passed = set()
+    for done, (position, verdict) in enumerate(grader.judge_many(programs, ctx.settings.exec_workers), 1):
+        if verdict.status == PASSED:
+            passed.add(programs[position][1].task_id)
+        on_judged(done, len(programs))
+    return sorted(passed)
+
+
+def report(finished: Finished, stored: Sequence[Dataset], checked: Recheck) -> dict[str, Any]:
     """The report as JSON: figures, every task, and every function that was left out with its reason."""
     rows = finished.result.completion
     scores = [row["source"]["mutation_score"] for row in rows]
@@ -68,8 +106,8 @@ def report(finished: Finished, stored: Sequence[Dataset]) -> dict[str, Any]:
         "functions_called": coverage.called,
         "tasks": len(rows),
         "covered_share": coverage.covered_share,
-        # the checks leave out every task that a body without content passes
-        "trivial_passed": 0,
+        "trivial_passed": len(checked.trivial_passed),
+        "originals_failed": list(checked.originals_failed),
         "tasks_by_judge": dict(Counter(row["source"].get("judge", "cases") for row in rows)),
         "weak": sum(bool(row["source"]["weak"]) for row in rows),
         "cases_per_task": mean(cases) if cases else None,

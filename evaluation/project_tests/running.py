@@ -100,7 +100,6 @@ def _read(frames: list[dict[str, Any]], secret: str, job: TestRun, must_fail: Se
         return ended(Status.SANDBOX_ERROR, f"the process of the tests sent no hello: {reason}"[:300])
     collected: list[str] | None = None
     guards: list[str] = []
-    done: dict[str, str] = {}
     phases: dict[str, dict[str, str]] = {}
     texts: dict[str, str] = {}
     finished = False
@@ -135,10 +134,7 @@ def _read(frames: list[dict[str, Any]], secret: str, job: TestRun, must_fail: Se
                 own[when] = outcome
             if outcome != "passed":
                 texts.setdefault(test, str(frame.get("text", "")))
-    for test, own in phases.items():
-        passed = own == {"setup": "passed", "call": "passed", "teardown": "passed"}
-        bad = next((outcome for outcome in own.values() if outcome != "passed"), "incomplete")
-        done[test] = "passed" if passed else bad
+    done = {test: _ended(own) for test, own in phases.items()}
     wanted = [test for test in done if test not in guards]
     outcomes.passed = [test for test in wanted if done[test] == "passed"]
     outcomes.failed = {test: texts.get(test, "") for test in wanted if done[test] not in ("passed", "incomplete")}
@@ -163,6 +159,13 @@ def _read(frames: list[dict[str, Any]], secret: str, job: TestRun, must_fail: Se
     if len(guards) != len(must_fail) or any(done.get(guard) != "failed" for guard in guards):
         return ended(Status.FORGED, "the tests that must fail did not run")
     return ended(Status.PASSED, "")
+
+
+def _ended(phases: dict[str, str]) -> str:
+    """The outcome of a test by those of its phases; "incomplete" where one is missing."""
+    if phases == {"setup": "passed", "call": "passed", "teardown": "passed"}:
+        return "passed"
+    return next((outcome for outcome in phases.values() if outcome != "passed"), "incomplete")
 
 
 def _status_of(line: str) -> Status:

@@ -54,7 +54,7 @@ class ZygoteError(Exception):
 
 @dataclass
 class Zygote:
-    """A warm process in a tier. `role` is "guest", "checker", "tester" or "launcher"; it has no other role's sources."""
+    """A warm process in a tier. `role` is "guest", "checker", "tester" or "launcher"; it has no sources of others."""
 
     role: str
     tier: Tier

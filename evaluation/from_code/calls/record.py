@@ -90,8 +90,8 @@ def record(
     """Run the commands one after the other, each for at most `limit_s` seconds, and return the recording.
 
     `folder` is for the recorder's files; `on_second` is called with the seconds that passed. The programs beside the
-    interpreter `python` come first on PATH. A test that waits for `quiet_s` seconds is ended. Raises ProjectError where a command cannot be started. On KeyboardInterrupt
-    the tests are ended first.
+    interpreter `python` come first on PATH. A test of pytest that waits for `quiet_s` seconds is ended. Raises
+    ProjectError where a command cannot be started. On KeyboardInterrupt the tests are ended first.
     """
     shutil.rmtree(folder, ignore_errors=True)
     calls_folder = folder / "calls"

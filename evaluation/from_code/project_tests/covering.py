@@ -19,8 +19,8 @@ _MAX_LINE_BYTES = 8 * 2**20
 @dataclass
 class Covering:
     """`tests`: the number of calls of each function by pytest's id of the test, "" outside of tests. `files` are the
-    files of all modules that the tests imported, `path` the folders of installed packages among those on sys.path, `ended` the tests that waited without
-    end."""
+    files of all modules that the tests imported, `path` the folders of installed packages among those on sys.path,
+    `ended` the tests that waited without end."""
 
     tests: dict[str, dict[str, int]] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)

@@ -65,7 +65,7 @@ def prepare(
         return Suite(f"the tests need compiled packages for Python {versions[0]}, and the sandbox has {versions[1]}")
     judge = ProjectJudge(sandbox, found.archives.get)
     suite = Suite("", found, frozenset(), {}, judge)
-    suite.failures |= {test: "it was ended while it was recorded: it waits without end" for test in covering.ended}
+    suite.failures |= dict.fromkeys(covering.ended, "it was ended while it was recorded: it waits without end")
     by_file: dict[str, list[str]] = {}
     for test in tests:
         if test not in suite.failures:

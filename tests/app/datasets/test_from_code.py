@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli import cli
-from app.datasets import service
+from app.datasets import from_code, service
 from app.factory import create_app
 from app.ports import SandboxGrader
 from evaluation.sandbox import Result
@@ -45,6 +45,7 @@ def tiny(x):
 
 @pytest.fixture
 def bassline(ctx, monkeypatch):
+    ctx.make_grader = SandboxGrader
     monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
     return lambda *words: CliRunner().invoke(cli, [str(word) for word in words])
 
@@ -76,6 +77,7 @@ def test_a_project_becomes_two_datasets_that_a_run_can_use(bassline, ctx, projec
     assert 0 < report["mutation_score"] <= 1
     assert report["dropped"] == {"was not called while the tests ran": 1}
     assert (report["functions_called"], report["covered_share"], report["trivial_passed"]) == (1, 1.0, 0)
+    assert report["originals_failed"] == []
     assert {(each["judge"], each["kind"], each["trust"]) for each in report["kept"]} == {("cases", "function", "proxy")}
     assert [each["task_id"] for each in report["kept"]] == ["texts/texts.shorten"]
     assert report["left_out"] == [
@@ -199,3 +201,24 @@ def test_a_fault_of_the_sandbox_stops_with_one_sentence_and_exit_code_1(bassline
     result = bassline("datasets", "from-code", project, "--doctests", "--python", sys.executable)
     assert result.exit_code == 1
     assert "the sandbox failed repeatedly: no process could be started; the same command resumes" in result.stderr
+
+
+def test_what_the_recheck_counts_is_judged_and_not_assumed(ctx):
+    rows = [
+        {
+            "task_id": f"t/{name}", "prompt": "def f(x, y):\n", "entry_point": "f", "canonical_solution": solution,
+            "test": f"def check(candidate):\n    {test}\n",
+        }
+        for name, solution, test in (
+            ("good", "    return x + 1\n", "assert candidate(1, 5) == 2"),
+            ("empty", "    return []\n", "assert not candidate(1, 5)"),
+            ("argument", "    return y\n", "assert candidate(1, 5) == 5"),
+            ("broken", "    return x\n", "assert candidate(1, 5) == 2"),
+        )
+    ]  # fmt: skip
+    data = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    dataset = service.import_bytes(ctx, data, "checked", "checked.jsonl")
+    ctx.make_grader = SandboxGrader
+    found = from_code.recheck(ctx, [dataset])
+    assert found.originals_failed == ("t/broken",)
+    assert found.trivial_passed == ("t/argument", "t/empty")
