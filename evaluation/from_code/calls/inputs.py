@@ -12,27 +12,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from evaluation.from_code.calls.recorded import Call, digest_of
-from evaluation.from_code.recording import objects, values
+from evaluation.from_code.loading import loading
+from evaluation.from_code.recording import values
 from evaluation.from_code.source.find import Function
 
 COUNT = 60
 _LONGEST = 40
 _MOST_LITERALS = 40
-_START = """
-import sys, types
-package = sys.modules["drawing"] = types.ModuleType("drawing")
-package.__path__ = []
-for name, source in zip(("objects", "values", "generation"), sys.argv[1:]):
-    module = sys.modules["drawing." + name] = types.ModuleType("drawing." + name)
-    module.__package__ = "drawing"
-    setattr(package, name, module)
-    exec(compile(source, f"<{name}>", "exec", dont_inherit=True), module.__dict__)
-package.generation.main(package.values)
-"""
 _SIMPLE = {
     **{name: [name] for name in ("int", "float", "str", "bytes", "bool")},
     **{"None": ["none"], "Text": ["str"], "AnyStr": ["str"]},
@@ -53,14 +42,14 @@ def generate(
     """
     wanted = [function for function in functions if calls.get(function.key) and not function.reason]
     requests = "".join(json.dumps(_request(function, calls[function.key])) + "\n" for function in wanted)
-    files = (objects.__file__, values.__file__, Path(__file__).with_name("generation.py"))
-    sources = [Path(path).read_text("utf-8") for path in files]
+    load, generation = loading("recording.objects", "recording.values", "calls.generation")
+    program = f'{load}{generation}.main(sys.modules["evaluation.from_code.recording.values"])'
     found: dict[str, list[Call]] = {}
     with tempfile.TemporaryFile() as file:
         file.write(requests.encode())
         file.seek(0)
         process = subprocess.Popen(
-            [sys.executable, "-I", "-c", _START, *sources], stdin=file, stdout=subprocess.PIPE, cwd="/",
+            [sys.executable, "-I", "-c", program], stdin=file, stdout=subprocess.PIPE, cwd="/",
             env={"PYTHONHASHSEED": "0", "HYPOTHESIS_NO_PLUGINS": "1"},
         )  # fmt: skip
     with process:

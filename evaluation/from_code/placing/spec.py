@@ -12,10 +12,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-from evaluation import from_code
+from evaluation.from_code.loading import loading, source_of
 
 MAX_CONTENT = 4_000_000
 """Characters of all sources of a task."""
@@ -23,22 +22,6 @@ ENTRY = "__bassline_entry__"
 CALLS, VALUES = "call", "outcome"
 """Forms of a test: it calls the function with plain data, or hands over calls and receives outcomes as texts."""
 _PARTS = ("recording.objects", "recording.values", "placing.same", "placing.inside")
-_LOAD = """
-import json, sys, types
-def __bassline_load__(parts):
-    for part, source in parts:
-        name = "evaluation.from_code." + part
-        package = name.rpartition(".")[0]
-        for each in ("evaluation", "evaluation.from_code", package, name):
-            if each not in sys.modules:
-                module = sys.modules[each] = types.ModuleType(each)
-                module.__path__ = []
-        module.__package__ = package
-        setattr(sys.modules[package], name.rpartition(".")[2], module)
-        exec(compile(source, "<" + part + ">", "exec", dont_inherit=True), module.__dict__)
-    return module
-"""
-_FOLDER = Path(str(from_code.__file__)).parent
 
 
 class SpecError(ValueError):
@@ -62,8 +45,9 @@ class Spec:
     def program(self, answer: str, method: str = "") -> str:
         """The complete program with an answer in its module; ENTRY is the function, or `method` of what holds it."""
         content = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        load = f"__bassline_load__({_sources()!r}).Placed(json.loads({json.dumps(content)!r}), {answer!r})"
-        return f"{_LOAD}{ENTRY} = {load}.{method or self.form}\n"
+        load, inside = loading(*_PARTS)
+        placed = f"{inside}.Placed(json.loads({json.dumps(content)!r}), {answer!r})"
+        return f"import json{load}{ENTRY} = {placed}.{method or self.form}\n"
 
     def packed(self) -> dict[str, Any]:
         """As JSON data that a dataset stores."""
@@ -105,18 +89,9 @@ def _content(sources: str) -> dict[str, Any]:
     return found
 
 
-@lru_cache(maxsize=1)
-def _sources() -> list[tuple[str, str]]:
-    return [(part, _source(part)) for part in _PARTS]
-
-
-def _source(part: str) -> str:
-    return _FOLDER.joinpath(*part.split(".")).with_suffix(".py").read_text("utf-8")
-
-
 def same_source() -> str:
     """The functions that compare outcomes, as source for a test."""
-    text = _source("placing.same")
+    text = source_of("placing.same")
     tree = ast.parse(text)
     first = next(node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
     return "".join(text.splitlines(keepends=True)[first.lineno - 1 :])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 
 from evaluation.datasets import Task
+from evaluation.from_code.loading import loading
 from evaluation.from_code.recording import values
 from evaluation.languages.translation.reasons import LeftOutError
 from evaluation.sandbox import Job, Limits, Sandbox, repeat_faults
@@ -15,7 +15,6 @@ from evaluation.verdicts import Status
 MAX_CALLS = 100
 LIMITS = Limits(cpu_s=5, wall_s=20.0)
 _ENTRY = "__bassline_record__"
-_VALUES = Path(values.__file__).read_text("utf-8")
 _INSTALL = """
 import builtins as __bassline_builtins__
 __bassline_space__ = {{}}
@@ -25,9 +24,8 @@ __bassline_builtins__.exec(
 """
 """The recorder has a namespace of its own: a program may define any name for itself."""
 _RECORDER = """
-import json, random, types
-values = types.ModuleType("bassline_values")
-exec(compile({values!r}, "<values>", "exec", dont_inherit=True), values.__dict__)
+import json, random{load}
+values = {values}
 
 def recorder(function):
     def run(test):
@@ -72,7 +70,8 @@ def record(sandbox: Sandbox, task: Task) -> list[RecordedCall]:
     """The calls of the task's test, each argument list once. Raises LeftOutError where there are none."""
     if not task.canonical_solution:
         raise LeftOutError("it has no canonical solution")
-    recorder = _RECORDER.format(values=_VALUES, limit=MAX_CALLS)
+    load, loaded = loading("recording.objects", "recording.values")
+    recorder = _RECORDER.format(load=load, values=loaded, limit=MAX_CALLS)
     install = _INSTALL.format(recorder=recorder, entry=_ENTRY, function=task.entry_point)
     test = f"def check(candidate):\n    return candidate({task.test!r})\n"
     job = Job(task.program(task.canonical_solution) + install, _ENTRY, "", test)
@@ -81,12 +80,12 @@ def record(sandbox: Sandbox, task: Task) -> list[RecordedCall]:
         raise LeftOutError("its own test fails")
     calls: dict[str, RecordedCall] = {}
     for row in json.loads(result.answer or "[]"):
-        if "refused" in row:
+        if "refused" in row or not all(values.is_plain(row[name]) for name in ("call", "returned") if name in row):
             continue
-        args, keywords = values.read(row["call"])
+        args, keywords = values.read_plain(row["call"])
         if keywords:
             raise LeftOutError("its test names arguments")
-        returned = values.read(row["returned"]) if "returned" in row else None
+        returned = values.read_plain(row["returned"]) if "returned" in row else None
         calls.setdefault(row["call"], RecordedCall(args, returned, row.get("raised", "")))
     if not calls:
         raise LeftOutError("its test makes no call with plain data")

@@ -46,6 +46,21 @@ def test_cases_and_types_come_from_what_the_solution_does(sandbox):
     )
 
 
+def test_an_object_is_not_rebuilt_outside_of_the_sandbox(sandbox, tmp_path, monkeypatch):
+    """What is recorded names classes: reading it may import nothing here."""
+    (tmp_path / "named_in_a_recording.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    test = (
+        "    import sys, types\n    module = sys.modules['named_in_a_recording'] = types.ModuleType('')\n"
+        "    module.Named = type('Named', (), {'__module__': 'named_in_a_recording'})\n"
+        "    candidate(module.Named())\n    candidate(2)\n"
+    )
+    given = python_task("def f(a: int) -> int:\n", "    return 1\n", test)
+    assert [case.args for case in translated(read_source(sandbox, given), registry.language("javascript")).cases] == [
+        ("2",)
+    ]
+
+
 def test_the_docstring_becomes_a_doc_comment_with_calls_of_the_language(sandbox):
     source = read_source(sandbox, MEAN)
     assert translated(source, registry.language("javascript")).prompt == (

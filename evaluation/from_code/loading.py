@@ -1,0 +1,39 @@
+"""Modules of ours in a process that has no Bassline: the program that it runs carries their source."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from evaluation import from_code
+
+_FOLDER = Path(str(from_code.__file__)).parent
+_LOAD = """
+import sys, types
+def __bassline_load__(parts):
+    for part, source in parts:
+        name = "evaluation.from_code." + part
+        package = name.rpartition(".")[0]
+        for each in ("evaluation", "evaluation.from_code", package, name):
+            if each not in sys.modules:
+                module = sys.modules[each] = types.ModuleType(each)
+                module.__path__ = []
+        module.__package__ = package
+        setattr(sys.modules[package], name.rpartition(".")[2], module)
+        exec(compile(source, "<" + part + ">", "exec", dont_inherit=True), module.__dict__)
+    return module
+"""
+
+
+@lru_cache(maxsize=8)
+def loading(*parts: str) -> tuple[str, str]:
+    """Return statements that define the loader, and the expression that loads these modules and is the last of them.
+
+    A part is the name of a module below `evaluation.from_code`; one that another part imports comes before it.
+    """
+    return _LOAD, f"__bassline_load__({[(part, source_of(part)) for part in parts]!r})"
+
+
+def source_of(part: str) -> str:
+    """Return the source of a module, named as in `loading`."""
+    return _FOLDER.joinpath(*part.split(".")).with_suffix(".py").read_text("utf-8")
