@@ -27,7 +27,7 @@ from app.ui.terminal import echo
 from evaluation.jsonlines import MAX_BYTES
 
 C = TypeVar("C", bound=Callable[..., Any])
-SHARED = ("dataset", "limit", "task_ids", "budget_s", "seed", "name", "race")
+SHARED = ("dataset", "limit", "task_ids", "weak", "budget_s", "seed", "name", "race")
 
 
 @click.group()

@@ -167,8 +167,11 @@ def _known(ctx: Context, name: str, sha256: str) -> Dataset | None:
         return session.scalar(select(Dataset).where(Dataset.name == name, Dataset.sha256 == sha256))
 
 
-def select_tasks(dataset: Dataset, task_ids: Sequence[str], limit: int | None) -> list[Task]:
-    """The tasks asked for, in dataset order. Raises BadInputError for an id the dataset does not have."""
+def select_tasks(dataset: Dataset, task_ids: Sequence[str], limit: int | None, weak: bool = True) -> list[Task]:
+    """The tasks asked for, in dataset order; of those that no id asks for, the ones with `weak` tests only if wanted.
+
+    Raises BadInputError for an id the dataset does not have, and where no task is left.
+    """
     if task_ids:
         content = files.Dataset(dataset.name, tuple(as_plain(t) for t in dataset.tasks), dataset.sha256)
         try:
@@ -176,7 +179,10 @@ def select_tasks(dataset: Dataset, task_ids: Sequence[str], limit: int | None) -
         except files.DatasetError as error:
             raise BadInputError(str(error), "task_ids") from None
         return [t for t in dataset.tasks if t.task_id in wanted][:limit]
-    return list(dataset.tasks)[:limit]
+    tasks = [task for task in dataset.tasks if weak or not (task.source or {}).get("weak")]
+    if not tasks:
+        raise BadInputError(f"every task of {dataset.name} has a weak test: run them with --weak", "weak")
+    return tasks[:limit]
 
 
 def as_plain(task: Task) -> files.Task:

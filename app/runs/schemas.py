@@ -197,6 +197,9 @@ class TaskChoice(RequestModel):
     task_ids: Annotated[tuple[Text, ...], Option("These tasks only", Fieldset.MODEL)] = Field(
         (), description="only these tasks, by their ids (default: all)"
     )
+    weak: Annotated[bool, Option("Tasks with weak tests too", Fieldset.MODEL)] = Field(
+        False, description="also the tasks made from code whose tests notice few faults"
+    )
 
     @model_validator(mode="after")
     def _one_way_to_choose(self) -> Self:

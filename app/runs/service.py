@@ -69,7 +69,7 @@ def check(ctx: Context, spec: RunSpec) -> tuple[Dataset, list[Task]]:
     for tasks in a language whose toolchain is missing."""
     require_models(ctx, spec)
     dataset = datasets.require(ctx, spec.dataset)
-    tasks = datasets.select_tasks(dataset, spec.task_ids, spec.limit)
+    tasks = datasets.select_tasks(dataset, spec.task_ids, spec.limit, spec.weak)
     require_toolchains(task.language for task in tasks)
     return dataset, tasks
 

@@ -22,7 +22,7 @@ from app.studies.grid import Grid, grid
 from app.studies.schemas import MIN_ARMS, StudySpec
 from app.ui.form_errors import labelled, sentence
 
-SHARED = ("dataset", "limit", "task_ids", "budget_s", "seed", "name")
+SHARED = ("dataset", "limit", "task_ids", "weak", "budget_s", "seed", "name")
 OWN_GRID = ("drafter", "n")  # a preset sets these itself
 LABELS = {name: option.form_label for name, option in options_of(RunSpec).items()} | {
     "race": "Race",

@@ -36,7 +36,7 @@ def evaluated(ctx, monkeypatch):
     monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
     ctx.make_grader = FailsTheWeak
 
-    def run(*weak, judges=()):
+    def run(*weak, judges=(), options=("--weak",)):
         rows = [
             {**TASK, "task_id": f"add/{i}", "prompt": f'def add(a, b):\n    """Sum {i}."""\n', "source": {"weak": each}}
             for i, each in enumerate(weak)
@@ -45,8 +45,9 @@ def evaluated(ctx, monkeypatch):
             row["source"]["judge"] = judge
         import_bytes(ctx, "\n".join(map(json.dumps, rows)).encode(), "mine", "mine.jsonl")
         words = ["eval", "--target", "smollm2-135m", "--dataset", "mine", "--n", "2", "--budget", "5", "--name", "w"]
-        result = CliRunner().invoke(cli, [*words, "--json", "-"])
-        assert result.exit_code == 0, result.output
+        result = CliRunner().invoke(cli, [*words, *options, "--json", "-"])
+        if result.exit_code:
+            return None, result.output
         shown = CliRunner().invoke(cli, ["runs", "show", "w"]).stdout
         return json.loads(result.stdout)["figures"], " ".join(shown.split())
 
@@ -64,6 +65,15 @@ def test_the_shares_are_given_without_weak_tests_too(evaluated, ctx):
         (run,) = list_runs(session)
     page = create_app(ctx).test_client().get(f"/runs/{run.id}").get_data(as_text=True)
     assert sentence in page
+
+
+@pytest.mark.parametrize(("options", "tasks"), [((), 2), (("--task", "add/0"), 1), (("--weak",), 3)])
+def test_a_run_leaves_tasks_with_weak_tests_out_unless_they_are_asked_for(evaluated, options, tasks):
+    assert evaluated(True, False, False, options=options)[0]["tasks"] == tasks
+
+
+def test_where_every_test_is_weak_the_option_that_runs_them_is_named(evaluated):
+    assert "every task of mine has a weak test: run them with --weak" in evaluated(True, options=())[1]
 
 
 def test_nothing_is_said_where_no_test_is_weak(evaluated):
