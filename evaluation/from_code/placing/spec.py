@@ -23,6 +23,7 @@ ENTRY = "__bassline_entry__"
 CALLS, VALUES = "call", "outcome"
 """Forms of a test: it calls the function with plain data, or hands over calls and receives outcomes as texts."""
 _PARTS = ("recording.objects", "recording.values", "placing.same", "placing.inside")
+LOADED = "__bassline_loaded__"
 _LOAD = """
 import json, sys, types
 def __bassline_load__(parts):
@@ -62,8 +63,8 @@ class Spec:
     def program(self, answer: str, method: str = "") -> str:
         """The complete program with an answer in its module; ENTRY is the function, or `method` of what holds it."""
         content = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        load = f"__bassline_load__({_sources()!r}).Placed(json.loads({json.dumps(content)!r}), {answer!r})"
-        return f"{_LOAD}{ENTRY} = {load}.{method or self.form}\n"
+        placed = f"{LOADED}.Placed(json.loads({json.dumps(content)!r}), {answer!r})"
+        return f"{loading(*_PARTS)}{ENTRY} = {placed}.{method or self.form}\n"
 
     def packed(self) -> dict[str, Any]:
         """As JSON data that a dataset stores."""
@@ -105,9 +106,10 @@ def _content(sources: str) -> dict[str, Any]:
     return found
 
 
-@lru_cache(maxsize=1)
-def _sources() -> list[tuple[str, str]]:
-    return [(part, _source(part)) for part in _PARTS]
+@lru_cache(maxsize=4)
+def loading(*parts: str) -> str:
+    """A program that imports modules of this package where the package is not installed; LOADED is the last one."""
+    return f"{_LOAD}{LOADED} = __bassline_load__({[(part, _source(part)) for part in parts]!r})\n"
 
 
 def _source(part: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 
 from evaluation.datasets import Task
+from evaluation.from_code.placing.spec import LOADED, loading
 from evaluation.from_code.recording import values
 from evaluation.languages.translation.reasons import LeftOutError
 from evaluation.sandbox import Job, Limits, Sandbox, repeat_faults
@@ -15,7 +15,7 @@ from evaluation.verdicts import Status
 MAX_CALLS = 100
 LIMITS = Limits(cpu_s=5, wall_s=20.0)
 _ENTRY = "__bassline_record__"
-_VALUES = Path(values.__file__).read_text("utf-8")
+_LOADING = loading("recording.objects", "recording.values")
 _INSTALL = """
 import builtins as __bassline_builtins__
 __bassline_space__ = {{}}
@@ -25,9 +25,9 @@ __bassline_builtins__.exec(
 """
 """The recorder has a namespace of its own: a program may define any name for itself."""
 _RECORDER = """
-import json, random, types
-values = types.ModuleType("bassline_values")
-exec(compile({values!r}, "<values>", "exec", dont_inherit=True), values.__dict__)
+{loading}
+import random
+values = {loaded}
 
 def recorder(function):
     def run(test):
@@ -35,7 +35,7 @@ def recorder(function):
         def candidate(*args, **kwargs):
             row = {{}}
             try:
-                row["call"] = values.write((args, kwargs))
+                row["call"] = values.write_plain((args, kwargs))
             except values.NotPlainError as reason:
                 row["refused"] = str(reason)
             if len(calls) < {limit}:
@@ -46,7 +46,7 @@ def recorder(function):
                 row["raised"] = type(error).__name__
                 raise
             try:
-                row["returned"] = values.write(result)
+                row["returned"] = values.write_plain(result)
             except values.NotPlainError as reason:
                 row["refused"] = str(reason)
             return result
@@ -72,7 +72,7 @@ def record(sandbox: Sandbox, task: Task) -> list[RecordedCall]:
     """The calls of the task's test, each argument list once. Raises LeftOutError where there are none."""
     if not task.canonical_solution:
         raise LeftOutError("it has no canonical solution")
-    recorder = _RECORDER.format(values=_VALUES, limit=MAX_CALLS)
+    recorder = _RECORDER.format(loading=_LOADING, loaded=LOADED, limit=MAX_CALLS)
     install = _INSTALL.format(recorder=recorder, entry=_ENTRY, function=task.entry_point)
     test = f"def check(candidate):\n    return candidate({task.test!r})\n"
     job = Job(task.program(task.canonical_solution) + install, _ENTRY, "", test)
@@ -83,10 +83,10 @@ def record(sandbox: Sandbox, task: Task) -> list[RecordedCall]:
     for row in json.loads(result.answer or "[]"):
         if "refused" in row:
             continue
-        args, keywords = values.read(row["call"])
+        args, keywords = values.read_plain(row["call"])
         if keywords:
             raise LeftOutError("its test names arguments")
-        returned = values.read(row["returned"]) if "returned" in row else None
+        returned = values.read_plain(row["returned"]) if "returned" in row else None
         calls.setdefault(row["call"], RecordedCall(args, returned, row.get("raised", "")))
     if not calls:
         raise LeftOutError("its test makes no call with plain data")
