@@ -7,6 +7,7 @@ likes. An object that occurs twice is written once, with a number, and then refe
 the same, so equal texts mean equal values.
 
 `read` rebuilds the objects and belongs where their classes are; `read_plain` keeps them as `Opaque` texts.
+`write_plain` writes plain data alone.
 """
 
 from __future__ import annotations
@@ -39,9 +40,14 @@ def write(value: Any) -> str:
     return write_counted(value)[0]
 
 
-def write_counted(value: Any) -> tuple[str, int]:
+def write_plain(value: Any) -> str:
+    """The text of plain data, without identity: what occurs twice is written twice. Raises NotPlainError."""
+    return write_counted(value, plain=True)[0]
+
+
+def write_counted(value: Any, plain: bool = False) -> tuple[str, int]:
     """The text of a value and the number of its parts. Raises NotPlainError."""
-    writer = _Writer()
+    writer = _Writer(plain)
     try:
         tree = writer.tree(value, 0)
     except objects.NotAnObjectError as error:
@@ -98,7 +104,8 @@ def is_plain(text: str) -> bool:
 
 
 class _Writer:
-    def __init__(self) -> None:
+    def __init__(self, plain: bool) -> None:
+        self.plain = plain
         self.parts = 0
         self.chars = 0
         self.seen: dict[int, Any] = {}  # the tree of each object, by id
@@ -134,6 +141,8 @@ class _Writer:
             return value.tree
         if kind in _CONTAINERS:
             return self._container(value, kind, depth)
+        if self.plain:
+            raise NotPlainError(f"a {kind.__name__}")
         named = objects.by_name(value)
         if named is not None:
             return named
@@ -172,7 +181,7 @@ class _Writer:
 
     def _known(self, value: Any) -> Any:
         tree = self.seen.get(id(value))
-        if tree is None:
+        if tree is None or self.plain:
             return None
         if self.in_set:  # the order of a set's items depends on their texts, and these on the numbers
             raise NotPlainError("one object in two places")

@@ -61,6 +61,12 @@ def test_an_object_is_not_rebuilt_outside_of_the_sandbox(sandbox, tmp_path, monk
     ]
 
 
+def test_one_list_in_two_places_is_recorded_as_two_values(sandbox):
+    twice = python_task("def f(a, b):\n", "    return [a, b]\n", "    a = [1]\n    candidate(a, a)\n")
+    (case,) = translated(read_source(sandbox, twice), registry.language("javascript")).cases
+    assert case == Case((["1"], ["1"]), [["1"], ["1"]])
+
+
 def test_the_docstring_becomes_a_doc_comment_with_calls_of_the_language(sandbox):
     source = read_source(sandbox, MEAN)
     assert translated(source, registry.language("javascript")).prompt == (
