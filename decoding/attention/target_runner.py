@@ -7,8 +7,9 @@ from itertools import islice
 
 import torch
 
+from decoding.acceptance.draws import decide, draws_of
 from decoding.acceptance.rule import NO_TOKEN, AcceptanceRule, Draw, Positions
-from decoding.acceptance.sampling import raw_logprobs, to_distribution, to_distributions
+from decoding.acceptance.sampling import to_distribution, to_distributions
 from decoding.acceptance.top_logprobs import TopIds, top_logprobs
 from decoding.attention.prefill import Prefill
 from decoding.attention.runner import ModelRunner, TakeLogits
@@ -119,12 +120,12 @@ class TargetRunner:
 
         p = to_distributions(logits, [row.sampling for row, n in zip(rows, counts, strict=True) for _ in range(n)])
         where = Positions(dist_row, position[dist_row] + 1)
-        accepted, emitted = self._rule.accept(p, where, draft, seeds, proposal.q)
-        kept = torch.arange(k + 1, device=self.device) <= accepted[:, None]
-        tokens, at = emitted[kept], dist_row[kept]
-        top: list[TopIds] = top_logprobs(logits, at, n_top) if n_top else [()] * len(tokens)
-        each = zip(tokens.tolist(), raw_logprobs(logits, at, tokens).tolist(), top, strict=True)
-        draws = (Draw(n, *zip(*islice(each, n + 1), strict=True)) for n in accepted.tolist())
+        decided = decide(self._rule.accept, logits, p, where, draft, seeds, proposal.q, waits=True)
+        top: list[TopIds] = []
+        if n_top:
+            kept = torch.arange(k + 1, device=self.device) <= decided[:, :1]
+            top = top_logprobs(logits, dist_row[kept], n_top)
+        draws = iter(draws_of(decided.tolist(), top))
         return [list(islice(draws, n)) for n in n_samples]
 
     def verify_dummy(self, n_tokens: int) -> None:

@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from decoding.acceptance.distribution import Distribution
+from decoding.acceptance.draws import decide, draws_of
 from decoding.acceptance.rule import NO_TOKEN, AcceptanceRule, Draw, Positions
 from decoding.acceptance.sampling import to_distributions, to_distributions_nosync
 from decoding.attention.graphs import Graphs, Work, bucket_rows, bucket_tokens, forward, row_buckets
@@ -64,15 +65,11 @@ class VerifyGraphs(Graphs[ModelRunner]):
         per_token = [params for params in [*sampling, *[sampling[0]] * idle] for _ in range(T)]
         p, complete = to_distributions_nosync(out[0], per_token)
         rows = self._decide(p, complete, q, *out)[:n].tolist()
-        if not all(row[1] for row in rows):
+        if not all(complete for complete, *_ in rows):
             # Some nucleus was wider than the search: decide again on the same logits, with a search of any width.
             p = to_distributions(out[0], per_token)
             rows = self._decide(p, torch.ones_like(complete), q, *out)[:n].tolist()
-        draws = []
-        for accepted, _, *rest in rows:
-            end = int(accepted) + 1
-            draws.append(Draw(int(accepted), tuple(map(int, rest[:end])), tuple(rest[T : T + end])))
-        return draws
+        return draws_of([decided for _, *decided in rows])
 
     def _forward(self, R: int, T: int, values: dict[str, Any]) -> tuple[torch.Tensor, ...] | None:
         """Return logits [R * T, V], the tokens [R, T] they follow, and `length`, `seeds` and `drafted` [R]."""
@@ -101,17 +98,14 @@ class VerifyGraphs(Graphs[ModelRunner]):
         seeds: torch.Tensor,  # [R]
         drafted: torch.Tensor,  # [R]
     ) -> torch.Tensor:
-        """Return float64 [R, 2 + 2 T]: tokens accepted, whether p was complete there, tokens, log-probabilities."""
+        """Return float64 [R, 2 + 2 T]: whether p was complete up to the last token, then what `decide` returns."""
         R, T = ids.shape
         step = torch.arange(T, device=ids.device)
         where = Positions(torch.arange(R * T, device=ids.device).view(R, T), length[:, None] + step + 1)
         draft = ids[:, 1:].masked_fill(step[1:] > drafted[:, None], NO_TOKEN)
-        accepted, emitted = self._accept(p, where, draft, seeds, q)
-        decided = (complete.view(R, T) | (step > accepted[:, None])).all(dim=1)
-        chosen = logits.view(R, T, -1).gather(2, emitted.clamp(min=0)[..., None])[..., 0].float()
-        logprobs = chosen - logits.float().logsumexp(dim=1).view(R, T)
-        # Token ids are exact in float64, so that everything leaves the device in one read.
-        return torch.cat([t.double() for t in (accepted[:, None], decided[:, None], emitted, logprobs)], dim=1)
+        decided = decide(self._accept, logits, p, where, draft, seeds, q, waits=False)
+        enough = (complete.view(R, T) | (step > decided[:, :1])).all(dim=1)
+        return torch.cat([enough[:, None].double(), decided], dim=1)
 
 
 def _padded(q: Distribution, n: int, k: int, R: int, steps: int) -> Distribution:
