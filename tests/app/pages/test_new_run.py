@@ -11,7 +11,7 @@ import pytest
 from app.runs.models import Run
 from app.runs.pages import LABELS
 from app.runs.repository import get_run
-from app.runs.schemas import RunSpec
+from app.runs.schemas import RunSpec, TaskChoice
 from app.runs.service import submit
 
 GOOD = {
@@ -20,7 +20,7 @@ GOOD = {
     "draft_length": "fixed:4", "acceptance": "coupled", "prompt_mode": "auto", "dtype": "auto",
     "device": "auto", "name": "", "time_limit_s": "",
 }  # fmt: skip
-CONFIGURED = [*RunSpec.model_fields.keys() - {"dataset", "task_ids", "limit"}, "n_tasks", "command", "kind"]
+CONFIGURED = [*RunSpec.model_fields.keys() - TaskChoice.model_fields, "n_tasks", "command", "kind"]
 
 
 @pytest.fixture

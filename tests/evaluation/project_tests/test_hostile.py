@@ -83,21 +83,21 @@ def test_no_attack_that_the_screen_does_not_see_passes_the_runner(shop: Packed) 
     assert patched.status == Status.FORGED
 
 
-def _corpus() -> Iterator[tuple[str, str, str, str, str]]:
-    """(name, prompt, entry point, test, program) of the programs that must not pass."""
+def corpus(right: bool = False) -> Iterator[tuple[str, str, str, str, str]]:
+    """(name, prompt, entry point, test, program) of the programs that must not pass, or of the right ones."""
     problems = {}
     for line in (FOLDER / "hostile" / "problems.jsonl").read_text("utf-8").splitlines():
         row = json.loads(line)
         problems[row["task_id"]] = row
     with (FOLDER / "hostile" / "INDEX.tsv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file, delimiter="\t"):
-            if row["expected_verdict"] != "passed":
+            if (row["expected_verdict"] == "passed") == right:
                 task = problems[row["problem"]]
                 program = (FOLDER / "hostile" / f"{row['name']}.py").read_text("utf-8")
                 yield row["name"], task["prompt"], task["entry_point"], task["test"], program
     with (FOLDER / "red" / "verdicts.tsv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file, delimiter="\t"):
-            if "passed" not in row["expected"]:
+            if not right and "passed" not in row["expected"]:
                 task = json.loads((FOLDER / "red" / f"{row['program']}.task.json").read_text("utf-8"))
                 program = (FOLDER / "red" / f"{row['program']}.py").read_text("utf-8")
                 yield row["program"], task["prompt"], task["entry_point"], task["test"], program
@@ -105,7 +105,7 @@ def _corpus() -> Iterator[tuple[str, str, str, str, str]]:
 
 @pytest.mark.thorough
 def test_no_program_of_the_hostile_corpora_passes(sandbox: Sandbox) -> None:
-    programs = list(_corpus())
+    programs = list(corpus())
     files = {}
     for name, prompt, entry, test, _program in programs:
         files[f"m_{name}.py"] = f"{prompt.rstrip()}\n    raise NotImplementedError\n"
