@@ -6,6 +6,7 @@ from evaluation.grading import Grader
 from evaluation.languages import registry
 from evaluation.languages.base import ToolchainError
 from evaluation.sandbox import Sandbox, SandboxUnavailableError
+from tests.thorough import tiers
 
 
 def toolchain_or_skip(name):
@@ -25,7 +26,7 @@ def sandbox_or_skip(only):
         pytest.skip(str(error))
 
 
-@pytest.fixture(scope="session", params=["bwrap", "landlock"])
+@pytest.fixture(scope="session", params=tiers())
 def tier(request):
     """A sandbox of each tier that works here."""
     found = sandbox_or_skip(request.param)

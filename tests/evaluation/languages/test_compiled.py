@@ -7,59 +7,79 @@ from evaluation.languages import judging, registry
 from evaluation.sandbox import Sandbox
 from tests.evaluation.languages.conftest import toolchain_or_skip
 from tests.evaluation.languages.corpus import LIMITS, task_of
-from tests.evaluation.languages.test_compiled_traps import ENDS
 
 pytestmark = pytest.mark.slow
 EVERY = {
-    **{"a": "dict[str, list[int]]", "b": "optional[float]", "c": "tuple[bool, str]", "d": "tuple[int, int]"},
-    **{"e": "list[optional[str]]", "g": "optional[list[float]]", "h": "dict[int, bool]", "i": "str"},
+    **{"a": "dict[str, list[int]]", "b": "optional[float]", "c": "tuple[bool, str]", "d": "list[list[float]]"},
+    **{"e": "list[optional[str]]", "g": "optional[list[tuple[int]]]", "h": "dict[int, bool]", "i": "list[bool]"},
+    **{"j": "tuple[int, int]", "l": "int", "m": "str"},
 }
 ARGS = [
-    [[["x\n\u00e9", ["1", "-2"]], ["", []]], "nan", [True, "\U0001f600\\\""],
-     ["9223372036854775807", "-9223372036854775808"], ["a", None], ["inf", "-0", 1e300], [["3", False]],
-     "\u2028\u0000"],
-    [[], None, [False, ""], ["0", "0"], [], None, [], ""],
+    [[["x\n\u00e9", ["1", "-2"]], ["", []]], "nan", [True, '\U0001f600\\"'], [["inf", "-inf"], [], ["-0", 1e300, 0.1]],
+     ["a", None], [["3"]], [["3", False], ["-4", True]], [True, False], ["5", "6"], "9223372036854775807",
+     "\u2028\0\x1f\b/"],
+    [[], None, [False, ""], [], [], None, [], [], ["0", "0"], "-9223372036854775808", ""],
 ]  # fmt: skip
-RETURNED = {"go": {"c": "return c.V0, c.V1", "d": "return d[0], d[1]"}}
+WHOLE = f"tuple[{', '.join(EVERY.values())}]"
+RETURNED = {
+    "cpp": "  return {{{}}};\n}}\n",
+    "go": "\treturn {}\n}}\n",
+    "java": "        return Arrays.asList({});\n    }}\n}}\n",
+    "rust": "    ({})\n}}\n",
+}
+HAS_NONE = ("cpp", "rust")
+"""Languages whose parameters can be `none`."""
 
 
-@pytest.fixture(params=ENDS)
+@pytest.fixture(params=RETURNED)
 def language(request):
     toolchain_or_skip(request.param)
     return registry.language(request.param)
 
 
-@pytest.mark.parametrize("position", range(len(EVERY)), ids=EVERY)
-def test_values_of_every_type_cross_both_ways(language, position):
-    name, kind = list(EVERY.items())[position]
-    cases = [{"args": args, "result": args[position], "tolerance": 0} for args in ARGS]
-    task = task_of(language.name, "f", EVERY, kind, cases)
-    head = language.prompt.prompt(task.signature, "Returns an argument.")
-    body = RETURNED.get(language.name, {}).get(name, f"return {name};")
-    verdict = Grader(Sandbox.detect(), LIMITS).judge(head + body + ENDS[language.name], task)
+def test_values_of_every_type_cross_both_ways(language):
+    every, rows, whole = dict(EVERY), ARGS, WHOLE
+    if language.name in HAS_NONE:
+        every, rows, whole = {**EVERY, "k": "none"}, [[*args, None] for args in ARGS], f"{WHOLE[:-1]}, none]"
+    task = task_of(language.name, "f", every, whole, [{"args": row, "result": row, "tolerance": 0} for row in rows])
+    head = language.prompt.prompt(task.signature, "Returns its arguments.")
+    program = head + RETURNED[language.name].format(", ".join(every))
+    verdict = Grader(Sandbox.detect(), LIMITS).judge(program, task)
     assert (verdict.status, verdict.detail) == ("passed", "")
 
 
+FEW = {name: EVERY[name] for name in ("b", "c")}
+TWO = [args[1:3] for args in ARGS]
 ORACLES = [
-    ("optional[float]", [{"args": args, "result": args[1]} for args in ARGS]),
-    ("tuple[int, list[str]]", [{"args": args, "result": [str(n), ["x"] * n]} for n, args in enumerate(ARGS)]),
-    ("int", [{"args": ARGS[0], "raises": "ValueError"}, {"args": ARGS[1], "result": "4"}]),
+    # returns, parameters, cases, what the wrong oracle answers at the last one
+    pytest.param(
+        *(WHOLE, EVERY, [{"args": args, "result": args} for args in ARGS], {"result": [*ARGS[1][:-1], "x"]}),
+        marks=pytest.mark.thorough,
+        id="every",
+    ),
+    pytest.param(
+        *("optional[float]", FEW),
+        [
+            {"args": TWO[0], "result": "nan"},
+            {"args": TWO[1], "result": None},
+            {"args": [1.5, TWO[1][1]], "raises": "E"},
+        ],
+        {"result": 1.5},
+        id="raises",
+    ),
+    pytest.param("none", FEW, [{"args": args, "result": None} for args in TWO], {"raises": "ValueError"}, id="none"),
 ]
-OTHER = {type(None): 1.5, list: ["7", []], str: "5"}
 
 
-@pytest.mark.parametrize(("returns", "cases"), ORACLES)
-def test_an_oracle_passes_and_one_that_is_wrong_fails_at_its_case_alone(language, returns, cases):
-    other = cases[1] | {"result": OTHER[type(cases[1]["result"])]}
-    task, wrong = (task_of(language.name, "f", EVERY, returns, rows) for rows in (cases, [cases[0], other]))
-    for asked, expected in ((task, ["passed", "passed"]), (wrong, ["passed", "wrong_answer"])):
-        judged = judging.run_cases(
-            Sandbox.detect(),
-            language,
-            language.toolchain.find(),
-            language.prompt.oracle(asked.signature, asked.cases),
-            task.signature,
-            task.cases,
-            LIMITS,
-        )
-        assert [each.status for each in judged.outcomes] == expected, judged.failure
+@pytest.mark.parametrize(("returns", "parameters", "cases", "other"), ORACLES)
+def test_an_oracle_passes_and_one_that_is_wrong_fails_at_its_case_alone(language, returns, parameters, cases, other):
+    task = task_of(language.name, "f", parameters, returns, cases)
+    wrong = task_of(language.name, "f", parameters, returns, [*cases[:-1], {"args": cases[-1]["args"], **other}])
+    toolchain = language.toolchain.find()
+    for asked, statuses in ((task, {"passed"}), (wrong, {"wrong_answer", "exception"})):
+        program = language.prompt.oracle(asked.signature, asked.cases)
+        judged = judging.run_cases(Sandbox.detect(), language, toolchain, program, task.signature, task.cases, LIMITS)
+        assert judged.failure is None
+        *others, last = [outcome.status for outcome in judged.outcomes]
+        assert set(others) == {"passed"}
+        assert last in statuses

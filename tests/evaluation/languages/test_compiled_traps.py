@@ -1,4 +1,7 @@
-"""Hand-written solutions are right, and translations that forget how the language differs are wrong."""
+"""Hand-written solutions are right, and translations that forget how the language differs are wrong.
+
+The default run has the traps that `test_traps` has for every language.
+"""
 
 import pytest
 
@@ -8,7 +11,7 @@ from evaluation.sandbox import Sandbox
 from tests.evaluation.languages.compiled_traps import NAIVE, TRAPS
 from tests.evaluation.languages.conftest import toolchain_or_skip
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 ENDS = {"go": "\n}\n", "java": "\n    }\n}\n"}
 
 

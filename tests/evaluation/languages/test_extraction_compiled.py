@@ -1,4 +1,4 @@
-"""Answers in Go and Java: where the program is, and what of it stays."""
+"""Answers in the compiled languages: where the program is, and what of it stays."""
 
 from dataclasses import replace
 
@@ -12,6 +12,14 @@ GO = "func f(xs []int) []int {\n\treturn xs\n}\n"
 JAVA = "class Solution {\n    static List<Long> f(List<Long> xs) {\n        return xs;\n    }\n}\n"
 MAIN = 'class Main {\n    public static void main(String[] args) {\n        System.out.println("x");\n    }\n}\n'
 METHOD = "static List<Long> f(List<Long> xs) {\n    return xs;\n}\n"
+CPP = (
+    "#include <vector>\n\nusing namespace std;\nstruct S { int x; }\n;\nconst int N = 2;\n"
+    "template <class T> T g(T a) { return N * a; }\nvector<long long> f(vector<long long> xs) {\n  return g(xs);\n}\n"
+)
+RUST = (
+    "#![allow(unused)]\nuse std::fmt;\n#[derive(Debug)]\nstruct S { x: i64 }\nimpl S {}\nconst N: i64 = 2;\n"
+    "fn g(a: i64) -> i64 { N * a }\nfn f(xs: Vec<i64>) -> Vec<i64> {\n    g(xs)\n}\n"
+)
 # language, mode, answer, how it is extracted, end of the program; HEAD is the last line of the prompt
 ANSWERS = {
     "go, stopped at its brace": ("go", "completion", "\treturn xs", "completion", "HEAD\treturn xs\n}\n"),
@@ -31,6 +39,12 @@ ANSWERS = {
     "java, closed": ("java", "completion", "        return xs;\n    }\n}\n", "completion", "return xs;\n    }\n}\n"),
     "java, a whole file": ("java", "chat", f"import java.util.*;\n\n{JAVA}\n{MAIN}```\nDone.", "fenced", JAVA + MAIN),
     "java, a method": ("java", "chat", f"{METHOD}```", "fenced", METHOD),
+    "c++, stopped at its brace": ("cpp", "completion", "  return g(xs);", "completion", "HEAD  return g(xs);\n}\n"),
+    "c++, a demonstration": ("cpp", "chat", f"{CPP}assert(f(x) == x);\n```\nIt doubles.", "fenced", CPP),
+    "c++, fenced with prose": ("cpp", "completion", f"Here:\n```cpp\n{CPP}```\n", "fenced", CPP),
+    "rust, stopped at its brace": ("rust", "completion", "    g(xs)", "completion", "HEAD    g(xs)\n}\n"),
+    "rust, a demonstration": ("rust", "chat", f"{RUST}assert_eq!(f(x), x);\n```\nIt doubles.", "fenced", RUST),
+    "rust, fenced with prose": ("rust", "completion", f"Here:\n```rust\n{RUST}```\n", "completion", RUST),
 }
 
 

@@ -1,6 +1,6 @@
-"""The hostile corpora of the compiled languages: nothing in it passes, in any tier.
+"""The hostile corpora of the compiled languages: nothing in them passes, in any tier.
 
-By default the cheap programs run in the best tier; the thorough run has all programs in both.
+By default one program of each idea runs in the best tier; the thorough run has all programs in both.
 """
 
 import pytest
@@ -12,13 +12,20 @@ from tests.evaluation.languages.corpus import LIMITS, one, secret
 
 pytestmark = pytest.mark.slow
 CORPORA = {"go": hostile_go, "java": hostile_java, "cpp": hostile_cpp, "rust": hostile_rust}
+QUICK = (
+    *("answer frame at once", "frames while loading", "frames before main", "exit 0"),
+    *("late frame of a goroutine", "late frame of a thread", "searches its memory", "searches its stack"),
+    *("embedded file", "annotation processor", "included file of the host", "included text of the host"),
+    *("file of the host", "write to its folder", "socket", "another program"),
+)
+"""Attacks that every language has, in its own way."""
 ENDED = ("timeout", "memory", "output_limit", "crashed", "exception")
 
 
 def attacks(kind):
     """Every program of a kind, in every language that has a corpus."""
     programs = [
-        pytest.param(language, program, id=f"{language}-{name}")
+        pytest.param(language, program, id=f"{language}-{name}", marks=() if name in QUICK else pytest.mark.thorough)
         for language, corpus in CORPORA.items()
         for name, program in getattr(corpus, kind).items()
     ]
