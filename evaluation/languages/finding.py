@@ -62,7 +62,7 @@ def on_path(name: str) -> str | None:
 
 def prepared(key: str, fill: Callable[[Path], None]) -> Path:
     """A folder that the sandbox's user can read, filled once and kept for later processes. Raises ToolchainError."""
-    folder = Path(tempfile.gettempdir()) / f"bassline-{key}-{os.geteuid()}"
+    folder = _temporary() / f"bassline-{key}-{os.geteuid()}"
     complete = folder / "complete"
     try:
         with FileLock(f"{folder}.lock"):
@@ -101,6 +101,14 @@ def run(
     return done.stdout.decode("utf-8", "replace")
 
 
+def _temporary() -> Path:
+    """The folder for temporary files, where compiled answers run as well. Raises ToolchainError where none can."""
+    folder = tempfile.gettempdir()
+    if os.statvfs(folder).f_flag & os.ST_NOEXEC:
+        raise ToolchainError(f"no program can run in {folder} (noexec): set TMPDIR to a folder where programs can run")
+    return Path(folder)
+
+
 def _check_owner(path: Path) -> None:
     facts = path.lstat()
     if facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
@@ -116,7 +124,7 @@ def _copy(path: str) -> str:
     """A copy of one self-contained program where the sandbox's user can start it; it is kept for later processes."""
     facts = Path(path).stat()
     name = f"bassline-{Path(path).name}-{os.geteuid()}-{facts.st_size:x}-{facts.st_mtime_ns:x}"
-    copy = Path(tempfile.gettempdir()) / name
+    copy = _temporary() / name
     if not copy.exists():
         descriptor, partial = tempfile.mkstemp(prefix="bassline-", dir=copy.parent)
         os.close(descriptor)

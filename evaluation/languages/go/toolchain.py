@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 from dataclasses import replace
 from importlib import metadata, resources
 from pathlib import Path
@@ -119,4 +120,5 @@ def _environment(cache: str) -> dict[str, str]:
     return {
         **{"PATH": path, "HOME": home, "GOPATH": home, "GOCACHE": home, "GOENV": "off", "GOTOOLCHAIN": "local"},
         **{"GOPROXY": "off", "GOFLAGS": "-mod=mod", "CGO_ENABLED": "0", "GOTELEMETRY": "off", "GO111MODULE": "off"},
+        **{"TMPDIR": tempfile.gettempdir()},
     }

@@ -1,7 +1,9 @@
 """Oracles: programs that answer from the table of cases. They show what cases are worth without a real solution.
 
-The right oracle must pass every case. Two wrong ones answer wrongly at every other case, one at the even positions and
-one at the odd: each case must fail exactly where it is answered wrongly, beside neighbours that pass.
+The right oracle must pass every case, and every case must fail where an oracle is wrong there, beside neighbours that
+pass. In languages without a compiler one oracle is wrong at each case alone. Where each program costs a compile there
+are two wrong ones, at the even and at the odd positions: a case is asked and compared by itself, so what fails there
+fails alone as well.
 """
 
 from __future__ import annotations
@@ -25,18 +27,25 @@ def failure(
     sandbox: Sandbox, language: Language, toolchain: Toolchain, signature: Signature, cases: Sequence[Case]
 ) -> str | None:
     """None where all oracles do as their tables say, else what went wrong, in a few words."""
-    for wrong in (None, 0, 1)[: 2 + (len(cases) > 1)]:
-        table = [_wrong(case, signature.returns) if i % 2 == wrong else case for i, case in enumerate(cases)]
+    for wrong in (frozenset[int](), *_wrong_positions(len(cases), toolchain.tools.compile is not None)):
+        table = [_wrong(case, signature.returns) if i in wrong else case for i, case in enumerate(cases)]
         program = language.prompt.oracle(signature, table)
         judgement = run_cases(sandbox, language, toolchain, program, signature, cases, LIMITS)
         if judgement.failure is not None:
             return f"the oracle does not run: {judgement.failure.status}: {judgement.failure.detail}"
         for position, outcome in enumerate(judgement.outcomes):
             right = outcome.status is Status.PASSED
-            if right == (position % 2 == wrong):
+            if right == (position in wrong):
                 said = "passes" if right else f"fails ({outcome.status}: {outcome.detail})"
                 return f"case {position} {said} with an oracle that is {'wrong' if right else 'right'} there"
     return None
+
+
+def _wrong_positions(n: int, compiles: bool) -> list[frozenset[int]]:
+    """Where each wrong oracle is wrong: together at every case."""
+    if compiles:
+        return [frozenset(range(first, n, 2)) for first in range(min(2, n))]
+    return [frozenset((position,)) for position in range(n)]
 
 
 def _wrong(case: Case, kind: Type) -> Case:

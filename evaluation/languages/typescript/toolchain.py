@@ -1,14 +1,7 @@
-"""Node, in a version that removes types."""
+"""Node, as for JavaScript: it removes the types."""
 
 from __future__ import annotations
 
-from evaluation.languages.base import Toolchain
-from evaluation.languages.javascript import toolchain as javascript
+from evaluation.languages.javascript.toolchain import INSTALL, find
 
-INSTALL = javascript.INSTALL
-OLDEST = (22, 18)
-
-
-def find() -> Toolchain:
-    """The toolchain of this machine. Raises ToolchainError."""
-    return javascript.toolchain(OLDEST)
+__all__ = ["INSTALL", "find"]

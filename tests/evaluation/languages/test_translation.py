@@ -132,6 +132,14 @@ def test_oracles_pass_where_they_are_right_and_fail_where_they_are_wrong(sandbox
     assert not made.oracle_failed
 
 
+@pytest.mark.parametrize("compiles", [False, True])
+def test_every_case_is_answered_wrongly_by_an_oracle_and_alone_where_no_compiler_is_needed(compiles):
+    for n in (1, 2, 5):
+        wrong = oracles._wrong_positions(n, compiles)
+        assert sorted(position for each in wrong for position in each) == list(range(n))
+        assert len(wrong) == (min(n, 2) if compiles else n)
+
+
 def test_a_table_that_no_program_can_meet_is_noticed(sandbox):
     toolchain, language = toolchain_or_skip("javascript"), registry.language("javascript")
     signature = translated(read_source(sandbox, MEAN), language).signature

@@ -1,0 +1,27 @@
+"""Where toolchains and compiled answers may be."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+_FIND = """
+from evaluation.languages import finding
+from evaluation.languages.base import ToolchainError
+try:
+    print(finding.prepared("test", lambda folder: None))
+except ToolchainError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("option", ["exec", "noexec"])
+def test_a_folder_where_no_program_can_run_is_refused_in_one_sentence(tmp_path, option):
+    mounted = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+    mount = f"mount -t tmpfs -o size=2m,{option} none {tmp_path}"
+    if not shutil.which("unshare") or subprocess.run([*mounted, mount], check=False, capture_output=True).returncode:
+        pytest.skip("no user namespaces here")
+    command = [*mounted, f'{mount} && exec "$@"', "sh", sys.executable, "-c", _FIND]
+    said = subprocess.run(command, env={"TMPDIR": str(tmp_path)}, check=True, capture_output=True, text=True).stdout
+    assert said.startswith(f"{tmp_path}/bassline-test-" if option == "exec" else f"no program can run in {tmp_path} (n")
