@@ -195,6 +195,7 @@ def as_plain(task: Task) -> files.Task:
         source=task.source,
         project_tests=task.project_tests,
         module=task.module,
+        language=task.language,
         **_by_cases(task),
     )
 
@@ -204,7 +205,7 @@ def _by_cases(task: Task) -> dict[str, Any]:
     if task.signature is None:
         return {}
     signature = read_signature(task.signature)
-    return {"language": task.language, "signature": signature, "cases": read_cases(task.cases, signature)}
+    return {"signature": signature, "cases": read_cases(task.cases, signature)}
 
 
 def failing_canonical(

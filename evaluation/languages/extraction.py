@@ -33,7 +33,7 @@ def extract_by_grammar(task: Task, raw: str, mode: Mode) -> Extraction:
     language, opened = registry.language(task.language), mode == "chat"
     if len(text) <= MAX_CHARS:
         for reading, how, program in _readings(task, text, opened, language.prompt.SYNTAX):
-            if (cut := trimmed(program, task.entry_point, language)) is not None:
+            if (cut := trimmed(program, task.entry_point, language, task.test)) is not None:
                 return Extraction(_with_preamble(task, cut, language), how, VERSION, reading)
     return _literal(task, text, opened)
 
@@ -67,10 +67,20 @@ def _readings(task: Task, text: str, opened: bool, syntax: Syntax) -> Iterator[t
             yield "body", how or "completion", task.prompt + code + ending
 
 
-def trimmed(program: str, entry_point: str, language: Language) -> str | None:
+def function_opened(prompt: str, language: Language) -> str | None:
+    """The name of the function that a prompt leaves open, None for no function."""
+    for ending in _ENDINGS[1:]:
+        named = [part for part in parts(prompt + ending, language.prompt.SYNTAX) if part.names and not part.has_error]
+        if named:
+            return named[-1].names[-1]
+    return None
+
+
+def trimmed(program: str, entry_point: str, language: Language, test: str = "") -> str | None:
     """The program without demonstrations; None if its function is missing, empty or has a syntax error.
 
-    The last whole definition of the function wins. What follows it is dropped from the first syntax error on.
+    The last whole definition of the function wins. What follows it is dropped from the first syntax error on, and what
+    the test that becomes a part of the program defines itself, such as `main`.
     """
     syntax = language.prompt.SYNTAX
     every = parts(program, syntax)
@@ -80,7 +90,13 @@ def trimmed(program: str, entry_point: str, language: Language) -> str | None:
     chosen = next((part for part in reversed(defining) if not body_is_empty(part, syntax)), None)
     if chosen is None:
         return None
-    kept = [part for part in whole if part is chosen or (part not in defining and _is_kept(part, entry_point, syntax))]
+    of_test = {name for part in parts(test, syntax) for name in part.names} if test else set()
+    kept = [
+        part
+        for part in whole
+        if part is chosen
+        or (part not in defining and of_test.isdisjoint(part.names) and _is_kept(part, entry_point, syntax))
+    ]
     return "".join(f"{part.text}\n" for part in kept)
 
 
@@ -91,13 +107,16 @@ def _is_kept(part: Part, entry_point: str, syntax: Syntax) -> bool:
 
 
 def _with_preamble(task: Task, program: str, language: Language) -> str:
-    """The program after the definitions of the prompt that it does not have itself."""
+    """The program after the definitions of the prompt that it does not have itself, and after the imports and the like
+    of which it has none."""
     syntax = language.prompt.SYNTAX
-    own = {name for part in parts(program, syntax) for name in part.names}
-    given = parts(task.prompt + "\n}\n", syntax)
+    own = parts(program, syntax)
+    names, kinds = {name for part in own for name in part.names}, {part.kind for part in own}
+    given = [part for part in parts(task.prompt + "\n}\n", syntax) if not part.has_error]
     missing = [
         part.text
         for part in given
-        if part.names and not part.has_error and task.entry_point not in part.names and not own.issuperset(part.names)
+        if (part.names and task.entry_point not in part.names and not names.issuperset(part.names))
+        or (not part.names and part.kind in syntax.kept and part.kind not in (*kinds, *syntax.comments))
     ]
     return "".join(f"{text}\n" for text in missing) + program
