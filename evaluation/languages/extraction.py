@@ -17,7 +17,9 @@ from evaluation.languages.syntax import Part, body_is_empty, parts
 from evaluation.normalization import answer_of, unix_lines
 from evaluation.prompting import Mode
 
-VERSION = "extraction-tree-1"
+VERSION = "extraction-tree-2"
+_MAIN = "main"
+"""What a program starts with: in an answer a demonstration, whose errors would cost the answer."""
 _ENDINGS = ("", "\n}\n", "}\n", "\n    }\n}\n")
 """What closes the function that the prompt opened: nothing, the brace at which the sample was stopped, or that brace
 and the one of the class around it."""
@@ -60,6 +62,10 @@ def _readings(task: Task, text: str, opened: bool, syntax: Syntax) -> Iterator[t
     for how, code in codes:
         if _names(task.entry_point, code):
             yield "function", how or "function", code
+    for how, code in codes:
+        if how == "open_fence" and _names(task.entry_point, code):  # the sample may have ended before its last brace
+            for ending in _ENDINGS[1:]:
+                yield "function", how, code + ending
     for how, code in codes if opened else ():
         if any(task.entry_point in part.names for part in parts(code, syntax)):
             continue
@@ -79,8 +85,8 @@ def function_opened(prompt: str, language: Language) -> str | None:
 def trimmed(program: str, entry_point: str, language: Language, test: str = "") -> str | None:
     """The program without demonstrations; None if its function is missing, empty or has a syntax error.
 
-    The last whole definition of the function wins. What follows it is dropped from the first syntax error on, and what
-    the test that becomes a part of the program defines itself, such as `main`.
+    The last whole definition of the function wins. What follows it is dropped from the first syntax error on. `main` is
+    a demonstration, and what the test that becomes a part of the program defines would be defined twice.
     """
     syntax = language.prompt.SYNTAX
     every = parts(program, syntax)
@@ -90,14 +96,22 @@ def trimmed(program: str, entry_point: str, language: Language, test: str = "") 
     chosen = next((part for part in reversed(defining) if not body_is_empty(part, syntax)), None)
     if chosen is None:
         return None
-    of_test = {name for part in parts(test, syntax) for name in part.names} if test else set()
+    left_out = {_MAIN} - {entry_point}
+    if test:
+        left_out |= {name for part in parts(test, syntax) for name in part.names}
     kept = [
         part
         for part in whole
         if part is chosen
-        or (part not in defining and of_test.isdisjoint(part.names) and _is_kept(part, entry_point, syntax))
+        or (part not in defining and not _is_only(part, left_out) and _is_kept(part, entry_point, syntax))
     ]
-    return "".join(f"{part.text}\n" for part in kept)
+    texts = (part.without(_MAIN, syntax) if _MAIN in {*part.names} & left_out else part.text for part in kept)
+    return "".join(f"{text}\n" for text in texts)
+
+
+def _is_only(part: Part, names: set[str]) -> bool:
+    """Whether a part defines something, and nothing but these names."""
+    return bool(part.names) and names.issuperset(part.names)
 
 
 def _is_kept(part: Part, entry_point: str, syntax: Syntax) -> bool:
