@@ -95,8 +95,10 @@ def dumps(tasks: Iterable[Task]) -> bytes:
 def _record(task: Task) -> dict[str, Any]:
     names = ("task_id", "prompt", "canonical_solution", *(("entry_point", "test") if task.signature is None else ()))
     record: dict[str, Any] = {name: getattr(task, name) for name in names}
+    if task.language != PYTHON:
+        record["language"] = task.language
     if task.signature is not None:
-        record |= {"language": task.language, "signature": task.signature.to_json()}
+        record["signature"] = task.signature.to_json()
         record["cases"] = [case.to_json() for case in task.cases]
     optional = {"suffix": task.suffix, "program_prefix": task.program_prefix, "source": task.source}
     optional |= {"project_tests": task.project_tests}
@@ -118,7 +120,7 @@ def _check(task: Task) -> None:
     if not task.task_id.isprintable():
         raise RecordError("field task_id: holds control characters or line breaks, remove them")
     if task.language != PYTHON:
-        return  # its format has checked signature and cases; only its compiler can check its programs
+        return  # its format has checked the fields; only its compiler can check its programs
     if not all(part.isidentifier() for part in task.entry_point.split(".")):
         raise RecordError(f"field entry_point: {task.entry_point!r} is not a function name")
     if task.module is not None:

@@ -38,7 +38,8 @@ class Task:
     project_tests: Mapping[str, Any] | None = None
     # the module that the answer's function is put into before it is judged (from_code.placing.spec)
     module: Mapping[str, Any] | None = None
-    # a task in another language than Python has no `test`: its function is called with the arguments of the cases
+    # a task in another language than Python has cases, which its function is called with, or a `test` that is part of
+    # the program, whose exit code decides
     language: str = PYTHON
     signature: Signature | None = None
     cases: tuple[Case, ...] = ()

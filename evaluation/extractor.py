@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from evaluation.datasets import Task
+from evaluation.datasets import PYTHON, Task
 from evaluation.extracted import Extraction
 from evaluation.extraction import unread
 from evaluation.prompting import Mode
@@ -127,8 +127,9 @@ class Extractor:
 
 
 def _as_read(task: Task) -> Task:
-    """The task with the fields that extraction reads."""
-    return replace(task, test="", canonical_solution="", source=None, signature=None, cases=())
+    """The task with the fields that extraction reads; it reads a test that is part of the program."""
+    test = "" if task.language == PYTHON else task.test
+    return replace(task, test=test, canonical_solution="", source=None, signature=None, cases=())
 
 
 def serve() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 
 from evaluation import datasets
-from evaluation.languages import judging, registry
+from evaluation.languages import judging, registry, whole
 from evaluation.languages.cases import Signature
 from evaluation.project_tests.judge import Archives, shared_judge
 from evaluation.project_tests.spec import ProjectTests
@@ -36,6 +36,8 @@ class Grader:
         if isinstance(task, datasets.Task):
             if task.signature is not None:
                 return self._judge_by_cases(program, task, task.signature, refused)
+            if task.language != datasets.PYTHON:
+                return self._judge_whole(program, task, refused)
             if task.project_tests is not None:
                 return self._judge_by_project(program, ProjectTests.of(task.project_tests), refused)
             program, task = program if refused else task.judged_program(program), task.as_judged()
@@ -72,6 +74,16 @@ class Grader:
             or repeat_faults(
                 lambda: judging.judge(self._sandbox, language, toolchain, program, signature, task.cases, self._limits)
             )
+        )
+
+    def _judge_whole(self, program: str, task: datasets.Task, refused: Result | None) -> Verdict:
+        """The verdict on a program in another language that its test is part of. Raises ToolchainError."""
+        if refused is not None:
+            return self._verdict(replace(refused, trust=Trust.IN_GUEST))
+        language = registry.language(task.language)
+        toolchain = language.toolchain.find()
+        return self._verdict(
+            repeat_faults(lambda: whole.judge(self._sandbox, language, toolchain, program, task.test, self._limits))
         )
 
     def _judge_by_project(self, program: str, spec: ProjectTests, refused: Result | None) -> Verdict:

@@ -55,7 +55,7 @@ def list_(json_file: str | None) -> None:
 @click.option("--name", help="default: the file's name without its ending")
 @click.option("--no-check", is_flag=True, help="do not run the canonical solutions; the first run will")
 def import_(file: Path, name: str | None, no_check: bool) -> None:
-    """Check a JSONL(.gz) file in HumanEval's or MBPP's form and store it.
+    """Check a JSONL(.gz) file in HumanEval's, MBPP's, MultiPL-E's or HumanEval-X's form and store it.
 
     Then the canonical solutions are run in the sandbox. Tasks whose own solution fails are stored and named; runs leave
     them out.

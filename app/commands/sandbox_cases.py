@@ -11,7 +11,7 @@ from app.ports import detect_sandbox, require_toolchain
 from app.settings import load_settings
 from app.ui.terminal import echo
 from evaluation.datasets import Task
-from evaluation.formats import cases
+from evaluation.formats import registry
 from evaluation.formats.base import RecordError
 
 
@@ -41,7 +41,7 @@ def _task(language: str, text: str) -> Task:
             raise BadInputError("--task is not a JSON object: give one task as in a dataset file", "task")
         if record.get("language") not in (None, language):
             raise BadInputError(f"--task is a task in {str(record['language'])[:60]}, not in {language}", "task")
-        return cases.to_task({"task_id": "task", "prompt": "(none)", **record, "language": language})
+        return registry.to_task({"task_id": "task", "prompt": "(none)", **record, "language": language})
     except RecordError as error:
         raise BadInputError(f"--task, {error}", "task") from None
     except (ValueError, RecursionError) as error:

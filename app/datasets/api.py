@@ -53,7 +53,7 @@ class TaskDocument(ResponseModel):
     suffix: str | None
     stop: list[str]
     program_prefix: str | None
-    source: dict[str, Any] | None
+    source: dict[str, Any] | None = Field(description="`trust`: in-guest where the program can forge its verdict")
     project_tests: dict[str, Any] | None = Field(description="where the project's own tests judge: which ones, on what")
     language: str
     signature: dict[str, Any] | None = Field(description="of a task in another language than Python")
@@ -81,7 +81,9 @@ class ImportForm(RequestModel):
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
-    file: Upload = Field(description="JSON lines in HumanEval's or MBPP's form, plain or gzipped")
+    file: Upload = Field(
+        description="JSON lines in HumanEval's, MBPP's, MultiPL-E's or HumanEval-X's form, plain or gzipped"
+    )
     name: Text | None = Field(None, min_length=1, max_length=200, description="default: the name of the file")
 
 

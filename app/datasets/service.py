@@ -201,6 +201,7 @@ def as_plain(task: Task) -> files.Task:
         source=task.source,
         project_tests=task.project_tests,
         module=task.module,
+        language=task.language,
         **_by_cases(task),
     )
 
@@ -210,7 +211,7 @@ def _by_cases(task: Task) -> dict[str, Any]:
     if task.signature is None:
         return {}
     signature = read_signature(task.signature)
-    return {"language": task.language, "signature": signature, "cases": read_cases(task.cases, signature)}
+    return {"signature": signature, "cases": read_cases(task.cases, signature)}
 
 
 def failing_canonical(

@@ -106,6 +106,7 @@ RUN_FIELDS = (
     _of_run("state", RunState),
     _of_run("dataset", str),
     _of_run("device", str),
+    _of_run("toolchain", str, "of the language that its tasks are in; empty: Python"),
     _of_run("target", str),
     _of_run("weights", str),
     _of_run("drafter", str),

@@ -51,6 +51,7 @@ class Entry:
     dataset_sha256: str
     dataset_tasks: int
     device: str  # as people know it
+    toolchain: str  # what judged it, such as node 24.19.0; "" for Python
     created_at: dt.datetime
     n_tasks: int  # graded
     tasks: str  # the same for runs over the same tasks
@@ -121,6 +122,7 @@ def _entry(run: Run) -> Entry:
         "dataset_sha256": run.dataset.sha256,
         "dataset_tasks": run.dataset.n_tasks,
         "device": f"{run.device_label}, {ELSEWHERE}" if run.measured_elsewhere else run.device_label,
+        "toolchain": run.provenance.get("toolchain", ""),
         "n_tasks": stored.n_tasks,
         "tasks": stored.tasks,
         "curve": stored_curve(stored),

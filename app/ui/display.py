@@ -108,6 +108,7 @@ class Judged(Protocol):
     test: str
     entry_point: str
     cases: list[dict[str, Any]] | None
+    language: str
 
 
 @functools.cache
@@ -136,7 +137,7 @@ def highlighted(program: str | None, origins: Sequence[Piece] = (), language: st
 def judged_by(task: Judged) -> Markup:
     """The test of a task; of one with cases a line for each call and what must come of it."""
     if not task.cases:
-        return highlighted(task.test)
+        return highlighted(task.test, (), task.language)
     lines = []
     for case in task.cases:
         args = ", ".join(json.dumps(arg, ensure_ascii=False) for arg in case["args"])

@@ -47,9 +47,9 @@ def mapping(record: Record, field: str) -> dict[str, Any] | None:
     return value
 
 
-def stops(record: Record) -> tuple[str, ...]:
-    """The strings of the optional field `stop`, each once. Raises RecordError."""
-    value = record.get("stop") or []
+def stops(record: Record, field: str = "stop") -> tuple[str, ...]:
+    """The strings of an optional field, each once. Raises RecordError."""
+    value = record.get(field) or []
     if not isinstance(value, list) or not all(isinstance(stop, str) and stop for stop in value):
-        raise RecordError("field stop: give a list of non-empty strings")
+        raise RecordError(f"field {field}: give a list of non-empty strings")
     return tuple(dict.fromkeys(value))

@@ -1,4 +1,7 @@
-"""Tasks in other languages than Python: task_id, language, prompt, signature, cases (docs/languages.md)."""
+"""Tasks in other languages than Python, judged by cases: task_id, language, prompt, signature, cases.
+
+docs/languages.md explains them.
+"""
 
 from __future__ import annotations
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from evaluation.datasets import Task
-from evaluation.formats import cases, humaneval, infilling, mbpp
+from evaluation.formats import cases, humaneval, humaneval_x, infilling, mbpp, multipl_e, programs
 from evaluation.formats.base import Record
 
-FORMATS = (cases.FORMAT, mbpp.FORMAT, infilling.FORMAT, humaneval.FORMAT)
+FORMATS = (
+    *(multipl_e.FORMAT, humaneval_x.FORMAT, programs.FORMAT, cases.FORMAT),
+    *(mbpp.FORMAT, infilling.FORMAT, humaneval.FORMAT),
+)
 """The first that matches a record reads it; HumanEval's matches every record."""
 
 

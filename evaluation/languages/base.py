@@ -75,6 +75,9 @@ class DriverPart(Protocol):
     def files(self, program: str, signature: Signature) -> Mapping[str, str]:
         """The files of a judgement by name: the program, and the driver that calls it."""
 
+    def whole(self, program: str, test: str) -> Mapping[str, str]:
+        """The files of a program that its test is part of: run, it exits with 0 if the test passes."""
+
 
 class PromptPart(Protocol):
     """`prompt.py`."""

@@ -17,7 +17,9 @@ from evaluation.languages.syntax import Part, body_is_empty, parts
 from evaluation.normalization import answer_of, unix_lines
 from evaluation.prompting import Mode
 
-VERSION = "extraction-tree-1"
+VERSION = "extraction-tree-2"
+_MAIN = "main"
+"""What a program starts with: in an answer a demonstration, whose errors would cost the answer."""
 _ENDINGS = ("", "\n}\n", "}\n", "\n    }\n}\n")
 """What closes the function that the prompt opened: nothing, the brace at which the sample was stopped, or that brace
 and the one of the class around it."""
@@ -33,7 +35,7 @@ def extract_by_grammar(task: Task, raw: str, mode: Mode) -> Extraction:
     language, opened = registry.language(task.language), mode == "chat"
     if len(text) <= MAX_CHARS:
         for reading, how, program in _readings(task, text, opened, language.prompt.SYNTAX):
-            if (cut := trimmed(program, task.entry_point, language)) is not None:
+            if (cut := trimmed(program, task.entry_point, language, task.test)) is not None:
                 return Extraction(_with_preamble(task, cut, language), how, VERSION, reading)
     return _literal(task, text, opened)
 
@@ -60,6 +62,10 @@ def _readings(task: Task, text: str, opened: bool, syntax: Syntax) -> Iterator[t
     for how, code in codes:
         if _names(task.entry_point, code):
             yield "function", how or "function", code
+    for how, code in codes:
+        if how == "open_fence" and _names(task.entry_point, code):  # the sample may have ended before its last brace
+            for ending in _ENDINGS[1:]:
+                yield "function", how, code + ending
     for how, code in codes if opened else ():
         if any(task.entry_point in part.names for part in parts(code, syntax)):
             continue
@@ -67,10 +73,20 @@ def _readings(task: Task, text: str, opened: bool, syntax: Syntax) -> Iterator[t
             yield "body", how or "completion", task.prompt + code + ending
 
 
-def trimmed(program: str, entry_point: str, language: Language) -> str | None:
+def function_opened(prompt: str, language: Language) -> str | None:
+    """The name of the function that a prompt leaves open, None for no function."""
+    for ending in _ENDINGS[1:]:
+        named = [part for part in parts(prompt + ending, language.prompt.SYNTAX) if part.names and not part.has_error]
+        if named:
+            return named[-1].names[-1]
+    return None
+
+
+def trimmed(program: str, entry_point: str, language: Language, test: str = "") -> str | None:
     """The program without demonstrations; None if its function is missing, empty or has a syntax error.
 
-    The last whole definition of the function wins. What follows it is dropped from the first syntax error on.
+    The last whole definition of the function wins. What follows it is dropped from the first syntax error on. `main` is
+    a demonstration, and what the test that becomes a part of the program defines would be defined twice.
     """
     syntax = language.prompt.SYNTAX
     every = parts(program, syntax)
@@ -80,8 +96,22 @@ def trimmed(program: str, entry_point: str, language: Language) -> str | None:
     chosen = next((part for part in reversed(defining) if not body_is_empty(part, syntax)), None)
     if chosen is None:
         return None
-    kept = [part for part in whole if part is chosen or (part not in defining and _is_kept(part, entry_point, syntax))]
-    return "".join(f"{part.text}\n" for part in kept)
+    left_out = {_MAIN} - {entry_point}
+    if test:
+        left_out |= {name for part in parts(test, syntax) for name in part.names}
+    kept = [
+        part
+        for part in whole
+        if part is chosen
+        or (part not in defining and not _is_only(part, left_out) and _is_kept(part, entry_point, syntax))
+    ]
+    texts = (part.without(_MAIN, syntax) if _MAIN in {*part.names} & left_out else part.text for part in kept)
+    return "".join(f"{text}\n" for text in texts)
+
+
+def _is_only(part: Part, names: set[str]) -> bool:
+    """Whether a part defines something, and nothing but these names."""
+    return bool(part.names) and names.issuperset(part.names)
 
 
 def _is_kept(part: Part, entry_point: str, syntax: Syntax) -> bool:
@@ -91,13 +121,16 @@ def _is_kept(part: Part, entry_point: str, syntax: Syntax) -> bool:
 
 
 def _with_preamble(task: Task, program: str, language: Language) -> str:
-    """The program after the definitions of the prompt that it does not have itself."""
+    """The program after the definitions of the prompt that it does not have itself, and after the imports and the like
+    of which it has none."""
     syntax = language.prompt.SYNTAX
-    own = {name for part in parts(program, syntax) for name in part.names}
-    given = parts(task.prompt + "\n}\n", syntax)
+    own = parts(program, syntax)
+    names, kinds = {name for part in own for name in part.names}, {part.kind for part in own}
+    given = [part for part in parts(task.prompt + "\n}\n", syntax) if not part.has_error]
     missing = [
         part.text
         for part in given
-        if part.names and not part.has_error and task.entry_point not in part.names and not own.issuperset(part.names)
+        if (part.names and task.entry_point not in part.names and not names.issuperset(part.names))
+        or (not part.names and part.kind in syntax.kept and part.kind not in (*kinds, *syntax.comments))
     ]
     return "".join(f"{text}\n" for text in missing) + program

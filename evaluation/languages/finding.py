@@ -14,6 +14,7 @@ from filelock import FileLock
 
 from evaluation.languages.base import ToolchainError
 from evaluation.sandbox.interpreter import identity
+from evaluation.sandbox.jobs import exit_reason
 
 _PREPARE_S = 600
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?")
@@ -26,7 +27,7 @@ def version_of(executable: str, *arguments: str) -> tuple[int, ...]:
             [executable, *arguments], env={}, cwd="/", capture_output=True, timeout=20, check=True, **identity()
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise ToolchainError(f"{executable} does not start: {str(error).partition(chr(10))[0]}") from error
+        raise ToolchainError(f"{executable} {_how_it_failed(error)}") from error
     found = _VERSION.search((done.stdout or done.stderr).decode("utf-8", "replace"))
     if found is None:
         raise ToolchainError(f"{executable} does not say its version")
@@ -93,11 +94,8 @@ def run(
             timeout=_PREPARE_S,
             check=True,
         )
-    except subprocess.CalledProcessError as error:
-        reason = (error.stderr or error.stdout).decode("utf-8", "replace").strip().partition("\n")[0]
-        raise ToolchainError(f"{command[0]} failed: {reason}") from error
     except (OSError, subprocess.SubprocessError) as error:
-        raise ToolchainError(f"{command[0]} does not start: {error}") from error
+        raise ToolchainError(f"{command[0]} {_how_it_failed(error)}") from error
     return done.stdout.decode("utf-8", "replace")
 
 
@@ -107,6 +105,16 @@ def _temporary() -> Path:
     if os.statvfs(folder).f_flag & os.ST_NOEXEC:
         raise ToolchainError(f"no program can run in {folder} (noexec): set TMPDIR to a folder where programs can run")
     return Path(folder)
+
+
+def _how_it_failed(error: OSError | subprocess.SubprocessError) -> str:
+    """How a program of a toolchain failed, and the first line that it printed."""
+    if isinstance(error, subprocess.CalledProcessError):
+        printed = (error.stderr or error.stdout).decode("utf-8", "replace").strip().partition("\n")[0]
+        return f"ended with {exit_reason(error.returncode)}{': ' if printed else ''}{printed}"
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"does not end within {error.timeout:g} s"
+    return f"does not start: {error.strerror if isinstance(error, OSError) else error}"
 
 
 def _check_owner(path: Path) -> None:

@@ -102,7 +102,7 @@ def run_cases(
     limits = replace(limits, threads=toolchain.tools.run_threads)
     with sandbox.programs(toolchain.tools) as slot:
         slot.put(language.driver.files(program, signature))
-        if toolchain.tools.compile is not None and not _compile(slot, judgement):
+        if toolchain.tools.compile is not None and not compiles(slot, judgement):
             return judgement
         for _ in range(1 + MAX_RESTARTS):
             ended = _run(slot, judgement, signature, cases, limits)
@@ -118,7 +118,7 @@ def run_cases(
     return judgement
 
 
-def _compile(slot: ProgramSlot, judgement: Judgement) -> bool:
+def compiles(slot: ProgramSlot, judgement: Judgement) -> bool:
     """Whether the program compiles. If not, the judgement says why."""
     compiler = Program(slot, slot.tools.compile_limits, compiling=True)
     reason = ""

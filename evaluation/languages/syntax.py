@@ -33,6 +33,14 @@ class Part:
         wanted = name.encode()
         return any(not node.named_children and node.text == wanted for node in _walk(self.node, _LATER))
 
+    def without(self, name: str, syntax: Syntax) -> str:
+        """Its text without definitions of this name inside it."""
+        source, start = self.text.encode("utf-8", "replace"), self.node.start_byte
+        inner = [node for node in _walk(self.node) if node is not self.node and node.type in syntax.functions]
+        for node in reversed([node for node in inner if _name(node) == name]):
+            source = source[: node.start_byte - start].rstrip(b" \t") + source[node.end_byte - start :]
+        return source.decode("utf-8", "replace")
+
 
 @functools.cache
 def _parser(grammar: str, factory: str) -> tree_sitter.Parser:

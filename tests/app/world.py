@@ -93,14 +93,17 @@ class World:
         kind: RunKind = RunKind.EVAL,
         lost: float | None = 0.01,
         verifies: Sequence[float] = (0.0200, 0.0202),
+        dataset: Dataset | None = None,
+        toolchain: str = "",
     ) -> uuid.UUID:
         """A run of which `done` tasks (None: all) have been decoded and judged. `skill` and `pace` shape the dice.
 
         Others took the share `lost` of the machine from each task (None: not known), and the fixed verifies of the
-        calibrations took `verifies` seconds.
+        calibrations took `verifies` seconds. It is over HumanEval unless another `dataset` is given.
         """
         dice = random.Random(f"{name}{seed}")
-        tasks, made, over = self.humaneval.tasks[:limit], Run, {"dataset_id": self.humaneval.id}
+        dataset = dataset or self.humaneval
+        tasks, made, over = dataset.tasks[:limit], Run, {"dataset_id": dataset.id}
         if kind is RunKind.COMPLETION:
             tasks = [Task(**task_columns(i, as_plain(task))) for i, task in enumerate(tasks)]
             made, over = Completion, {"prompts": tasks, "prompts_sha256": "0" * 64}
@@ -131,6 +134,7 @@ class World:
                 command=f"bassline eval --target {target} --drafter {drafter} --n {n} --budget {budget_s:g}",
                 error="no sandbox on this machine: install bubblewrap" if state == RunState.FAILED else None,
                 provenance={"device_name": device, "torch_version": "2.11.0", "target_sha256": "9f2c" * 16}
+                | ({"toolchain": toolchain} if toolchain else {})
                 if done
                 else {},
                 started_at=now - dt.timedelta(minutes=7) if state != RunState.QUEUED else None,

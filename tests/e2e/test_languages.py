@@ -1,9 +1,15 @@
-"""Completion in another language: the editor and the answer are coloured by its grammar."""
+"""Other languages on the pages: the colours of Completion, and runs on the leaderboard beside Python's."""
 
 import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
+
+from app.datasets import service
+from app.factory import create_app
+from tests.app.world import World
+from tests.e2e.looks import in_all_looks
 
 pytestmark = pytest.mark.browser
 
@@ -33,3 +39,43 @@ def test_a_completion_in_javascript_is_highlighted_as_javascript(live, page):
     program = page.get_by_label("Program of sample 0")
     expect(program.locator("span.k", has_text="return")).to_be_visible()
     expect(program).to_contain_text("return a + b")
+
+
+RECORDS = Path(__file__).parents[1] / "evaluation" / "formats" / "multipl_e"
+
+
+@pytest.fixture
+def languages(live_service):
+    """The address of a service where each language has two runs over a dataset of its own, and Python as well."""
+    world = World(live_service.ctx, create_app(live_service.ctx))
+    for letter in "ab":
+        world.add_run(f"python {letter}", limit=None, n=1)
+    for path in sorted(RECORDS.glob("*.jsonl")):
+        stored = service.import_bytes(world.context, path.read_bytes(), f"multipl-e-{path.stem}", path.name)
+        dataset = service.require(world.context, stored.name)
+        for letter in "ab":
+            world.add_run(f"{path.stem} {letter}", limit=None, n=2, dataset=dataset, toolchain=f"{path.stem} 1.2.3")
+    return live_service.url
+
+
+@in_all_looks
+def test_runs_in_every_language_stand_beside_pythons_each_ranked_with_its_own(languages, browser, look):
+    page = look.open(browser)
+    page.goto(f"{languages}/?rows=all")
+    names = [path.stem for path in RECORDS.glob("*.jsonl")]
+    for name in names:
+        table = page.get_by_role("region", name=re.compile(f": multipl-e-{name} on"))
+        expect(table.locator("a.name")).to_have_text([re.compile(rf"{name} [ab]")] * 2)
+        expect(table).to_contain_text(f"judged with {name} 1.2.3")
+    faults = look.faults(page)
+    page.goto(f"{languages}/datasets")
+    page.get_by_role("link", name="multipl-e-java", exact=True).click()
+    expect(page.get_by_text("Judged in-guest.")).to_be_visible()
+    faults += look.faults(page)
+    page.get_by_role("link", name="Own_2_extremes").click()
+    test = page.get_by_label("Test", exact=True)
+    expect(test.locator("span.kd", has_text="class")).to_be_visible()  # in the colours of Java
+    expect(page.get_by_text("Judged in-guest.")).to_be_visible()
+    faults += look.faults(page)
+    page.context.close()
+    assert faults == []

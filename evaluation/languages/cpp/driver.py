@@ -35,3 +35,8 @@ def files(program: str, signature: Signature) -> Mapping[str, str]:
         call = f"{types.name(signature.returns)} result = {call}"
     answer = f'#define main bassline_answer_main\n#line 1\n{program}\n\n#include "entry.hpp"\n'
     return {"answer.cpp": answer, "entry.hpp": _ENTRY.format(reads=reads, call=call)}
+
+
+def whole(program: str, test: str) -> Mapping[str, str]:
+    """The files of a program that its test is part of: the test has `main`."""
+    return {"answer.cpp": f"{program}\n{test}"}

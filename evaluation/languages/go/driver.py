@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from evaluation.languages.cases import Signature
 from evaluation.languages.go import types
 from evaluation.languages.types import Type
 
+_TEST = re.compile(r"^func (Test\w*)\(\w+ \*testing\.T\)", re.MULTILINE)
+_TESTING = """\
+package answer
+import (
+	bassline_testing "testing"
+	bassline_wire "bassline/wire"
+)
+func Bassline_(*bassline_wire.Reader, *bassline_wire.Writer) {}
+func init() {
+	all := func(_, _ string) (bool, error) { return true, nil }
+	bassline_testing.Main(all, []bassline_testing.InternalTest{%s}, nil, nil)
+}
+"""
+"""What `go test` does, before the driver reads a case: `Main` exits with 0 if every test passed."""
 _SIMPLE = {"bool": "Bool", "int": "Int", "float": "Float", "str": "Str"}
 _GENERIC = {"list": "List", "dict": "Dict", "optional": "Optional"}
 
@@ -36,6 +51,13 @@ def files(program: str, signature: Signature) -> Mapping[str, str]:
         "}",
     ]
     return {"program.go": program, "driver.go": "\n".join(lines) + "\n"}
+
+
+def whole(program: str, test: str) -> Mapping[str, str]:
+    """The files of a program that its test is part of: the test has functions for `go test`."""
+    names = _TEST.findall(test)
+    tests = ", ".join(f'{{Name: "{name}", F: {name}}}' for name in names)
+    return {"program.go": f"{program}\n{test}", "driver.go": _TESTING % tests}
 
 
 def _codec(kind: Type) -> str:

@@ -10,6 +10,7 @@ import java.io.IOException;
 import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -26,7 +27,8 @@ import javax.tools.ToolProvider;
  * Compiles program.java in the current folder and writes the name of the class that has the function into `entry`.
  *
  * Packages that an editor would import are imported, a function without a class gets one, and a public class may have
- * any name. Every line keeps its number. No annotation processor runs.
+ * any name. Every line keeps its number. No annotation processor runs. A signature of a name alone is of a program that
+ * its test is part of: the last class with that method counts, and Pair.java is compiled with it.
  */
 final class Build {
     private static final String IMPORTS = imports("java.util", "java.util.function", "java.util.stream",
@@ -54,13 +56,15 @@ final class Build {
     }
 
     private static void build() throws IOException {
-        String name = Files.readAllLines(Path.of("signature")).get(0);
-        int parameters = Files.readAllLines(Path.of("signature")).size() - 2;
+        List<String> signature = Files.readAllLines(Path.of("signature"));
+        boolean whole = signature.size() == 1;
+        String name = signature.get(0);
+        int parameters = whole ? 1 : signature.size() - 2;
         String program = Files.readString(Path.of("program.java"));
-        Build build = new Build(withImports(program));
+        Build build = new Build(withImports(program), whole);
         String entry = build.entry(name, parameters);
-        if (entry == null) {
-            Build wrapped = new Build(withImports(inClass(program)));
+        if (entry == null && !whole) {
+            Build wrapped = new Build(withImports(inClass(program)), false);
             String found = wrapped.entry(name, parameters);
             if (found != null) {
                 build = wrapped;
@@ -78,11 +82,13 @@ final class Build {
         Files.writeString(Path.of("entry"), entry);
     }
 
+    private final boolean whole;
     private final DiagnosticCollector<JavaFileObject> diagnostics = new DiagnosticCollector<>();
     private final JavacTask task;
     private final Iterable<? extends CompilationUnitTree> units;
 
-    private Build(String source) throws IOException {
+    private Build(String source, boolean whole) throws IOException {
+        this.whole = whole;
         JavaCompiler compiler = ToolProvider.getSystemJavaCompiler();
         StandardJavaFileManager files = compiler.getStandardFileManager(diagnostics, null, null);
         File classes = new File("classes");
@@ -90,7 +96,11 @@ final class Build {
         files.setLocation(StandardLocation.CLASS_OUTPUT, List.of(classes));
         files.setLocation(StandardLocation.CLASS_PATH, List.of(classes));
         List<String> options = List.of("-proc:none", "-implicit:none", "-nowarn", "-g", "-XDstringConcat=inline");
-        task = (JavacTask) compiler.getTask(null, files, diagnostics, options, null, List.of(new Source(source)));
+        List<JavaFileObject> sources = new ArrayList<>(List.of(new Source(source)));
+        if (whole) {
+            files.getJavaFileObjects(Path.of("Pair.java")).forEach(sources::add);
+        }
+        task = (JavacTask) compiler.getTask(null, files, diagnostics, options, null, sources);
         units = task.parse();
     }
 
@@ -132,7 +142,7 @@ final class Build {
 
     /** The binary name of the class with that method, null for none. */
     private String entry(String name, int parameters) {
-        Finder finder = new Finder(name, parameters);
+        Finder finder = new Finder(name, parameters, whole);
         for (CompilationUnitTree unit : units) {
             String home = unit.getPackageName() == null ? "" : unit.getPackageName() + ".";
             finder.scan(unit.getTypeDecls(), home);
@@ -143,9 +153,11 @@ final class Build {
     private static final class Finder extends TreeScanner<Void, String> {
         private final String name;
         private final int parameters;
+        private final boolean last;
         private String found;
 
-        Finder(String name, int parameters) {
+        Finder(String name, int parameters, boolean last) {
+            this.last = last;
             this.name = name;
             this.parameters = parameters;
         }
@@ -154,7 +166,7 @@ final class Build {
         public Void visitClass(ClassTree node, String prefix) {
             String own = prefix + node.getSimpleName();
             for (var member : node.getMembers()) {
-                if (member instanceof MethodTree method && found == null && method.getName().contentEquals(name)
+                if (member instanceof MethodTree method && (found == null || last) && method.getName().contentEquals(name)
                         && method.getParameters().size() == parameters) {
                     found = own;
                 } else if (member instanceof ClassTree) {

@@ -32,12 +32,30 @@ final class Driver {
     private Method method;
 
     public static void main(String[] arguments) throws IOException {
+        List<String> signature = Files.readAllLines(Path.of("signature"));
+        if (signature.size() == 1) {
+            runWhole(Files.readString(Path.of("entry")), signature.get(0));
+        }
         OutputStream out = new FileOutputStream(descriptor(Integer.parseInt(arguments[1])));
-        Driver driver = new Driver(Files.readAllLines(Path.of("signature")), out);
+        Driver driver = new Driver(signature, out);
         if (driver.load(Files.readString(Path.of("entry")))) {
             driver.serve(new FileInputStream(descriptor(Integer.parseInt(arguments[0]))));
         }
         Runtime.getRuntime().halt(0);
+    }
+
+    /** Runs a program that its test is part of; ends with 0 if the test raises nothing. */
+    private static void runWhole(String entry, String name) {
+        try {
+            Driver.class.getClassLoader().setDefaultAssertionStatus(true);
+            Method method = Class.forName(entry).getDeclaredMethod(name, String[].class);
+            method.setAccessible(true);
+            method.invoke(null, (Object) new String[0]);
+        } catch (Throwable error) {
+            (error instanceof InvocationTargetException ? error.getCause() : error).printStackTrace();
+            Runtime.getRuntime().halt(1);
+        }
+        System.exit(0);
     }
 
     private Driver(List<String> lines, OutputStream out) {

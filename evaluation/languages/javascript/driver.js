@@ -49,6 +49,7 @@
 
   function shown(value) {
     try {
+      if (typeof value === "number") return String(value); // JSON has no infinity
       const text = typeof value === "bigint" ? `${value}n` : stringify(value);
       return String(text === undefined ? value : text).slice(0, 300);
     } catch {

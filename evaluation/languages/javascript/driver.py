@@ -19,6 +19,11 @@ def files(program: str, signature: Signature) -> Mapping[str, str]:
     return files_with(program, signature, UNCHANGED)
 
 
+def whole(program: str, test: str) -> Mapping[str, str]:
+    """The files of a program that its test is part of."""
+    return {"driver.cjs": f"{program}\n{test}"}
+
+
 def files_with(program: str, signature: Signature, prepare: str) -> Mapping[str, str]:
     """The same; `prepare` is a function in JavaScript that makes a script of the program's text."""
     facts = {

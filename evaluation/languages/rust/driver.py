@@ -47,3 +47,8 @@ def files(program: str, signature: Signature) -> Mapping[str, str]:
         call = f"let result: {types.name(signature.returns)} = {call}"
     entry = _ENTRY.format(reads=reads, call=call)
     return {"main.rs": _MAIN, "answer.rs": program + _LAST, "entry.rs": entry}
+
+
+def whole(program: str, test: str) -> Mapping[str, str]:
+    """The files of a program that its test is part of: the test has `main`."""
+    return {"main.rs": f"{program}\n{test}"}

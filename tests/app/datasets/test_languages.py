@@ -201,3 +201,20 @@ def test_completion_offers_the_language_and_refuses_a_test_in_it(ctx):
     refused = client.post("/api/v1/complete", json=body)
     assert refused.status_code == 422
     assert "test judges Python only" in refused.get_data(as_text=True)
+
+
+def test_a_dataset_whose_program_decides_says_in_guest_on_pages_and_in_rest(ctx):
+    row = {
+        "name": "HumanEval_53_add",
+        "language": "js",
+        "prompt": "//Add.\nfunction add(a, b){\n",
+        "tests": "require('node:assert').deepEqual(add(1, 2), 3);\n",
+        "stop_tokens": ["\nfunction "],
+    }
+    stored = service.import_bytes(ctx, json.dumps(row).encode(), "mpe", "mpe.jsonl")
+    client = create_app(ctx).test_client()
+    (task,) = client.get(f"/api/v1/datasets/{stored.id}").get_json()["tasks"]
+    assert (task["language"], task["entry_point"], task["source"]["trust"]) == ("javascript", "add", "in-guest")
+    for address in (f"/datasets/{stored.id}", f"/datasets/{stored.id}?task=HumanEval_53_add"):
+        assert "Judged in-guest." in client.get(address).get_data(as_text=True)
+    assert service.as_plain(service.require(ctx, "mpe").tasks[0]).language == "javascript"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from app.datasets import service
 from app.leaderboard import board
 from app.leaderboard.entries import Entries
 from app.leaderboard.service import ranked
 from app.runs import figures
 from app.runs.repository import find_run
 from app.states import RunState
+from evaluation.languages import registry
 
 
 @pytest.fixture
@@ -76,3 +80,32 @@ def test_a_page_with_many_sets_of_tasks_ends_and_links_to_the_rest(world, groups
     assert groups(whole=False)[1] == 7 - board.GROUPS_SHOWN
     assert "2 more groups of runs" in world.client.get("/").get_data(as_text=True)
     assert groups(whole=True)[1] == 0
+
+
+def dataset_in(world, language):
+    """A dataset of two tasks in another language."""
+    signature = {"name": "add", "parameters": [{"name": "a", "type": "int"}], "returns": "int"}
+    rows = [
+        {"task_id": f"add/{number}", "language": language, "prompt": "function add(a) {\n", "signature": signature,
+         "cases": [{"args": ["1"], "result": "2"}]}
+        for number in range(2)
+    ]  # fmt: skip
+    service.import_bytes(world.context, "\n".join(map(json.dumps, rows)).encode(), f"two-{language}", "two.jsonl")
+    return service.require(world.context, f"two-{language}")
+
+
+def test_a_run_in_another_language_stands_beside_python_and_ranks_only_with_its_own(world, groups):
+    for name in ("python a", "python b"):
+        world.add_run(name, limit=None, n=1)
+    for language in registry.LANGUAGES:
+        for letter in "ab":
+            dataset = dataset_in(world, language)
+            world.add_run(f"{language} {letter}", limit=None, n=1, dataset=dataset, toolchain="node 24.19.0")
+    found, _ = groups(whole=False)
+    assert sorted(found) == sorted((True, [f"{name} a", f"{name} b"]) for name in ("python", *registry.LANGUAGES))
+    rows = world.client.get("/api/v1/leaderboard?budget=5").json["rows"]
+    assert {(row["dataset"], row["toolchain"]) for row in rows} == {
+        ("humaneval", ""), *((f"two-{language}", "node 24.19.0") for language in registry.LANGUAGES)
+    }  # fmt: skip
+    assert {row["rank"] for row in rows} == {1, 2}
+    assert "judged with node 24.19.0" in world.client.get("/").get_data(as_text=True)

@@ -40,6 +40,7 @@ ANSWERS = {
     "exported": ("chat", f"export {ADD}```\n", "fenced", ADD),
     "with helper and tests": ("chat", HALF + TESTS, "open_fence", HALF),
     "written again, the second time cut off": ("chat", f"{ADD}\nfunction add(a, b) {{\n  ret", "open_fence", ADD),
+    "cut off before its last brace": ("chat", ADD[:-3], "open_fence", f"{ADD[:-3]}\n}}\n"),
     "a helper that calls it": ("chat", TWICE, "open_fence", TWICE),
     "nothing": ("chat", "```\n", "empty", ""),
 }

@@ -10,7 +10,8 @@ from tests.evaluation.languages.corpus import task_of
 
 GO = "func f(xs []int) []int {\n\treturn xs\n}\n"
 JAVA = "class Solution {\n    static List<Long> f(List<Long> xs) {\n        return xs;\n    }\n}\n"
-MAIN = 'class Main {\n    public static void main(String[] args) {\n        System.out.println("x");\n    }\n}\n'
+STARTS = 'public static void main(String[] args) {\n        System.out.println("x");\n    }\n'
+MAIN = f"class Main {{\n    {STARTS}}}\n"
 METHOD = "static List<Long> f(List<Long> xs) {\n    return xs;\n}\n"
 CPP = (
     "#include <vector>\n\nusing namespace std;\nstruct S { int x; }\n;\nconst int N = 2;\n"
@@ -37,7 +38,12 @@ ANSWERS = {
         "HEAD        return xs;\n    }\n}\n",
     ),
     "java, closed": ("java", "completion", "        return xs;\n    }\n}\n", "completion", "return xs;\n    }\n}\n"),
-    "java, a whole file": ("java", "chat", f"import java.util.*;\n\n{JAVA}\n{MAIN}```\nDone.", "fenced", JAVA + MAIN),
+    "java, a whole file": ("java", "chat", f"import java.util.*;\n\n{JAVA}\n{MAIN}```\nDone.", "fenced", JAVA),
+    "java, a main beside it": (
+        *("java", "chat", JAVA.replace("\n}\n", f"\n    {STARTS}    static void g() {{}}\n}}\n"), "open_fence"),
+        "return xs;\n    }\n\n    static void g() {}\n}\n",
+    ),
+    "go, a main": ("go", "chat", f"package main\n\n{GO}\nfunc main() {{\n\tf(nil)\n}}\n", "open_fence", GO),
     "java, a method": ("java", "chat", f"{METHOD}```", "fenced", METHOD),
     "c++, stopped at its brace": ("cpp", "completion", "  return g(xs);", "completion", "HEAD  return g(xs);\n}\n"),
     "c++, a demonstration": ("cpp", "chat", f"{CPP}assert(f(x) == x);\n```\nIt doubles.", "fenced", CPP),

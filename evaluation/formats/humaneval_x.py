@@ -1,0 +1,72 @@
+"""HumanEval-X (Zheng et al., arXiv 2303.17568): task_id, prompt, canonical_solution, test, declaration, example_test.
+
+The language is the beginning of the task id. What its tests need beside a compiler is written into them: JavaScript's
+`console.assert` alone does not end a program, Go's library testify and Rust's crates are not there.
+"""
+
+from __future__ import annotations
+
+import re
+
+from evaluation.datasets import Task
+from evaluation.formats import programs
+from evaluation.formats.base import Format, Record, RecordError, text
+
+LANGUAGES = {"CPP": "cpp", "Go": "go", "Java": "java", "JavaScript": "javascript", "Rust": "rust"}
+"""Its names of languages."""
+_ASSERT_IN_JAVASCRIPT = 'console.assert = require("node:assert").ok;\n'
+_ASSERT_IN_GO = """
+type testify struct{ t *testing.T }
+
+func (each testify) Equal(expected, actual any, message ...any) {
+\tif !reflect.DeepEqual(expected, actual) {
+\t\teach.t.Errorf("assert.Equal: expected %v, got %v", expected, actual)
+\t}
+}
+"""
+_CRATES = re.compile(r"^use (?:rand|regex|md5)\b[^;]*;\n", re.MULTILINE)
+_RUST_TEST = re.compile(r"#\[test\]\s*fn (\w+)")
+
+
+def to_task(record: Record) -> Task:
+    """The task in a record. Raises RecordError."""
+    task_id, prompt, test = text(record, "task_id"), text(record, "prompt"), text(record, "test")
+    name = task_id.partition("/")[0]
+    if name == "Python":
+        raise RecordError("field task_id: HumanEval-X's tasks in Python are HumanEval's: use the dataset humaneval")
+    if name not in LANGUAGES:
+        raise RecordError(
+            f"field task_id: {task_id[:60]!r} begins with no language that can be judged: "
+            f"use {', '.join(f'{each}/' for each in LANGUAGES)}"
+        )
+    language = LANGUAGES[name]
+    if language == "rust":
+        prompt += _CRATES.sub("", text(record, "declaration"))
+    return Task(
+        task_id=task_id,
+        prompt=prompt,
+        entry_point=programs.function_of(prompt, language),
+        test=_test(test, language),
+        canonical_solution=text(record, "canonical_solution", default=""),
+        source=programs.source_of({"format": "HumanEval-X"}),
+        language=language,
+    )
+
+
+def _test(test: str, language: str) -> str:
+    """The test as a part of a program that ends by itself."""
+    if language == "javascript":
+        return _ASSERT_IN_JAVASCRIPT + test
+    if language == "go":
+        return test.replace("assert.New(t)", "testify{t}") + _ASSERT_IN_GO
+    if language == "rust":
+        calls = "".join(f" tests::{name}();" for name in _RUST_TEST.findall(test))
+        return _RUST_TEST.sub(r"pub fn \1", test).replace("#[cfg(test)]", "") + f"\nfn main() {{{calls} }}\n"
+    return test
+
+
+def _matches(record: Record) -> bool:
+    return "example_test" in record or "declaration" in record
+
+
+FORMAT = Format(matches=_matches, to_task=to_task)
