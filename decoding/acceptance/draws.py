@@ -32,7 +32,7 @@ def decide(
     """Return float64 [S, 1 + 2 T]: how many draft tokens each sample accepts, its tokens, and their log-probabilities.
 
     What is behind the last token of a sample means nothing. Token ids are exact in float64, so one read takes all to
-    the host. With `waits` the log-probabilities are those of a sample's own tokens alone: a CPU must not sum over the
+    the host. With `waits` only a sample's own tokens get log-probabilities: a CPU must not sum over the
     vocabulary for a refused token. To know which those are the host has to wait, and meanwhile a GPU would stand still.
     """
     accepted, emitted = accept(p, where, draft, seeds, q)

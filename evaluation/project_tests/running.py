@@ -162,7 +162,7 @@ def _read(frames: list[dict[str, Any]], secret: str, job: TestRun, must_fail: Se
 
 
 def _ended(phases: dict[str, str]) -> str:
-    """The outcome of a test by those of its phases; "incomplete" where one is missing."""
+    """The outcome of a test, from its phases; "incomplete" where one is missing."""
     if phases == {"setup": "passed", "call": "passed", "teardown": "passed"}:
         return "passed"
     return next((outcome for outcome in phases.values() if outcome != "passed"), "incomplete")
