@@ -12,7 +12,7 @@ import click
 
 from app.commands import common
 from app.commands.progress import PartsBar
-from app.context import Context
+from app.context import Context, make_context
 from app.errors import BadInputError, BasslineError
 from app.language_models import drafters, heads, service
 from app.ui.terminal import echo
@@ -139,8 +139,8 @@ def train(
         raise BadInputError(str(error), "drafter") from None
     except ModelError as error:
         raise BasslineError(str(error)) from None
-    _publish_in_stack(ctx, target)
     _show(record, json_file)
+    _publish_in_stack(ctx, target)
 
 
 @drafter.command("list")
@@ -192,7 +192,9 @@ def import_(source: str, target: str, json_file: str | None) -> None:
     Example:
         bassline drafter import hf:z-lab/Qwen3-4B-DFlash-b16 --target hf:Qwen/Qwen3-4B
     """
+    ctx = common.opened_context()
     _measured(target, source, json_file)
+    _publish_in_stack(ctx, target)
 
 
 @drafter.command()
@@ -201,8 +203,8 @@ def import_(source: str, target: str, json_file: str | None) -> None:
 def publish(target: str, json_file: str | None) -> None:
     """Store this machine's drafter of a model in the database, from which every worker of the stack fetches it.
 
-    `train` and `import` do so themselves where the database is a server. The head replaces an earlier one; runs that
-    start from now on draft with it.
+    `train` and `import` do so themselves where the database is a server. The head replaces an earlier one; tasks
+    that are decoded from now on draft with it, tasks of runs that have begun included.
 
     Example:
         bassline drafter publish --target qwen2.5-coder-0.5b
@@ -234,7 +236,7 @@ def _measured(target: str, source: str | None, json_file: str | None) -> None:
     from decoding.models.errors import ModelError  # noqa: PLC0415
     from decoding.training import importing  # noqa: PLC0415
 
-    ctx = common.opened_context()
+    make_context()
     service.require_model(target, "target")
     try:
         record = importing.run(
@@ -245,8 +247,6 @@ def _measured(target: str, source: str | None, json_file: str | None) -> None:
         )
     except ModelError as error:
         raise BasslineError(str(error)) from None
-    if source is not None:
-        _publish_in_stack(ctx, target)
     _show(record, json_file)
 
 

@@ -106,7 +106,7 @@ def get(session: Session, slug: str) -> Drafter:
     for drafter in every(session):
         if drafter.slug == slug:
             return drafter
-    raise NotFoundError(f"there is no trained drafter {slug[:200]!r} here")
+    raise NotFoundError(f"no trained drafter has the name {slug[:200]!r}: /models and /api/v1/drafters list all")
 
 
 def _slug(target: str) -> str:

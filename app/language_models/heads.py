@@ -6,31 +6,40 @@ one, so it is small beside the samples of a few runs.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import replace
 
 from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, undefer
 
 from app.context import Context
-from app.language_models.models import PublishedHead
+from app.db.storable import unstorable_reason
+from app.errors import BadInputError
+from app.language_models.models import LONGEST_TARGET, PublishedHead
 from decoding.models import trained_heads
 from decoding.models.errors import ModelError
-from decoding.models.trained_heads import CONFIG, WEIGHTS, HeadRecord
+from decoding.models.head_folder import CONFIG, WEIGHTS
+from decoding.models.trained_heads import HeadRecord
 
 
 def publish(ctx: Context, target: str) -> HeadRecord:
     """Store this machine's head of a target in the database, in place of an earlier one; return its record.
 
-    Raises ModelError if the target has no head here, or a damaged one.
+    Raises ModelError if the target has no head here, or a damaged one, and BadInputError for a name of a target that
+    the database cannot store.
     """
+    if len(target) > LONGEST_TARGET or unstorable_reason(target):
+        raise BadInputError(
+            f"target is a name that the database cannot store: give one of at most {LONGEST_TARGET} characters",
+            "target",
+        )
     record, files = trained_heads.export(target)
+    record = replace(record, target=target)  # it may have been trained under another name of the same model
     head = PublishedHead(
         target=target,
         sha256=record.sha256,
-        record=json.dumps(asdict(record)),
-        config=files[CONFIG].decode(),
+        record=trained_heads.to_json(record),
+        config=files[CONFIG],
         weights=files[WEIGHTS],
     )
     with ctx.database.session() as session:
@@ -39,31 +48,44 @@ def publish(ctx: Context, target: str) -> HeadRecord:
 
 
 def fetch(ctx: Context, target: str) -> None:
-    """Install the published head of a target on this machine, unless its head has the same hash already.
+    """Install the published head of a target on this machine, unless it has the same one, or has made a newer one.
 
-    A worker calls it before it loads an engine with a head. Nothing happens where no head was published: then the
-    machine's own one counts. Raises ModelError if what arrives has another hash than its record says.
+    A worker calls it before it loads an engine with a head. Nothing happens where no head was published. Raises
+    ModelError if what arrives has another hash than its record says, or a record that cannot be read.
     """
+    local = _local(target)
     with ctx.database.read() as session:
         sha256 = session.scalar(select(PublishedHead.sha256).where(PublishedHead.target == target))
-        if sha256 is None or sha256 == _local_hash(target):
+        if sha256 is None or (local is not None and local.sha256 == sha256):
             return
-        head = session.get_one(PublishedHead, target)
-        files = {CONFIG: head.config.encode(), WEIGHTS: head.weights}
-        record = HeadRecord(**json.loads(head.record))
-    trained_heads.install(record, files)
+        # One query, since another head may take its place between two.
+        head = session.get_one(PublishedHead, target, options=[undefer(PublishedHead.weights)])
+        files = {CONFIG: head.config, WEIGHTS: head.weights}
+        record = _parsed(head.record)
+    if record is None:
+        raise ModelError(f"the published drafter of {target} has a damaged record: publish it again.")
+    if local is None or str(local.created_at) <= str(record.created_at):
+        trained_heads.install(record, files)
 
 
 def records(session: Session) -> Sequence[HeadRecord]:
     """Return the records of the published heads and of this machine's others, which may have any content."""
-    published = [HeadRecord(**json.loads(record)) for record in session.scalars(select(PublishedHead.record))]
+    parsed = (_parsed(record) for record in session.scalars(select(PublishedHead.record)))
+    published = [record for record in parsed if record is not None]
     targets = [record.target for record in published]
     return [*published, *(record for record in trained_heads.every() if record.target not in targets)]
 
 
-def _local_hash(target: str) -> str | None:
+def _parsed(text: str) -> HeadRecord | None:
+    """A published record; None for one that another version wrote and this one cannot read."""
     try:
-        record = trained_heads.find(target)
+        return trained_heads.from_json(text)
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def _local(target: str) -> HeadRecord | None:
+    try:
+        return trained_heads.find(target)
     except ModelError:
         return None
-    return None if record is None else record.sha256

@@ -17,8 +17,8 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.models.errors import ModelError, first_line
+from decoding.models.head_folder import CONFIG
 
-CONFIG = "config.json"
 ARCHITECTURE = "DFlashDraftModel"
 OWN, TAP_IDS, MASK = "dflash_config", "target_layer_ids", "mask_token_id"
 _LARGEST = 2**18

@@ -11,12 +11,12 @@ from safetensors.torch import load_file
 from transformers import LlamaConfig
 
 from decoding.models.dflash import DFlash, DFlashShape
-from decoding.models.dflash_config import ARCHITECTURE, CONFIG, MASK, OWN, TAP_IDS, HeadConfig, parse, refused
+from decoding.models.dflash_config import ARCHITECTURE, MASK, OWN, TAP_IDS, HeadConfig, parse, refused
 from decoding.models.errors import ModelError, first_line
 from decoding.models.head_checks import require_sound
+from decoding.models.head_folder import CONFIG, WEIGHTS
 from decoding.models.tensor_files import save_tensors
 
-WEIGHTS = "model.safetensors"
 _FLOATS = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 _INTEGERS = (torch.int64, torch.int32, torch.int16)
 

@@ -20,12 +20,11 @@ from filelock import FileLock
 from decoding.models import registry
 from decoding.models.cache import cache_folder
 from decoding.models.errors import ModelError
+from decoding.models.head_folder import CONFIG, RECORD, WEIGHTS
 
 if TYPE_CHECKING:
     from decoding.models.dflash import DFlash
     from decoding.models.loaded import LoadedModel
-
-RECORD, CONFIG, WEIGHTS = "bassline.json", "config.json", "model.safetensors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +96,15 @@ def store(target: LoadedModel, head: DFlash, describe: Callable[[DFlash, str, in
     """
     from decoding.models import dflash_files  # noqa: PLC0415
 
+    place = heads_folder() / registry.resolve(target.ref).slug
     config = target.model.config.get_text_config()
-    with _replacing(target.ref) as new:
+    with _new_folder(place, "new") as new:
         dflash_files.write(head, new, config)
         weights = new / WEIGHTS
         record = describe(dflash_files.read(new, config), _sha256(weights), weights.stat().st_size)
         write_record(new, record)
+        with _locked(place):
+            _swap(new, place)
     return record
 
 
@@ -125,38 +127,58 @@ def install(record: HeadRecord, files: Mapping[str, bytes]) -> None:
     Raises ModelError if the weights have another hash than the record. All other checks are made when it is loaded.
     """
     _require_hash(files[WEIGHTS], record)
-    with _replacing(record.target) as new:
+    place = heads_folder() / registry.resolve(record.target).slug
+    with _locked(place), _new_folder(place, "fetched") as new:
         new.mkdir(parents=True)
         for name in (CONFIG, WEIGHTS):
             (new / name).write_bytes(files[name])
         write_record(new, record)
+        _swap(new, place)
+
+
+def _locked(place: Path) -> FileLock:
+    """The lock of a head's folder: workers that share a cache fetch the same head at the same time."""
+    lock = cache_folder() / "locks" / f"drafter-{place.name}.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    return FileLock(lock)
 
 
 @contextmanager
-def _replacing(target: str) -> Iterator[Path]:
-    """Yield a folder to write a head into; it takes the place of the target's head unless the block raises."""
-    place = heads_folder() / registry.resolve(target).slug
-    new, old = place.with_name(f".{place.name}.new"), _replaced(place)
-    lock = cache_folder() / "locks" / f"drafter-{place.name}.lock"
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(lock):  # workers that share a cache fetch the same head at the same time
-        if old.exists() and not place.exists():
-            old.rename(place)
-        for leftover in (new, old):
-            shutil.rmtree(leftover, ignore_errors=True)
-        try:
-            yield new
-            if place.exists():
-                place.rename(old)
-            new.rename(place)
-        finally:
-            shutil.rmtree(new, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+def _new_folder(place: Path, purpose: str) -> Iterator[Path]:
+    """Yield the path of a folder beside `place` that does not exist, and remove whatever is left there at the end."""
+    new = place.with_name(f".{place.name}.{purpose}")
+    shutil.rmtree(new, ignore_errors=True)  # of a process that was killed
+    try:
+        yield new
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _swap(new: Path, place: Path) -> None:
+    """Let the folder `new` take the place of a head's folder."""
+    old = _replaced(place)
+    if old.exists() and not place.exists():  # a process was killed between the two renames below
+        old.rename(place)
+    shutil.rmtree(old, ignore_errors=True)
+    if place.exists():
+        place.rename(old)
+    new.rename(place)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def write_record(folder: Path, record: HeadRecord) -> None:
     """Write the record of the head in a folder."""
-    (folder / RECORD).write_text(json.dumps(asdict(record), indent=2) + "\n", encoding="utf-8")
+    (folder / RECORD).write_text(to_json(record), encoding="utf-8")
+
+
+def to_json(record: HeadRecord) -> str:
+    """Return the text of a record's file."""
+    return json.dumps(asdict(record), indent=2) + "\n"
+
+
+def from_json(text: str) -> HeadRecord:
+    """Return the record of a text. Raises ValueError, TypeError or RecursionError for any other text."""
+    return HeadRecord(**json.loads(text))
 
 
 def load(target: LoadedModel) -> LoadedHead:
@@ -212,7 +234,7 @@ def _replaced(place: Path) -> Path:
 
 def _read(folder: Path) -> HeadRecord | None:
     try:
-        return HeadRecord(**json.loads((folder / RECORD).read_text(encoding="utf-8")))
+        return from_json((folder / RECORD).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, RecursionError) as error:

@@ -14,8 +14,8 @@ from huggingface_hub.errors import HfHubHTTPError
 
 from decoding.models import dflash_files, trained_heads
 from decoding.models.dflash import DFlash
-from decoding.models.dflash_config import CONFIG
 from decoding.models.errors import ModelError, first_line
+from decoding.models.head_folder import CONFIG, WEIGHTS
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.registry import is_repository
 from decoding.models.trained_heads import HeadRecord
@@ -29,7 +29,7 @@ from decoding.training.statements import Statement
 
 _N_PROMPTS = 8
 _LONGEST = 48
-_FILES = (CONFIG, dflash_files.WEIGHTS)
+_FILES = (CONFIG, WEIGHTS)
 
 
 def run(

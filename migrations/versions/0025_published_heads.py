@@ -15,7 +15,7 @@ def upgrade() -> None:
         sa.Column("target", sa.String(500), nullable=False),
         sa.Column("sha256", sa.String(64), nullable=False),
         sa.Column("record", sa.Text(), nullable=False),
-        sa.Column("config", sa.Text(), nullable=False),
+        sa.Column("config", sa.LargeBinary(), nullable=False),
         sa.Column("weights", sa.LargeBinary(), nullable=False),
         sa.Column("published_at", sa.DateTime(timezone=True), nullable=False),
         sa.PrimaryKeyConstraint("target", name="pk_published_heads"),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
+from app.errors import BadInputError
 from app.jobs.job import CannotLoadError
 from app.jobs.work.decode_job import ready_engine
 from app.language_models import drafters, heads
@@ -18,6 +19,7 @@ from app.runs.service import submit
 from decoding.config import EngineConfig
 from decoding.models import trained_heads
 from decoding.models.errors import ModelError
+from decoding.models.head_folder import CONFIG, WEIGHTS
 from tests.fakes import FakeEngine
 from tests.head_records import TARGET, write_head
 from tests.integration.conftest import sqlite_when_thorough
@@ -37,12 +39,12 @@ def machine(monkeypatch, tmp_path):
     return use
 
 
-def train(cache: Path, weights: bytes) -> str:
+def train(cache: Path, weights: bytes, **changes: str) -> str:
     """Leaves a head with these weights in a cache, as a training does; returns its hash."""
     sha256 = hashlib.sha256(weights).hexdigest()
-    folder = write_head(cache, sha256=sha256).parent
-    (folder / trained_heads.CONFIG).write_text('{"block_size": 6}')
-    (folder / trained_heads.WEIGHTS).write_bytes(weights)
+    folder = write_head(cache, sha256=sha256, **changes).parent
+    (folder / CONFIG).write_text('{"block_size": 6}')
+    (folder / WEIGHTS).write_bytes(weights)
     return sha256
 
 
@@ -63,7 +65,7 @@ def test_a_worker_drafts_with_the_head_that_was_published_last(ctx, machine):
     ready_engine(ctx, run)
 
     assert [config.head for config in loaded] == published
-    assert trained_heads.export(TARGET)[1][trained_heads.WEIGHTS] == b"second" * 1000
+    assert trained_heads.export(TARGET)[1][WEIGHTS] == b"second" * 1000
     with ctx.database.read() as session:
         assert [one.sha256 for one in drafters.every(session)] == published[1:]
 
@@ -79,7 +81,7 @@ def test_a_head_that_arrives_damaged_leaves_the_one_that_is_there(ctx, machine):
     with pytest.raises(ModelError, match="has changed on its way"):
         heads.fetch(ctx, TARGET)
     assert trained_heads.find(TARGET).sha256 == before
-    assert trained_heads.export(TARGET)[1][trained_heads.WEIGHTS] == b"own"
+    assert trained_heads.export(TARGET)[1][WEIGHTS] == b"own"
     run_id = submit(ctx, RunSpec(target=TARGET, drafter="trained", dataset="humaneval", limit=1))
     with ctx.database.read() as session:
         run = get_run(session, run_id)
@@ -100,6 +102,32 @@ def test_only_what_is_there_is_published(ctx, machine):
     with pytest.raises(ModelError, match="has no trained drafter here"):
         heads.publish(ctx, TARGET)
     train(cache, b"weights")
-    (trained_heads.folder_of(TARGET) / trained_heads.WEIGHTS).write_bytes(b"others")
+    (trained_heads.folder_of(TARGET) / WEIGHTS).write_bytes(b"others")
     with pytest.raises(ModelError, match="has changed"):
         heads.publish(ctx, TARGET)
+
+
+def test_a_head_that_the_machine_made_since_is_kept_until_it_is_published(ctx, machine):
+    train(machine(HERE), b"published", created_at="2026-11-20T10:00:00+00:00")
+    heads.publish(ctx, TARGET)
+    newer = train(machine(THERE), b"newer", created_at="2026-11-21T10:00:00+00:00")
+    heads.fetch(ctx, TARGET)
+    assert trained_heads.find(TARGET).sha256 == newer
+
+
+def test_a_record_of_another_version_hides_its_head_and_is_refused_with_a_sentence(ctx, machine):
+    train(machine(HERE), b"weights")
+    heads.publish(ctx, TARGET)
+    with ctx.database.session() as session:
+        session.execute(update(PublishedHead).values(record='{"unheard_of": 1}'))
+    machine(THERE)
+    with ctx.database.read() as session:
+        assert drafters.every(session) == []
+    with pytest.raises(ModelError, match="has a damaged record: publish it again"):
+        heads.fetch(ctx, TARGET)
+
+
+@pytest.mark.parametrize("name", ["x" * 501, "a\0b"])
+def test_a_name_that_the_database_cannot_store_is_refused(ctx, name):
+    with pytest.raises(BadInputError, match="a name that the database cannot store"):
+        heads.publish(ctx, name)

@@ -25,6 +25,7 @@ from decoding.request import Request
 
 if TYPE_CHECKING:
     from app.ports import Engine
+    from decoding.config import EngineConfig
 
 POLL_S = 0.04  # between looks for jobs that have come and for clients that have left
 
@@ -36,6 +37,8 @@ class InteractiveBatch(SharedBatch):
     batch has lasted so long that one more budget would come near Celery's hard limit.
     """
 
+    _config: EngineConfig  # once the engine is ready: a head that was published since changes it
+
     def __init__(self, ctx: Context, first: DecodeJob) -> None:
         super().__init__(ctx, first)
         self._stops: dict[uuid.UUID, Stop] = {}  # of runs that nobody waits for any more
@@ -43,7 +46,6 @@ class InteractiveBatch(SharedBatch):
 
     def _outcomes(self) -> Outcomes:
         engine = self._first.ready_engine()
-        # Not before: a head that was published since changes it.
         self._config = engine_config(self._first.run)
         return engine.serve(self._requests(engine), self._update, self._is_unwanted)
 
