@@ -23,7 +23,11 @@ SEARCH_INDEX = "task_words_index"  # FTS5 and its tables on SQLite, GIN on Postg
 
 
 def upgrade(database: Database, revision: str = "head") -> None:
-    """Runs the migrations up to `revision`. Waits for another process that is doing the same."""
+    """Runs the migrations up to `revision`. Waits for another process that is doing the same.
+
+    Raises UnavailableError for the database of a newer version.
+    """
+    _require_known(current(database))
     with _locked(database) as connection:
         command.upgrade(_config(connection), revision)
 
@@ -50,13 +54,25 @@ def current(database: Database) -> str | None:
 def ensure(database: Database) -> None:
     """Upgrades a SQLite database to the newest revision.
 
-    Raises UnavailableError for a database that cannot be opened, and for a PostgreSQL database at another revision.
+    Raises UnavailableError for a database that cannot be opened, for one of a newer version, and for a PostgreSQL
+    database at another revision.
     """
-    if current(database) == head():
+    revision = current(database)
+    if revision == head():
         return
+    _require_known(revision)
     if not database.is_sqlite:
         raise UnavailableError("the database is not at the newest schema: run `bassline db upgrade` first")
     upgrade(database)
+
+
+def _require_known(revision: str | None) -> None:
+    known = {script.revision for script in ScriptDirectory.from_config(_config(None)).walk_revisions()}
+    if revision is not None and revision not in known:
+        raise UnavailableError(
+            f"a newer version of Bassline made this database (its schema is {revision}, the newest here is {head()}): "
+            "use that version, or another database with BASSLINE_DATABASE_URL or BASSLINE_DATA_DIR"
+        )
 
 
 def described_by_models(name: str | None, kind: str, _parents: object) -> bool:

@@ -27,6 +27,7 @@ from app.datasets.models import Task as StoredTask
 from app.db import migrate
 from app.db.database import Database
 from app.db.types import utcnow
+from app.errors import UnavailableError
 from app.events.bus import MemoryBus
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
@@ -123,6 +124,20 @@ def test_stored_tasks_of_the_single_line_infilling_set_get_the_stop_that_they_ha
     migrate.downgrade(database, "0008")
     assert stored() == [["#"], ["#"]]
     database.dispose()
+
+
+def test_the_database_of_a_newer_version_is_refused_with_a_sentence(migrated_url):
+    database = Database(migrated_url)
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    try:
+        for bring_up in (migrate.ensure, migrate.upgrade):
+            with pytest.raises(UnavailableError, match="a newer version of Bassline made this database"):
+                bring_up(database)
+    finally:
+        with database.engine.begin() as connection:
+            connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{migrate.head()}'")
+        database.dispose()
 
 
 def test_revisions_are_numbered_and_linear():
