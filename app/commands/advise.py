@@ -211,7 +211,7 @@ def arms_of(models: Sequence[str], n: int) -> list[dict[str, Any]]:
 def choose(dataset: Dataset, arms: int, budget: float, seconds: float) -> list[str]:
     """The ids of the tasks that the seconds allow, at least FEWEST: those with tests that notice faults, spread over
     the project by a hash of their ids."""
-    strong = [task.task_id for task in dataset.tasks if not (task.source or {}).get("weak")]
+    strong = [task.task_id for task in dataset.tasks if not datasets.has_weak_tests(task)]
     every = strong or [task.task_id for task in dataset.tasks]
     fitting = int(seconds / (arms * (budget + PER_TASK_S)))
     number = min(MOST, max(FEWEST, fitting))

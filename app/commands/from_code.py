@@ -161,6 +161,7 @@ def make_datasets(
     stored = service.store(ctx, finished, name)
     if json_file is not None:
         common.write_json(json_file, service.report(finished, stored, _rechecked(ctx, stored)))
+    finished.state.remove()  # interrupted before, the same command resumes
     _show(finished, stored, json_file)
     return stored
 

@@ -46,17 +46,13 @@ def make(
 
 
 def store(ctx: Context, finished: Finished, name: str) -> list[Dataset]:
-    """The stored datasets: completion form, infilling form. The state of the work is then deleted."""
+    """The stored datasets: completion form, infilling form."""
     if finished.suite.files is not None and any(row.get("project_tests") for row in finished.result.completion):
         store_archives(ctx.database, finished.suite.files.archives)
     files = {name: finished.completion_file(), name + INFILL: finished.infilling_file()}
     left_out = _left_out(finished)
     coverage = finished.coverage().as_json()
-    stored = [
-        service.import_bytes(ctx, data, each, f"{each}.jsonl", left_out, coverage) for each, data in files.items()
-    ]
-    finished.state.remove()
-    return stored
+    return [service.import_bytes(ctx, data, each, f"{each}.jsonl", left_out, coverage) for each, data in files.items()]
 
 
 @dataclass(frozen=True)

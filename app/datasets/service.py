@@ -167,6 +167,11 @@ def _known(ctx: Context, name: str, sha256: str) -> Dataset | None:
         return session.scalar(select(Dataset).where(Dataset.name == name, Dataset.sha256 == sha256))
 
 
+def has_weak_tests(task: Task) -> bool:
+    """Whether a task was made from code, and its tests notice too few faults."""
+    return (task.source or {}).get("weak") is True
+
+
 def select_tasks(dataset: Dataset, task_ids: Sequence[str], limit: int | None, weak: bool = True) -> list[Task]:
     """The tasks asked for, in dataset order; of those that no id asks for, the ones with `weak` tests only if wanted.
 
@@ -179,7 +184,7 @@ def select_tasks(dataset: Dataset, task_ids: Sequence[str], limit: int | None, w
         except files.DatasetError as error:
             raise BadInputError(str(error), "task_ids") from None
         return [t for t in dataset.tasks if t.task_id in wanted][:limit]
-    tasks = [task for task in dataset.tasks if weak or not (task.source or {}).get("weak")]
+    tasks = [task for task in dataset.tasks if weak or not has_weak_tests(task)]
     if not tasks:
         raise BadInputError(f"every task of {dataset.name} has a weak test: run them with --weak", "weak")
     return tasks[:limit]

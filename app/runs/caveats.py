@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from app.datasets.service import has_weak_tests
 from app.runs.models import RunTask
 from app.runs.results import Figures
 from app.states import PASSED
@@ -38,7 +39,7 @@ def weak_tests(
     graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome], budget_s: float, selector: metrics.Selector
 ) -> dict[str, Any]:
     """The fields of Figures about weak tests; `outcomes` are the samples of the graded tasks."""
-    weak = {task.task.task_id for task in graded if (task.task.source or {}).get("weak") is True}
+    weak = {task.task.task_id for task in graded if has_weak_tests(task.task)}
     strong = [outcome for outcome in outcomes if outcome.task_id not in weak]
     return {
         "weak_tasks": len(weak),

@@ -31,9 +31,9 @@ def decide(
 ) -> torch.Tensor:
     """Return float64 [S, 1 + 2 T]: how many draft tokens each sample accepts, its tokens, and their log-probabilities.
 
-    What is behind the last token of a sample means nothing. Token ids are exact in float64, so one read takes all to
-    the host. With `waits` only a sample's own tokens get log-probabilities: a CPU must not sum over the
-    vocabulary for a refused token. To know which those are the host has to wait, and meanwhile a GPU would stand still.
+    Values after a sample's last token are meaningless. Token ids are exact in float64, so the host reads everything at
+    once. With `waits`, only tokens that a sample keeps get log-probabilities: a sum over the vocabulary is expensive on
+    a CPU. The host has to wait for the acceptance to know these tokens, and meanwhile a GPU would be idle.
     """
     accepted, emitted = accept(p, where, draft, seeds, q)
     logprobs = torch.zeros_like(emitted, dtype=torch.float32)

@@ -18,11 +18,10 @@ from evaluation.verdicts import Trust
 def to_task(record: Record) -> Task:
     """The task in a record; `canonical_solution`, `stop` and `source` may be left out. Raises RecordError."""
     language, prompt = text(record, "language"), text(record, "prompt")
-    if language not in registry.LANGUAGES:
-        raise RecordError(
-            f"field language: {language[:60]!r} is not a language that can be judged: "
-            f"use {', '.join(registry.LANGUAGES)}"
-        )
+    try:
+        registry.language(language)
+    except registry.UnknownLanguageError as error:
+        raise RecordError(f"field language: {error}") from None
     return Task(
         task_id=text(record, "task_id"),
         prompt=prompt,

@@ -102,8 +102,8 @@ def run_cases(
     limits = replace(limits, threads=toolchain.tools.run_threads)
     with sandbox.programs(toolchain.tools) as slot:
         slot.put(language.driver.files(program, signature))
-        if toolchain.tools.compile is not None and not compiles(slot, judgement):
-            return judgement
+        if toolchain.tools.compile is not None and (failed := compile_failure(slot)) is not None:
+            return Judgement(failure=failed[0], wall_s=failed[1])
         for _ in range(1 + MAX_RESTARTS):
             ended = _run(slot, judgement, signature, cases, limits)
             if ended is None or judgement.failure is not None:
@@ -118,8 +118,8 @@ def run_cases(
     return judgement
 
 
-def compiles(slot: ProgramSlot, judgement: Judgement) -> bool:
-    """Whether the program compiles. If not, the judgement says why."""
+def compile_failure(slot: ProgramSlot) -> tuple[Outcome, float] | None:
+    """Compile the program; return None, or why it does not compile and the seconds that the compiler took."""
     compiler = Program(slot, slot.tools.compile_limits, compiling=True)
     reason = ""
     try:
@@ -136,10 +136,9 @@ def compiles(slot: ProgramSlot, judgement: Judgement) -> bool:
     if not reason and compiler.exit_code:
         silent = f"the compiler ended with {exit_reason(compiler.exit_code)}"
         reason = next((line for line in lines if "error" in line.lower()), lines[0] if lines else silent)
-    if reason:
-        judgement.failure = Outcome(Status.COMPILE_ERROR, reason, "\n".join(lines[:_FIRST_LINES]))
-        judgement.wall_s = compiler.wall_s
-    return not reason
+    if not reason:
+        return None
+    return Outcome(Status.COMPILE_ERROR, reason, "\n".join(lines[:_FIRST_LINES])), compiler.wall_s
 
 
 def _run(

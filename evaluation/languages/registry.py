@@ -30,6 +30,6 @@ class UnknownLanguageError(ValueError):
 def language(name: str) -> Language:
     """The language of that name. Raises UnknownLanguageError."""
     if name not in LANGUAGES:
-        raise UnknownLanguageError(f"{name[:60]!r} is not a language that cases can judge: use {', '.join(LANGUAGES)}")
+        raise UnknownLanguageError(f"{name[:60]!r} is not a language that can be judged: use {', '.join(LANGUAGES)}")
     parts: dict[str, Any] = {part: importlib.import_module(f"evaluation.languages.{name}.{part}") for part in _PARTS}
     return Language(name, LANGUAGES[name], **parts)

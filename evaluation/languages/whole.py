@@ -11,7 +11,7 @@ import signal
 from dataclasses import replace
 
 from evaluation.languages.base import Language, Toolchain
-from evaluation.languages.judging import Judgement, compiles
+from evaluation.languages.judging import compile_failure
 from evaluation.sandbox import Limits, Program, ProgramEndedError, Result, Sandbox
 from evaluation.sandbox.jobs import exit_reason
 from evaluation.sandbox.zygotes import ZygoteError
@@ -45,10 +45,9 @@ def _judge(
     limits, ended = replace(limits, threads=toolchain.tools.run_threads), None
     with sandbox.programs(toolchain.tools) as slot:
         slot.put(language.driver.whole(program, test))
-        judgement = Judgement()
-        if toolchain.tools.compile is not None and not compiles(slot, judgement) and judgement.failure is not None:
-            failure = judgement.failure
-            return Result(failure.status, failure.detail, failure.traceback, wall_s=judgement.wall_s)
+        if toolchain.tools.compile is not None and (failed := compile_failure(slot)) is not None:
+            failure, wall_s = failed
+            return Result(failure.status, failure.detail, failure.traceback, wall_s=wall_s)
         running = Program(slot, limits)
         try:
             with running:

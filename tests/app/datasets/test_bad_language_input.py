@@ -1,4 +1,4 @@
-"""Bad input to other languages, by command and over HTTP: one sentence each, and nothing is stored."""
+"""Bad tasks in other languages: the command line and the HTTP API answer with one sentence and store nothing."""
 
 import io
 import json

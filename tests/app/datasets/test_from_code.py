@@ -203,6 +203,31 @@ def test_a_fault_of_the_sandbox_stops_with_one_sentence_and_exit_code_1(bassline
     assert "the sandbox failed repeatedly: no process could be started; the same command resumes" in result.stderr
 
 
+def test_interrupted_while_the_tasks_are_judged_once_more_the_same_command_resumes(
+    bassline, ctx, project, monkeypatch, tmp_path
+):
+    words = ("datasets", "from-code", project, "--doctests", "--python", sys.executable, "--name", "mine")
+    report = tmp_path / "report.json"
+    recheck = from_code.recheck
+
+    def interrupted(*_words):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(from_code, "recheck", interrupted)
+    assert bassline(*words, "--json", report).exit_code != 0
+    assert not report.exists()
+    stored = service.require(ctx, "mine")
+    (state,) = (folder for folder in (ctx.settings.data_dir / "from-code").iterdir() if folder.is_dir())
+    monkeypatch.setattr(from_code, "recheck", recheck)
+
+    again = bassline(*words, "--json", report)
+
+    assert again.exit_code == 0, again.output
+    assert service.require(ctx, "mine").id == stored.id
+    assert json.loads(report.read_text())["tasks"] == 1
+    assert not state.exists()
+
+
 def test_what_the_recheck_counts_is_judged_and_not_assumed(ctx):
     rows = [
         {

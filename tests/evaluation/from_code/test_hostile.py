@@ -1,4 +1,4 @@
-"""Answers that attack their judge, to tasks that recorded calls judge in the real module: none passes."""
+"""Answers that attack their judge, to tasks that recorded calls judge in the real module: none passes by its attack."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from evaluation.verdicts import Status
 from tests.evaluation.project_tests.test_hostile import corpus
 
 RIGHT = ["d01_busy_loop", "e16_no_new_privs", "f17_timer_cancel"]
-"""Their function is right. What attacks is a statement beside it that binds no name, and so is not taken along."""
+"""Their function is right. The attack is a statement beside it that binds no name, and the module does not get it."""
 
 
 @pytest.mark.thorough
-def test_no_program_of_the_hostile_corpora_passes(sandbox: Sandbox) -> None:
+def test_of_the_hostile_corpora_only_programs_whose_function_is_right_pass(sandbox: Sandbox) -> None:
     grader = Grader(sandbox)
 
     def judged(right: bool) -> dict[str, Status]:
