@@ -7,7 +7,6 @@ takes as long as the operations themselves. ONNX Runtime reads 8-bit weights at 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -81,10 +80,11 @@ class Compiled:
     """A graph that is called like a function. Several threads may call it at the same time."""
 
     def __init__(self, model: bytes, weights: Mapping[str, NDArray[Any]], outputs: tuple[str, ...]) -> None:
-        _start_threads()
         options = onnxruntime.SessionOptions()
-        options.use_per_session_threads = False
-        # Grading runs beside decoding: threads wait actively for the next operation of a graph, but not for its call.
+        options.intra_op_num_threads = n_threads()
+        # Grading, long attentions and drafters need the cores between two calls: threads wait actively for the next
+        # operation of a graph, but not for its next call. ONNX Runtime can do so only with threads of the graph's own;
+        # threads of a shared pool spin for 40 ms after a call.
         options.add_session_config_entry("session.force_spinning_stop", "1")
         options.log_severity_level = 3
         values = [onnxruntime.OrtValue.ortvalue_from_numpy(each) for each in weights.values()]
@@ -95,9 +95,3 @@ class Compiled:
     def __call__(self, feeds: Mapping[str, NDArray[Any]]) -> list[torch.Tensor]:
         """Return the outputs, float32, for the inputs by name."""
         return [torch.from_numpy(output) for output in self._session.run(self._outputs, feeds)]
-
-
-@cache
-def _start_threads() -> None:
-    """Start the threads that all graphs of the process share, as many as PyTorch's."""
-    onnxruntime.set_global_thread_pool_sizes(n_threads(), 1)

@@ -1,9 +1,9 @@
-"""How many threads PyTorch uses: all of them, or one while ONNX Runtime's pool computes between its operations.
+"""How many threads PyTorch uses: all of them, or one while ONNX Runtime's threads compute between its operations.
 
 With 8-bit weights PyTorch computes only the attention and other small operations, between two graphs of ONNX Runtime.
 Its idle OpenMP threads spin for a moment after each operation (`decoding/__init__.py`), on the cores that the next
-graph needs. So only one of the two pools may be awake: PyTorch has one thread there, except for work that is long
-enough to be worth waking the others, while no graph runs.
+graph needs. So only one of the two libraries may have threads awake: PyTorch has one thread there, except for work that
+is long enough to be worth waking the others, while no graph runs.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 from collections import defaultdict
 
 import pytest
@@ -218,6 +220,33 @@ def test_no_operation_of_a_round_wakes_a_second_pool_and_callers_have_all_thread
     assert any("scaled_dot_product" in name for name in observed.threads[1])
     assert any("topk" in name for name in observed.threads[1]), "acceptance is part of a round"
     assert between == [2, 2]
+
+
+IDLE = """
+import time
+import numpy as np
+import torch
+from torch import nn
+from decoding.models import int8
+from decoding.models.onnx_graph import FLOAT, UINT8, Graph
+
+torch.set_num_threads(2)
+graph = Graph(x=(FLOAT, ["N", 512]), zero_points=(UINT8, ["N"]))
+compiled = graph.compile(int8.linear(graph, "x", nn.Linear(512, 2048)))
+feeds = {"x": np.ones((64, 512), np.float32), int8.ZERO_POINTS: int8.zero_points(64)}
+idle = []
+for _ in range(5):
+    compiled(feeds)
+    before = time.process_time()
+    time.sleep(0.1)
+    idle.append(time.process_time() - before)
+print(sorted(idle)[2])
+"""
+
+
+def test_the_threads_of_a_graph_sleep_after_its_call():
+    done = subprocess.run([sys.executable, "-c", IDLE], text=True, capture_output=True, check=True)
+    assert float(done.stdout) < 0.005, "they spin on cores that grading and PyTorch need"
 
 
 @pytest.mark.usefixtures("two_threads")
