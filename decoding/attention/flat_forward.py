@@ -23,8 +23,8 @@ from decoding.models.blocks import Blocks, DenseBlocks, has_blocks
 from decoding.models.threads import all_threads
 
 _BLOCKS = "bassline_blocks"
-# Multiplications and additions of one attention, from which on it is worth waking threads that sleep, and which then spin
-# when the next graph begins: some milliseconds of one thread.
+# Multiplications and additions of one attention, from which on it is worth waking threads that sleep, though they still
+# spin when the next graph begins: some milliseconds of one thread.
 _LONG_ATTENTION = 4 * 10**8
 
 
