@@ -43,7 +43,7 @@ class FromCodeProgress(PartsBar):
         self._limit_s = limit_s
 
     def recording(self, command: Sequence[str], seconds: float) -> None:
-        """The tests have run for `seconds`; at 0 prints which command will run, and how."""
+        """The tests have run for `seconds`, of both runs; at 0 prints which command will run, and how."""
         if seconds == 0.0:
             self.note(
                 f"runs the project's own code in {self._folder}, with your rights and outside the sandbox: "
@@ -83,7 +83,7 @@ class FromCodeProgress(PartsBar):
     help="the project's interpreter, which runs its tests; default: the first python on PATH",
 )
 @click.option(
-    "--timeout", type=click.FloatRange(min=1), default=900.0, show_default=True, help="seconds for each command"
+    "--timeout", type=click.FloatRange(min=1), default=900.0, show_default=True, help="seconds for each command; it runs twice"
 )
 @click.option(
     "--lines-before", type=click.IntRange(0, 2000), default=Options().before, show_default=True,
@@ -221,7 +221,7 @@ def _worked(ctx: AppContext, project: Project, commands: list[list[str]], option
     try:
         with (
             foreground.terminate_as_interrupt(),
-            FromCodeProgress(str(project.root), options.limit_s) as progress,
+            FromCodeProgress(str(project.root), record.N_RUNS * len(commands) * options.limit_s) as progress,
         ):
             return service.make(ctx, sandbox, project, commands, options, progress)
     except KeyboardInterrupt:

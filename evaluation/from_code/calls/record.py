@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from evaluation.from_code.calls.commands import run_command
-from evaluation.from_code.calls.recorded import Call, read_recorded
+from evaluation.from_code.calls.recorded import Call, read_digests, read_recorded
 from evaluation.from_code.project_tests.covering import Covering, read_covering
 from evaluation.from_code.reasons import ProjectError
 from evaluation.from_code.recording import calls as recording_calls
@@ -26,6 +26,8 @@ HASH_SEED = "1"
 _SOURCE = Path(recording_calls.__file__).parent
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _SHOWN_LINES = 5
+N_RUNS = 2
+"""Of the commands: calls of the second one that repeat the first one count."""
 QUIET_S = 30.0
 """Seconds after which a test that waits, and does nothing, is ended."""
 _DOCTESTS = "bassline_doctests"
@@ -87,34 +89,64 @@ def record(
     python: str = "",
     quiet_s: float = QUIET_S,
 ) -> Recording:
-    """Run the commands one after the other, each for at most `limit_s` seconds, and return the recording.
+    """Run the commands twice, one after the other, each for at most `limit_s` seconds, and return the recording.
 
-    `folder` is for the recorder's files; `on_second` is called with the seconds that passed. The programs beside the
-    interpreter `python` come first on PATH. A test of pytest that waits for `quiet_s` seconds is ended. Raises
-    ProjectError where a command cannot be started. On KeyboardInterrupt the tests are ended first.
+    Only calls of both runs are in it. `folder` is for the recorder's files; `on_second` is called with the seconds that
+    passed. The programs beside the interpreter `python` come first on PATH. A test of pytest that waits for `quiet_s`
+    seconds is ended. Raises ProjectError where a command cannot be started. On KeyboardInterrupt the tests are ended
+    first.
     """
     shutil.rmtree(folder, ignore_errors=True)
-    calls_folder = folder / "calls"
-    calls_folder.mkdir(parents=True)
-    seen_folder = folder / "seen"
-    seen_folder.mkdir()
-    plan = folder / "plan.json"
-    noted = {"seen": str(seen_folder), "functions": _every(project, functions)}
-    content = {"folder": str(calls_folder), "targets": _targets(project, functions), "quiet_s": quiet_s, **noted}
-    plan.write_text(json.dumps(content), "utf-8")
-    environment = _environment(project, _hooks(folder), plan, python)
-    recording = Recording()
-    started = time.monotonic()
-    for command in commands:
-        exit_code, output = run_command(command, project.root, environment, limit_s, on_second)
-        if recording.exit_code == 0:
-            recording.exit_code, recording.output = exit_code, output
-    recording.seconds = time.monotonic() - started
     keys = {function.key for function in functions if not function.reason}
-    recorded = read_recorded(calls_folder, keys, _local_paths(project))
+    started = time.monotonic()
+
+    def passed(_of_command: float) -> None:
+        on_second(time.monotonic() - started)
+
+    first, second = (_Run(folder / name, project, functions, quiet_s) for name in ("first", "second"))
+    first.run(commands, python, limit_s, passed)
+    repeated = folder / "repeated.json"
+    repeated.write_text(json.dumps(read_digests(first.calls, keys)), "utf-8")
+    recording = second.run(commands, python, limit_s, passed, repeated)
+    recording.seconds = time.monotonic() - started
+    recorded = read_recorded(second.calls, keys, _local_paths(project))
     recording.calls, recording.refused, recording.unread = recorded.calls, recorded.refused, recorded.unread
-    recording.covering = read_covering(seen_folder, {function.key for function in functions})
+    recording.covering = read_covering(second.seen, {function.key for function in functions})
     return recording
+
+
+class _Run:
+    """One run of the commands, and the folders for what is noted meanwhile."""
+
+    def __init__(self, folder: Path, project: Project, functions: Sequence[Function], quiet_s: float) -> None:
+        self._folder, self._project = folder, project
+        self.calls = folder / "calls"
+        self.calls.mkdir(parents=True)
+        self.seen = folder / "seen"
+        self.seen.mkdir()
+        self._plan = {
+            "folder": str(self.calls), "targets": _targets(project, functions), "quiet_s": quiet_s,
+            "seen": str(self.seen), "functions": _every(project, functions),
+        }  # fmt: skip
+
+    def run(
+        self,
+        commands: Sequence[Sequence[str]],
+        python: str,
+        limit_s: float,
+        passed: Callable[[float], None],
+        repeated: Path | None = None,
+    ) -> Recording:
+        """How the commands ended. Calls are written down if they are in the file `repeated`, else only their digests."""
+        plan = self._folder / "plan.json"
+        plan.write_text(json.dumps({**self._plan, "repeated": repeated and str(repeated)}), "utf-8")
+        environment = _environment(self._project, _hooks(self._folder), plan, python)
+        recording = Recording()
+        for command in commands:
+            exit_code, output = run_command(command, self._project.root, environment, limit_s, passed)
+            if recording.exit_code == 0:
+                recording.exit_code, recording.output = exit_code, output
+        return recording
 
 
 def _local_paths(project: Project) -> list[str]:

@@ -76,6 +76,17 @@ def read_recorded(folder: Path, keys: Collection[str], local_paths: Sequence[str
     return recorded
 
 
+def read_digests(folder: Path, keys: Collection[str]) -> dict[str, list[str]]:
+    """The digests of all calls of a first run, by function key."""
+    found: dict[str, set[str]] = {}
+    for path in folder.iterdir():
+        with opened(path) as file:
+            for row in _rows(file) if file else ():
+                if row and row["function"] in keys and isinstance(row.get("digest"), str):
+                    found.setdefault(row["function"], set()).add(row["digest"])
+    return {key: sorted(digests) for key, digests in found.items()}
+
+
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[BinaryIO | None]:
     """The file, or None if it is not a regular one; a FIFO is opened without waiting for a writer."""

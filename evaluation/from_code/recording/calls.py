@@ -5,6 +5,9 @@ Which calls are kept depends on their arguments alone: for each function, those 
 order of the tests, threads and processes makes no difference, and a function called a million times has a spread
 sample of its calls instead of the first ones. A few of every shape (types of the arguments) and of every exception are
 kept in addition, because a rare one is worth more than the next common one.
+
+The tests run twice. The first run notes the digests of its calls, and the second one keeps only calls that repeat them:
+arguments that depend on the time, a random number or a port are others in every run.
 """
 
 from __future__ import annotations
@@ -37,12 +40,20 @@ _here = _thread._local()
 _open: dict[int, Any] = {}
 _functions: dict[str, _Function] = {}
 _folder = ""
+_repeated: dict[str, frozenset[str]] | None = None
 
 
-def start(folder: str) -> None:
-    """Records from now on into files in this folder, one for each process."""
-    global _folder  # noqa: PLW0603  (one per process)
+def start(folder: str, repeated: str | None) -> None:
+    """Records from now on into files in this folder, one for each process.
+
+    `repeated` is a file with the digests of the calls of an earlier run, by function: only these are recorded. Without
+    one, digests alone are.
+    """
+    global _folder, _repeated  # noqa: PLW0603  (one per process)
     _folder = folder
+    if repeated is not None:
+        with open(repeated, encoding="utf-8") as file:
+            _repeated = {key: frozenset(digests) for key, digests in json.load(file).items()}
 
 
 def enter(
@@ -106,7 +117,9 @@ class _Call:
     def _returned(self, value: Any) -> None:
         assert self.function is not None
         try:
-            if hasattr(type(value), "__next__") or hasattr(type(value), "__anext__"):
+            if _repeated is None:  # of the outcome nothing is noted
+                self._end({}, "")
+            elif hasattr(type(value), "__next__") or hasattr(type(value), "__anext__"):
                 self._end({"iterator": type(value).__name__}, "")
             else:
                 self._end({"returned": values.write(value)}, "")
@@ -117,6 +130,13 @@ class _Call:
         function = self.function
         assert function is not None
         digest = hashlib.blake2b(self.before.encode(), digest_size=8).hexdigest()
+        if _repeated is None:
+            if digest not in function.kept:
+                function.kept.add(digest)
+                _write({"function": function.key, "digest": digest})
+            return
+        if digest not in _repeated.get(function.key, ()):
+            return
         groups = [("", KEPT), ("shape " + self.shape, KEPT_OF_A_KIND)]
         if exception:
             groups.append(("raised " + exception, KEPT_OF_A_KIND))

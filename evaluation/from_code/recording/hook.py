@@ -25,7 +25,7 @@ CALL = "__bassline_call__"
 
 def install(plan: dict[str, Any]) -> None:
     """Records the functions of `plan["targets"]`: {path of a file: [[name, line, key], ...]}."""
-    calls.start(plan["folder"])
+    calls.start(plan["folder"], plan["repeated"])
     seen.start(plan["seen"], plan["functions"])
     random.seed(0)  # tests that draw their inputs draw the same ones in every recording
     setattr(builtins, ENTER, calls.enter)

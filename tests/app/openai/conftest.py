@@ -42,7 +42,12 @@ def post(client, engine):
     return lambda path, body: client._client.post(address + path, json=body, timeout=30)
 
 
+def completions(ctx: Context) -> list[Run]:
+    """The completions that were asked for, the last one first."""
+    with ctx.database.read() as session:
+        return list(list_runs(session, kinds=(RunKind.COMPLETION,)))
+
+
 def newest(ctx: Context) -> Run:
     """The completion that was asked for last."""
-    with ctx.database.read() as session:
-        return list_runs(session, kinds=(RunKind.COMPLETION,))[0]
+    return completions(ctx)[0]

@@ -14,7 +14,7 @@ from app.factory import create_app
 from app.openai import service
 from app.states import RunState
 from decoding.request import RequestError
-from tests.app.openai.conftest import newest
+from tests.app.openai.conftest import completions, newest
 from tests.app.openai_service import MODEL, client_of
 from tests.fakes import RIGHT, WRONG, FakeEngine
 from tests.integration.waiting import wait_for
@@ -118,14 +118,14 @@ def test_a_prompt_that_nobody_takes_up_is_refused_and_forgotten(ctx, monkeypatch
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_request_too_many_is_refused_before_a_run_is_made(served, client, stream):
-    ctx, before = served[0], newest(served[0]).id
+    ctx, before = served[0], [run.id for run in completions(served[0])]
     with contextlib.ExitStack() as slots:
         for _ in range(ctx.settings.max_streams):
             assert ctx.streams.acquire(timeout=10)
             slots.callback(ctx.streams.release)
         with pytest.raises(openai.InternalServerError, match="too many"):
             client.completions.create(model=MODEL, prompt=PROMPT, stream=stream)
-    assert newest(ctx).id == before
+    assert [run.id for run in completions(ctx)] == before
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,14 @@ def test_tests_that_draw_their_inputs_draw_the_same_ones_in_every_recording(open
     assert first == second
 
 
+def test_calls_that_do_not_repeat_are_dropped_and_cost_none_of_those_that_do(opened, tmp_path):
+    test = "import time, uuid\nfor i in range(200):\n    cart.nested([time.time_ns()])\n    cart.nested([i])\n"
+    first = by_name(run(opened, tmp_path, test + "cart.nested([0, uuid.uuid4().int])\n"))["nested"]
+    assert max(as_given(call)[0][0][0] for call in first) < 200
+    assert len(first) >= recorder.KEPT
+    assert first == by_name(run(opened, tmp_path, test))["nested"]
+
+
 def test_calls_in_forked_processes_and_threads_are_recorded(opened, tmp_path):
     test = """
 import os, subprocess, sys, threading
