@@ -83,7 +83,11 @@ class FromCodeProgress(PartsBar):
     help="the project's interpreter, which runs its tests; default: the first python on PATH",
 )
 @click.option(
-    "--timeout", type=click.FloatRange(min=1), default=900.0, show_default=True, help="seconds for each command; it runs twice"
+    "--timeout",
+    type=click.FloatRange(min=1),
+    default=900.0,
+    show_default=True,
+    help="seconds of each command, each time",
 )
 @click.option(
     "--lines-before", type=click.IntRange(0, 2000), default=Options().before, show_default=True,

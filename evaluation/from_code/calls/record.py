@@ -137,7 +137,7 @@ class _Run:
         passed: Callable[[float], None],
         repeated: Path | None = None,
     ) -> Recording:
-        """How the commands ended. Calls are written down if they are in the file `repeated`, else only their digests."""
+        """How the commands ended. Calls in the file `repeated` are written down; without a file, digests alone."""
         plan = self._folder / "plan.json"
         plan.write_text(json.dumps({**self._plan, "repeated": repeated and str(repeated)}), "utf-8")
         environment = _environment(self._project, _hooks(self._folder), plan, python)

@@ -106,15 +106,16 @@ class Placed:
         return [textwrap.indent(ast.unparse(part), self.spec["indent"]) + "\n" for part in parts]
 
     def _add_others(self, tree: ast.Module, definition: Any) -> None:
-        """Run the other statements of the answer that give the module a name which it lacks."""
+        """Run the other statements of the answer, but for those that only give the module names which it has.
+
+        They come after the module's own, so they meet all of its definitions.
+        """
+        had = set(vars(self.module))
         for node in tree.body:
-            names = [node.name] if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) else []
-            if isinstance(node, (ast.Import, ast.ImportFrom)):
-                names = [(alias.asname or alias.name).partition(".")[0] for alias in node.names]
-            elif isinstance(node, ast.Assign):
-                names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+            names = bound_by(node)
             future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
-            if node is not definition and not future and any(name not in vars(self.module) for name in names):
+            known = bool(names) and names <= had
+            if node is not definition and not future and not known:
                 exec(compile(ast.Module([node], []), FILE, "exec", dont_inherit=True), self.module.__dict__)
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
@@ -273,6 +274,18 @@ def definition_of(tree: ast.Module, function: str) -> Any:
 def is_function(node: ast.AST, name: str) -> bool:
     """Whether a node defines a function of this name."""
     return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name
+
+
+def bound_by(node: ast.AST) -> set[str]:
+    """The names that a statement gives to its module."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return {node.name}
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+    if isinstance(node, ast.Lambda):
+        return set()
+    own = {node.id} if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else set()
+    return own.union(*map(bound_by, ast.iter_child_nodes(node)))
 
 
 def class_of(tree: Any, path: list[str]) -> Any:
