@@ -87,7 +87,7 @@ class FromCodeProgress(PartsBar):
     type=click.FloatRange(min=1),
     default=900.0,
     show_default=True,
-    help="seconds of each command, each time",
+    help="seconds of a command, each time",
 )
 @click.option(
     "--lines-before", type=click.IntRange(0, 2000), default=Options().before, show_default=True,
