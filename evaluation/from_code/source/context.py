@@ -6,6 +6,7 @@ The answer runs in the real module, so a prompt need not run alone: it has to le
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, get_args
 
@@ -24,6 +25,10 @@ MAX_OF_PROJECT = 6_000
 """Characters of what a prompt shows of other modules."""
 _WHOLE = 12
 """Lines of a helper, constant or constructor that are shown whole."""
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+Members = frozenset[str] | None
+"""The members of classes that a prompt shows: those of these names, which saves room; None for all."""
 
 
 def prompt_of(
@@ -38,7 +43,9 @@ def prompt_of(
         notes = "".join(f"{function.indent}# {line}\n" for line in ("For example:", *examples))
         head = notes + head
     if context == "function":
-        text = _of_function(function) + "".join(_headers(function, True)) + head
+        text = _of_function(function) + head
+        if len(text) > MAX_CHARS:
+            text = _of_function(function, members=_attributes(function)) + head
     else:
         text = _of_file(function, before) + head
         if context == "repository":
@@ -102,15 +109,15 @@ def _bodies(node: ast.stmt) -> Iterator[list[ast.stmt]]:
         yield handler.body
 
 
-def _headers(function: Function, whole: bool) -> Iterator[str]:
+def _headers(function: Function, whole: bool, members: Members = None) -> Iterator[str]:
     """The lines that open what is around a function; `whole`: with what its classes hold before it."""
     for node, line in _around(function):
         yield f"{' ' * node.col_offset}{line}\n"
         if whole and isinstance(node, ast.ClassDef):
-            yield from _of_class(function.module, node, function)
+            yield from _of_class(function.module, node, function, members)
 
 
-def _of_class(module: Module, node: ast.ClassDef, function: Function | None) -> Iterator[str]:
+def _of_class(module: Module, node: ast.ClassDef, function: Function | None, members: Members) -> Iterator[str]:
     """Docstring, short statements, constructor, and the signatures of the other methods."""
     pad = " " * node.body[0].col_offset
     stored: dict[str, None] = {}
@@ -121,7 +128,11 @@ def _of_class(module: Module, node: ast.ClassDef, function: Function | None) -> 
     for each in node.body:
         if function is not None and (each is function.node or _holds(each, function)):
             continue
-        text = _short_text(module, each, each.col_offset, whole=getattr(each, "name", "") == "__init__")
+        if members is not None and bound_names(each) and not bound_names(each) & {*members, "__init__"}:
+            continue
+        text = _short_text(
+            module, each, each.col_offset, whole=getattr(each, "name", "") == "__init__", members=members
+        )
         if text:
             yield f"{text}\n"
     if stored and (function is None or function.node.name == "__init__" or "__init__" not in _names_in(node)):
@@ -138,7 +149,7 @@ def _is_self(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id in ("self", "cls")
 
 
-def _short_text(module: Module, node: ast.stmt, pad: int, whole: bool = False) -> str:
+def _short_text(module: Module, node: ast.stmt, pad: int, whole: bool = False, members: Members = None) -> str:
     """A statement of a module or class, or what it declares where it is long; "" for one that shows nothing."""
     space = " " * pad
     lines = module.lines[_first_line(node) - 1 : node.end_lineno]
@@ -152,7 +163,7 @@ def _short_text(module: Module, node: ast.stmt, pad: int, whole: bool = False) -
         marks = "".join(f"{space}@{ast.unparse(each)}\n" for each in node.decorator_list)
         return f"{marks}{space}{signature}:{doc}\n{space}    ..." if doc else f"{marks}{space}{signature}: ..."
     if isinstance(node, ast.ClassDef):
-        body = "".join(_of_class(module, node, None))
+        body = "".join(_of_class(module, node, None, members))
         return f"{space}{_class_line(node)}\n{body or space + '    ...'}".rstrip("\n")
     if len(lines) <= _WHOLE and len(text) <= 1200:
         return text
@@ -177,8 +188,13 @@ def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     return f"{kind} {node.name}({ast.unparse(node.args)}){returns}"
 
 
-def _of_function(function: Function) -> str:
-    """The imports that a function and its class use, and the module's helpers, classes and constants that it names."""
+def _attributes(function: Function) -> frozenset[str]:
+    """The attributes that a function names, of whatever object."""
+    return frozenset(node.attr for node in ast.walk(function.node) if isinstance(node, ast.Attribute))
+
+
+def _of_function(function: Function, members: Members = None) -> str:
+    """Imports, the module's helpers, classes and constants that a function names, and what is around the function."""
     module = function.module
     names = _names_of(function.node)
     for node, _line in _around(function):
@@ -189,23 +205,33 @@ def _of_function(function: Function) -> str:
                 if isinstance(each, ast.FunctionDef) and each.name == "__init__":
                     names |= names_read(each)
     outer = {id(node) for node, _line in _around(function)} | {id(function.node)}
-    imports: dict[str, None] = {}
     blocks: list[str] = []
     for node in module.tree.body:
         wanted = bound_names(node) & names
         if not wanted or id(node) in outer:
             continue
         for each in _binding(node, wanted):
-            if isinstance(each, ast.Import | ast.ImportFrom):
-                imports.update(dict.fromkeys(_import_lines(each, wanted)))
-            else:
+            if not isinstance(each, ast.Import | ast.ImportFrom):
                 short = (each.end_lineno or 0) - each.lineno < _WHOLE
-                text = _short_text(module, each, 0, whole=short) if each.col_offset == 0 else ast.unparse(each)
+                plain = each.col_offset == 0
+                text = _short_text(module, each, 0, short, members) if plain else ast.unparse(each)
                 blocks.append(text)
-    text = "".join(f"{line}\n" for line in imports)
+    around = "".join(_headers(function, True, members))
+    text = "".join(f"{line}\n" for line in _imports(module, names | set(_WORD.findall("\n".join([*blocks, around])))))
     for block in blocks:
         text += ("\n\n" if text and block.startswith(("def ", "class ", "@", "async ")) else "") + f"{block}\n"
-    return f"{text}\n\n" if text else ""
+    return (f"{text}\n\n" if text else "") + around
+
+
+def _imports(module: Module, names: set[str]) -> dict[str, None]:
+    """The import statements of a module that give one of these names, in order."""
+    found: dict[str, None] = {}
+    for node in module.tree.body:
+        wanted = bound_names(node) & names
+        for each in _binding(node, wanted) if wanted else ():
+            if isinstance(each, ast.Import | ast.ImportFrom):
+                found.update(dict.fromkeys(_import_lines(each, wanted)))
+    return found
 
 
 def _binding(node: ast.stmt, wanted: set[str]) -> Iterator[ast.stmt]:

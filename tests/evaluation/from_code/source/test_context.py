@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evaluation.from_code.reasons import ExcludedError
+from evaluation.from_code.source import context
 from evaluation.from_code.source.context import CONTEXTS, frame_of, prompt_of, solution_of
 from evaluation.from_code.source.find import find
 from evaluation.source import compile_error, parse_open
@@ -85,7 +86,7 @@ def function(project, name):
 def test_a_function_is_shown_with_its_class_helpers_constants_and_imports(project):
     add = function(project, "Shelf.add")
     text = prompt_of(project, add)
-    assert text.startswith("from .low import base as up\n")
+    assert text.startswith("import math\nfrom typing import List\nfrom .low import base as up\n"), "helper needs them"
     assert "TABLE = ...  # shortened" in text
     assert 'def helper(x: List):\n    """Helps."""\n    ...' in text or "return SIZES" in text
     assert (
@@ -97,16 +98,27 @@ def test_a_function_is_shown_with_its_class_helpers_constants_and_imports(projec
     assert solution_of(add).startswith("        if amount > self.limit")
 
 
+def test_a_class_that_does_not_fit_is_shown_with_the_members_that_the_function_names(project, monkeypatch):
+    add = function(project, "Shelf.add")
+    whole = prompt_of(project, add)
+    monkeypatch.setattr(context, "MAX_CHARS", len(whole) - 1)
+    text = prompt_of(project, add)
+    assert "limit = 3" in text
+    assert "def __init__(self, size)" in text
+    assert "def other" not in text
+    assert "def free" not in text
+
+
 def test_a_constructor_is_shown_with_the_attributes_of_its_class(project):
     assert "    # attributes: size, seen\n" in prompt_of(project, function(project, "Shelf.__init__"))
 
 
-@pytest.mark.parametrize("context", CONTEXTS)
+@pytest.mark.parametrize("kind", CONTEXTS)
 @pytest.mark.parametrize("name", ["helper", "Shelf.__init__", "Shelf.add", "Shelf.free", "separator"])
 @pytest.mark.parametrize("before", [3, 25, 200])
-def test_every_prompt_and_frame_parses_with_the_body_of_its_function(project, name, context, before):
+def test_every_prompt_and_frame_parses_with_the_body_of_its_function(project, name, kind, before):
     found = function(project, name)
-    for head in (prompt_of(project, found, context, before, ["f(1) returns 2"]), frame_of(found)):
+    for head in (prompt_of(project, found, kind, before, ["f(1) returns 2"]), frame_of(found)):
         assert parse_open(head) is not None
         assert compile_error(head + solution_of(found)) is None
 
