@@ -1,4 +1,4 @@
-"""Answers that attack their judge, to tasks that recorded calls judge in the real module: none passes by its attack."""
+"""Answers that attack their judge, to tasks that recorded calls judge in the real module: none passes."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ import pytest
 from evaluation.datasets import Task
 from evaluation.from_code.placing.spec import Spec
 from evaluation.grading import Grader
-from evaluation.sandbox import Sandbox
+from evaluation.sandbox import Limits, Sandbox
 from evaluation.verdicts import Status
 from tests.evaluation.project_tests.test_hostile import corpus
 
-RIGHT = ["d01_busy_loop", "e16_no_new_privs", "f17_timer_cancel"]
-"""Their function is right. The attack is a statement beside it that binds no name, and the module does not get it."""
-
-
 @pytest.mark.thorough
-def test_of_the_hostile_corpora_only_programs_whose_function_is_right_pass(sandbox: Sandbox) -> None:
-    grader = Grader(sandbox)
+def test_no_program_of_the_hostile_corpora_passes(sandbox: Sandbox) -> None:
+    grader = Grader(sandbox, Limits(wall_s=3.0))  # f17 answers after 3.5 s
 
     def judged(right: bool) -> dict[str, Status]:
         found = {}
@@ -29,5 +25,29 @@ def test_of_the_hostile_corpora_only_programs_whose_function_is_right_pass(sandb
 
     attacks = judged(right=False)
     assert len(attacks) > 60
-    assert [name for name, status in attacks.items() if status in (Status.PASSED, Status.SANDBOX_ERROR)] == RIGHT
+    assert [name for name, status in attacks.items() if status in (Status.PASSED, Status.SANDBOX_ERROR)] == []
     assert judged(right=True)["c01_correct"] == Status.PASSED
+
+
+@pytest.mark.parametrize(
+    ("beside", "passes"),
+    [
+        ("while True: pass\n", False),
+        ("OK = True\ntry: OK = not OK\nexcept Exception: pass\n", False),
+        ("import math\nmath.floor = None\n1 / 0\n", False),
+        ("try: import absent as OK\nexcept ImportError: OK = 1\n", True),
+        ("OK = []\nOK.append(HERE)\nOK[0] = add(1, 2)\n", True),
+        ("TIMES.append(2)\nOK = 1\n", True),
+    ],
+)
+def test_statements_beside_the_function_run_once_in_the_complete_module(
+    sandbox: Sandbox, beside: str, passes: bool
+) -> None:
+    spec = Spec("answer", False, "add", "TIMES = [1]\nTIMES.append(2)\n", "HERE = 1\n")
+    test = "def check(f):\n    assert f(1, 2) == 3\n"
+    program = f"{beside}def add(a, b):\n    return a + b if OK and TIMES == [1, 2] else None\n"
+    program = program if "OK" in beside else f"OK = 1\n{program}"
+
+    result = Grader(sandbox).judge(program, Task("t", "", "add", test, "", module=spec.packed()))
+
+    assert (result.status == Status.PASSED) == passes
