@@ -35,7 +35,7 @@ from evaluation.from_code.tasks import (
 from evaluation.sandbox import Sandbox
 from evaluation.verdicts import Trust
 
-BUILDER = "from-code-4"
+BUILDER = "from-code-5"
 """A change of the recording, the choice or the output gets a new version, so that stored datasets keep their
 meaning."""
 JUDGE = "cases"

@@ -13,6 +13,7 @@ from evaluation.effects import names_read
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.source.closure import absolute
 from evaluation.from_code.source.find import Function
+from evaluation.from_code.source.fitting import Piece, fitting
 from evaluation.from_code.source.project import Module, Project
 from evaluation.source import bound_names, parse
 
@@ -31,14 +32,15 @@ def prompt_of(
 ) -> str:
     """The prompt: what the context says, then the function's decorators, signature and docstring.
 
-    `examples` are shown as a comment where there is no docstring. Raises ExcludedError where it is too long.
+    `examples` are shown as a comment where there is no docstring. The context of the function is cut where it is too
+    long, that of a file is not. Raises ExcludedError for a prompt that stays too long.
     """
     head = signature_of(function)
     if examples:
         notes = "".join(f"{function.indent}# {line}\n" for line in ("For example:", *examples))
         head = notes + head
     if context == "function":
-        text = _of_function(function) + "".join(_headers(function, True)) + head
+        text = _of_function(function, MAX_CHARS - len(head)) + head
     else:
         text = _of_file(function, before) + head
         if context == "repository":
@@ -51,7 +53,7 @@ def prompt_of(
 def frame_of(function: Function) -> str:
     """The shortest text in which the function's body stands where it stands in its file: classes and conditions around
     it, and its signature."""
-    return "".join(_headers(function, False)) + signature_of(function)
+    return "".join(each.text for each in _headers(function, False)) + signature_of(function)
 
 
 def signature_of(function: Function) -> str:
@@ -102,15 +104,15 @@ def _bodies(node: ast.stmt) -> Iterator[list[ast.stmt]]:
         yield handler.body
 
 
-def _headers(function: Function, whole: bool) -> Iterator[str]:
+def _headers(function: Function, whole: bool) -> Iterator[Piece]:
     """The lines that open what is around a function; `whole`: with what its classes hold before it."""
     for node, line in _around(function):
-        yield f"{' ' * node.col_offset}{line}\n"
+        yield Piece(f"{' ' * node.col_offset}{line}\n")
         if whole and isinstance(node, ast.ClassDef):
             yield from _of_class(function.module, node, function)
 
 
-def _of_class(module: Module, node: ast.ClassDef, function: Function | None) -> Iterator[str]:
+def _of_class(module: Module, node: ast.ClassDef, function: Function | None) -> Iterator[Piece]:
     """Docstring, short statements, constructor, and the signatures of the other methods."""
     pad = " " * node.body[0].col_offset
     stored: dict[str, None] = {}
@@ -123,11 +125,11 @@ def _of_class(module: Module, node: ast.ClassDef, function: Function | None) -> 
             continue
         text = _short_text(module, each, each.col_offset, whole=getattr(each, "name", "") == "__init__")
         if text:
-            yield f"{text}\n"
+            yield Piece(f"{text}\n", each)
     if stored and (function is None or function.node.name == "__init__" or "__init__" not in _names_in(node)):
-        yield f"{pad}# attributes: {', '.join(stored)}\n"
+        yield Piece(f"{pad}# attributes: {', '.join(stored)}\n")
     if function is not None:
-        yield "\n"
+        yield Piece("\n")
 
 
 def _names_in(node: ast.ClassDef) -> set[str]:
@@ -152,7 +154,7 @@ def _short_text(module: Module, node: ast.stmt, pad: int, whole: bool = False) -
         marks = "".join(f"{space}@{ast.unparse(each)}\n" for each in node.decorator_list)
         return f"{marks}{space}{signature}:{doc}\n{space}    ..." if doc else f"{marks}{space}{signature}: ..."
     if isinstance(node, ast.ClassDef):
-        body = "".join(_of_class(module, node, None))
+        body = "".join(each.text for each in _of_class(module, node, None))
         return f"{space}{_class_line(node)}\n{body or space + '    ...'}".rstrip("\n")
     if len(lines) <= _WHOLE and len(text) <= 1200:
         return text
@@ -177,8 +179,9 @@ def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     return f"{kind} {node.name}({ast.unparse(node.args)}){returns}"
 
 
-def _of_function(function: Function) -> str:
-    """The imports that a function and its class use, and the module's helpers, classes and constants that it names."""
+def _of_function(function: Function, room: int) -> str:
+    """The imports that a function and its class use, the module's helpers, classes and constants that it names, and its
+    class: as much as fits."""
     module = function.module
     names = _names_of(function.node)
     for node, _line in _around(function):
@@ -190,7 +193,7 @@ def _of_function(function: Function) -> str:
                     names |= names_read(each)
     outer = {id(node) for node, _line in _around(function)} | {id(function.node)}
     imports: dict[str, None] = {}
-    blocks: list[str] = []
+    blocks: list[Piece] = []
     for node in module.tree.body:
         wanted = bound_names(node) & names
         if not wanted or id(node) in outer:
@@ -201,11 +204,14 @@ def _of_function(function: Function) -> str:
             else:
                 short = (each.end_lineno or 0) - each.lineno < _WHOLE
                 text = _short_text(module, each, 0, whole=short) if each.col_offset == 0 else ast.unparse(each)
-                blocks.append(text)
+                blocks.append(Piece(text, each))
     text = "".join(f"{line}\n" for line in imports)
-    for block in blocks:
+    headers = list(_headers(function, True))
+    kept = fitting([*blocks, *headers], function, names, room - len(text))
+    for block in (piece.text for piece in kept if piece in blocks):
         text += ("\n\n" if text and block.startswith(("def ", "class ", "@", "async ")) else "") + f"{block}\n"
-    return f"{text}\n\n" if text else ""
+    text += "\n\n" if text else ""
+    return text + "".join(piece.text for piece in kept if piece not in blocks)
 
 
 def _binding(node: ast.stmt, wanted: set[str]) -> Iterator[ast.stmt]:

@@ -128,9 +128,22 @@ def test_the_repository_adds_what_the_file_imports_from_the_project(project):
     assert '# from pkg.low:\n# def base(x):\n#     """Low."""' in text
 
 
-def test_a_prompt_that_is_too_long_makes_no_task(opened):
-    source = "".join(f"def h{n}(x):\n    return '{'y' * 150}'\n" for n in range(120))
-    calls = " + ".join(f"h{n}(x)" for n in range(120))
-    project = opened(m=f"{source}def target(x):\n    return {calls}\n")
+def test_a_long_context_is_cut_to_what_the_function_names_and_to_what_is_near(opened):
+    methods = "".join(f"    def m{n}(self, {'a' * 60}):\n        pass\n" for n in range(200))
+    helpers = "".join(f"def h{n}(x):\n    return '{'y' * 150}'\n" for n in range(120))
+    calls = " + ".join(f"h{n}(x)" for n in range(40))
+    source = f"{helpers}class Long:\n    def __init__(self):\n        pass\n{methods}"
+    project = opened(m=f"{source}    def target(self, x):\n        return {calls} + self.m7(x)\n")
+
+    text = prompt_of(project, function(project, "Long.target"))
+
+    assert 15_000 < len(text) <= 16_000
+    assert [name for name in ("h0", "h39", "__init__", "m7", "m199") if f"def {name}(" not in text] == []
+    assert "def m8(" not in text
+    assert parse_open(text) is not None
+
+
+def test_a_prompt_whose_own_part_is_too_long_makes_no_task(opened):
+    project = opened(m=f'def target(x):\n    """{"y" * 16_000}"""\n    return x\n')
     with pytest.raises(ExcludedError, match="needs a prompt of more than 16000 characters"):
         prompt_of(project, function(project, "target"))
