@@ -107,7 +107,8 @@ class Placed:
 
     def _add_others(self, tree: ast.Module, definition: Any, source: str) -> None:
         """Run the other statements of the answer, in its order, without what the module has already."""
-        known, own = set(vars(self.module)), set()
+        known = set(vars(self.module))
+        own: set[str] = set()
         for node in tree.body:
             if is_future(node) or any(inner is definition for inner in ast.walk(node)):
                 continue

@@ -11,6 +11,7 @@ from evaluation.sandbox import Limits, Sandbox
 from evaluation.verdicts import Status
 from tests.evaluation.project_tests.test_hostile import corpus
 
+
 @pytest.mark.thorough
 def test_no_program_of_the_hostile_corpora_passes(sandbox: Sandbox) -> None:
     grader = Grader(sandbox, Limits(wall_s=3.0))  # f17 answers after 3.5 s

@@ -75,7 +75,7 @@ def test_statements_that_bind_no_name_run_last_and_those_of_the_file_or_a_script
     program = "TABLE = {}\nTABLE[1] = where()\nSIZE = len(TABLE)\nimport re\ndef where():\n    return 1\n"
     source = spliced("where", program + "if __name__ == '__main__':\n    where(2)\n")
     namespace: dict[str, object] = {}
-    exec(compile(source, "m", "exec"), namespace)  # noqa: S102  (written above)
+    exec(compile(source, "m", "exec"), namespace)
 
     assert source.endswith('        return "there"\nTABLE[1] = where()\nSIZE = len(TABLE)\n')
     assert source.index("import re") < source.index("def where")
