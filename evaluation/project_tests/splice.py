@@ -1,7 +1,8 @@
 """Puts an answer into its module: the real file with one function replaced.
 
 The answer is a program, as extraction made it of a model's text: it defines the function, alone or in its class, and
-repeats parts of the prompt. What the file has already is left out; new imports and helpers come along.
+repeats parts of the prompt. What the file has already is left out; new imports and helpers come along. From the first
+statement that binds no name on, all but imports runs at the end, where every name of the module exists.
 """
 
 from __future__ import annotations
@@ -48,14 +49,15 @@ def splice(source: str, qualified: str, line: int, program: str) -> Spliced | No
         parts += [indent(ast.unparse(node), margin) + "\n" for node in helpers]
         kept += helpers
     body = "\n".join(parts)
-    before, after = _others(tree, answer, owner or function)
-    kept += [*before, *after]
+    before, after, last = _others(tree, answer, owner or function)
+    kept += [*before, *after, *last]
     place = _top_level(tree, original)
     start, end = _first_line(original) - 1, original.end_lineno or 0
     top, bottom = _first_line(place) - 1, place.end_lineno or 0
     whole = [
         *lines[:top], *(f"{ast.unparse(node)}\n" for node in before), *lines[top:start], body,
-        *_ended(lines[end:bottom]), *(f"{ast.unparse(node)}\n" for node in after), *lines[bottom:],
+        *_ended(lines[end:bottom]), *(f"{ast.unparse(node)}\n" for node in after), *_ended(lines[bottom:]),
+        *(f"{ast.unparse(node)}\n" for node in last),
     ]  # fmt: skip
     return Spliced("".join(whole), tuple(kept))
 
@@ -151,21 +153,39 @@ def _names_of_class(tree: ast.Module, original: Function) -> set[str]:
     return set()
 
 
-def _others(tree: ast.Module, answer: ast.Module, entry: ast.stmt) -> tuple[list[ast.stmt], list[ast.stmt]]:
-    """The answer's other statements, before and after the one with the function, without what the module has."""
-    known = defined_names(tree)
-    place = next((i for i, node in enumerate(answer.body) if entry in ast.walk(node)), len(answer.body))
+def _others(
+    tree: ast.Module, answer: ast.Module, entry: ast.stmt
+) -> tuple[list[ast.stmt], list[ast.stmt], list[ast.stmt]]:
+    """The answer's other statements without what the module has: before and after the one with the function, and at
+    the module's end."""
+    known, own = defined_names(tree), {ast.dump(node) for node in tree.body}
+    before: list[ast.stmt] = []
+    after: list[ast.stmt] = []
+    last: list[ast.stmt] = []
+    place = before
+    for node in answer.body:
+        names, is_import = _names(node), isinstance(node, ast.Import | ast.ImportFrom)
+        if entry in ast.walk(node):
+            place = after
+        elif names and (names <= known or (isinstance(node, ast.ImportFrom) and node.module == "__future__")):
+            continue
+        elif names:
+            (last if last and not is_import else place).append(node)
+        elif not _does_nothing(node) and ast.dump(node) not in own:
+            last.append(node)
+    return before, after, last
 
-    def is_new(node: ast.stmt) -> bool:
-        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
-            return False
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            return False
-        names = bound_names(node)
-        return not names <= known if names else not _tests_main(node)
 
-    return [n for n in answer.body[:place] if is_new(n)], [n for n in answer.body[place + 1 :] if is_new(n)]
+def _names(node: ast.stmt) -> set[str]:
+    """The names that a statement binds; to fill a table binds none."""
+    fills = isinstance(node, ast.Assign) and not any(
+        isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) for target in node.targets for n in ast.walk(target)
+    )
+    return set() if fills else bound_names(node)
 
 
-def _tests_main(node: ast.stmt) -> bool:
-    return isinstance(node, ast.If) and any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(node.test))
+def _does_nothing(node: ast.stmt) -> bool:
+    """Whether a statement is a text, or for a script."""
+    if isinstance(node, ast.If):
+        return any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(node.test))
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

@@ -84,7 +84,7 @@ class Placed:
         sys.meta_path.insert(0, Finder(modules))
         setattr(builtins, CAPTURE, self._capture)
         self.module = importlib.import_module(spec["name"])
-        self._add_others(tree, definition)
+        self._add_others(tree, definition, source)
         if self.function is None:
             raise NameError(f"{spec['function']} is not defined when its module is imported")
 
@@ -105,17 +105,17 @@ class Placed:
                     parts.append(each)
         return [textwrap.indent(ast.unparse(part), self.spec["indent"]) + "\n" for part in parts]
 
-    def _add_others(self, tree: ast.Module, definition: Any) -> None:
-        """Run the other statements of the answer, but for those that only give the module names which it has.
-
-        They come after the module's own, so they meet all of its definitions.
-        """
-        had = set(vars(self.module))
+    def _add_others(self, tree: ast.Module, definition: Any, source: str) -> None:
+        """Run the other statements of the answer, in its order, without what the module has already."""
+        known = set(vars(self.module))
+        own: set[str] = set()
         for node in tree.body:
-            names = bound_by(node)
-            future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
-            known = bool(names) and names <= had
-            if node is not definition and not future and not known:
+            if is_future(node) or any(inner is definition for inner in ast.walk(node)):
+                continue
+            names = names_bound(node)
+            if not names and not own:
+                own = {ast.dump(each) for each in ast.parse(source).body}
+            if not names <= known or (not names and ast.dump(node) not in own):
                 exec(compile(ast.Module([node], []), FILE, "exec", dont_inherit=True), self.module.__dict__)
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
@@ -276,16 +276,22 @@ def is_function(node: ast.AST, name: str) -> bool:
     return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name
 
 
-def bound_by(node: ast.AST) -> set[str]:
-    """The names that a statement gives to its module."""
+def names_bound(node: ast.AST) -> set[str]:
+    """The names that a statement gives its module, under conditions too."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return {node.name}
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
-    if isinstance(node, ast.Lambda):
-        return set()
-    own = {node.id} if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else set()
-    return own.union(*map(bound_by, ast.iter_child_nodes(node)))
+    if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+        return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    if isinstance(node, (ast.If, ast.Try, ast.With, ast.ExceptHandler)):
+        return {name for each in ast.iter_child_nodes(node) for name in names_bound(each)}
+    return set()
+
+
+def is_future(node: ast.stmt) -> bool:
+    """Whether a statement may only stand at the top of a file."""
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
 def class_of(tree: Any, path: list[str]) -> Any:

@@ -69,7 +69,7 @@ def enter(
     `*args` and `**kwargs` received.
     """
     if getattr(_here, "busy", False):
-        return _NONE
+        return NONE
     try:
         _here.busy = True
         function = _functions.get(key)
@@ -77,11 +77,11 @@ def enter(
             function = _functions[key] = _Function(key, sys._getframe(1))
         function.seen += 1
         if function.seen > MAX_SEEN or function.parts > MAX_PARTS_SEEN:
-            return _NONE
+            return NONE
         args, kwargs = function.as_called(named, rest, only, extra)
         return _Call(function, args, kwargs)
     except Exception:
-        return _NONE
+        return NONE
     finally:
         _here.busy = False
 
@@ -149,7 +149,7 @@ class _Call:
         _write(line)
 
 
-_NONE = _Call(None)
+NONE = _Call(None)
 
 
 def _quietly(report: Any, *arguments: Any) -> None:

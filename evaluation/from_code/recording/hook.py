@@ -21,6 +21,21 @@ from . import calls, seen
 
 ENTER = "__bassline_enter__"
 CALL = "__bassline_call__"
+AT_END = "__bassline_at_end__"
+
+
+class _AtEnd:
+    """Gives `builtins` these names when it is removed from there.
+
+    Python takes from `builtins` what it did not have at the start, then ends the objects that are left. Their
+    finalizers may call instrumented functions, which need their names; nothing is recorded any more.
+    """
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        self._builtins, self._names = vars(builtins), names
+
+    def __del__(self) -> None:
+        self._builtins.update(self._names)
 
 
 def install(plan: dict[str, Any]) -> None:
@@ -29,6 +44,7 @@ def install(plan: dict[str, Any]) -> None:
     seen.start(plan["seen"], plan["functions"])
     random.seed(0)  # tests that draw their inputs draw the same ones in every recording
     setattr(builtins, ENTER, calls.enter)
+    setattr(builtins, AT_END, _AtEnd({seen.SEEN: lambda _: None, ENTER: lambda *_, none=calls.NONE: none}))
     sys.meta_path.insert(0, _Finder(plan["targets"]))
     for module in list(sys.modules.values()):
         chosen = plan["targets"].get(os.path.realpath(getattr(module, "__file__", None) or ""))

@@ -14,6 +14,7 @@ from evaluation.effects import names_read
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.source.closure import absolute
 from evaluation.from_code.source.find import Function
+from evaluation.from_code.source.fitting import Piece, fitting
 from evaluation.from_code.source.project import Module, Project
 from evaluation.source import bound_names, parse
 
@@ -27,25 +28,21 @@ _WHOLE = 12
 """Lines of a helper, constant or constructor that are shown whole."""
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
-Members = frozenset[str] | None
-"""The members of classes that a prompt shows: those of these names, which saves room; None for all."""
-
 
 def prompt_of(
     project: Project, function: Function, context: Context = "function", before: int = 80, examples: Sequence[str] = ()
 ) -> str:
     """The prompt: what the context says, then the function's decorators, signature and docstring.
 
-    `examples` are shown as a comment where there is no docstring. Raises ExcludedError where it is too long.
+    `examples` are shown as a comment where there is no docstring. A `function` context is cut where it is too
+    long, a file is not. Raises ExcludedError for a prompt that stays too long.
     """
     head = signature_of(function)
     if examples:
         notes = "".join(f"{function.indent}# {line}\n" for line in ("For example:", *examples))
         head = notes + head
     if context == "function":
-        text = _of_function(function) + head
-        if len(text) > MAX_CHARS:
-            text = _of_function(function, members=_attributes(function)) + head
+        text = _of_function(function, MAX_CHARS - len(head)) + head
     else:
         text = _of_file(function, before) + head
         if context == "repository":
@@ -58,7 +55,7 @@ def prompt_of(
 def frame_of(function: Function) -> str:
     """The shortest text in which the function's body stands where it stands in its file: classes and conditions around
     it, and its signature."""
-    return "".join(_headers(function, False)) + signature_of(function)
+    return "".join(each.text for each in _headers(function, False)) + signature_of(function)
 
 
 def signature_of(function: Function) -> str:
@@ -109,15 +106,15 @@ def _bodies(node: ast.stmt) -> Iterator[list[ast.stmt]]:
         yield handler.body
 
 
-def _headers(function: Function, whole: bool, members: Members = None) -> Iterator[str]:
+def _headers(function: Function, whole: bool) -> Iterator[Piece]:
     """The lines that open what is around a function; `whole`: with what its classes hold before it."""
     for node, line in _around(function):
-        yield f"{' ' * node.col_offset}{line}\n"
+        yield Piece(f"{' ' * node.col_offset}{line}\n")
         if whole and isinstance(node, ast.ClassDef):
-            yield from _of_class(function.module, node, function, members)
+            yield from _of_class(function.module, node, function)
 
 
-def _of_class(module: Module, node: ast.ClassDef, function: Function | None, members: Members) -> Iterator[str]:
+def _of_class(module: Module, node: ast.ClassDef, function: Function | None) -> Iterator[Piece]:
     """Docstring, short statements, constructor, and the signatures of the other methods."""
     pad = " " * node.body[0].col_offset
     stored: dict[str, None] = {}
@@ -128,17 +125,13 @@ def _of_class(module: Module, node: ast.ClassDef, function: Function | None, mem
     for each in node.body:
         if function is not None and (each is function.node or _holds(each, function)):
             continue
-        if members is not None and bound_names(each) and not bound_names(each) & {*members, "__init__"}:
-            continue
-        text = _short_text(
-            module, each, each.col_offset, whole=getattr(each, "name", "") == "__init__", members=members
-        )
+        text = _short_text(module, each, each.col_offset, whole=getattr(each, "name", "") == "__init__")
         if text:
-            yield f"{text}\n"
+            yield Piece(f"{text}\n", each)
     if stored and (function is None or function.node.name == "__init__" or "__init__" not in _names_in(node)):
-        yield f"{pad}# attributes: {', '.join(stored)}\n"
+        yield Piece(f"{pad}# attributes: {', '.join(stored)}\n")
     if function is not None:
-        yield "\n"
+        yield Piece("\n")
 
 
 def _names_in(node: ast.ClassDef) -> set[str]:
@@ -149,7 +142,7 @@ def _is_self(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id in ("self", "cls")
 
 
-def _short_text(module: Module, node: ast.stmt, pad: int, whole: bool = False, members: Members = None) -> str:
+def _short_text(module: Module, node: ast.stmt, pad: int, whole: bool = False) -> str:
     """A statement of a module or class, or what it declares where it is long; "" for one that shows nothing."""
     space = " " * pad
     lines = module.lines[_first_line(node) - 1 : node.end_lineno]
@@ -163,7 +156,7 @@ def _short_text(module: Module, node: ast.stmt, pad: int, whole: bool = False, m
         marks = "".join(f"{space}@{ast.unparse(each)}\n" for each in node.decorator_list)
         return f"{marks}{space}{signature}:{doc}\n{space}    ..." if doc else f"{marks}{space}{signature}: ..."
     if isinstance(node, ast.ClassDef):
-        body = "".join(_of_class(module, node, None, members))
+        body = "".join(each.text for each in _of_class(module, node, None))
         return f"{space}{_class_line(node)}\n{body or space + '    ...'}".rstrip("\n")
     if len(lines) <= _WHOLE and len(text) <= 1200:
         return text
@@ -188,13 +181,9 @@ def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     return f"{kind} {node.name}({ast.unparse(node.args)}){returns}"
 
 
-def _attributes(function: Function) -> frozenset[str]:
-    """The attributes that a function names, of whatever object."""
-    return frozenset(node.attr for node in ast.walk(function.node) if isinstance(node, ast.Attribute))
-
-
-def _of_function(function: Function, members: Members = None) -> str:
-    """Imports, the module's helpers, classes and constants that a function names, and what is around the function."""
+def _of_function(function: Function, room: int) -> str:
+    """The imports that a function and its class use, the module's helpers, classes and constants that it names, and its
+    class: as much as fits."""
     module = function.module
     names = _names_of(function.node)
     for node, _line in _around(function):
@@ -205,7 +194,7 @@ def _of_function(function: Function, members: Members = None) -> str:
                 if isinstance(each, ast.FunctionDef) and each.name == "__init__":
                     names |= names_read(each)
     outer = {id(node) for node, _line in _around(function)} | {id(function.node)}
-    blocks: list[str] = []
+    blocks: list[Piece] = []
     for node in module.tree.body:
         wanted = bound_names(node) & names
         if not wanted or id(node) in outer:
@@ -213,14 +202,16 @@ def _of_function(function: Function, members: Members = None) -> str:
         for each in _binding(node, wanted):
             if not isinstance(each, ast.Import | ast.ImportFrom):
                 short = (each.end_lineno or 0) - each.lineno < _WHOLE
-                plain = each.col_offset == 0
-                text = _short_text(module, each, 0, short, members) if plain else ast.unparse(each)
-                blocks.append(text)
-    around = "".join(_headers(function, True, members))
-    text = "".join(f"{line}\n" for line in _imports(module, names | set(_WORD.findall("\n".join([*blocks, around])))))
-    for block in blocks:
+                text = _short_text(module, each, 0, whole=short) if each.col_offset == 0 else ast.unparse(each)
+                blocks.append(Piece(text, each))
+    shown = [*blocks, *_headers(function, True)]
+    imports = _imports(module, names.union(*(_WORD.findall(piece.text) for piece in shown)))
+    text = "".join(f"{line}\n" for line in imports)
+    kept = fitting(shown, function, names, room - len(text))
+    for block in (piece.text for piece in kept if piece in blocks):
         text += ("\n\n" if text and block.startswith(("def ", "class ", "@", "async ")) else "") + f"{block}\n"
-    return (f"{text}\n\n" if text else "") + around
+    text += "\n\n" if text else ""
+    return text + "".join(piece.text for piece in kept if piece not in blocks)
 
 
 def _imports(module: Module, names: set[str]) -> dict[str, None]:

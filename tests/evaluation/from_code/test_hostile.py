@@ -11,13 +11,10 @@ from evaluation.sandbox import Limits, Sandbox
 from evaluation.verdicts import Status
 from tests.evaluation.project_tests.test_hostile import corpus
 
-LIMITS = Limits(cpu_s=2, wall_s=3.0)
-"""The corpus expects three seconds: one of its programs answers right after 3.5."""
-
 
 @pytest.mark.thorough
 def test_no_program_of_the_hostile_corpora_passes(sandbox: Sandbox) -> None:
-    grader = Grader(sandbox, LIMITS)
+    grader = Grader(sandbox, Limits(wall_s=3.0))  # f17 answers after 3.5 s
 
     def judged(right: bool) -> dict[str, Status]:
         found = {}
@@ -33,22 +30,25 @@ def test_no_program_of_the_hostile_corpora_passes(sandbox: Sandbox) -> None:
     assert judged(right=True)["c01_correct"] == Status.PASSED
 
 
-HELPER = "try:\n    import nothing\nexcept ImportError:\n    nothing = 1\n\n"
-CHANGED = "OK = True\ntry:\n    OK = False\nfinally:\n    pass\n\n"
-ADD = "def add(a, b):\n    return "
-
-
 @pytest.mark.parametrize(
-    ("answer", "expected"),
+    ("beside", "passes"),
     [
-        (f"{HELPER}{ADD}a + b * nothing\n", True),
-        (f"{ADD}total(a, b)\n\ntotal.calls = 0\n", True),
-        (f"{ADD}a + b\n\nwhile True:\n    pass\n", False),
-        (f"{CHANGED}{ADD}a + b if OK else 0\n", False),
+        ("while True: pass\n", False),
+        ("OK = True\ntry: OK = not OK\nexcept Exception: pass\n", False),
+        ("import math\nmath.floor = None\n1 / 0\n", False),
+        ("try: import absent as OK\nexcept ImportError: OK = 1\n", True),
+        ("OK = []\nOK.append(HERE)\nOK[0] = add(1, 2)\n", True),
+        ("TIMES.append(2)\nOK = 1\n", True),
     ],
 )
-def test_statements_beside_the_function_run_after_the_module(sandbox: Sandbox, answer: str, expected: bool) -> None:
-    spec = Spec("answer", False, "add", "", "\n\ndef total(a, b):\n    return a + b\n")
-    test = "def check(candidate):\n    assert candidate(2, 3) == 5\n"
-    task = Task("add", "def add(a, b):\n", "add", test, "", module=spec.packed())
-    assert Grader(sandbox, LIMITS).judge(answer, task).passed == expected
+def test_statements_beside_the_function_run_once_in_the_complete_module(
+    sandbox: Sandbox, beside: str, passes: bool
+) -> None:
+    spec = Spec("answer", False, "add", "TIMES = [1]\nTIMES.append(2)\n", "HERE = 1\n")
+    test = "def check(f):\n    assert f(1, 2) == 3\n"
+    program = f"{beside}def add(a, b):\n    return a + b if OK and TIMES == [1, 2] else None\n"
+    program = program if "OK" in beside else f"OK = 1\n{program}"
+
+    result = Grader(sandbox).judge(program, Task("t", "", "add", test, "", module=spec.packed()))
+
+    assert (result.status == Status.PASSED) == passes

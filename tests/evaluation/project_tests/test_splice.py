@@ -71,11 +71,20 @@ def test_a_function_under_a_condition_keeps_its_place() -> None:
     assert source.endswith("else:\n    def where():\n        return 'x'\n")
 
 
-def test_statements_that_do_something_stay_and_those_for_a_script_do_not() -> None:
-    source = spliced("where", "def where():\n    return 1\nprint(where())\nif __name__ == '__main__':\n    where(2)\n")
+def test_statements_that_bind_no_name_run_last_and_those_of_the_file_or_a_script_do_not() -> None:
+    program = "TABLE = {}\nTABLE[1] = where()\nSIZE = len(TABLE)\nimport re\ndef where():\n    return 1\n"
+    source = spliced("where", program + "if __name__ == '__main__':\n    where(2)\n")
+    namespace: dict[str, object] = {}
+    exec(compile(source, "m", "exec"), namespace)
 
-    assert "print(where())" in source
+    assert source.endswith('        return "there"\nTABLE[1] = where()\nSIZE = len(TABLE)\n')
+    assert source.index("import re") < source.index("def where")
+    assert (namespace["TABLE"], namespace["SIZE"]) == ({1: 1}, 1)
     assert "__main__" not in source
+    assert spliced("where", "start(1)\ndef where():\n    return 1\n").endswith("start(1)\n")
+    own = splice("start(1)\ndef f(): pass\n", "f", 2, "start(1)\ndef f():\n    return 1\n")
+    assert own is not None
+    assert own.source.count("start(1)") == 1
 
 
 def test_a_program_without_the_function_is_none_and_a_file_without_it_an_error() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import textwrap
 
 import psutil
 import pytest
@@ -377,3 +378,20 @@ def test_starts_a_program_without_the_plugin():
     assert recording.covering.ended == ["test_cart.py::test_waits"]
     assert "1 failed, 2 passed" in recording.output
     assert sorted(values.read(call.returned) for call in by_name(recording)["nested"]) == [[2], [4], [6]]
+
+
+def test_finalizers_that_run_after_python_restored_its_builtins_call_functions_as_before(opened, tmp_path):
+    held = """
+    import cart
+    class Held:
+        def __del__(self, write=print, caller=cart.nested):
+            write("ended with", caller([1]))
+    held = Held()
+    held.circle = held
+    """
+    project = opened(cart=CART)
+    (project.root / "run_tests.py").write_text(textwrap.dedent(held))
+    command = [sys.executable, "-c", "import subprocess, sys\nsys.exit('ended with [2]' not in subprocess.run("
+               "[sys.executable, 'run_tests.py'], capture_output=True, text=True).stdout)"]  # fmt: skip
+    recording = record(project, find(project), [command], tmp_path / "state", 60)
+    assert recording.exit_code == 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from evaluation.from_code.reasons import ExcludedError
-from evaluation.from_code.source import context
 from evaluation.from_code.source.context import CONTEXTS, frame_of, prompt_of, solution_of
 from evaluation.from_code.source.find import find
 from evaluation.source import compile_error, parse_open
@@ -98,17 +97,6 @@ def test_a_function_is_shown_with_its_class_helpers_constants_and_imports(projec
     assert solution_of(add).startswith("        if amount > self.limit")
 
 
-def test_a_class_that_does_not_fit_is_shown_with_the_members_that_the_function_names(project, monkeypatch):
-    add = function(project, "Shelf.add")
-    whole = prompt_of(project, add)
-    monkeypatch.setattr(context, "MAX_CHARS", len(whole) - 1)
-    text = prompt_of(project, add)
-    assert "limit = 3" in text
-    assert "def __init__(self, size)" in text
-    assert "def other" not in text
-    assert "def free" not in text
-
-
 def test_a_constructor_is_shown_with_the_attributes_of_its_class(project):
     assert "    # attributes: size, seen\n" in prompt_of(project, function(project, "Shelf.__init__"))
 
@@ -140,9 +128,22 @@ def test_the_repository_adds_what_the_file_imports_from_the_project(project):
     assert '# from pkg.low:\n# def base(x):\n#     """Low."""' in text
 
 
-def test_a_prompt_that_is_too_long_makes_no_task(opened):
-    source = "".join(f"def h{n}(x):\n    return '{'y' * 150}'\n" for n in range(120))
-    calls = " + ".join(f"h{n}(x)" for n in range(120))
-    project = opened(m=f"{source}def target(x):\n    return {calls}\n")
+def test_a_long_context_is_cut_to_what_the_function_names_and_to_what_is_near(opened):
+    methods = "".join(f"    def m{n}(self, {'a' * 60}):\n        pass\n" for n in range(200))
+    helpers = "".join(f"def h{n}(x):\n    return '{'y' * 150}'\n" for n in range(120))
+    calls = " + ".join(f"h{n}(x)" for n in range(40))
+    source = f"{helpers}class Long:\n    def __init__(self):\n        pass\n{methods}"
+    project = opened(m=f"{source}    def target(self, x):\n        return {calls} + self.m7(x)\n")
+
+    text = prompt_of(project, function(project, "Long.target"))
+
+    assert 15_000 < len(text) <= 16_000
+    assert [name for name in ("h0", "h39", "__init__", "m7", "m199") if f"def {name}(" not in text] == []
+    assert "def m8(" not in text
+    assert parse_open(text) is not None
+
+
+def test_a_prompt_whose_own_part_is_too_long_makes_no_task(opened):
+    project = opened(m=f'def target(x):\n    """{"y" * 16_000}"""\n    return x\n')
     with pytest.raises(ExcludedError, match="needs a prompt of more than 16000 characters"):
         prompt_of(project, function(project, "target"))
