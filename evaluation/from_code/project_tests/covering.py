@@ -6,21 +6,24 @@ Like the recorded calls, its files are read as untrusted: the tests may write th
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from evaluation.from_code.calls.recorded import opened
+from evaluation.from_code.project_tests import editable
 
 _MAX_LINE_BYTES = 8 * 2**20
+_STANDARD = re.compile(r"/lib(64)?/python[0-9.]+/(?!(site|dist)-packages/)")
 
 
 @dataclass
 class Covering:
     """`tests`: the number of calls of each function by pytest's id of the test, "" outside of tests. `files` are the
-    files of all modules that the tests imported, `path` the folders of installed packages among those on sys.path,
-    `ended` the tests that waited without end."""
+    files of all modules that the tests imported, without the standard library's, `path` the folders of installed
+    packages, `ended` the tests that waited without end."""
 
     tests: dict[str, dict[str, int]] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
@@ -48,7 +51,7 @@ def read_covering(folder: Path, keys: Collection[str]) -> Covering:
             while file is not None and (line := file.readline(_MAX_LINE_BYTES)):
                 row = _row(line)
                 if row.get("modules"):
-                    files |= {name for name in _texts(row["modules"]) if "-packages" in name}
+                    files |= {name for name in _texts(row["modules"]) if not _STANDARD.search(name)}
                     covering.path = sorted({*covering.path, *(p for p in _texts(row.get("path")) if "-packages" in p)})
                     covering.python = covering.python or [n for n in row.get("python", []) if type(n) is int]
                 elif isinstance(row.get("ended"), str):
@@ -59,6 +62,7 @@ def read_covering(folder: Path, keys: Collection[str]) -> Covering:
                         if key in keys and type(count) is int:
                             calls[key] = calls.get(key, 0) + count
     covering.files = sorted(files)
+    covering.path = sorted({*covering.path, *editable.import_roots(covering.path, covering.files)})
     return covering
 
 

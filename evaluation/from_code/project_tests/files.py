@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from evaluation.from_code.project_tests import editable
 from evaluation.from_code.project_tests.covering import Covering
 from evaluation.from_code.source.project import Project
 from evaluation.project_tests.archive import MAX_BYTES, ArchiveError, is_relative, pack
@@ -91,19 +92,29 @@ def installed_files(project: Project, covering: Covering) -> tuple[dict[str, byt
         for info in sorted(place.glob("*.dist-info")):
             listed = list(_record(info))
             name = re.sub(r"[-_.]+", "_", info.name.partition("-")[0]).lower()
-            if name != own_name and (name in _WITHOUT or not used.intersection(listed)):
+            folder = None if name == own_name else editable.project_of(info)
+            packages = editable.used_packages(folder, covering.files) if folder else set()
+            if name != own_name and (name in _WITHOUT or not (used.intersection(listed) or packages)):
                 continue
             names.append(info.name.removesuffix(".dist-info").replace("-", " ", 1))
             for path in listed:
                 metadata = path.startswith(info.name + "/")
                 wanted = path.rpartition("/")[2] in _METADATA if metadata else path.partition("/")[0] not in own
-                if wanted and path not in top_files and not path.endswith((".pyc", ".pyi", ".h", ".c")):
-                    content = _content(place / path)
-                    if content is not None:
-                        files.setdefault(path, content)
+                if wanted and path not in top_files and not path.startswith("__editable__"):
+                    _add(files, path, place / path)
+            for package in packages:
+                for path, file in editable.files_of(package):
+                    _add(files, path, file)
     if "pytest/__init__.py" not in files:
         raise ArchiveError('the tests were not run by pytest: give --tests "python -m pytest -q"')
     return files, tuple(sorted(names))
+
+
+def _add(files: dict[str, bytes], path: str, file: Path) -> None:
+    """Take a file along that tests may read, unless another one has its path."""
+    content = None if path.endswith((".pyc", ".pyi", ".h", ".c")) else _content(file)
+    if content is not None:
+        files.setdefault(path, content)
 
 
 def _record(info: Path) -> Iterator[str]:
