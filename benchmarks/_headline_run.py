@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -13,8 +14,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from app.jobs.work import machine_use
 from benchmarks import _llamacpp
 from benchmarks._arms import PLAIN, Arms, Peer, is_ours, weights_of
@@ -23,12 +22,17 @@ from benchmarks._headline_plan import CELLS, PREFIX, QWEN, START, VERDICTS, Cell
 from benchmarks._headline_rows import Prompt
 from benchmarks._headline_store import Store
 from benchmarks._prefix import first_token_ratios
-from benchmarks._timing import copy_bandwidth
 
 _EXPECTED_S = {VERDICTS: 30.0, PREFIX: 30.0}
 """About what the parts beside decoding take, for the time left."""
 BANDWIDTH = "copy_bandwidth"
-"""Bytes per second of a copy. The best of a few, because others on the machine only make it slower."""
+"""Bytes per second of a copy."""
+_BANDWIDTH_PROGRAM = """
+import decoding
+
+print(max(copy_bandwidth(torch.device("cpu")) for _ in range(3)))
+"""
+_PROCESSES = 5
 
 
 class Run:
@@ -44,7 +48,7 @@ class Run:
     def all(self) -> None:
         """Measure what is missing. Raises ModelError and EngineError."""
         if self.store.get(BANDWIDTH) is None:
-            self.store.put(BANDWIDTH, max(copy_bandwidth(torch.device("cpu")) for _ in range(3)))
+            self.store.put(BANDWIDTH, _bandwidth())
         if VERDICTS in self._open:
             self._done(VERDICTS, _verdicts(self._tasks))
         for model in dict.fromkeys(cell.model for cell in CELLS):
@@ -87,6 +91,16 @@ class Run:
         slower = (time.monotonic() - self._started) / (self._planned_s - left_s)
         at = f"{len(self._expected) - len(self._open)} of {len(self._expected)}"
         print(f"{at}: {key} done, about {slower * left_s / 60:.0f} min left", file=sys.stderr, flush=True)
+
+
+def _bandwidth() -> float:
+    """Return the median bandwidth of some processes, of each the best of a few copies.
+
+    Others on the machine only make a copy slower. But processes differ by a factor of two, by the pages that they got.
+    """
+    command = [sys.executable, "-c", _BANDWIDTH_PROGRAM]
+    runs = [subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(_PROCESSES)]
+    return statistics.median(float(run.stdout) for run in runs)
 
 
 def _decode(arms: Arms, cell: Cell, names: list[str], text: str, bandwidth: float) -> Prompt:

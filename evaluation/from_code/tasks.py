@@ -100,9 +100,14 @@ def completion_row(
 
 
 def _examples(cases: Sequence[Case], name: str) -> list[str]:
-    """Short recorded calls that differ in what they do."""
+    """Short recorded calls that differ in what they do; at the end the ones that return an argument as it is."""
     found: dict[tuple[object, ...], str] = {}
-    for case in sorted(cases, key=lambda each: (len(each.call) + len(each.outcome.returned or ""), each.digest)):
+
+    def rank(case: Case) -> tuple[bool, int, str]:
+        returned = case.outcome.returned
+        return returned is not None and returned in case.call, len(case.call) + len(returned or ""), case.digest
+
+    for case in sorted(cases, key=rank):
         text = shown_case(case, name)
         if case.recorded and len(text) <= _EXAMPLE_CHARS and text.isprintable():
             found.setdefault((case.outcome.returned, case.outcome.raised[:1], case.outcome.after is None), text)

@@ -125,7 +125,9 @@ def _of_class(module: Module, node: ast.ClassDef, function: Function | None) -> 
     for each in node.body:
         if function is not None and (each is function.node or _holds(each, function)):
             continue
-        text = _short_text(module, each, each.col_offset, whole=getattr(each, "name", "") == "__init__")
+        own_docstring = function is not None and each is node.body[0] and isinstance(each, ast.Expr)
+        whole = own_docstring or getattr(each, "name", "") == "__init__"
+        text = _short_text(module, each, each.col_offset, whole)
         if text:
             yield Piece(f"{text}\n", each)
     if stored and (function is None or function.node.name == "__init__" or "__init__" not in _names_in(node)):
@@ -147,9 +149,9 @@ def _short_text(module: Module, node: ast.stmt, pad: int, whole: bool = False) -
     space = " " * pad
     lines = module.lines[_first_line(node) - 1 : node.end_lineno]
     text = "".join(lines).rstrip("\n")
+    if whole and len(lines) <= 3 * _WHOLE:
+        return text
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        if whole and len(lines) <= 3 * _WHOLE:
-            return text
         signature = _signature(node)
         summary = (ast.get_docstring(node) or "").split("\n\n")[0].replace("\\", "\\\\").replace('"""', "'''")
         doc = f'\n{space}    """{" ".join(summary.split())}"""' if summary else ""
