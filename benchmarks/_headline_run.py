@@ -14,6 +14,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from app.jobs.work import machine_use
 from benchmarks import _llamacpp
 from benchmarks._arms import PLAIN, Arms, Peer, is_ours, weights_of
@@ -28,7 +30,9 @@ _EXPECTED_S = {VERDICTS: 30.0, PREFIX: 30.0}
 BANDWIDTH = "copy_bandwidth"
 """Bytes per second of a copy."""
 _BANDWIDTH_PROGRAM = """
+import torch
 import decoding
+from benchmarks._timing import copy_bandwidth
 
 print(max(copy_bandwidth(torch.device("cpu")) for _ in range(3)))
 """
