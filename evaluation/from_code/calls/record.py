@@ -9,9 +9,10 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from evaluation.from_code.calls.commands import run_command
 from evaluation.from_code.calls.recorded import Call, read_digests, read_recorded
@@ -103,7 +104,8 @@ def record(
     def passed(_of_command: float) -> None:
         on_second(time.monotonic() - started)
 
-    first, second = (_Run(folder / name, project, functions, quiet_s) for name in ("first", "second"))
+    plan = {"targets": _targets(project, functions), "functions": _every(project, functions), "quiet_s": quiet_s}
+    first, second = (_Run(folder / name, project, plan) for name in ("first", "second"))
     first.run(commands, python, limit_s, passed)
     repeated = folder / "repeated.json"
     repeated.write_text(json.dumps(read_digests(first.calls, keys)), "utf-8")
@@ -118,16 +120,13 @@ def record(
 class _Run:
     """One run of the commands, and the folders for what is noted meanwhile."""
 
-    def __init__(self, folder: Path, project: Project, functions: Sequence[Function], quiet_s: float) -> None:
+    def __init__(self, folder: Path, project: Project, plan: Mapping[str, Any]) -> None:
         self._folder, self._project = folder, project
         self.calls = folder / "calls"
         self.calls.mkdir(parents=True)
         self.seen = folder / "seen"
         self.seen.mkdir()
-        self._plan = {
-            "folder": str(self.calls), "targets": _targets(project, functions), "quiet_s": quiet_s,
-            "seen": str(self.seen), "functions": _every(project, functions),
-        }  # fmt: skip
+        self._plan = {**plan, "folder": str(self.calls), "seen": str(self.seen)}
 
     def run(
         self,
@@ -139,7 +138,8 @@ class _Run:
     ) -> Recording:
         """How the commands ended. Calls in the file `repeated` are written down; without a file, digests alone."""
         plan = self._folder / "plan.json"
-        plan.write_text(json.dumps({**self._plan, "repeated": repeated and str(repeated)}), "utf-8")
+        known = None if repeated is None else str(repeated)
+        plan.write_text(json.dumps({**self._plan, "repeated": known}), "utf-8")
         environment = _environment(self._project, _hooks(self._folder), plan, python)
         recording = Recording()
         for command in commands:

@@ -277,7 +277,11 @@ def is_function(node: ast.AST, name: str) -> bool:
 
 
 def names_bound(node: ast.AST) -> set[str]:
-    """The names that a statement gives its module, under conditions too."""
+    """The names that a statement gives its module, under conditions too.
+
+    `evaluation.source.bound_names` does nearly the same, but the sandbox has only the modules of this folder and of the
+    recorder.
+    """
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return {node.name}
     if isinstance(node, (ast.Import, ast.ImportFrom)):

@@ -34,8 +34,8 @@ def prompt_of(
 ) -> str:
     """The prompt: what the context says, then the function's decorators, signature and docstring.
 
-    `examples` are shown as a comment where there is no docstring. A `function` context is cut where it is too
-    long, a file is not. Raises ExcludedError for a prompt that stays too long.
+    `examples` are shown as a comment where there is no docstring. A `function` context that does not fit is cut; a file
+    is not. Raises ExcludedError for a prompt that is still too long.
     """
     head = signature_of(function)
     if examples:
