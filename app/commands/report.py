@@ -55,6 +55,8 @@ def figures(run: Run) -> list[tuple[str, str]]:
             rows.append(("weak tests", weak))
         if (judges := caveats.of_each_judge(f)) is not None:
             rows.append(("by judge", judges))
+        if (recorded := caveats.without_generated_cases(f)) is not None:
+            rows.append(("recorded calls", recorded))
     rows += [
         ("samples", f"{f.samples}, {f.samples_finished} finished in time, {f.samples_passed} passed"),
         (

@@ -13,7 +13,9 @@ from app.runs.results import Figures
 from app.states import PASSED
 from app.ui.units import counted, percent
 from evaluation import metrics
-from evaluation.verdicts import Trust
+from evaluation.verdicts import Status, Trust
+
+_FAILED_IN_A_CALL = (Status.WRONG_ANSWER, Status.EXCEPTION)
 
 
 def in_guest(
@@ -64,6 +66,37 @@ def by_judge(
     }
 
 
+def over_recorded(
+    graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome], budget_s: float, selector: metrics.Selector
+) -> dict[str, Any]:
+    """The fields of Figures about generated cases; `outcomes` are the samples of the graded tasks, task by task.
+
+    The shares count what the recorded cases alone would have said: in a test they come first, so a program whose first
+    wrong answer came later is right in all of them. The shares are None where no test has generated cases, and where
+    the verdicts do not say in which call they failed (samples of another service).
+    """
+    mixed = {task.id: recorded for task in graded if (recorded := _recorded_before_generated(task))}
+    rows = [s for task in graded for s in task.samples]
+    failed = [s for s in rows if s.run_task_id in mixed and s.verdict in _FAILED_IN_A_CALL]
+    known = bool(mixed) and all(s.calls is not None for s in failed)
+    later = {s.id for s in failed if s.trust == Trust.PROXY and (s.calls or 0) > mixed[s.run_task_id]}
+    recorded = [replace(o, passed=o.passed or s.id in later) for o, s in zip(outcomes, rows, strict=True)]
+    return {
+        "generated_tasks": len(mixed),
+        "pass_first_recorded": metrics.pass_first(recorded, budget_s, selector) if known else None,
+        "pass_all_recorded": metrics.pass_all(recorded, budget_s) if known else None,
+    }
+
+
+def _recorded_before_generated(task: RunTask) -> int:
+    """How many recorded cases the test has before its generated ones; 0 where it has no generated ones."""
+    source = task.task.source or {}
+    n_recorded, n_cases = source.get("recorded_cases"), source.get("cases")
+    if not (isinstance(n_recorded, int) and isinstance(n_cases, int)):
+        return 0
+    return n_recorded if n_recorded < n_cases else 0
+
+
 def of_each_judge(figures: Figures) -> str | None:
     """The shares by judge, for people; None where there are not both."""
     if not figures.tests_tasks or figures.pass_first_cases is None:
@@ -77,6 +110,18 @@ def of_each_judge(figures: Figures) -> str | None:
         )
     ]
     return "; ".join(parts)
+
+
+def without_generated_cases(figures: Figures) -> str | None:
+    """The shares over recorded cases alone, for people; None where no test has others, or where they are not known."""
+    if not figures.generated_tasks or figures.pass_first_recorded is None:
+        return None
+    tests = "1 task is" if figures.generated_tasks == 1 else f"{figures.generated_tasks} tasks are"
+    first, every = (percent(share, figures.tasks) for share in (figures.pass_first_recorded, figures.pass_all_recorded))
+    return (
+        f"{tests} also judged by generated calls, which the project's tests never made; by recorded calls alone "
+        f"Pass@First is {first} and Pass@All {every}"
+    )
 
 
 def forgeable(figures: Figures) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
-from app.runs.caveats import by_judge, in_guest, weak_tests
+from app.runs.caveats import by_judge, in_guest, over_recorded, weak_tests
 from app.runs.clock import clock
 from app.runs.engine_time import busy_s
 from app.runs.models import Run, RunCurve, RunTask
@@ -87,6 +87,7 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
         **in_guest(*rests_on),
         **weak_tests(*rests_on),
         **by_judge(*rests_on),
+        **over_recorded(*rests_on),
         ms_per_token_first=latency.first,
         ms_per_token_last=latency.last,
         ms_per_token_all=latency.all,

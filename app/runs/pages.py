@@ -136,6 +136,7 @@ def _show(run_id: uuid.UUID, refused: Refused | None = None) -> str:
         address=exact(budget) if asked else None,
         weak_tests=caveats.without_weak_tests(figures),
         judges=caveats.of_each_judge(figures),
+        recorded=caveats.without_generated_cases(figures),
         **annotation_pages.values(run_id, refused),
         **data,
     )

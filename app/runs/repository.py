@@ -40,6 +40,7 @@ _MEASURED = (
     Sample.n_accepted,
     Sample.verdict,
     Sample.trust,
+    Sample.calls,
 )
 _WHOLE = (joinedload(Run.stored_dataset), joinedload(Run.curve), selectinload(Run.tag_rows))
 Sort = Literal[

@@ -49,7 +49,7 @@ def run_command(
 
     What it started is ended too, daemons included. Raises ProjectError where it cannot be started.
     """
-    with _adopting_orphans():
+    with adopting_orphans():
         others = set(psutil.Process().children())
         try:
             process = subprocess.Popen(
@@ -79,7 +79,7 @@ def run_command(
 
 
 @contextlib.contextmanager
-def _adopting_orphans() -> Iterator[None]:
+def adopting_orphans() -> Iterator[None]:
     """Inside, a descendant whose parent has ended becomes a child of this process, where `_end` finds it."""
     if _PRCTL is None:
         yield

@@ -19,7 +19,8 @@ def choose(cases: Sequence[Case]) -> list[Case]:
     outcomes, these before other results; recorded cases before others that add as much. The docstring's examples come
     before all.
 
-    The order of `cases` does not matter. The result is sorted: recorded cases first, short ones before long ones.
+    The order of `cases` does not matter. The result is sorted: recorded cases first, since a run's figures over
+    recorded cases alone count on it (docs/metrics.md), then short ones before long ones.
     """
     plain = all(case.is_plain() for case in cases)
     usable = [case for case in cases if _size(case) <= (MAX_CASE_CHARS if plain else MAX_OBJECT_CHARS)]
