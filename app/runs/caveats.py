@@ -75,7 +75,7 @@ def over_recorded(
     wrong answer came later is right in all of them. The shares are None where no test has generated cases, and where
     the verdicts do not say in which call they failed (samples of another service).
     """
-    mixed = {task.id: recorded for task in graded if (recorded := _recorded_before_generated(task))}
+    mixed = {task.id: n for task in graded if (n := _recorded_before_generated(task))}
     rows = [s for task in graded for s in task.samples]
     failed = [s for s in rows if s.run_task_id in mixed and s.verdict in _FAILED_IN_A_CALL]
     known = bool(mixed) and all(s.calls is not None for s in failed)

@@ -53,9 +53,7 @@ class Figures(BaseModel):
     pass_all_tests: float | None = Field(None, description="Pass@All over these tasks")
     pass_first_cases: float | None = Field(None, description="Pass@First over the other tasks, where there are both")
     pass_all_cases: float | None = Field(None, description="Pass@All over the other tasks, where there are both")
-    generated_tasks: int | None = Field(
-        None, description="graded tasks that generated cases judge too"
-    )
+    generated_tasks: int | None = Field(None, description="graded tasks that generated cases judge too")
     pass_first_recorded: float | None = Field(None, description="Pass@First over recorded cases alone")
     pass_all_recorded: float | None = Field(None, description="Pass@All over recorded cases alone")
     ms_per_token_first: float | None = Field(None, description="of the first sample to finish, mean over tasks")

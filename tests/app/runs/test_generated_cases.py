@@ -27,7 +27,7 @@ SPINS = {"recorded": ["candidate(1, 2) == 3"], "generated": ["candidate([0] * 9 
 
 @pytest.fixture
 def evaluate(ctx, monkeypatch):
-    """Decodes tasks with these cases and judges them in the real sandbox; returns the figures and the text of the run."""
+    """Decodes tasks with these cases, judges them in the real sandbox, returns figures and text of the run."""
     monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
     ctx.make_grader = SandboxGrader
 

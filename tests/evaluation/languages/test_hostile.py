@@ -80,13 +80,17 @@ def test_no_hostile_program_passes_or_outlives_its_judgement(only, language, nam
     toolchain, sandbox = toolchain_or_skip(language), sandbox_or_skip(only)
     grader, task, programs = Grader(sandbox, LIMITS), task_of(language), corpus(FILES[language])
     programs = {name: program for name, program in programs.items() if names.match(name)}
-    verdicts = {list(programs)[i]: verdict for i, verdict in grader.judge_many((p, task) for p in programs.values())}
+    verdicts, seen = {}, set()
+    for position, verdict in grader.judge_many((program, task) for program in programs.values()):
+        verdicts[list(programs)[position]] = verdict
+        seen.update(own_processes(toolchain.tools.run.argv[-1]))
     controls = {name for name in programs if name.startswith("control")}
     assert {name for name, verdict in verdicts.items() if verdict.passed} == controls
     # No program may turn its failure into a fault that is not counted.
     assert [name for name, verdict in verdicts.items() if verdict.status is Status.SANDBOX_ERROR] == []
     most = 4 * LIMITS.wall_s + SLACK_S  # a program that crashes is started four times
     assert [name for name, verdict in verdicts.items() if verdict.wall_s > most] == []
+    assert seen  # so that finding none means that none is left
     wait_for(lambda: not own_processes(toolchain.tools.run.argv[-1]))
     assert [place for place in PLACES if Path(place).exists()] == []
     assert grader.judge(programs["control_right"], task).passed
