@@ -13,6 +13,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from filelock import FileLock
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
 
 from app.db.database import Database, make_folder
 from app.errors import UnavailableError
@@ -21,15 +22,25 @@ MIGRATIONS = Path(__file__).resolve().parents[2] / "migrations"
 ADVISORY_LOCK = 0x6261_7373  # "bass"
 SEARCH_INDEX = "task_words_index"  # FTS5 and its tables on SQLite, GIN on PostgreSQL: see migration 0021
 
+_OTHER_DATABASE = "BASSLINE_DATABASE_URL or BASSLINE_DATA_DIR"
+
 
 def upgrade(database: Database, revision: str = "head") -> None:
     """Runs the migrations up to `revision`. Waits for another process that is doing the same.
 
-    Raises UnavailableError for the database of a newer version.
+    Raises UnavailableError for the database of a newer version, and where the database refuses a change.
     """
     _require_known(current(database))
-    with _locked(database) as connection:
-        command.upgrade(_config(connection), revision)
+    try:
+        with _locked(database) as connection:
+            command.upgrade(_config(connection), revision)
+    except DBAPIError as error:
+        # For example one that an unreleased version changed, or a migration that waits for a lock in vain.
+        raise UnavailableError(
+            f"the database stays at schema {current(database)}, because it refuses the next change "
+            f"({' '.join(str(error.orig).split())}): end what uses it and try again, restore a backup, or use another "
+            f"database with {_OTHER_DATABASE}"
+        ) from error
 
 
 def downgrade(database: Database, revision: str) -> None:
@@ -71,7 +82,7 @@ def _require_known(revision: str | None) -> None:
     if revision is not None and revision not in known:
         raise UnavailableError(
             f"a newer version of Bassline made this database (its schema is {revision}, the newest here is {head()}): "
-            "use that version, or another database with BASSLINE_DATABASE_URL or BASSLINE_DATA_DIR"
+            f"use that version, or another database with {_OTHER_DATABASE}"
         )
 
 

@@ -140,6 +140,20 @@ def test_the_database_of_a_newer_version_is_refused_with_a_sentence(migrated_url
         database.dispose()
 
 
+def test_a_database_that_refuses_a_change_is_named_in_one_sentence(database_url):
+    database = Database(database_url)
+    migrate.upgrade(database, "0026")
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE tasks ADD COLUMN project_tests TEXT")
+    with pytest.raises(UnavailableError, match=r"stays at schema 0026, because it refuses .*project_tests"):
+        migrate.upgrade(database)
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE tasks DROP COLUMN project_tests")
+    migrate.upgrade(database)
+    assert migrate.current(database) == migrate.head()
+    database.dispose()
+
+
 def test_revisions_are_numbered_and_linear():
     config = Config()
     config.set_main_option("script_location", str(migrate.MIGRATIONS))
