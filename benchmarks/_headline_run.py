@@ -27,14 +27,14 @@ from benchmarks._prefix import first_token_ratios
 
 _EXPECTED_S = {VERDICTS: 30.0, PREFIX: 30.0}
 """About what the parts beside decoding take, for the time left."""
-BANDWIDTH = "copy_bandwidth"
-"""Bytes per second of a copy."""
+BANDWIDTH = "read_bandwidth"
+"""Bytes per second that a sum reads."""
 _BANDWIDTH_PROGRAM = """
 import torch
 import decoding
-from benchmarks._timing import copy_bandwidth
+from benchmarks._timing import read_bandwidth
 
-print(max(copy_bandwidth(torch.device("cpu")) for _ in range(3)))
+print(max(read_bandwidth(torch.device("cpu")) for _ in range(3)))
 """
 _PROCESSES = 5
 
@@ -98,9 +98,9 @@ class Run:
 
 
 def _bandwidth() -> float:
-    """Return the median bandwidth of some processes, of each the best of a few copies.
+    """Return the median bandwidth of some processes, of each the best of a few sums.
 
-    Others on the machine only make a copy slower. But processes differ by a factor of two, by the pages that they got.
+    Others on the machine only make a sum slower, but processes differ by the pages that they got.
     """
     command = [sys.executable, "-c", _BANDWIDTH_PROGRAM]
     runs = [subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(_PROCESSES)]

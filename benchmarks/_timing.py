@@ -54,6 +54,14 @@ def copy_bandwidth(device: torch.device) -> float:
     return 2 * n_bytes / seconds_each([lambda: target.copy_(source)], device)
 
 
+def read_bandwidth(device: torch.device) -> float:
+    """Return the bytes per second of a sum over a large array: the limit of a round, which reads the weights and writes
+    little. On a CPU a copy is no measure for it, because it moves up to twice as much, by the pages that it got."""
+    n_bytes = 2**30 if device.type == "cuda" else 2**28
+    source = torch.randint(0, 255, (n_bytes,), dtype=torch.uint8, device=device).view(torch.int64)
+    return n_bytes / seconds_each([source.sum], device)
+
+
 def matmul_rate(device: torch.device, dtype: torch.dtype) -> float:
     """Return the floating-point operations per second of a large matrix product: the limit of arithmetic."""
     n = 8192 if device.type == "cuda" else 2048

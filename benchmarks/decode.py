@@ -47,7 +47,7 @@ from benchmarks._openvino import OpenVino
 from benchmarks._prefix import first_token_ratios
 from benchmarks._report import Report, print_table
 from benchmarks._speed import Speed
-from benchmarks._timing import copy_bandwidth, matmul_rate
+from benchmarks._timing import copy_bandwidth, matmul_rate, read_bandwidth
 from decoding.models import trained_heads
 from decoding.models.device import device_name
 from decoding.models.errors import first_line
@@ -87,8 +87,9 @@ def run(bench: str, options: argparse.Namespace) -> int:
     """Measure as the options say, and report under the name of the benchmark."""
     device = torch.device(options.device)
     report = Report(bench, device_name(device), vars(options))
-    bandwidth, flops = copy_bandwidth(device), matmul_rate(device, getattr(torch, options.dtype))
-    report.settings |= {"copy_bandwidth_gb_per_s": bandwidth / 1e9, "peak_gflops": flops / 1e9}
+    bandwidth, flops = read_bandwidth(device), matmul_rate(device, getattr(torch, options.dtype))
+    report.settings |= {"read_bandwidth_gb_per_s": bandwidth / 1e9, "peak_gflops": flops / 1e9}
+    report.settings["copy_bandwidth_gb_per_s"] = copy_bandwidth(device) / 1e9
     peers, report.settings["not_run"] = _peers(options.endpoint, options.openvino)
     measured: list[dict[str, list[Speed]]] = []
     cells = list(product(_numbers(options.batches, int), _numbers(options.temperatures, float)))

@@ -108,7 +108,7 @@ def _fill(report: Report, run: Run) -> None:
     report.figures = rows.figures(CELLS, cells, report.rows)
     every = [prompt for prompts in cells.values() for prompt in prompts]
     report.figures["others_share"] = _others_share(every)
-    report.figures["copy_gb_per_s"] = run.store.get(BANDWIDTH) / 1e9
+    report.figures["read_gb_per_s"] = run.store.get(BANDWIDTH) / 1e9
 
 
 def _others_share(prompts: Sequence[Prompt]) -> float:

@@ -112,7 +112,7 @@ def test_a_server_that_is_late_is_left_at_the_deadline_with_what_it_said(crooked
     answers.append((200, EVENTS, [chunk(0, "ret"), chunk(1, "x", "stop"), lambda: late.wait(20), chunk(0, "urn")]))
     done = RemoteEngine(RemoteTarget("m", url)).generate(Request("p", n=2, budget_s=0.5))
     late.set()
-    assert 0.5 <= done.wall_s < 1.5
+    assert 0.5 <= done.wall_s < 15  # a busy machine's; the server would take 20
     assert [(s.text, s.finish_reason) for s in done.samples] == [("ret", "deadline"), ("x", "stop")]
     assert [s.n_tokens for s in done.samples] == [1, 1]
 
@@ -123,16 +123,18 @@ def test_cancelling_hangs_up_within_a_moment(far_engine, target):
     threading.Timer(0.3, cancelled.set).start()
     started = time.monotonic()
     done = RemoteEngine(target).generate(Request("p", budget_s=30), None, cancelled.is_set)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 15  # a busy machine's; the budget is 30
     assert [s.finish_reason for s in done.samples] == ["cancelled"]
 
 
 def test_waiting_for_a_busy_server_is_outside_the_clock(crooked):
     url, answers, seen = crooked
     answers += [(503, {"Retry-After": "0.3"}, []), (200, EVENTS, [chunk(0, "ok", "stop")])]
+    started = time.monotonic()
     done = RemoteEngine(RemoteTarget("m", url)).generate(Request("p", budget_s=10))
+    took_s = time.monotonic() - started
     assert len(seen) == 2
-    assert done.samples[0].finished_s < 0.3
+    assert done.samples[0].finished_s <= took_s - 0.3
 
 
 def test_a_stream_that_breaks_off_leaves_samples_that_say_so(crooked):
