@@ -56,7 +56,7 @@ def copy_bandwidth(device: torch.device) -> float:
 
 def read_bandwidth(device: torch.device) -> float:
     """Return the bytes per second of a sum over a large array: the limit of a round, which reads the weights and writes
-    little. On a CPU a copy is no measure for it, because it moves up to twice as much, by the pages that it got."""
+    little. A copy on a CPU says less about it: some processes copy twice as fast as others."""
     n_bytes = 2**30 if device.type == "cuda" else 2**28
     source = torch.randint(0, 255, (n_bytes,), dtype=torch.uint8, device=device).view(torch.int64)
     return n_bytes / seconds_each([source.sum], device)
