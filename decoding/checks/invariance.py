@@ -25,7 +25,7 @@ class _Batch(NamedTuple):
     own: int = 0
 
 
-_LENGTH = 70
+_LENGTH = 250  # with 17 tokens more slots are read than with one
 _ALONE = _Batch((_LENGTH,), (1,))
 _BATCHES = (
     _Batch((_LENGTH,), (2,)),

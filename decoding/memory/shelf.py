@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from decoding.memory.layout import padded_slots
 
-_SMALLEST, _FINER_BEYOND = 256, 2048
+_SMALLEST, _FINER_BEYOND = 384, 2048
 
 Slots = dict[Hashable, torch.Tensor]
 """A copy of what some slots of a row hold: [H, N, D] by the name of the buffer."""
@@ -19,14 +19,14 @@ Kinds = dict[Hashable, torch.Tensor]
 
 
 def shelf_capacity(most: int) -> int:
-    """Return the slots of rows of up to `most` tokens: 256, 384, 512, 768, 1024, 1536, 2048, then 2560, 3072 and so on.
+    """Return the slots of rows of up to `most` tokens: 384, 512, 896, 1024, 1536, 2048, then 2560, 3072 and so on.
 
     There are two sizes to a doubling up to 2,048, because each shelf is an attention of its own, and four beyond, so
     that a long row has at most a quarter more than it needs.
     """
     power = 1 << (most - 1).bit_length()  # the least at or above `most`
     step = power // (4 if power <= _FINER_BEYOND else 8)
-    return max(-(-most // max(step, 1)) * step, _SMALLEST)
+    return padded_slots(max(-(-most // max(step, 1)) * step, _SMALLEST))
 
 
 @dataclass(slots=True, eq=False)

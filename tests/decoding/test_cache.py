@@ -85,7 +85,7 @@ def test_rows_that_may_become_longer_than_others_lie_in_a_shelf_of_their_own() -
     write(cache, [[4], [float(i) for i in range(300)], [6]])
     cache.commit([1, 300, 1])
     assert [row(cache, r) for r in range(3)] == [[1, 2, 3, 4], [*map(float, range(300))], [1, 2, 6]]
-    assert [cache._rows[r].shelf.capacity for r in range(3)] == [256, 512, 256]
+    assert [cache._rows[r].shelf.capacity for r in range(3)] == [384, 512, 384]
 
 
 def test_a_row_in_place_of_another_keeps_what_it_copied() -> None:

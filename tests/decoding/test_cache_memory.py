@@ -107,8 +107,8 @@ def test_a_long_prompt_leaves_the_rows_beside_it_as_they_are(
     watch(monkeypatch, see)
     for outcomes in in_both_ways(made, wanted):
         assert [texts(outcomes[i]) for i in range(len(wanted))] == alone
-    assert (256, 512) in seen
-    assert seen <= {(256,), (512,), (256, 512)}, "a short row takes the place of a short row"
+    assert (384, 512) in seen
+    assert seen <= {(384,), (512,), (384, 512)}, "a short row takes the place of a short row"
 
 
 def with_budget(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
 from decoding.acceptance import sampling
@@ -16,6 +17,7 @@ from decoding.checks.invariance import is_batch_invariant
 from decoding.config import EngineConfig
 from decoding.costs.rounds import RoundCost
 from decoding.engine import Engine
+from decoding.memory.layout import padded_slots
 from decoding.models.loaded import LoadedModel
 from decoding.models.packing import prepack
 from decoding.request import Request, SamplingParams
@@ -49,6 +51,27 @@ def test_packed_models_do_not_depend_on_the_batch(dtype: torch.dtype) -> None:
     packed = model(dtype)
     prepack(packed)
     assert is_batch_invariant(ModelRunner(packed, 260, 3))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("position", [60, 200, 300, 500, 700, 1000])
+def test_attention_does_not_depend_on_the_number_of_slots_that_are_read(position: int, dtype: torch.dtype) -> None:
+    """A draft that ends beyond a multiple of 128 makes its first tokens read more slots than they would alone."""
+    torch.manual_seed(position)
+    most = 2048
+    keys, values = torch.randn(2, 8, 2, most, 64, dtype=dtype)
+    queries = torch.randn(8, 2, 8, 64, dtype=dtype)
+    mask = torch.zeros(most, dtype=dtype).masked_fill_(torch.arange(most) > position, float("-inf"))
+    attended = [
+        F.scaled_dot_product_attention(
+            queries,
+            keys[:, :, :slots],
+            values[:, :, :slots],
+            attn_mask=mask[:slots].expand(8, 1, 8, slots).contiguous(),
+        )
+        for slots in sorted({padded_slots(n) for n in range(position + 1, most)})
+    ]
+    assert all(torch.equal(attended[0], other) for other in attended[1:])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

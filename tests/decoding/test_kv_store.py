@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from decoding.memory.cache import RaggedCache
+from decoding.memory.layout import padded_slots
 from decoding.memory.shelf import shelf_capacity
 from decoding.memory.store import KVStore
 
@@ -172,12 +173,13 @@ TestRowsOfOneShelf.settings = quick
 
 def test_a_shelf_holds_what_it_is_for_and_not_much_more() -> None:
     for n in range(1, 40_000, 37):
-        assert n <= shelf_capacity(n) <= max((1.5 if n <= 2048 else 1.25) * n + 1, 256)
-    assert [shelf_capacity(n) for n in (1, 256, 257, 600, 1025, 2048, 2049)] == [256, 256, 384, 768, 1536, 2048, 2560]
+        assert n <= shelf_capacity(n) <= max((1.75 if n <= 2048 else 1.25) * n + 1, 384)
+        assert shelf_capacity(n) == padded_slots(shelf_capacity(n)), "more memory than is counted"
+    assert [shelf_capacity(n) for n in (1, 384, 385, 600, 1025, 2048, 2049)] == [384, 384, 512, 896, 1536, 2048, 2560]
 
 
 def test_two_batches_share_what_there_is() -> None:
-    store = KVStore(CPU, 3 * 256 * SLOT_BYTES)
+    store = KVStore(CPU, 3 * 384 * SLOT_BYTES)
     caches = [RaggedCache(1, MAX_ROWS) for _ in range(2)]
     one, other = (store.open([cache]) for cache in caches)
     caches[0].kinds["keys", 0] = torch.empty(2, 0, 1)  # what one batch has written, the other knows
@@ -192,7 +194,7 @@ def test_two_batches_share_what_there_is() -> None:
 
 @pytest.mark.parametrize(("kind", "fits"), [({}, True), ({"one_shelf": True}, False), ({"keeps_place": True}, False)])
 def test_a_long_row_counts_for_all_rows_only_where_they_share_a_shelf(kind: dict[str, bool], fits: bool) -> None:
-    store = KVStore(CPU, (4 * 256 + 2048) * SLOT_BYTES)
+    store = KVStore(CPU, (4 * 384 + 2048) * SLOT_BYTES)
     cache = RaggedCache(1, MAX_ROWS, **kind)
     account = store.open([cache])
     cache.kinds["keys", 0] = torch.empty(2, 0, 1)
