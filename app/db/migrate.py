@@ -31,21 +31,13 @@ def upgrade(database: Database, revision: str = "head") -> None:
     Raises UnavailableError for the database of a newer version, and where the database refuses a change.
     """
     _require_known(current(database))
-    try:
-        with _locked(database) as connection:
-            command.upgrade(_config(connection), revision)
-    except DBAPIError as error:
-        # For example one that an unreleased version changed, or a migration that waits for a lock in vain.
-        raise UnavailableError(
-            f"the database stays at schema {current(database)}, because it refuses the next change "
-            f"({' '.join(str(error.orig).split())}): end what uses it and try again, restore a backup, or use another "
-            f"database with {_OTHER_DATABASE}"
-        ) from error
+    with _changing(database) as connection:
+        command.upgrade(_config(connection), revision)
 
 
 def downgrade(database: Database, revision: str) -> None:
-    """Runs the migrations down to `revision` ("base" empties the schema)."""
-    with _locked(database) as connection:
+    """Runs the migrations down to `revision` ("base" empties the schema). Raises UnavailableError as `upgrade` does."""
+    with _changing(database) as connection:
         command.downgrade(_config(connection), revision)
 
 
@@ -96,6 +88,21 @@ def _config(connection: Connection | None) -> Config:
     config.set_main_option("script_location", str(MIGRATIONS))
     config.attributes["connection"] = connection
     return config
+
+
+@contextmanager
+def _changing(database: Database) -> Iterator[Connection]:
+    """A connection under the lock. What the database refuses becomes UnavailableError."""
+    try:
+        with _locked(database) as connection:
+            yield connection
+    except DBAPIError as error:
+        # For example one that an unreleased version changed, or a migration that waits for a lock in vain.
+        raise UnavailableError(
+            f"the database stays at schema {current(database)}, because it refuses the next change "
+            f"({' '.join(str(error.orig).split())}): end what uses it and try again, restore a backup, or use another "
+            f"database with {_OTHER_DATABASE}"
+        ) from error
 
 
 @contextmanager

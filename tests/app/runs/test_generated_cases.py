@@ -22,7 +22,7 @@ ONLY_RECORDED_HOLDS = {"recorded": ["candidate(1, 2) == 3"], "generated": ["cand
 ONLY_GENERATED_HOLDS = {"recorded": ["candidate(4, 1) == 3"], "generated": ["candidate(1, 2) == 3"]}
 RAISES = {"recorded": ["candidate(1, 2) == 3"], "generated": ["candidate('a', 1) == 'a1'"]}
 RECORDED_ALONE = {"recorded": ["candidate(1, 2) == 3", "candidate(4, 1) == 3"], "generated": []}
-SPINS = {"recorded": ["candidate(1, 2) == 3"], "generated": ["candidate([0] * 9 ** 9, [1] * 9 ** 9) == 0"]}
+TOO_LARGE = {"recorded": ["candidate(1, 2) == 3"], "generated": ["candidate([0] * 9 ** 9, [1] * 9 ** 9) == 0"]}
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_a_failure_in_a_generated_call_does_not_count_against_the_recorded_ones(
 
 
 def test_a_program_that_runs_out_of_memory_in_a_generated_call_is_wrong(evaluate):
-    figures, _ = evaluate(SPINS)
+    figures, _ = evaluate(TOO_LARGE)
     assert (figures["pass_first"], figures["pass_first_recorded"]) == (0.0, 0.0)
 
 
