@@ -2,10 +2,9 @@
 # PyTorch's CPU build brings no CUDA libraries and no Triton.
 FROM python:3.11-slim-bookworm
 ARG TORCH=cuda
-# Triton compiles the launchers of its kernels with gcc.
+# gcc compiles the attention for the CPU at hand, and the launchers of Triton's kernels.
 RUN apt-get update \
- && if [ "$TORCH" = cpu ]; then compiler=""; else compiler="gcc libc6-dev"; fi \
- && apt-get install --yes --no-install-recommends bubblewrap libseccomp2 $compiler \
+ && apt-get install --yes --no-install-recommends bubblewrap libseccomp2 gcc libc6-dev \
  && rm -rf /var/lib/apt/lists/*
 RUN useradd --uid 10001 --create-home bassline && mkdir /cache && chown bassline /cache
 WORKDIR /srv/bassline

@@ -35,6 +35,21 @@ class VerifyAttention(Protocol):
         """Return [N, Hq, D] for `q` [N, Hq, D], `k` and `v` [R, Hkv, S, D], `sinks` [Hq]."""
 
 
+class Scatter(Protocol):
+    """Writes the keys and values of packed tokens to their rows' slots of a cache."""
+
+    def __call__(
+        self,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        new_keys: torch.Tensor,
+        new_values: torch.Tensor,
+        row: torch.Tensor,
+        position: torch.Tensor,
+    ) -> None:
+        """Write `new_keys` and `new_values` [N, Hkv, D] to slot `position` [N] of row `row` [N] of [B, Hkv, S, D]."""
+
+
 @dataclass(frozen=True, slots=True)
 class AttentionBackend:
     """One way to compute attention, and what it can do."""
@@ -42,25 +57,43 @@ class AttentionBackend:
     name: str
     # `module:name` of a `VerifyAttention`; None for backends that work on padded rows in PyTorch
     function: str | None = None
+    # `module:name` of a `Scatter`; None if PyTorch writes keys and values to the cache
+    scatter: str | None = None
     needs_triton: bool = False  # needs a GPU or Triton's interpreter, and is compared with its reference before use
     # launches depend on shapes alone, so that a captured CUDA graph can be replayed while row lengths change
     supports_graphs: bool = False
+    # any number of tokens a row, each of which sees its row up to any position: whole prompts and a drafter's blocks
+    takes_any_rows: bool = False
 
     def load(self) -> VerifyAttention:
         """Import `function`. Raises ValueError for a backend without one."""
         if self.function is None:
             raise ValueError(f"attention backend {self.name} has no function to load")
-        module, _, name = self.function.partition(":")
-        return cast("VerifyAttention", getattr(import_module(module), name))
+        return cast("VerifyAttention", _import(self.function))
+
+    def load_scatter(self) -> Scatter | None:
+        """Import `scatter`; None for a backend whose cache PyTorch writes."""
+        return None if self.scatter is None else cast("Scatter", _import(self.scatter))
 
 
+def _import(path: str) -> object:
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
+
+
+_TRITON_SCATTER = "kernels.kv_scatter:kv_scatter"
 BACKENDS = {
     backend.name: backend
     for backend in (
         AttentionBackend("sdpa"),
-        AttentionBackend("ragged", "kernels.verify_attention:ragged", needs_triton=True, supports_graphs=True),
-        AttentionBackend("pad", "kernels.verify_attention:pad", needs_triton=True),
-        AttentionBackend("split", "kernels.verify_attention:split", needs_triton=True),
+        AttentionBackend(
+            "native", "kernels.native_attention:native", "kernels.native_attention:scatter", takes_any_rows=True
+        ),
+        AttentionBackend(
+            "ragged", "kernels.verify_attention:ragged", _TRITON_SCATTER, needs_triton=True, supports_graphs=True
+        ),
+        AttentionBackend("pad", "kernels.verify_attention:pad", _TRITON_SCATTER, needs_triton=True),
+        AttentionBackend("split", "kernels.verify_attention:split", _TRITON_SCATTER, needs_triton=True),
         AttentionBackend("reference", "kernels.reference:verify_attention"),
     )
 }

@@ -54,7 +54,7 @@ def versions() -> Iterator[Finding]:
 
 def device() -> Iterator[Finding]:
     """The device that `auto` means, whether its kernels are right, and the attention in use."""
-    from decoding.attention.choice import pick_attention  # noqa: PLC0415
+    from decoding.attention.choice import pick_attention, why_not  # noqa: PLC0415
     from decoding.models.device import device_name, pick_device, pick_dtype  # noqa: PLC0415
 
     used = pick_device("auto")
@@ -66,7 +66,10 @@ def device() -> Iterator[Finding]:
             what = "a GPU is here, but PyTorch cannot use it: the CPU path is used"
             yield Finding("device", "warn", what, "Install PyTorch's CUDA build and a driver that fits it.")
         yield Finding("device", "ok", f"no GPU: the CPU path is used ({device_name(used)}, {dtype})")
-        yield Finding("kernels", "ok", "not used on a CPU")
+        if why := why_not("native", used):
+            yield Finding("kernels", "warn", why, "Until then PyTorch's attention is used, which takes twice as long.")
+        else:
+            yield Finding("kernels", "ok", "attention is compiled for this CPU")
     else:
         yield Finding("device", "ok", f"{device_name(used)}, {dtype}")
         yield from kernels(used, attention, number_format)

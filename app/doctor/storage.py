@@ -13,9 +13,9 @@ from app.language_models import service
 from app.monitoring.health import LEAST_BYTES
 from app.settings import Settings
 from decoding.models import fetch
-from decoding.models.cache import cache_folder
 from decoding.models.progress import format_bytes
 from decoding.models.registry import KnownModel
+from kernels.cache import cache_folder
 
 DEMO = "qwen2.5-coder-0.5b"  # the model of `make demo`
 FEW_BYTES = 1_000_000_000

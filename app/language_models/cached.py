@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 from app.language_models.service import list_models
-from decoding.models.cache import cache_folder
 from decoding.models.registry import KnownModel
+from kernels.cache import cache_folder
 
 State = Literal["ready", "partial", "damaged", "absent"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from app.errors import BadInputError
 from decoding.drafters import registry as drafters
 from decoding.models import registry, trained_heads
-from decoding.models.cache import cache_folder
 from decoding.models.errors import ModelError, UnknownModelError
 from decoding.models.registry import KnownModel, ModelEntry
 from decoding.models.trained_heads import HeadRecord
 from decoding.suggest import advice
+from kernels.cache import cache_folder
 
 
 def list_models() -> list[KnownModel]:

@@ -1,7 +1,7 @@
 """The attention backends of `kernels/registry.py`, registered with transformers.
 
-A backend is used for verifying, where a row has at most a draft and one more token. Prompts are prefilled by PyTorch's
-scaled dot product attention (ragged.py) whatever the choice: it is the faster kernel for many queries of one row.
+A Triton backend is used for verifying, where a row has at most a draft and one more token. Beside it prompts are
+prefilled by PyTorch's scaled dot product attention (ragged.py): it is the faster kernel for many queries of one row.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def backend_of(model: Any) -> AttentionBackend:
     return next((BACKENDS[name] for name, registered in NAMES.items() if registered == implementation), OWN)
 
 
-def _register(name: str, verify: VerifyAttention) -> None:
+def _register(name: str, verify: VerifyAttention, *, takes_any_rows: bool) -> None:
     def attend(
         module: torch.nn.Module,
         query: torch.Tensor,  # [1, Hq, N, D], packed
@@ -54,7 +54,7 @@ def _register(name: str, verify: VerifyAttention) -> None:
         **kwargs: Any,
     ) -> tuple[torch.Tensor, None]:
         """Return [1, N, Hq, D]: each packed token attends to its own row's slots up to its own position."""
-        if rows is None or rows.max_count > MAX_DRAFT_LENGTH + 1:
+        if rows is None or (not takes_any_rows and rows.max_count > MAX_DRAFT_LENGTH + 1):
             return ragged_cache_attention(
                 module,
                 query,
@@ -74,7 +74,7 @@ def _register(name: str, verify: VerifyAttention) -> None:
         scale = query.shape[3] ** -0.5 if scaling is None else scaling
 
         def attend_group(group: Layout, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-            if v.shape[3] != k.shape[3]:
+            if v.shape[3] != k.shape[3] and not takes_any_rows:
                 raise UnsupportedAttentionError("its keys and values differ in size")
             return verify(q.transpose(0, 1), k, v, group.rows, scale, sliding_window, softcap=softcap, sinks=s_aux)
 
@@ -85,4 +85,4 @@ def _register(name: str, verify: VerifyAttention) -> None:
 
 for _backend in BACKENDS.values():
     if _backend.function:
-        _register(_backend.name, _backend.load())
+        _register(_backend.name, _backend.load(), takes_any_rows=_backend.takes_any_rows)

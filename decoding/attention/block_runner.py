@@ -33,7 +33,13 @@ class BlockRunner:
         self.name = f"the trained drafter of {target.name}"
         n_layers = loaded.head.shape.layer.num_hidden_layers
         own = target.cache
-        self.cache = RaggedCache(n_layers, own.max_rows, keeps_place=own.keeps_place, capacity_step=own.capacity_step)
+        self.cache = RaggedCache(
+            n_layers,
+            own.max_rows,
+            scatter=target.backend.load_scatter() if target.backend.takes_any_rows else None,
+            keeps_place=own.keeps_place,
+            capacity_step=own.capacity_step,
+        )
         self._loaded = loaded
         self._target = target
         self._ids = loaded.head.token_ids
@@ -131,13 +137,14 @@ class BlockRunner:
         self, q: torch.Tensor, keys: Held, values: Held, layout: Layout, end: torch.Tensor, masks: MaskStore
     ) -> torch.Tensor:
         """Return [N, Hq, D] of queries [N, Hq, D], each of which sees its row up to its position in `end` [N]."""
-        scale = self.head.shape.layer.head_dim**-0.5
+        scale, backend = self.head.shape.layer.head_dim**-0.5, self._target.backend
 
         def attend(group: Layout, own: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
             position = end if group.tokens is None else end[group.tokens]
             seen = replace(group, rows=replace(group.rows, position=position))
-            if seen.rows.host is None:  # in a graph, where lengths are on the device alone
-                return self._target.backend.load()(own.transpose(0, 1), k, v, seen.rows, scale)
+            # In a graph lengths are on the device alone, out of the sight of masks.
+            if backend.takes_any_rows or seen.rows.host is None:
+                return backend.load()(own.transpose(0, 1), k, v, seen.rows, scale)
             mask = masks.get(seen, own.shape[0] // k.shape[1], None, own.dtype)
             return attend_rows(own, k, v, seen, mask, scale)
 

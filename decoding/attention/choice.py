@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from decoding.models.errors import ModelError
 from kernels.availability import KernelError, require
+from kernels.native_attention import require_native
 from kernels.registry import BACKENDS
 
 if TYPE_CHECKING:
@@ -13,23 +14,25 @@ if TYPE_CHECKING:
 
 
 def pick_attention(attention: str, device: torch.device) -> str:
-    """Return the backend to use; `auto` is `ragged` on a GPU where Triton is installed, else `sdpa`.
+    """Return the backend to use; `auto` is `ragged` on a GPU, `native` on a CPU, and `sdpa` where these do not run.
 
     Raises `ModelError` for a backend that does not run on `device`.
     """
     if attention == "auto":
-        return "ragged" if device.type == "cuda" and _runs_triton(device) else "sdpa"
-    if BACKENDS[attention].needs_triton:
-        try:
-            require(device)
-        except KernelError as error:
-            raise ModelError(f"attention {attention!r} does not run here. {error}") from error
+        best = "ragged" if device.type == "cuda" else "native"
+        return best if why_not(best, device) is None else "sdpa"
+    if why := why_not(attention, device):
+        raise ModelError(f"attention {attention!r} does not run here. {why}")
     return attention
 
 
-def _runs_triton(device: torch.device) -> bool:
+def why_not(attention: str, device: torch.device) -> str | None:
+    """Return why a backend does not run on `device`, None if it does."""
     try:
-        require(device)
-    except KernelError:
-        return False
-    return True
+        if BACKENDS[attention].needs_triton:
+            require(device)
+        elif attention == "native":
+            require_native(device)
+    except KernelError as error:
+        return str(error)
+    return None

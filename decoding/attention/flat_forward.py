@@ -14,8 +14,10 @@ from typing import Any
 
 import torch
 from transformers import PreTrainedModel
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from decoding.attention.ragged import ATTENTION_NAME, MaskStore, ragged_cache_attention
+from decoding.attention.backends import NAMES
+from decoding.attention.ragged import MaskStore
 from decoding.attention.taps import TAPS
 from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
@@ -23,6 +25,7 @@ from decoding.models.blocks import Blocks, DenseBlocks, has_blocks
 from decoding.models.threads import all_threads
 
 _BLOCKS = "bassline_blocks"
+_ATTENTIONS = NAMES["sdpa"], NAMES["native"]
 # Multiplications and additions of one attention, from which on it is worth waking threads that sleep, though they still
 # spin when the next graph begins: some milliseconds of one thread.
 _LONG_ATTENTION = 4 * 10**8
@@ -35,6 +38,7 @@ class FlatForward:
         self._embed = model.model.embed_tokens
         self._rotary = model.model.rotary_emb
         self._attentions = [layer.self_attn for layer in model.model.layers]
+        self._attend = ALL_ATTENTION_FUNCTIONS[model.config._attn_implementation]
         self._blocks: Blocks = getattr(model, _BLOCKS, None) or DenseBlocks(model)
 
     @classmethod
@@ -45,7 +49,7 @@ class FlatForward:
     @staticmethod
     def suits(model: PreTrainedModel) -> bool:
         """Return whether a model has a flat forward."""
-        return has_blocks(model) and model.config._attn_implementation == ATTENTION_NAME
+        return has_blocks(model) and model.config._attn_implementation in _ATTENTIONS
 
     @staticmethod
     def use_blocks(model: PreTrainedModel, blocks: Blocks) -> None:
@@ -78,8 +82,8 @@ class FlatForward:
             keys, values = slots.update(k, v)
             window = getattr(attention, "sliding_window", None)
             with _threads(q, layout):
-                attended, _ = ragged_cache_attention(
-                    attention, q, keys, values, None, attention.scaling, window, layout, masks
+                attended, _ = self._attend(
+                    attention, q, keys, values, None, attention.scaling, window, layout, masks, rows=layout.rows
                 )
             attended = attended[0].flatten(1)  # [N, Hq * D]
             if i < last:

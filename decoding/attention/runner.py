@@ -43,7 +43,7 @@ class ModelRunner:
     ) -> None:
         """`keeps_place` and `capacity_step` go to the cache.
 
-        `scatters_by_kernel` lets the Triton kernel write keys and values wherever Triton computes the attention. `cost`
+        `scatters_by_kernel` lets the kernel of the attention backend write keys and values, if it has one. `cost`
         learns what a token of a prefill costs; by default a new one does. `prefix_cache` serves the prompts that ask
         for it. `taps` are the layers whose inputs the cache records (`taps.py`).
         """
@@ -61,7 +61,7 @@ class ModelRunner:
         self.cache = RaggedCache(
             config.num_hidden_layers,
             max_rows,
-            uses_kernel=scatters_by_kernel and self.backend.needs_triton,
+            scatter=self.backend.load_scatter() if scatters_by_kernel else None,
             keeps_place=keeps_place,
             capacity_step=capacity_step,
             one_shelf=getattr(model, ONE_SHELF, False),

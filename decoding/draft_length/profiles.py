@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from decoding.limits import MAX_DRAFT_LENGTH
-from decoding.models.cache import cache_folder
+from kernels.cache import cache_folder
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,20 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 
 from decoding.memory.layout import Layout, padded_slots
 from decoding.memory.shelf import Kinds, Place, Shelf, Slots, shelf_capacity
-from kernels.kv_scatter import kv_scatter
+from kernels.registry import Scatter
+
+
+def _index_put(
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    new_keys: torch.Tensor,
+    new_values: torch.Tensor,
+    row: torch.Tensor,
+    position: torch.Tensor,
+) -> None:
+    keys[row, :, position] = new_keys
+    values[row, :, position] = new_values
+
 
 Held = torch.Tensor | tuple[torch.Tensor, ...]
 """Keys or values of rows, [R, Hkv, S, D]; one tensor for each of `Layout.groups` where there are several."""
@@ -60,11 +73,7 @@ class RaggedLayer(CacheLayerMixin):
         new_keys, new_values = (states[0].transpose(0, 1) for states in (key_states, value_states))
         if group.tokens is not None:
             new_keys, new_values = new_keys[group.tokens], new_values[group.tokens]
-        if self.cache.uses_kernel:
-            kv_scatter(keys, values, new_keys, new_values, group.slot, group.position)
-        else:
-            keys[group.slot, :, group.position] = new_keys
-            values[group.slot, :, group.position] = new_values
+        self.cache.scatter(keys, values, new_keys, new_values, group.slot, group.position)
         rows = slice(group.first_slot, group.first_slot + group.n_rows)
         return keys[rows], values[rows]
 
@@ -87,8 +96,8 @@ class RaggedCache(Cache):
     A shelf has buffers for the rows that have been in use, up to `max_rows`, more only if there are more rows. With
     `keeps_place` there is one shelf for all rows from the start, which only moves when a row needs more than its
     capacity, rounded up to `capacity_step`: graphs need that. With `one_shelf` all rows share one, as long as the
-    longest needs it: for models that compute with the keys of all rows at once. `uses_kernel` writes keys and values in
-    one launch of the Triton kernel instead of two of PyTorch. Beside keys and values a caller may `record` states
+    longest needs it: for models that compute with the keys of all rows at once. `scatter` writes keys and values, by
+    default with PyTorch. Beside keys and values a caller may `record` states
     of each token; they follow the rows as keys do. `may_take` is asked before a shelf takes more bytes than its rows
     need. `kinds` says what a row holds, once something was written.
     """
@@ -98,7 +107,7 @@ class RaggedCache(Cache):
         n_layers: int,
         max_rows: int,
         *,
-        uses_kernel: bool = False,
+        scatter: Scatter | None = None,
         keeps_place: bool = False,
         capacity_step: int = 1,
         one_shelf: bool = False,
@@ -106,7 +115,7 @@ class RaggedCache(Cache):
         self.max_rows = max_rows
         self.keeps_place = keeps_place
         self.capacity_step = capacity_step
-        self.uses_kernel = uses_kernel
+        self.scatter: Scatter = scatter or _index_put
         self.may_take: Callable[[int], bool] = lambda _n_bytes: True
         self._one_shelf = one_shelf
         self._shelves: dict[int, Shelf] = {}

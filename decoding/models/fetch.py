@@ -18,7 +18,6 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from decoding.models import conversion, manifest, registry, sources
-from decoding.models.cache import cache_folder
 from decoding.models.errors import (
     DamagedModelError,
     ModelError,
@@ -31,6 +30,7 @@ from decoding.models.errors import (
 from decoding.models.manifest import ModelInfo
 from decoding.models.progress import Meter, OnProgress, Progress, folder_bytes, format_bytes
 from decoding.models.registry import HubModel, KnownModel, LocalFolder, LocalGguf, ModelEntry
+from kernels.cache import cache_folder
 
 BYTES_PER_PARAMETER = 2
 OTHER_BYTES = 200_000_000  # tokenizer, configuration, and one wheel while its content is copied

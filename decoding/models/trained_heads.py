@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock
 
 from decoding.models import registry
-from decoding.models.cache import cache_folder
 from decoding.models.errors import ModelError
 from decoding.models.head_folder import CONFIG, RECORD, WEIGHTS
+from kernels.cache import cache_folder
 
 if TYPE_CHECKING:
     from decoding.models.dflash import DFlash

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from decoding.models import registry
-from decoding.models.cache import cache_folder
 from decoding.request import RequestError
+from kernels.cache import cache_folder
 
 _GIB = 2**30
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -26,7 +27,7 @@ from decoding.engine import Engine
 from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel
 from decoding.request import Request, RequestError, SamplingParams
-from kernels import availability
+from kernels import availability, native_attention
 from kernels.registry import BACKENDS
 from kernels.rows import RaggedRows
 
@@ -82,9 +83,19 @@ def test_a_kernel_that_a_model_is_too_much_for_gives_way_to_pytorch(
         fit(target, "ragged")
 
 
-def test_a_cpu_takes_sdpa_and_refuses_kernels_without_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cpu_takes_native_and_without_a_compiler_sdpa(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     cpu = torch.device("cpu")
+    assert pick_attention("auto", cpu) == "native"
+    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    native_attention.library.cache_clear()
     assert pick_attention("auto", cpu) == "sdpa"
+    with pytest.raises(ModelError, match=r"attention 'native' does not run here.*needs a C compiler: install gcc"):
+        pick_attention("native", cpu)
+
+
+def test_a_cpu_refuses_triton_without_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu = torch.device("cpu")
     monkeypatch.setattr(availability, "INTERPRETED", True)
     assert pick_attention("split", cpu) == "split"
     monkeypatch.setattr(availability, "INTERPRETED", False)
@@ -100,7 +111,7 @@ def test_a_gpu_takes_the_ragged_kernel_where_triton_is_installed(monkeypatch: py
 
 
 def test_an_unknown_attention_is_refused_by_name() -> None:
-    with pytest.raises(RequestError, match="attention is 'flash': use one of auto, sdpa, ragged"):
+    with pytest.raises(RequestError, match="attention is 'flash': use one of auto, sdpa, native, ragged"):
         EngineConfig(target="x", attention="flash")
 
 

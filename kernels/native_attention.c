@@ -1,0 +1,285 @@
+/* Attention of packed tokens over the rows of a ragged cache, for CPUs: native_attention.py compiles it and says why.
+
+   One work item is one row, one key-value head, and up to QUERIES of its queries (a query is a token in a query head;
+   all heads that share the keys are in one item). It goes through the keys in blocks of BLOCK and keeps a running
+   maximum and sum of each query (online softmax; FlashAttention, arXiv 2205.14135). The arithmetic is float32.
+
+   Each query goes through the same operations in the same order, wherever its item ends and whatever other queries are
+   in it: keys that it does not see have a weight of exactly zero, and adding zero or scaling by one changes no bit. */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __AVX512F__
+#define LANES 16
+#else
+#define LANES 8
+#endif
+#define TILE 4               /* queries and vectors that one product keeps in registers */
+#define BLOCK (TILE * LANES) /* keys */
+#define QUERIES 64
+#define MAX_DIM 256 /* of a head */
+#define LEAST -1e30f
+
+typedef float floats __attribute__((vector_size(LANES * 4), aligned(4)));
+typedef int32_t ints __attribute__((vector_size(LANES * 4), aligned(4)));
+#ifdef BFLOAT16
+typedef uint16_t element;
+typedef uint16_t elements __attribute__((vector_size(LANES * 2), aligned(2)));
+#else
+typedef float element;
+#endif
+
+static inline floats widen(const element *from) {
+#ifdef BFLOAT16
+    elements bits;
+    memcpy(&bits, from, sizeof bits);
+    return (floats)(__builtin_convertvector(bits, ints) << 16);
+#else
+    return *(const floats *)from;
+#endif
+}
+
+/* The first n of LANES elements, and zeros. */
+static inline floats widen_some(const element *from, int n) {
+    element padded[LANES] = {0};
+    if (n >= LANES) return widen(from);
+    if (n > 0) memcpy(padded, from, n * sizeof(element));
+    return widen(padded);
+}
+
+static inline element narrow(float x) {
+#ifdef BFLOAT16
+    uint32_t bits;
+    if (x != x) return 0x7fc0;
+    memcpy(&bits, &x, sizeof bits);
+    return (bits + 0x7fff + ((bits >> 16) & 1)) >> 16; /* to the nearest, ties to even */
+#else
+    return x;
+#endif
+}
+
+static inline floats choose(ints condition, floats yes, floats no) {
+    return (floats)(((ints)yes & condition) | ((ints)no & ~condition));
+}
+
+static inline floats filled(float x) { return (floats){0} + x; }
+
+/* e^x for x <= 0; the polynomial is Cephes' expf. NaN stays NaN. */
+static inline floats exponential(floats x) {
+    const float magic = 12582912.f; /* 1.5 * 2^23: adding it rounds to an integer */
+    floats shifted = x * 1.44269504f + magic, n = shifted - magic;
+    floats r = x - n * 0.693359375f + n * 2.12194440e-4f;
+    floats p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * r * r + r + 1.f;
+    floats result = (floats)((ints)p + (((ints)shifted - 0x4b400000) << 23));
+    return choose(x != x, x, choose(x > filled(-87.f), result, filled(0.f)));
+}
+
+static float largest(floats x) {
+    float most = x[0];
+    for (int i = 1; i < LANES; i++) most = x[i] > most || x[i] != x[i] ? x[i] : most;
+    return most;
+}
+
+static float total(floats x) {
+    float part[LANES];
+    memcpy(part, &x, sizeof x);
+    for (int width = LANES / 2; width; width /= 2)
+        for (int i = 0; i < width; i++) part[i] += part[i + width];
+    return part[0];
+}
+
+/* c [TILE, BLOCK] = a [TILE, depth] x b [depth, BLOCK], or added to it. */
+static inline __attribute__((always_inline)) void multiply(
+    const float *a, int a_width, const float *b, int b_width, int depth, float *c, int c_width, int adds) {
+    floats sum[TILE][TILE];
+    for (int i = 0; i < TILE; i++)
+        for (int j = 0; j < TILE; j++) sum[i][j] = adds ? *(floats *)(c + i * c_width + j * LANES) : filled(0.f);
+    for (int k = 0; k < depth; k++) {
+        floats right[TILE];
+        for (int j = 0; j < TILE; j++) right[j] = *(const floats *)(b + k * b_width + j * LANES);
+        for (int i = 0; i < TILE; i++)
+            for (int j = 0; j < TILE; j++) sum[i][j] += a[i * a_width + k] * right[j];
+    }
+    for (int i = 0; i < TILE; i++)
+        for (int j = 0; j < TILE; j++) *(floats *)(c + i * c_width + j * LANES) = sum[i][j];
+}
+
+/* Transposes a square by exchanging blocks of 1, 2, 4, ... lanes. */
+#define LOW(s, i) ((i) & (s) ? LANES + ((i) ^ (s)) : (i))
+#define HIGH(s, i) ((i) & (s) ? LANES + (i) : ((i) ^ (s)))
+#define EIGHT(f, s, i) f(s, i), f(s, i + 1), f(s, i + 2), f(s, i + 3), f(s, i + 4), f(s, i + 5), f(s, i + 6), f(s, i + 7)
+#if LANES == 16
+#define EACH(f, s) EIGHT(f, s, 0), EIGHT(f, s, 8)
+#else
+#define EACH(f, s) EIGHT(f, s, 0)
+#endif
+#ifdef __clang__
+#define SHUFFLE(a, b, f, s) __builtin_shufflevector(a, b, EACH(f, s))
+#else
+#define SHUFFLE(a, b, f, s) __builtin_shuffle(a, b, (ints){EACH(f, s)})
+#endif
+#define EXCHANGE(s, from, to)                                 \
+    _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++)  \
+        if (!(i & s)) {                                       \
+            to[i] = SHUFFLE(from[i], from[i | s], LOW, s);    \
+            to[i | s] = SHUFFLE(from[i], from[i | s], HIGH, s); \
+        }
+
+static inline __attribute__((always_inline)) void transpose(floats *row) {
+    floats other[LANES];
+    EXCHANGE(1, row, other)
+    EXCHANGE(2, other, row)
+    EXCHANGE(4, row, other)
+#if LANES == 16
+    EXCHANGE(8, other, row)
+#else
+    memcpy(row, other, sizeof other);
+#endif
+}
+
+typedef struct {
+    int64_t row, head, slot; /* in elements */
+} strides;
+
+typedef struct {
+    const element *q, *k, *v;
+    element *out;
+    strides key, value, query, result; /* of queries and results: row = token, slot unused */
+    const int32_t *start, *count;      /* [R] */
+    const int64_t *position;           /* [N] */
+    const float *sinks;                /* [Hq], or none */
+    int32_t n_rows, n_kv, group, dim, value_dim, most; /* most: tokens of a row */
+    int32_t window;                    /* 0: none */
+    float scale, softcap;              /* softcap 0: none */
+} problem;
+
+static inline int rounded(int n, int multiple) { return (n + multiple - 1) / multiple * multiple; }
+
+static void prefetch(const element *rows, int64_t stride, int n, int dim) {
+    for (int j = 0; j < n; j++)
+        for (int d = 0; d < dim; d += 64 / (int)sizeof(element)) __builtin_prefetch(rows + j * stride + d);
+}
+
+/* Keys [n, dim] as [dim rounded up, BLOCK], zeros after them. */
+static void read_keys(const element *from, int64_t stride, int n, int dim, float *to) {
+    for (int j = 0; j < BLOCK; j += LANES)
+        for (int d = 0; d < dim; d += LANES) {
+            floats square[LANES];
+            _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) square[i] =
+                j + i < n ? widen_some(from + (j + i) * stride + d, dim - d) : filled(0.f);
+            transpose(square);
+            _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) *(floats *)(to + (d + i) * BLOCK + j) = square[i];
+        }
+}
+
+/* Values [n, dim] as [BLOCK, width], zeros around them. */
+static void read_values(const element *from, int64_t stride, int n, int dim, float *to, int width) {
+    for (int j = 0; j < BLOCK; j++)
+        for (int d = 0; d < width; d += LANES)
+            *(floats *)(to + j * width + d) = j < n ? widen_some(from + j * stride + d, dim - d) : filled(0.f);
+}
+
+/* Turns a query's scores of the keys [first, first + BLOCK) into weights; returns what earlier sums shrink by. */
+static float weigh(
+    const problem *p, float *score, int first, int begin, int end, float *most, float *sum) {
+    floats s[TILE], highest = filled(LEAST), added = filled(0.f);
+    ints lane;
+    for (int i = 0; i < LANES; i++) lane[i] = i;
+    if (p->softcap)
+        for (int j = 0; j < BLOCK; j++) score[j] = tanhf(score[j] / p->softcap) * p->softcap;
+    for (int j = 0; j < TILE; j++) {
+        ints at = lane + (first + j * LANES);
+        s[j] = choose((at < end) & (at >= begin), *(floats *)(score + j * LANES), filled(-INFINITY));
+        highest = choose(highest > s[j], highest, s[j]);
+    }
+    float before = *most, now = largest(highest);
+    if (before > now) now = before;
+    for (int j = 0; j < TILE; j++) {
+        s[j] = exponential(s[j] - now);
+        added += s[j];
+        *(floats *)(score + j * LANES) = s[j];
+    }
+    float shrinks = exponential(filled(before - now))[0];
+    *most = now;
+    *sum = *sum * shrinks + total(added);
+    return shrinks;
+}
+
+static void attend_item(const problem *p, int r, int head, int from) {
+    float keys[MAX_DIM * BLOCK] __attribute__((aligned(64)));
+    float values[BLOCK * (MAX_DIM + BLOCK)] __attribute__((aligned(64)));
+    float queries[QUERIES * MAX_DIM] __attribute__((aligned(64)));
+    float weights[QUERIES * BLOCK] __attribute__((aligned(64)));
+    float sums[QUERIES * (MAX_DIM + BLOCK)] __attribute__((aligned(64)));
+    float most[QUERIES], sum[QUERIES];
+    int begin[QUERIES], end[QUERIES], first = INT32_MAX, last = 0;
+    int dim = rounded(p->dim, LANES), width = rounded(p->value_dim, BLOCK);
+    int n = p->count[r] * p->group - from;
+    if (n > QUERIES) n = QUERIES;
+    int n_padded = rounded(n, TILE);
+    const element *k = p->k + r * p->key.row + head * p->key.head, *v = p->v + r * p->value.row + head * p->value.head;
+
+    for (int i = 0; i < n_padded; i++) {
+        int at = from + (i < n ? i : 0); /* the padding repeats the first query */
+        int token = p->start[r] + at / p->group, query_head = head * p->group + at % p->group;
+        const element *q = p->q + token * p->query.row + query_head * p->query.head;
+        for (int d = 0; d < dim; d += LANES)
+            *(floats *)(queries + i * dim + d) = widen_some(q + d, p->dim - d) * p->scale;
+        end[i] = p->position[token] + 1;
+        begin[i] = p->window && end[i] > p->window ? end[i] - p->window : 0;
+        if (end[i] > last) last = end[i];
+        if (begin[i] < first) first = begin[i];
+        most[i] = p->sinks ? p->sinks[query_head] : LEAST;
+        sum[i] = p->sinks ? 1.f : 0.f;
+    }
+    memset(sums, 0, n_padded * width * sizeof(float));
+    for (int block = first / BLOCK * BLOCK; block < last; block += BLOCK) {
+        int left = last - block, here = left < BLOCK ? left : BLOCK, after = left - here < BLOCK ? left - here : BLOCK;
+        prefetch(v + block * p->value.slot, p->value.slot, here, p->value_dim);
+        prefetch(k + (block + BLOCK) * p->key.slot, p->key.slot, after, p->dim);
+        read_keys(k + block * p->key.slot, p->key.slot, here, p->dim, keys);
+        read_values(v + block * p->value.slot, p->value.slot, here, p->value_dim, values, width);
+        for (int i = 0; i < n_padded; i += TILE)
+            multiply(queries + i * dim, dim, keys, BLOCK, dim, weights + i * BLOCK, BLOCK, 0);
+        for (int i = 0; i < n_padded; i++) {
+            float shrinks = weigh(p, weights + i * BLOCK, block, begin[i], end[i], most + i, sum + i);
+            if (shrinks != 1.f)
+                for (int d = 0; d < width; d += LANES) *(floats *)(sums + i * width + d) *= shrinks;
+        }
+        for (int i = 0; i < n_padded; i += TILE)
+            for (int d = 0; d < width; d += BLOCK)
+                multiply(weights + i * BLOCK, BLOCK, values + d, width, BLOCK, sums + i * width + d, width, 1);
+    }
+    for (int i = 0; i < n; i++) {
+        int at = from + i, token = p->start[r] + at / p->group, query_head = head * p->group + at % p->group;
+        element *out = p->out + token * p->result.row + query_head * p->result.head;
+        for (int d = 0; d < p->value_dim; d++) out[d] = narrow(sums[i * width + d] / sum[i]);
+    }
+}
+
+void attend(const problem *p) {
+    int n_parts = rounded(p->most * p->group, QUERIES) / QUERIES, n_items = p->n_rows * p->n_kv * n_parts;
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int item = 0; item < n_items; item++) {
+        int part = item % n_parts, head = item / n_parts % p->n_kv, r = item / n_parts / p->n_kv;
+        if (part * QUERIES < p->count[r] * p->group) attend_item(p, r, head, part * QUERIES);
+    }
+}
+
+/* Writes each token's keys and values to its row and position of the cache. */
+void scatter(
+    char *cache, const char *new, const int64_t *row, const int64_t *position, int64_t n, int64_t n_heads,
+    int64_t head_bytes, int64_t row_stride, int64_t head_stride, int64_t slot_stride, int64_t token_stride,
+    int64_t new_head_stride) {
+    for (int64_t t = 0; t < n; t++)
+        for (int64_t h = 0; h < n_heads; h++)
+            memcpy(
+                cache + row[t] * row_stride + h * head_stride + position[t] * slot_stride,
+                new + t * token_stride + h * new_head_stride, head_bytes);
+}

@@ -1,0 +1,188 @@
+"""The attention for CPUs gives each token the reference's result, and the same bits whatever is computed with it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernels import native_attention, reference
+from kernels.availability import KernelError
+from kernels.native_attention import native, scatter
+from kernels.rows import RaggedRows
+
+CPU = torch.device("cpu")
+DTYPES = [torch.bfloat16, torch.float32]
+Rows = list[tuple[int, int]]
+
+
+@pytest.fixture
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A cache folder in which nothing is compiled yet."""
+    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path))
+    native_attention.library.cache_clear()
+    yield tmp_path
+    native_attention.library.cache_clear()
+
+
+def problem(
+    rows: Rows, n_kv: int, group: int, dim: int, dtype: torch.dtype
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, RaggedRows]:
+    """Queries, keys and values of rows (length, count); NaN lies behind the end of each row."""
+    made = torch.Generator().manual_seed(len(rows) + dim)
+    slots = max(length + count for length, count in rows) + 3
+    q = torch.randn(n_kv * group, sum(count for _, count in rows), dim, generator=made).to(dtype).transpose(0, 1)
+    k, v = torch.randn(2, len(rows), n_kv, slots, dim, generator=made).to(dtype)
+    for r, (length, count) in enumerate(rows):
+        k[r, :, length + count :] = v[r, :, length + count :] = torch.nan
+    return q, k, v, RaggedRows.of([length for length, _ in rows], [count for _, count in rows], CPU)
+
+
+def assert_like_the_reference(actual: torch.Tensor, q, k, v, rows, scale, window=None, **features) -> None:  # type: ignore[no-untyped-def]
+    exact = reference.verify_attention(q.float(), k.float(), v.float(), rows, scale, window, **features)
+    tolerance = 4e-6 if q.dtype is torch.float32 else 2**-8
+    torch.testing.assert_close(actual.float(), exact, rtol=tolerance, atol=tolerance)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    lengths=st.lists(st.tuples(st.integers(0, 200), st.integers(0, 40)), min_size=1, max_size=5),
+    n_kv=st.integers(1, 3),
+    group=st.integers(1, 7),
+    dim=st.sampled_from([4, 8, 20, 64, 80, 128, 256]),
+    window=st.sampled_from([None, 1, 5, 100]),
+    softcap=st.sampled_from([None, 0.5]),
+    has_sinks=st.booleans(),
+    dtype=st.sampled_from(DTYPES),
+)
+def test_each_token_gets_what_the_reference_gives_it(
+    lengths: Rows,
+    n_kv: int,
+    group: int,
+    dim: int,
+    window: int | None,
+    softcap: float | None,
+    has_sinks: bool,
+    dtype: torch.dtype,
+) -> None:
+    if not any(count for _, count in lengths):
+        return
+    q, k, v, rows = problem(lengths, n_kv, group, dim, dtype)
+    sinks = torch.linspace(-2, 2, n_kv * group).to(dtype) if has_sinks else None
+    features = {"softcap": softcap, "sinks": sinks}
+    actual = native(q, k, v, rows, dim**-0.5, window, **features)  # type: ignore[arg-type]
+    assert_like_the_reference(actual, q, k, v, rows, dim**-0.5, window, **features)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    others=st.lists(st.tuples(st.integers(0, 700), st.integers(1, 40)), max_size=4),
+    length=st.integers(0, 600),
+    count=st.integers(1, 33),
+    dtype=st.sampled_from(DTYPES),
+    window=st.sampled_from([None, 70]),
+)
+def test_a_token_s_bits_do_not_depend_on_its_batch(
+    others: Rows, length: int, count: int, dtype: torch.dtype, window: int | None
+) -> None:
+    q, k, v, rows = problem([(length, count), *others], 2, 7, 64, dtype)
+    together = native(q, k, v, rows, 0.125, window)
+    for t in range(count):
+        alone = native(q[t : t + 1], k[:1], v[:1], RaggedRows.of([length + t], [1], CPU), 0.125, window)
+        assert torch.equal(alone[0], together[t]), t
+
+
+def test_the_bits_do_not_depend_on_the_number_of_threads() -> None:
+    q, k, v, rows = problem([(300, 5)] * 8, 2, 7, 64, torch.bfloat16)
+    n = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        one = native(q, k, v, rows, 0.125)
+        torch.set_num_threads(2)
+        two = native(q, k, v, rows, 0.125)
+    finally:
+        torch.set_num_threads(n)
+    assert torch.equal(one, two)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_block_may_see_up_to_its_end(dtype: torch.dtype) -> None:
+    """All tokens of a drafter's block see each other."""
+    q, k, v, rows = problem([(70, 5), (3, 5)], 2, 3, 64, dtype)
+    seen = replace(rows, position=torch.tensor([74] * 5 + [7] * 5))
+    assert_like_the_reference(native(q, k, v, seen, 0.125), q, k, v, seen, 0.125)
+
+
+def test_keys_and_values_may_differ_in_size() -> None:
+    q, k, v, rows = problem([(70, 2), (3, 1)], 2, 2, 24, torch.float32)
+    whole = native(q, k, v, rows, 0.2)
+    torch.testing.assert_close(native(q, k, v[..., :16], rows, 0.2), whole[..., :16], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("spoilt", ["q", "k", "v"])
+def test_nan_stays_nan(spoilt: str, dtype: torch.dtype) -> None:
+    """A model whose weights are broken is stopped by the NaN in its logits."""
+    q, k, v, rows = problem([(20, 1)], 1, 1, 64, dtype)
+    {"q": q[0], "k": k[0, :, 4], "v": v[0, :, 4]}[spoilt].fill_(torch.nan)
+    assert native(q, k, v, rows, 0.125).isnan().all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_scatter_writes_what_the_reference_writes(dtype: torch.dtype) -> None:
+    row, position = torch.tensor([0, 0, 2, 2, 3]), torch.tensor([0, 1, 7, 8, 4])
+    keys, values = torch.randn(4, 2, 10, 24).to(dtype), torch.randn(4, 2, 10, 24).to(dtype)
+    new = torch.randn(2, 2, 5, 24).to(dtype).transpose(1, 2)
+    expected = keys.clone(), values.clone()
+    reference.kv_scatter(*expected, new[0], new[1], row, position)
+    scatter(keys, values, new[0], new[1], row, position)
+    assert torch.equal(keys, expected[0])
+    assert torch.equal(values, expected[1])
+
+
+def test_what_it_does_not_have_is_said() -> None:
+    q, k, v, rows = problem([(2, 1)], 1, 1, 512, torch.float32)
+    with pytest.raises(KernelError, match="its heads have 512 numbers, and the kernel takes 256 at most"):
+        native(q, k, v, rows, 1.0)
+    q, k, v, rows = problem([(2, 1)], 1, 1, 16, torch.float16)
+    with pytest.raises(KernelError, match="has no float16"):
+        native(q, k, v, rows, 1.0)
+
+
+def test_processes_that_compile_at_once_leave_one_whole_library(empty_cache: Path) -> None:
+    program = "from kernels.native_attention import require_native; import torch; require_native(torch.device('cpu'))"
+    running = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(3)]
+    assert [each.wait() for each in running] == [0, 0, 0]
+    assert sorted(path.suffix for path in (empty_cache / "kernels").iterdir()) == [".so", ".so"]
+
+
+def test_a_compiler_s_error_is_one_sentence(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = empty_cache / "cc"
+    broken.write_text("#!/bin/sh\necho 'fatal: no such header' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("CC", str(broken))
+    with pytest.raises(KernelError, match=r"does not compile with .*cc: fatal: no such header$"):
+        native_attention.require_native(CPU)
+    assert not list((empty_cache / "kernels").iterdir())
+
+
+def test_a_damaged_library_is_compiled_again(empty_cache: Path) -> None:
+    program = "from kernels.native_attention import require_native; import torch; require_native(torch.device('cpu'))"
+    subprocess.run([sys.executable, "-c", program], check=True)  # in a process of its own: this one loads a name once
+    for path in (empty_cache / "kernels").iterdir():
+        path.write_bytes(b"damaged")
+    native_attention.require_native(CPU)
+    assert_like_the_reference(native(*(p := problem([(9, 2)], 1, 2, 16, torch.float32)), 0.25), *p, 0.25)
+
+
+def test_a_cache_that_cannot_be_written_is_one_sentence(empty_cache: Path) -> None:
+    (empty_cache / "kernels").write_text("a file where the folder should be")
+    with pytest.raises(KernelError, match="the native attention cannot be compiled or loaded"):
+        native_attention.require_native(CPU)
