@@ -14,6 +14,10 @@ from benchmarks._report import spread
 
 FLOOR = 0.05
 """A fall of this share or less is noise whatever the quartiles say."""
+NOISE = "noise"
+"""The field of a row: the largest change of it between two runs of the same engine, 0.1 for a tenth."""
+ENGINE = "engine_sha256"
+"""The setting that names the code which decodes; two commits may share it."""
 MUST_AGREE = ("processor", "tasks", "max_tokens", "models")
 """The settings that decide what a ratio means."""
 
@@ -75,8 +79,11 @@ def figures(cells: Sequence[Cell], prompts: Prompts, rows: Sequence[Mapping[str,
     return flat
 
 
-def stored(file: Path, device: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of an earlier report. Raises IncomparableError unless the run about to start is like it."""
+def stored(file: Path, device: str, settings: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str | None]:
+    """Return the rows of an earlier report and its engine, None if it does not say.
+
+    Raises IncomparableError unless the run about to start is like it.
+    """
     try:
         report = json.loads(file.read_text("utf-8"))
         rows: list[dict[str, Any]] = report["rows"]
@@ -95,7 +102,7 @@ def stored(file: Path, device: str, settings: Mapping[str, Any]) -> list[dict[st
     for key, value in there.items():
         if value != settings[key]:
             raise IncomparableError(f"{file} was measured with {key} {value}, and this run has {settings[key]}")
-    return rows
+    return rows, report["settings"].get(ENGINE)
 
 
 @dataclass(frozen=True)
@@ -123,7 +130,8 @@ def compared(now: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any
     """Compare the rows that both reports have, prompt by prompt.
 
     The prompts of a row differ more from each other than from themselves in another run, so the noise is the
-    interquartile range of the changes of each prompt.
+    interquartile range of the changes of each prompt. The state of a machine changes all prompts alike, which no run
+    sees by itself: so the noise is at least the one that `with_noise` stored with the row.
     """
     old = {row["row"]: row for row in before}
     found = []
@@ -135,8 +143,24 @@ def compared(now: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any
         if row["better"] == "lower":
             changes = [1 / change for change in changes]
         low, middle, high = spread(changes)
-        found.append(Comparison(row["row"], was["median"], row["median"], middle, max(FLOOR, high - low)))
+        noise = max(FLOOR, high - low, was.get(NOISE, 0.0))
+        found.append(Comparison(row["row"], was["median"], row["median"], middle, noise))
     return found
+
+
+def with_noise(
+    now: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any]], same_engine: bool
+) -> list[dict[str, Any]]:
+    """Return the rows of `now` with the largest change of each between two runs of one engine, as far as it is known.
+
+    `before` passes on what it knows, and with `same_engine` its differences from `now` are such changes too.
+    """
+    known = {row["row"]: row.get(NOISE, 0.0) for row in before}
+    changes = {each.row: abs(each.change - 1) for each in compared(now, before)} if same_engine else {}
+    return [
+        {**row, NOISE: max(known[row["row"]], changes.get(row["row"], 0.0))} if row["row"] in known else dict(row)
+        for row in now
+    ]
 
 
 def _best(ratio: Ratio, cell: Cell, prompts: Sequence[Prompt]) -> tuple[str, list[float]] | None:

@@ -7,20 +7,23 @@ benchmarks/_headline_plan.py declares what is measured. llama.cpp takes part whe
     make headline                                              # measure, store in docs/results, renew README's table
     bassline bench headline --json new.json --against headline.json
 
-With --against the exit status is 1 if a ratio fell by more than its noise (the interquartile range of the changes of
-each prompt, and at least 5 %), and 2 where nothing can be compared or measured. Ctrl-C (130) keeps what is finished
-beside the file that --json names, and the same command goes on with it unless the commit or the machine changed.
+With --against the exit status is 1 if a ratio fell by more than its noise, and 2 where nothing can be compared or
+measured. The noise of a ratio is the interquartile range of the changes of each prompt, at least 5 %, and at least its
+largest change between two runs of the same decoding/ and kernels/, as far as FILE knows one: a run of the code that FILE
+was measured with stores it. Ctrl-C (130) keeps what is finished beside the file that --json names, and the same command
+goes on with it unless the commit or the machine changed.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import platform
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +54,7 @@ def main(argv: list[str] | None = None) -> int:
     device = device_name(torch.device("cpu"))
     try:
         report = Report("headline", device, _settings(options))
-        before = rows.stored(Path(options.against), device, report.settings) if options.against else []
+        before, engine = rows.stored(Path(options.against), device, report.settings) if options.against else ([], None)
         store = Store(_unfinished(options.json), {"device": device, **report.settings})
         report.settings["resumed"] = len(store) > 0
         run = Run(store, options.tasks, options.max_tokens)
@@ -62,10 +65,12 @@ def main(argv: list[str] | None = None) -> int:
         kept = "the same command goes on with what is finished" if _unfinished(options.json) else "nothing is kept"
         parser.exit(INTERRUPTED, f"interrupted: {kept}\n")
     _fill(report, run)
+    verdict = rows.compared(report.rows, before)
+    report.rows = rows.with_noise(report.rows, before, engine == report.settings[rows.ENGINE])
     _print(report, sys.stderr if options.json == "-" else sys.stdout)
     report.write(options.json)
     store.discard()
-    return _judge(report, before)
+    return _judge(verdict, {row["row"] for row in before} - {row["row"] for row in report.rows})
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
@@ -79,12 +84,23 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
         "tasks": options.tasks,
         "max_tokens": options.max_tokens,
         "dtype": "bfloat16",
+        rows.ENGINE: _engine(),
         "processor": _processor(),
         "models": {model: fetch.ensure(model).sha256 for model in models},
         "heads": heads,
         "not_run": reasons,
         **of_this_process(),
     }
+
+
+def _engine() -> str:
+    """Return the hash of the code that decodes."""
+    root, found = Path(__file__).parents[1], hashlib.sha256()
+    for file in sorted(
+        path for room in ("decoding", "kernels") for path in (root / room).rglob("*") if path.suffix in (".py", ".c")
+    ):
+        found.update(f"{file.relative_to(root)}\0".encode() + file.read_bytes())
+    return found.hexdigest()
 
 
 def _processor() -> str:
@@ -128,16 +144,14 @@ def _print(report: Report, to: Any) -> None:
         print("the machine was not quiet: these figures are indicative only", file=sys.stderr)
 
 
-def _judge(report: Report, before: Sequence[dict[str, Any]]) -> int:
-    """Print the rows that fell; return 1 if there are any."""
-    comparisons = rows.compared(report.rows, before)
-    missing = {row["row"] for row in before} - {row["row"] for row in report.rows}
+def _judge(comparisons: Sequence[rows.Comparison], missing: Collection[str]) -> int:
+    """Print the rows that fell, and the ones that were not measured now; return 1 if a row fell."""
     if missing:
         print(f"not measured now, so not compared: {', '.join(sorted(missing))}", file=sys.stderr)
     fallen = [comparison for comparison in comparisons if comparison.fell]
     for comparison in fallen:
         print(f"fell: {comparison}", file=sys.stderr)
-    if before and not fallen:
+    if comparisons and not fallen:
         print(f"none of {len(comparisons)} ratios fell by more than its noise", file=sys.stderr)
     return int(bool(fallen))
 

@@ -83,6 +83,19 @@ def test_a_row_fell_if_its_prompts_lost_more_than_their_changes_spread(
     assert found.fell is fell
 
 
+def test_two_runs_of_one_engine_teach_the_noise_of_the_machine() -> None:
+    first, second, third = [row([2, 3, 4])], [row([1.6, 2.4, 3.2])], [row([1.7, 2.55, 3.4])]
+    assert rows.compared(second, first)[0].fell, "nothing is known yet"
+    assert "noise" not in rows.with_noise(first, [], same_engine=False)[0]
+    learnt = rows.with_noise(second, first, same_engine=True)
+    assert learnt[0]["noise"] == pytest.approx(0.2)
+    of_another = rows.with_noise(third, learnt, same_engine=False)
+    assert of_another[0]["noise"] == pytest.approx(0.2), "it is passed on, and another engine teaches nothing"
+    before = [{**first[0], "noise": 0.2}]
+    assert not rows.compared(third, before)[0].fell
+    assert rows.compared([row([1.4, 2.1, 2.8])], before)[0].fell, "a larger fall is still seen"
+
+
 SETTINGS = {"processor": "model 1", "tasks": 6, "max_tokens": 300, "models": {"m": "sha"}}
 REPORT = {"bench": "headline", "device": "here", "settings": SETTINGS, "rows": []}
 
