@@ -32,6 +32,7 @@ class Prompt:
 
     rates: dict[str, float] = field(default_factory=dict)
     rounds: dict[str, float] = field(default_factory=dict)
+    read_gb_per_s: float = 0.0  # of a sum over a large array, beside the rounds
     others_s: float = 0.0  # CPU seconds that other programs took meanwhile, of `capacity_s`
     capacity_s: float = 0.0
 

@@ -24,19 +24,11 @@ from benchmarks._headline_plan import CELLS, PREFIX, QWEN, START, VERDICTS, Cell
 from benchmarks._headline_rows import Prompt
 from benchmarks._headline_store import Store
 from benchmarks._prefix import first_token_ratios
+from benchmarks._timing import read_bandwidth
 
 _EXPECTED_S = {VERDICTS: 30.0, PREFIX: 30.0}
 """About what the parts beside decoding take, for the time left."""
-BANDWIDTH = "read_bandwidth"
-"""Bytes per second that a sum reads."""
-_BANDWIDTH_PROGRAM = """
-import torch
-import decoding
-from benchmarks._timing import read_bandwidth
-
-print(max(read_bandwidth(torch.device("cpu")) for _ in range(3)))
-"""
-_PROCESSES = 5
+_READS = 3
 
 
 class Run:
@@ -51,8 +43,6 @@ class Run:
 
     def all(self) -> None:
         """Measure what is missing. Raises ModelError and EngineError."""
-        if self.store.get(BANDWIDTH) is None:
-            self.store.put(BANDWIDTH, _bandwidth())
         if VERDICTS in self._open:
             self._done(VERDICTS, _verdicts(self._tasks))
         for model in dict.fromkeys(cell.model for cell in CELLS):
@@ -74,7 +64,6 @@ class Run:
                 peers[LLAMA_CPP] = peers_end.enter_context(_llamacpp.running(model, torch.get_num_threads(), most))
             every = list(dict.fromkeys(arm for cell in cells for arm in runnable(cell, peers)))
             arms = Arms(model, every, "bfloat16", "cpu", self._max_tokens, peers)
-            bandwidth = self.store.get(BANDWIDTH)
             if wants_prefix:
                 self._done(PREFIX, first_token_ratios(arms.engine(PLAIN)))
             for cell in cells:
@@ -82,7 +71,7 @@ class Run:
                 names = runnable(cell, peers)
                 for i, text in enumerate(islice(arms.prompts(self._tasks), self._tasks)):
                     if self._key(cell, i) in self._open:
-                        self._done(self._key(cell, i), asdict(_decode(arms, cell, names, text, bandwidth)))
+                        self._done(self._key(cell, i), asdict(_decode(arms, cell, names, text)))
 
     def _key(self, cell: Cell, i: int) -> str:
         return f"{cell.name} prompt {i + 1}"
@@ -97,19 +86,14 @@ class Run:
         print(f"{at}: {key} done, about {slower * left_s / 60:.0f} min left", file=sys.stderr, flush=True)
 
 
-def _bandwidth() -> float:
-    """Return the median bandwidth of some processes, of each the best of a few sums.
+def _decode(arms: Arms, cell: Cell, names: list[str], text: str) -> Prompt:
+    """Let the arms decode one prompt in turn.
 
-    Others on the machine only make a sum slower, but processes differ by the pages that they got.
+    Reading is measured beside them, and not once for a run: how fast this machine reads changes within minutes.
     """
-    command = [sys.executable, "-c", _BANDWIDTH_PROGRAM]
-    runs = [subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(_PROCESSES)]
-    return statistics.median(float(run.stdout) for run in runs)
-
-
-def _decode(arms: Arms, cell: Cell, names: list[str], text: str, bandwidth: float) -> Prompt:
-    """Let the arms decode one prompt in turn."""
-    prompt = Prompt()
+    device = torch.device("cpu")
+    bandwidth = statistics.median(read_bandwidth(device) for _ in range(_READS))
+    prompt = Prompt(read_gb_per_s=bandwidth / 1e9)
     for name in names:
         before = machine_use.read()
         speed = arms.run(name, text, cell.n, cell.temperature)

@@ -9,9 +9,9 @@ benchmarks/_headline_plan.py declares what is measured. llama.cpp takes part whe
 
 With --against the exit status is 1 if a ratio fell by more than its noise, and 2 where nothing can be compared or
 measured. The noise of a ratio is the interquartile range of the changes of each prompt, at least 5 %, and at least its
-largest change between two runs of the same decoding/ and kernels/, as far as FILE knows one: a run of the code that FILE
-was measured with stores it. Ctrl-C (130) keeps what is finished beside the file that --json names, and the same command
-goes on with it unless the commit or the machine changed.
+largest change between two runs of the same decoding/ and kernels/, as far as FILE knows one: a run of the code that
+FILE was measured with stores it. Ctrl-C (130) keeps what is finished beside the file that --json names, and the same
+command goes on with it unless the commit or the machine changed.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from benchmarks import _llamacpp
 from benchmarks._decode_figures import LLAMA_CPP
 from benchmarks._headline_plan import CELLS, PREFIX, VERDICTS, WHOLE
 from benchmarks._headline_rows import IncomparableError, Prompt
-from benchmarks._headline_run import BANDWIDTH, Run
+from benchmarks._headline_run import Run
 from benchmarks._headline_store import Store
-from benchmarks._report import Report, print_table
+from benchmarks._report import Report, print_table, spread
 from decoding.models import fetch, trained_heads
 from decoding.models.device import device_name
 from decoding.models.errors import ModelError
@@ -124,7 +124,8 @@ def _fill(report: Report, run: Run) -> None:
     report.figures = rows.figures(CELLS, cells, report.rows)
     every = [prompt for prompts in cells.values() for prompt in prompts]
     report.figures["others_share"] = _others_share(every)
-    report.figures["read_gb_per_s"] = run.store.get(BANDWIDTH) / 1e9
+    reading = [prompt.read_gb_per_s for prompt in every]
+    report.figures |= dict(zip(("read_gb_per_s.q1", "read_gb_per_s", "read_gb_per_s.q3"), spread(reading), strict=True))
 
 
 def _others_share(prompts: Sequence[Prompt]) -> float:

@@ -1,12 +1,14 @@
-"""How close are the verify kernels to the memory bandwidth, and to the attention of other libraries?
+"""How close are the attention kernels to the memory bandwidth, and to the attention of other libraries?
 
-First every variant is checked against the float32 reference. Then each is timed on rows of unequal length (from half
-the context to all of it). A rate is the bytes of keys and values that the rows hold, over the time; the table shows it
-as a share of the bandwidth of a large copy in the same run. Inputs rotate among copies larger than the cache. `sdpa`
-is the engine's attention without kernels: padded, with a mask.
+On a GPU the Triton kernels are measured, on a CPU the native one. First every variant is checked against the float32
+reference. Then each is timed on rows of unequal length (from half the context to all of it). A rate is the bytes of keys
+and values that the rows hold, over the time; the table shows it as a share of the bandwidth of a large copy in the same
+run. Inputs rotate among copies larger than the cache. `sdpa` is the engine's attention without kernels: padded, with a
+mask.
 
     bassline bench kernels --json kernels.json
     bassline bench kernels --batches 8 --contexts 2048,8192 --tokens 1,8
+    bassline bench kernels --shape 14x2x64 --batches 1,8 --contexts 512 --tokens 1,5    # as qwen2.5-coder-0.5b has them
     TRITON_INTERPRET=1 bassline bench kernels --tiny        # without a GPU: runs the script, measures nothing
 """
 
@@ -19,22 +21,34 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch.nn import functional as F
 
 from benchmarks._report import Report, print_table
 from benchmarks._timing import copy_bandwidth, n_copies, seconds_each
+from decoding.models.device import device_name
 from kernels import reference
-from kernels.availability import KernelError, require
-from kernels.registry import BACKENDS
+from kernels.availability import INTERPRETED, KernelError, require
+from kernels.native_attention import native, require_native
+from kernels.registry import BACKENDS, VerifyAttention
 from kernels.rows import RaggedRows
 
-VARIANTS = {name: backend.load() for name, backend in BACKENDS.items() if backend.needs_triton}
-ARMS = (*VARIANTS, "sdpa", "flash_attn", "flex")
+TRITON = {name: backend.load() for name, backend in BACKENDS.items() if backend.needs_triton}
+NATIVE: dict[str, VerifyAttention] = {"native": native}
+OTHERS = ("sdpa", "flash_attn", "flex")
 # FlashAttention's bound: at most twice the error that PyTorch makes in the same dtype.
 _ERROR_FACTOR, _ERROR_FLOOR = 2.0, 1e-5
+
+
+def variants(device: torch.device) -> dict[str, VerifyAttention]:
+    """Return our kernels that run on `device`, by name. Raises KernelError if none does."""
+    if device.type == "cpu" and not INTERPRETED:
+        require_native(device)
+        return NATIVE
+    require(device)
+    return TRITON
 
 
 @dataclass(frozen=True)
@@ -111,7 +125,10 @@ class Problem:
 
 def check(device: torch.device, *, tiny: bool) -> Iterator[dict[str, Any]]:
     """Yield, per shape and variant, the largest error against float32, and whether it is within the bound."""
-    dtypes = [torch.float32] if tiny else [torch.float32, torch.float16, torch.bfloat16]
+    ours = variants(device)
+    dtypes = [torch.float32] if tiny else [torch.float32, torch.bfloat16]
+    if ours is TRITON and not tiny:
+        dtypes.append(torch.float16)
     shapes = [Shape(4, 2, 64)] if tiny else [Shape(4, 4, 64), Shape(8, 2, 128), Shape(28, 4, 128), Shape(8, 2, 256)]
     lengths, counts = [0, 1, 63, 5, 129], [2, 1, 3, 0, 2] if tiny else [8, 1, 33, 0, 4]
     for shape, dtype in product(shapes, dtypes):
@@ -121,7 +138,7 @@ def check(device: torch.device, *, tiny: bool) -> Iterator[dict[str, Any]]:
         q, k, v = (t.float() for t in (problem.q, problem.k, problem.v))
         exact = reference.verify_attention(q, k, v, problem.rows, problem.scale)
         theirs = float((problem.run(reference.verify_attention).float() - exact).abs().max())
-        outs = {name: problem.run(variant) for name, variant in VARIANTS.items()}
+        outs = {name: problem.run(variant) for name, variant in ours.items()}
         errors = {name: float((out.float() - exact).abs().max()) for name, out in outs.items()}
         for name, error in errors.items():
             yield {
@@ -145,16 +162,17 @@ def sweep(
     until: float,
 ) -> Iterator[dict[str, Any]]:
     """Yield one row per batch, context and k + 1, largest contexts first, until `until` (seconds of perf_counter)."""
+    ours = variants(device)
     for context, batch, T in product(sorted(contexts, reverse=True), batches, tokens):
         if time.perf_counter() > until:
             return
         lengths = [context - T - (context // 2) * r // max(batch, 1) for r in range(batch)]
         first = Problem(shape, lengths, [T] * batch, dtype, device)
-        n_others = n_copies(first.n_bytes) - 1 if device.type == "cuda" else 0
+        n_others = 0 if INTERPRETED else n_copies(first.n_bytes) - 1
         others = [Problem(shape, lengths, [T] * batch, dtype, device) for _ in range(n_others)]
         problems = [first, *others]
         arms: dict[str, list[Callable[[], torch.Tensor]]] = {
-            name: [partial(p.run, variant) for p in problems] for name, variant in VARIANTS.items()
+            name: [partial(p.run, variant) for p in problems] for name, variant in ours.items()
         }
         arms["sdpa"] = [p.sdpa() for p in problems]
         if flash := [run for p in problems if (run := p.flash())]:
@@ -162,32 +180,38 @@ def sweep(
         if device.type == "cuda" and (batch, context) == (8, 2048):  # each shape compiles for seconds
             arms["flex"] = [p.flex() for p in problems]
         row: dict[str, Any] = {"batch": batch, "context": context, "k+1": T}
-        for name in ARMS:
-            seconds = _seconds(name, arms.get(name, []), device)
+        for name in (*ours, *OTHERS):
+            seconds = _seconds(arms.get(name, []), device, name not in ours and name)
             row[f"{name} us"] = 1e6 * seconds if seconds else "-"
             row[f"{name} of copy"] = first.n_bytes / seconds / bandwidth if seconds else "-"
         yield row
 
 
-def _seconds(name: str, works: Sequence[Callable[[], torch.Tensor]], device: torch.device) -> float | None:
-    """Time an arm; None where a library does not support the shape."""
+def _seconds(
+    works: Sequence[Callable[[], torch.Tensor]], device: torch.device, library: str | Literal[False]
+) -> float | None:
+    """Time an arm; None where a `library` does not support the shape."""
     try:
         return seconds_each(works, device) if works else None
     except Exception as error:
-        if name in VARIANTS:
+        if not library:
             raise
-        print(f"{name} was not measured: {error}", file=sys.stderr)
+        print(f"{library} was not measured: {error}", file=sys.stderr)
         return None
 
 
 def figures(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Return the flat figures of a sweep: share of the copy bandwidth, and time over the time of `ragged`, by arm."""
+    """Return the flat figures of a sweep: share of the copy bandwidth, and time over the time of our kernel, by arm.
+
+    Our kernel is `ragged` on a GPU and `native` on a CPU.
+    """
     flat: dict[str, float] = {}
     for row in rows:
         at = f"b{row['batch']}.c{row['context']}.t{row['k+1']}"
-        timed = [name for name in ARMS if isinstance(row[f"{name} us"], float)]
+        ours = "ragged" if "ragged us" in row else "native"
+        timed = [name for name in (*TRITON, *NATIVE, *OTHERS) if isinstance(row.get(f"{name} us"), float)]
         flat |= {f"{at}.{name}_of_copy": row[f"{name} of copy"] for name in timed}
-        flat |= {f"{at}.{name}_over_ragged": row[f"{name} us"] / row["ragged us"] for name in timed}
+        flat |= {f"{at}.{name}_over_{ours}": row[f"{name} us"] / row[f"{ours} us"] for name in timed}
     return flat
 
 
@@ -196,11 +220,11 @@ def main(argv: list[str] | None = None) -> int:
     options = _options(argv)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        require(device)
+        variants(device)
     except KernelError as error:
         print(error, file=sys.stderr)
         return 1
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu (interpreter, not a measurement)"
+    name = "cpu (interpreter, not a measurement)" if INTERPRETED else device_name(device)
     report = Report("kernels", name, vars(options) | {"torch": torch.__version__})
     checked = list(check(device, tiny=options.tiny))
     print_table(checked)

@@ -43,6 +43,6 @@ def test_the_draft_model_of_the_benchmark_is_right_about_the_share_asked_for() -
 
 
 def test_a_wrong_kernel_is_reported_and_nothing_is_measured(monkeypatch, capsys) -> None:
-    monkeypatch.setitem(kernels.VARIANTS, "ragged", lambda q, k, v, rows, scale: torch.zeros_like(q))
+    monkeypatch.setitem(kernels.TRITON, "ragged", lambda q, k, v, rows, scale: torch.zeros_like(q))
     assert kernels.main(["--tiny"]) == 1
     assert "a kernel is wrong: nothing was measured" in capsys.readouterr().err

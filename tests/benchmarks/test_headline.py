@@ -151,7 +151,7 @@ class FakeArms:
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """Runs the benchmark with fake engines; returns the exit status."""
     monkeypatch.setattr(_headline_run, "Arms", FakeArms)
-    monkeypatch.setattr(_headline_run, "_bandwidth", lambda: 1.0)
+    monkeypatch.setattr(_headline_run, "read_bandwidth", lambda _: 1e9)
     monkeypatch.setattr(_headline_run, "round_vs_weight_read", lambda *_: 1.5)
     monkeypatch.setattr(_headline_run, "first_token_ratios", lambda engine: [0.1, 0.2, 0.3])
     monkeypatch.setattr(_headline_run, "_verdicts", lambda rounds: {"ours": [30.0, 40.0], "theirs": [10.0, 10.0]})
