@@ -1,10 +1,10 @@
 """How close are the attention kernels to the memory bandwidth, and to the attention of other libraries?
 
 On a GPU the Triton kernels are measured, on a CPU the native one. First every variant is checked against the float32
-reference. Then each is timed on rows of unequal length (from half the context to all of it). A rate is the bytes of keys
-and values that the rows hold, over the time; the table shows it as a share of the bandwidth of a large copy in the same
-run. Inputs rotate among copies larger than the cache. `sdpa` is the engine's attention without kernels: padded, with a
-mask.
+reference. Then each is timed on rows of unequal length (from half the context to all of it). A rate is the bytes of
+keys and values that the rows hold, over the time; the table shows it as a share of the bandwidth of a large copy in the
+same run. Inputs rotate among copies larger than the cache. `sdpa` is the engine's attention without kernels: padded,
+with a mask.
 
     bassline bench kernels --json kernels.json
     bassline bench kernels --batches 8 --contexts 2048,8192 --tokens 1,8
