@@ -8,7 +8,7 @@ import pytest
 from evaluation.grading import Grader
 from tests.evaluation.languages import hostile_cpp, hostile_go, hostile_java, hostile_rust
 from tests.evaluation.languages.conftest import sandbox_or_skip, toolchain_or_skip
-from tests.evaluation.languages.corpus import LIMITS, one, secret
+from tests.evaluation.languages.corpus import SHORT, one, secret
 
 pytestmark = pytest.mark.slow
 CORPORA = {"go": hostile_go, "java": hostile_java, "cpp": hostile_cpp, "rust": hostile_rust}
@@ -36,7 +36,7 @@ def attacks(kind):
 def status(language, request):
     """The status of a program in a tier."""
     toolchain_or_skip(language)
-    grader = Grader(sandbox_or_skip(request.param), LIMITS)
+    grader = Grader(sandbox_or_skip(request.param), SHORT)
     return lambda program, task: grader.judge(program, task(language)).status
 
 
