@@ -71,13 +71,19 @@ def test_an_answer_writes_no_more_than_its_submission(ctx, path, body, headers):
         with write_transactions(ctx) as of_submission:
             run_id = service.submit(ctx, SPEC)
         wait_for(lambda: state(ctx, run_id) not in OPEN_RUN_STATES)
-        with write_transactions(ctx) as of_answer:
-            asked = {"prompt": f"{SPEC.prompt}    # another\n", **body}
-            answer = client.post(path, json=asked, headers=headers, buffered=True)
-        assert answer.status_code == 200
-        answer.close()
-    assert of_submission
-    assert len(of_answer) == len(of_submission)
+        assert of_submission
+
+        def answer_writes_no_more(attempt: int) -> bool:
+            with write_transactions(ctx) as of_answer:
+                asked = {"prompt": f"{SPEC.prompt}    # another {attempt}\n", **body}
+                answer = client.post(path, json=asked, headers=headers, buffered=True)
+            assert answer.status_code == 200
+            answer.close()
+            return len(of_answer) == len(of_submission)
+
+        # On a busy machine an answer may also take a job back from a worker that is late, or end it with its budget:
+        # both write. An answer that always writes more fails every time.
+        assert any(answer_writes_no_more(attempt) for attempt in range(5))
 
 
 def test_an_open_one_is_cancelled(ctx):
