@@ -78,7 +78,7 @@ def test_only_a_valid_token_gets_in_and_nothing_but_a_digest_is_stored(client, c
     assert client.get("/api/v1/runs", headers=bearer(token)).status_code == 200
     with ctx.database.read() as session:
         row = session.scalars(select(Token)).one()
-    assert token.rpartition("_")[2] not in str(vars(row))
+    assert token.split("_", 2)[2] not in str(vars(row))
     revoke_token(ctx, row.prefix)
     assert client.get("/api/v1/runs", headers=bearer(token)).status_code == 401
 
