@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch.nn import functional as F
@@ -181,22 +181,22 @@ def sweep(
             arms["flex"] = [p.flex() for p in problems]
         row: dict[str, Any] = {"batch": batch, "context": context, "k+1": T}
         for name in (*ours, *OTHERS):
-            seconds = _seconds(arms.get(name, []), device, name not in ours and name)
+            seconds = _seconds(name, arms.get(name, []), device, is_ours=name in ours)
             row[f"{name} us"] = 1e6 * seconds if seconds else "-"
             row[f"{name} of copy"] = first.n_bytes / seconds / bandwidth if seconds else "-"
         yield row
 
 
 def _seconds(
-    works: Sequence[Callable[[], torch.Tensor]], device: torch.device, library: str | Literal[False]
+    name: str, works: Sequence[Callable[[], torch.Tensor]], device: torch.device, *, is_ours: bool
 ) -> float | None:
-    """Time an arm; None where a `library` does not support the shape."""
+    """Time an arm; None where another library does not support the shape."""
     try:
         return seconds_each(works, device) if works else None
     except Exception as error:
-        if not library:
+        if is_ours:
             raise
-        print(f"{library} was not measured: {error}", file=sys.stderr)
+        print(f"{name} was not measured: {error}", file=sys.stderr)
         return None
 
 

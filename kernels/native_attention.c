@@ -18,7 +18,6 @@
 #define TILE 4               /* queries and vectors that one product keeps in registers */
 #define BLOCK (TILE * LANES) /* keys */
 #define QUERIES 64
-#define MAX_DIM 256 /* of a head */
 #define LEAST -1e30f
 
 typedef float floats __attribute__((vector_size(LANES * 4), aligned(4)));
@@ -155,6 +154,7 @@ typedef struct {
     const int64_t *position;           /* [N] */
     const float *sinks;                /* [Hq], or none */
     int32_t n_rows, n_kv, group, dim, value_dim, most; /* most: tokens of a row */
+    int32_t n_slots;                   /* S: nothing is read past it */
     int32_t window;                    /* 0: none */
     float scale, softcap;              /* softcap 0: none */
 } problem;
@@ -231,7 +231,7 @@ static void attend_item(const problem *p, int r, int head, int from) {
         const element *q = p->q + token * p->query.row + query_head * p->query.head;
         for (int d = 0; d < dim; d += LANES)
             *(floats *)(queries + i * dim + d) = widen_some(q + d, p->dim - d) * p->scale;
-        end[i] = p->position[token] + 1;
+        end[i] = p->position[token] < p->n_slots ? p->position[token] + 1 : p->n_slots;
         begin[i] = p->window && end[i] > p->window ? end[i] - p->window : 0;
         if (end[i] > last) last = end[i];
         if (begin[i] < first) first = begin[i];
@@ -272,13 +272,13 @@ void attend(const problem *p) {
     }
 }
 
-/* Writes each token's keys and values to its row and position of the cache. */
+/* Writes each token's keys or values to its row and position of the cache, unless that lies past the end of the row. */
 void scatter(
-    char *cache, const char *new, const int64_t *row, const int64_t *position, int64_t n, int64_t n_heads,
-    int64_t head_bytes, int64_t row_stride, int64_t head_stride, int64_t slot_stride, int64_t token_stride,
+    char *cache, const char *new, const int64_t *row, const int64_t *position, int64_t n_slots, int64_t n,
+    int64_t n_heads, int64_t head_bytes, int64_t row_stride, int64_t head_stride, int64_t slot_stride, int64_t token_stride,
     int64_t new_head_stride) {
     for (int64_t t = 0; t < n; t++)
-        for (int64_t h = 0; h < n_heads; h++)
+        for (int64_t h = 0; position[t] < n_slots && h < n_heads; h++)
             memcpy(
                 cache + row[t] * row_stride + h * head_stride + position[t] * slot_stride,
                 new + t * token_stride + h * new_head_stride, head_bytes);

@@ -28,8 +28,11 @@ from kernels.rows import RaggedRows
 
 _SOURCE = Path(__file__).with_suffix(".c")
 _DEFINES = {torch.bfloat16: "-DBFLOAT16", torch.float32: "-DFLOAT32"}
-_FLAGS = ("-std=gnu11", "-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fPIC")
-_MAX_DIM = 256  # the C source has it as well
+_MAX_DIM = 256  # of a head: each thread keeps a block of keys and values of this width on its stack
+_FLAGS = (
+    *("-std=gnu11", "-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fPIC"),
+    f"-DMAX_DIM={_MAX_DIM}",
+)
 _COMPILE_S = 120
 
 
@@ -44,7 +47,8 @@ class _Problem(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("q", "k", "v", "out")),
         *((name, _Strides) for name in ("key", "value", "query", "result")),
         *((name, ctypes.c_void_p) for name in ("start", "count", "position", "sinks")),
-        *((name, ctypes.c_int32) for name in ("n_rows", "n_kv", "group", "dim", "value_dim", "most", "window")),
+        *((name, ctypes.c_int32) for name in ("n_rows", "n_kv", "group", "dim", "value_dim", "most")),
+        *((name, ctypes.c_int32) for name in ("n_slots", "window")),
         *((name, ctypes.c_float) for name in ("scale", "softcap")),
     )
 
@@ -65,7 +69,8 @@ def native(
     Raises `KernelError` where it cannot be compiled, and for types and sizes that it does not have.
     """
     N, Hq, D = q.shape
-    R, Hkv, _, Dv = v.shape
+    R, Hkv, S, Dv = v.shape
+    assert q.dtype == k.dtype == v.dtype, "queries, keys and values differ in type"
     if max(D, Dv) > _MAX_DIM:
         raise KernelError(f"its heads have {max(D, Dv)} numbers, and the kernel takes {_MAX_DIM} at most")
     q, k, v = (t if t.stride(-1) == 1 else t.contiguous() for t in (q, k, v))
@@ -90,11 +95,12 @@ def native(
         dim=D,
         value_dim=Dv,
         most=rows.max_count,
+        n_slots=S,
         window=window or 0,
         scale=scale,
         softcap=softcap or 0.0,
     )
-    library(q.dtype).attend(ctypes.byref(problem))
+    load_library(q.dtype).attend(ctypes.byref(problem))
     return out
 
 
@@ -106,17 +112,21 @@ def scatter(
     row: torch.Tensor,  # int64 [N]
     position: torch.Tensor,  # int64 [N], the slot in the row
 ) -> None:
-    """Write each token's keys and values to its slot, as `kv_scatter` does on a GPU."""
+    """Write each token's keys and values to its slot, as `kv_scatter` does on a GPU; skip slots past a row's end."""
+    assert row.is_contiguous()
+    assert position.is_contiguous()
     for held, new in ((keys, new_keys), (values, new_values)):
         N, H, D = new.shape
+        assert (held.shape[1], held.shape[3], held.dtype) == (H, D, new.dtype)
+        assert held.stride(3) == 1
         states = new if new.stride(-1) == 1 else new.contiguous()
         size = held.element_size()
-        library(held.dtype).scatter(
+        load_library(held.dtype).scatter(
             ctypes.c_void_p(held.data_ptr()),
             ctypes.c_void_p(states.data_ptr()),
             ctypes.c_void_p(row.data_ptr()),
             ctypes.c_void_p(position.data_ptr()),
-            *map(ctypes.c_int64, (N, H, D * size)),
+            *map(ctypes.c_int64, (held.shape[2], N, H, D * size)),
             *(ctypes.c_int64(stride * size) for stride in (*held.stride()[:3], *states.stride()[:2])),
         )
 
@@ -126,11 +136,11 @@ def require_native(device: torch.device) -> None:
     if device.type != "cpu":
         raise KernelError(f"the native attention is for CPUs, and the device is {device.type}: use attention auto")
     for dtype in _DEFINES:
-        library(dtype)
+        load_library(dtype)
 
 
 @cache
-def library(dtype: torch.dtype) -> ctypes.CDLL:
+def load_library(dtype: torch.dtype) -> ctypes.CDLL:
     """Return the compiled kernel for a type of numbers, compiled now if it was not before. Raises `KernelError`."""
     if dtype not in _DEFINES:
         raise KernelError(f"the native attention has no {str(dtype).removeprefix('torch.')}")

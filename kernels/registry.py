@@ -60,6 +60,7 @@ class AttentionBackend:
     # `module:name` of a `Scatter`; None if PyTorch writes keys and values to the cache
     scatter: str | None = None
     needs_triton: bool = False  # needs a GPU or Triton's interpreter, and is compared with its reference before use
+    needs_compiler: bool = False  # a C compiler, or what one has left in the cache
     # launches depend on shapes alone, so that a captured CUDA graph can be replayed while row lengths change
     supports_graphs: bool = False
     # any number of tokens a row, each of which sees its row up to any position: whole prompts and a drafter's blocks
@@ -87,7 +88,11 @@ BACKENDS = {
     for backend in (
         AttentionBackend("sdpa"),
         AttentionBackend(
-            "native", "kernels.native_attention:native", "kernels.native_attention:scatter", takes_any_rows=True
+            "native",
+            "kernels.native_attention:native",
+            "kernels.native_attention:scatter",
+            needs_compiler=True,
+            takes_any_rows=True,
         ),
         AttentionBackend(
             "ragged", "kernels.verify_attention:ragged", _TRITON_SCATTER, needs_triton=True, supports_graphs=True

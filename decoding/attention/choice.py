@@ -31,7 +31,7 @@ def why_not(attention: str, device: torch.device) -> str | None:
     try:
         if BACKENDS[attention].needs_triton:
             require(device)
-        elif attention == "native":
+        if BACKENDS[attention].needs_compiler:
             require_native(device)
     except KernelError as error:
         return str(error)

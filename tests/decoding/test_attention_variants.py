@@ -88,7 +88,7 @@ def test_a_cpu_takes_native_and_without_a_compiler_sdpa(monkeypatch: pytest.Monk
     assert pick_attention("auto", cpu) == "native"
     monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
-    native_attention.library.cache_clear()
+    native_attention.load_library.cache_clear()
     assert pick_attention("auto", cpu) == "sdpa"
     with pytest.raises(ModelError, match=r"attention 'native' does not run here.*needs a C compiler: install gcc"):
         pick_attention("native", cpu)

@@ -27,9 +27,9 @@ Rows = list[tuple[int, int]]
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A cache folder in which nothing is compiled yet."""
     monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path))
-    native_attention.library.cache_clear()
+    native_attention.load_library.cache_clear()
     yield tmp_path
-    native_attention.library.cache_clear()
+    native_attention.load_library.cache_clear()
 
 
 def problem(
@@ -137,7 +137,8 @@ def test_nan_stays_nan(spoilt: str, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_scatter_writes_what_the_reference_writes(dtype: torch.dtype) -> None:
-    row, position = torch.tensor([0, 0, 2, 2, 3]), torch.tensor([0, 1, 7, 8, 4])
+    # The last two of row 2 lie past its end: a C program must not write there.
+    row, position = torch.tensor([0, 0, 2, 2, 3]), torch.tensor([0, 1, 10, 11, 4])
     keys, values = torch.randn(4, 2, 10, 24).to(dtype), torch.randn(4, 2, 10, 24).to(dtype)
     new = torch.randn(2, 2, 5, 24).to(dtype).transpose(1, 2)
     expected = keys.clone(), values.clone()
@@ -145,6 +146,12 @@ def test_scatter_writes_what_the_reference_writes(dtype: torch.dtype) -> None:
     scatter(keys, values, new[0], new[1], row, position)
     assert torch.equal(keys, expected[0])
     assert torch.equal(values, expected[1])
+
+
+def test_nothing_is_read_past_the_end_of_the_cache() -> None:
+    q, k, v, rows = problem([(5, 1)], 1, 1, 16, torch.float32)
+    inside, past = k[:, :, :6], replace(rows, position=torch.tensor([100_000_000]))
+    assert torch.equal(native(q, inside, v[:, :, :6], past, 0.25), native(q, inside, v[:, :, :6], rows, 0.25))
 
 
 def test_what_it_does_not_have_is_said() -> None:
