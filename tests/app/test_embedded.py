@@ -64,7 +64,7 @@ def test_cancel_stops_an_engine_at_work_and_keeps_its_samples(ctx, spec, engine)
     engine.hold = threading.Event()  # never set: only the cancellation ends its work
     with Embedded(ctx, "test"):
         run_id = service.submit(ctx, spec())
-        assert engine.started.wait(10)
+        assert engine.started.wait(60)
         service.cancel(ctx, run_id)
         wait_for(ended(ctx, run_id))
     with ctx.database.read() as session:
@@ -78,7 +78,7 @@ def test_an_interrupted_run_keeps_what_it_has_and_is_finished_by_resume(ctx, spe
     engine.hold = threading.Event()
     with Embedded(ctx, "eval", foreground=True):
         run_id = service.submit(ctx, spec(), pinned_worker=ctx.worker_name)
-        assert engine.started.wait(10)
+        assert engine.started.wait(60)
         assert transitions.interrupt(ctx, run_id)
     assert state_of(ctx, run_id) is RunState.INTERRUPTED
     engine.hold = None
@@ -95,7 +95,7 @@ def test_completions_go_before_the_batch_that_waits(ctx, spec, engine):
     engine.hold = threading.Event()
     with Embedded(ctx, "test"):
         batch = service.submit(ctx, spec())
-        assert engine.started.wait(10)
+        assert engine.started.wait(60)
         asked = [completions.submit(ctx, CompletionSpec(target="smollm2-135m", prompt=f"# {i}\n")) for i in range(3)]
         wait_for(lambda: all(state_of(ctx, run_id) is RunState.RUNNING for run_id in asked))
         engine.hold.set()

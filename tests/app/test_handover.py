@@ -111,7 +111,7 @@ def interrupted(server, engine, bassline, monkeypatch):
         main = threading.main_thread().ident
 
         def press():
-            assert engine.started.wait(20)
+            assert engine.started.wait(60)
             signal.pthread_kill(main, signal.SIGINT)
 
         threading.Thread(target=press).start()
@@ -147,7 +147,7 @@ def test_a_server_that_stops_is_noticed(ctx, other, spec, engine):
     engine.hold = threading.Event()
     with Embedded(ctx, "serve"):
         run_id = service.submit(other, spec(), handover=True)
-        assert engine.started.wait(20)
+        assert engine.started.wait(60)
         events = handover.events(other, run_id)
         assert next(e for e in events if e is not None).type in (event_types.STATE, event_types.TASK)
     with pytest.raises(UnavailableError, match="has stopped: the run continues when it starts again"):

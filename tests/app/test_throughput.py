@@ -119,7 +119,7 @@ def test_cancel_ends_every_task_of_the_batch_and_keeps_their_samples(ctx, spec, 
     engine.hold = threading.Event()
     with Embedded(ctx, "test"):
         run_id = service.submit(ctx, spec(throughput=True))
-        assert engine.started.wait(10)
+        assert engine.started.wait(60)
         service.cancel(ctx, run_id)
         wait_for(ended(ctx, run_id))
     assert states(ctx, run_id) == [TaskState.CANCELLED] * 3
@@ -130,7 +130,7 @@ def test_an_interrupted_batch_goes_back_and_is_finished_by_resume(ctx, spec, eng
     engine.hold = threading.Event()
     with Embedded(ctx, "eval", foreground=True):
         run_id = service.submit(ctx, spec(throughput=True), pinned_worker=ctx.worker_name)
-        assert engine.started.wait(10)
+        assert engine.started.wait(60)
         assert transitions.interrupt(ctx, run_id)
     assert states(ctx, run_id) == [TaskState.QUEUED] * 3
     engine.hold = None

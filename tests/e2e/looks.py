@@ -54,7 +54,7 @@ class Look:
     def _sideways(self, page: Page) -> list[str]:
         # A window that has just shrunk is laid out in the next frames: an editor measures itself there. The page's
         # policy forbids the evaluation that `wait_for_function` would need.
-        sideways, deadline = "document.documentElement.scrollWidth > innerWidth", time.monotonic() + 5
+        sideways, deadline = "document.documentElement.scrollWidth > innerWidth", time.monotonic() + 30
         while page.evaluate(sideways):
             if time.monotonic() > deadline:
                 return [f"{page.url} scrolls sideways at {self.width}"]

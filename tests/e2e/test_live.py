@@ -63,8 +63,10 @@ def test_a_completion_whose_server_is_away_says_so_and_goes_on_when_it_is_back(l
     expect(notice).to_have_count(0)
 
 
-def test_a_run_is_followed_from_submission_to_its_figures(live, page):
-    page.goto(live + "/runs/new")
+def test_a_run_is_followed_from_submission_to_its_figures(live_service, page):
+    engine = StreamingEngine(hold=threading.Event())
+    live_service.ctx.load_engine = lambda config, on_progress: engine
+    page.goto(live_service.url + "/runs/new")
     page.get_by_label("Dataset").select_option("additions")
     page.get_by_label("Samples per task").fill("2")
     page.get_by_role("button", name="Start the run").click()
@@ -72,6 +74,7 @@ def test_a_run_is_followed_from_submission_to_its_figures(live, page):
     page.get_by_role("group", name="Progress").wait_for()
     tabs = page.get_by_role("navigation", name="Parts of this run")
     top = tabs.bounding_box()["y"]
+    engine.hold.set()
     page.get_by_text("Pass against the budget").wait_for()
     page.get_by_role("link", name="Run again with changes").wait_for()
     assert page.get_by_role("group", name="Progress").count() == 0

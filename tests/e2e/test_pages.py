@@ -271,7 +271,7 @@ def test_pointing_at_a_row_brings_out_its_curve(site, page, keys):
     row = page.locator("table.board").first.locator("tbody tr").first
     row.hover()
     curve = page.locator(f"svg.wide path.curve[data-curve='{row.get_attribute('data-run')}']")
-    assert "lit" in curve.get_attribute("class")
+    expect(curve).to_have_class(re.compile(r"\blit\b"))
     expect(page.locator("svg.wide path.curve.lit")).to_have_count(1)
 
 
@@ -294,13 +294,13 @@ def test_bad_input_comes_back_named_and_kept(site, page):
     page.get_by_label("Name", exact=True).fill("mine")
     page.get_by_role("button", name="Start the run").click()
     field = page.get_by_label("Samples per task")
-    assert field.get_attribute("aria-invalid") == "true"
+    expect(field).to_have_attribute("aria-invalid", "true")
     assert page.locator("#e-n").inner_text() == "Samples per task is “many”: give a whole number"
     expect(page.get_by_text("give a whole number")).to_have_count(1)
     assert page.get_by_label("Name", exact=True).input_value() == "mine"
     assert Axe().run(page).violations_count == 0
     page.locator("#errors").get_by_role("link", name="Samples per task").click()
-    assert page.evaluate("document.activeElement.id") == "f-n"
+    expect(field).to_be_focused()
 
 
 def test_a_dataset_is_uploaded_from_its_page(site, page, tmp_path):

@@ -109,12 +109,12 @@ def test_the_run_with_the_fewest_tasks_at_work_is_next(ctx, engine, submitted, b
     for worker in workers:
         engine.started.clear()
         worker.start()
-        assert engine.started.wait(20)
+        assert engine.started.wait(60)
     submitted(2, SHORT)
     engine.started.clear()
     late = threading.Thread(target=decode_task, args=(ctx, jobs[2]))
     late.start()
-    assert engine.started.wait(20)
+    assert engine.started.wait(60)
     assert served(engine) == "112"
     engine.hold.set()
     for worker in (*workers, late):

@@ -66,7 +66,7 @@ def test_plain_begins_only_when_speculative_has_ended(ctx, paced, test):
     paced["sibling"].hold = threading.Event()
     with Embedded(ctx, "test"):
         a, b = race.submit(ctx, spec(test=test))
-        assert paced["sibling"].started.wait(20)
+        assert paced["sibling"].started.wait(60)
         prepare_run(ctx, b)  # an early or repeated message
         reaper.enqueue_handed_over(ctx)
         assert state_of(ctx, b) is RunState.QUEUED
@@ -164,7 +164,7 @@ def test_a_cancelled_race_never_begins_plain(ctx, paced):
     client = create_app(ctx).test_client()
     with Embedded(ctx, "test"):
         a, b = race.submit(ctx, spec())
-        assert paced["sibling"].started.wait(20)
+        assert paced["sibling"].started.wait(60)
         client.application.config["WTF_CSRF_ENABLED"] = False
         answer = client.post(f"/complete/race/{a}/{b}/cancel")
         assert answer.status_code == 303

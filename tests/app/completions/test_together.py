@@ -131,7 +131,7 @@ def test_a_completion_that_is_cancelled_leaves_the_batch_alone(ctx, ask, engine)
     engine.hold, engine.places = threading.Event(), 4
     with Embedded(ctx, "test"):
         first = ask("a")
-        assert engine.started.wait(10)
+        assert engine.started.wait(60)
         second = ask("b")
         transitions.cancel(ctx, first)
         wait_for(lambda: state(ctx, first) is RunState.CANCELLED)
@@ -191,7 +191,7 @@ def test_leases_of_completions_are_short_enough_for_another_worker_to_answer(ctx
     engine.hold = threading.Event()
     with Embedded(ctx, "test"):
         run_id = ask(budget_s=8)
-        assert engine.started.wait(10)
+        assert engine.started.wait(60)
         row = job(ctx, run_id)
         left_s = (row.lease_until - row.started_at).total_seconds()
         assert left_s < 8

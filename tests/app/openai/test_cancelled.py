@@ -32,7 +32,7 @@ def cancelled(served, engine: FakeEngine, ask) -> openai.APIError:
     engine.hold = threading.Event()
     with ThreadPoolExecutor(1) as thread:
         answer = thread.submit(ask)
-        assert engine.started.wait(10)
+        assert engine.started.wait(60)
         transitions.cancel(served[0], newest(served[0]).id)
         error = answer.exception(60)
     assert len(engine.requests) == 1, "one call, one run"

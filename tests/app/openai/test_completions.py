@@ -100,7 +100,7 @@ def test_a_client_that_leaves_its_stream_cancels_the_work(served, client, engine
     monkeypatch.setattr(waiting, "BEAT_S", 0.05)
     engine.hold = threading.Event()
     stream = client.completions.create(model=MODEL, prompt=PROMPT, stream=True)
-    assert engine.started.wait(10)
+    assert engine.started.wait(60)
     stream.close()
     wait_for(lambda: newest(served[0]).state is RunState.CANCELLED)
 

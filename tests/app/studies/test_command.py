@@ -281,7 +281,7 @@ def test_ctrl_c_leaves_the_study_to_the_server_or_cancels_it(elsewhere, server, 
     main = threading.main_thread().ident
 
     def press():
-        assert engine.started.wait(20)
+        assert engine.started.wait(60)
         signal.pthread_kill(main, signal.SIGINT)
 
     threading.Thread(target=press).start()
