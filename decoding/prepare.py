@@ -34,7 +34,7 @@ def load_model(spec: ModelSpec, on_progress: Callable[[str], None] | None = None
     device = pick_device(spec.device)
     pick_attention(spec.attention, device)  # one that does not run here is refused at once
     if spec.weights == "int8":
-        _require_int8(device)
+        require_int8(device)
     if spec.weights == "fp8" and not fp8.is_supported(device):
         raise ModelError("weights fp8 need a GPU that multiplies them (Ada, Hopper or later): give weights dense.")
     loaded = load(spec.ref, spec.dtype, spec.device, on_progress)
@@ -78,7 +78,7 @@ def refuse_row_by_row(target: LoadedModel) -> None:
         )
 
 
-def _require_int8(device: torch.device) -> None:
+def require_int8(device: torch.device) -> None:
     """Raise ModelError where products of 8-bit integers cannot be computed."""
     if device.type != "cpu":
         raise ModelError(f"weights int8 are for a CPU, and the device is {device.type}: give weights dense.")

@@ -16,10 +16,13 @@ import torch
 
 from benchmarks import _generated, _headline_plan, _headline_run, _headline_table, _llamacpp, headline
 from benchmarks import _headline_rows as rows
+from benchmarks._arms import Arms, attention_on
 from benchmarks._headline_plan import CELLS, DRAFTERS, PREFIX, QWEN, VERDICTS, runnable
 from benchmarks._headline_rows import IncomparableError, Prompt
 from benchmarks._headline_store import Store
 from benchmarks._speed import Speed
+from decoding.attention.backends import backend_of
+from decoding.attention.choice import pick_attention
 
 WHOLE_AT_8 = next(cell for cell in CELLS if cell.model == QWEN and cell.n == 8 and cell.whole)
 
@@ -36,15 +39,16 @@ def by_name(found: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def test_a_row_has_the_drafter_with_the_best_median_and_its_quartiles() -> None:
     measured = prompts(none=[10, 10, 10], sibling__goodput=[20, 30, 40], **{"sibling+trained__goodput": [25, 26, 90]})
-    found = by_name(rows.decoded([WHOLE_AT_8], {WHOLE_AT_8.name: measured}))
+    found = by_name(rows.decoded([WHOLE_AT_8], {WHOLE_AT_8.name: measured}, "bfloat16"))
     row = found[f"{WHOLE_AT_8.name}.speculative_vs_plain"]
     assert (row["arm"], row["values"]) == ("sibling/goodput", [2, 3, 4])
     assert (row["q1"], row["median"], row["q3"]) == (2.5, 3, 3.5)
+    assert row["label"] == "best drafter against plain decoding, bf16"
     assert found[f"{WHOLE_AT_8.name}.bf16_round_vs_weight_read"]["better"] == "lower"
 
 
 def test_an_arm_that_was_not_measured_leaves_no_row() -> None:
-    found = by_name(rows.decoded([WHOLE_AT_8], {WHOLE_AT_8.name: prompts(none=[10], sibling__goodput=[20])}))
+    found = by_name(rows.decoded([WHOLE_AT_8], {WHOLE_AT_8.name: prompts(none=[10], sibling__goodput=[20])}, "float32"))
     assert {name.rpartition(".")[2] for name in found} == {"speculative_vs_plain", "bf16_round_vs_weight_read"}
 
 
@@ -52,6 +56,7 @@ def test_every_drafter_is_an_arm_with_both_kinds_of_weights_and_a_head_is_asked_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     head: list[object] = [None]
+    monkeypatch.setattr(_headline_plan, "int8_missing", lambda: None)
     monkeypatch.setattr(_headline_plan.trained_heads, "find", lambda model: head[0])
     without = runnable(WHOLE_AT_8, [])
     assert "sibling/goodput" in without
@@ -59,6 +64,14 @@ def test_every_drafter_is_an_arm_with_both_kinds_of_weights_and_a_head_is_asked_
     head[0] = object()
     assert {*DRAFTERS, *(f"int8:{drafter}" for drafter in DRAFTERS)} < set(runnable(WHOLE_AT_8, []))
     assert "@llamacpp" in runnable(WHOLE_AT_8, ["@llamacpp"])
+    monkeypatch.setattr(_headline_plan, "int8_missing", lambda: "this CPU has no VNNI")
+    assert not [arm for arm in runnable(WHOLE_AT_8, []) if arm.startswith("int8:")]
+
+
+def test_what_is_measured_is_the_attention_that_every_engine_has_by_default() -> None:
+    """Two reports of November 2026 measured PyTorch's attention and were taken for reports of the one in C."""
+    arms = Arms("smollm2-135m", [], "float32", "cpu", 8)
+    assert backend_of(arms.target.model).name == attention_on("cpu") == pick_attention("auto", torch.device("cpu"))
 
 
 def row(values: Sequence[float], better: str = "higher") -> dict[str, Any]:
@@ -96,7 +109,7 @@ def test_two_runs_of_one_engine_teach_the_noise_of_the_machine() -> None:
     assert rows.compared([row([1.4, 2.1, 2.8])], before)[0].fell, "a larger fall is still seen"
 
 
-SETTINGS = {"processor": "model 1", "tasks": 6, "max_tokens": 300, "models": {"m": "sha"}}
+SETTINGS = {"processor": "model 1", "tasks": 6, "max_tokens": 300, "dtype": "bfloat16", "models": {"m": "sha"}}
 REPORT = {"bench": "headline", "device": "here", "settings": SETTINGS, "rows": []}
 
 
@@ -112,6 +125,7 @@ REPORT = {"bench": "headline", "device": "here", "settings": SETTINGS, "rows": [
         (json.dumps(REPORT | {"settings": SETTINGS | {"models": {"m": "other"}}}), "was measured with models"),
         (json.dumps(REPORT | {"settings": SETTINGS | {"processor": "model 2"}}), "was measured with processor model 2"),
         (json.dumps(REPORT | {"settings": SETTINGS | {"max_tokens": 64}}), "was measured with max_tokens 64"),
+        (json.dumps(REPORT | {"settings": SETTINGS | {"dtype": "float32"}}), "was measured with dtype float32"),
     ],
 )
 def test_a_file_that_means_something_else_is_refused_with_the_reason(tmp_path: Path, text: str, reason: str) -> None:
@@ -128,6 +142,7 @@ class FakeArms:
 
     runs = 0
     stop_after = 10**9
+    slow_at: range = range(0)  # of its runs
 
     def __init__(self, target: str, names: list[str], *rest: object) -> None:
         self.target = SimpleNamespace(device=torch.device("cpu"))
@@ -144,7 +159,7 @@ class FakeArms:
         if FakeArms.runs == FakeArms.stop_after:
             raise KeyboardInterrupt
         FakeArms.runs += 1
-        return Speed(100 * len(name), 1.0)
+        return Speed(100 * len(name), 10.0 if FakeArms.runs in FakeArms.slow_at else 1.0)
 
 
 @pytest.fixture
@@ -155,11 +170,14 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     monkeypatch.setattr(_headline_run, "round_vs_weight_read", lambda *_: 1.5)
     monkeypatch.setattr(_headline_run, "first_token_ratios", lambda engine: [0.1, 0.2, 0.3])
     monkeypatch.setattr(_headline_run, "_verdicts", lambda rounds: {"ours": [30.0, 40.0], "theirs": [10.0, 10.0]})
+    for module in (headline, _headline_plan):
+        monkeypatch.setattr(module, "int8_missing", lambda: None)
     monkeypatch.setattr(_llamacpp, "missing", lambda: "llama-cpp-python is not installed")
     monkeypatch.setattr(headline.fetch, "ensure", lambda model: SimpleNamespace(sha256="0"))
     monkeypatch.setattr(headline.trained_heads, "find", lambda model: None)
     monkeypatch.setattr(FakeArms, "runs", 0)
     monkeypatch.setattr(FakeArms, "stop_after", 10**9)
+    monkeypatch.setattr(FakeArms, "slow_at", range(0))
     monkeypatch.setattr("signal.signal", lambda *_: None)
 
     def main(*arguments: str) -> int:
@@ -186,7 +204,7 @@ def test_the_report_has_every_promise_and_says_what_was_not_run(run: Callable[..
     )
     assert all(isinstance(value, float | int) for value in report["figures"].values())
     assert "speculative_vs_plain" not in _headline_table.text(report)
-    assert "best drafter against plain decoding, bf16 |" in _headline_table.text(report)
+    assert re.search(r"best drafter against plain decoding, (bf16|float32) \|", _headline_table.text(report))
 
 
 def test_an_interrupted_run_goes_on_where_it_was(run: Callable[..., int], tmp_path: Path, capsys: Any) -> None:
@@ -220,6 +238,28 @@ def test_rows_that_fell_are_named_and_end_it_with_1(run: Callable[..., int], tmp
     FakeArms.runs = 0
     assert run("--against", str(file)) == 2
     assert FakeArms.runs == 0, "it is refused before anything is measured"
+
+
+def test_a_row_that_fell_is_measured_again_and_counts_only_if_it_falls_twice(
+    run: Callable[..., int], tmp_path: Path, capsys: Any
+) -> None:
+    stored, new = tmp_path / "stored.json", tmp_path / "new.json"
+    assert run("--json", str(stored)) == 0
+    whole = FakeArms.runs
+    start = next(cell for cell in CELLS if not cell.whole)
+    row = f"{start.name}.plain_vs_generate"
+    last = 2 * len(start.arms)
+    FakeArms.runs, FakeArms.slow_at = 0, range(2, last + 1, 2)  # plain decoding of the first cell, the first time
+    capsys.readouterr()
+    assert run("--against", str(stored), "--json", str(new)) == 0
+    said = capsys.readouterr().err
+    assert f"fell once, and not when it was measured again: {row}:" in said
+    assert FakeArms.runs == whole + last, "only its cell is measured again"
+    first = by_name(json.loads(new.read_text())["rows"])[row]
+    assert first["median"] < by_name(json.loads(stored.read_text())["rows"])[row]["median"], "what was seen is stored"
+    FakeArms.runs, FakeArms.slow_at = 0, range(2, 10**6, 2)
+    assert run("--against", str(stored)) == 1
+    assert f"fell: {row}:" in capsys.readouterr().err
 
 
 def test_what_was_kept_of_another_run_or_half_written_does_not_count(tmp_path: Path) -> None:
