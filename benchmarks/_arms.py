@@ -14,6 +14,7 @@ from decoding.config import EngineConfig
 from decoding.drafters.registry import parse_drafter
 from decoding.engine import Engine
 from decoding.models import loading
+from decoding.models.device import pick_dtype
 from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.prepare import load_head, load_model, require_int8
@@ -161,6 +162,11 @@ def attention_on(device: str) -> str:
     There it is sdpa, with which no CUDA graphs are captured within the measured time; benchmarks.gpu measures graphs.
     """
     return "sdpa" if device == "cuda" else pick_attention("auto", torch.device(device))
+
+
+def dtype_on(device: str, dtype: str = "auto") -> str:
+    """Return the name of the dtype that `dtype` is on a device. Raises ModelError for one that is not known."""
+    return str(pick_dtype(dtype, torch.device(device))).removeprefix("torch.")
 
 
 def int8_missing() -> str | None:

@@ -37,6 +37,8 @@ from benchmarks._arms import (
     TRAINED,
     Arms,
     Peer,
+    attention_on,
+    dtype_on,
     is_ours,
     weights_of,
 )
@@ -49,7 +51,7 @@ from benchmarks._report import Report, print_table
 from benchmarks._speed import Speed
 from benchmarks._timing import copy_bandwidth, matmul_rate, read_bandwidth
 from decoding.models import trained_heads
-from decoding.models.device import device_name
+from decoding.models.device import DTYPES, device_name
 from decoding.models.errors import first_line
 
 MODELS = ("qwen2.5-coder-0.5b", "smollm2-135m", "qwen2.5-coder-1.5b")
@@ -86,7 +88,8 @@ def main(argv: list[str] | None = None) -> int:
 def run(bench: str, options: argparse.Namespace) -> int:
     """Measure as the options say, and report under the name of the benchmark."""
     device = torch.device(options.device)
-    report = Report(bench, device_name(device), vars(options))
+    options.dtype = dtype_on(options.device, options.dtype)
+    report = Report(bench, device_name(device), {**vars(options), "attention": attention_on(options.device)})
     bandwidth, flops = read_bandwidth(device), matmul_rate(device, getattr(torch, options.dtype))
     report.settings |= {"read_bandwidth_gb_per_s": bandwidth / 1e9, "peak_gflops": flops / 1e9}
     report.settings["copy_bandwidth_gb_per_s"] = copy_bandwidth(device) / 1e9
@@ -194,7 +197,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--temperatures", default="0.2,0.8", help="comma-separated")
     parser.add_argument("--tasks", type=int, default=3, help="HumanEval prompts")
     parser.add_argument("--max-tokens", type=int, default=64)
-    parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float16", "float32"])
+    parser.add_argument("--dtype", default="auto", choices=["auto", *DTYPES])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--json", metavar="FILE", help="also write the report as JSON; - for standard output")
     parser.add_argument(

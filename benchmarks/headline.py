@@ -33,7 +33,7 @@ import torch
 from app.provenance import of_this_process
 from benchmarks import _headline_rows as rows
 from benchmarks import _llamacpp
-from benchmarks._arms import attention_on, int8_missing
+from benchmarks._arms import attention_on, dtype_on, int8_missing
 from benchmarks._decode_figures import LLAMA_CPP
 from benchmarks._headline_plan import CELLS, PREFIX, VERDICTS, WHOLE
 from benchmarks._headline_rows import Comparison, IncomparableError, Prompt
@@ -41,7 +41,7 @@ from benchmarks._headline_run import Run
 from benchmarks._headline_store import Store
 from benchmarks._report import Report, print_table, spread
 from decoding.models import fetch, trained_heads
-from decoding.models.device import device_name, pick_dtype
+from decoding.models.device import device_name
 from decoding.models.errors import ModelError
 
 INTERRUPTED = 130
@@ -89,7 +89,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "tasks": options.tasks,
         "max_tokens": options.max_tokens,
-        "dtype": str(pick_dtype("auto", torch.device("cpu"))).removeprefix("torch."),
+        "dtype": dtype_on("cpu"),
         "attention": attention_on("cpu"),
         rows.ENGINE: _engine(),
         "processor": _processor(),

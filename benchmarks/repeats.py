@@ -18,9 +18,9 @@ import time
 
 import torch
 
-from benchmarks._arms import PLAIN, Arms, attention_on
+from benchmarks._arms import PLAIN, Arms, attention_on, dtype_on
 from benchmarks._report import Report, print_table
-from decoding.models.device import device_name
+from decoding.models.device import DTYPES, device_name
 
 DEFAULT_ARMS = ("sibling/goodput", "sibling/goodput", PLAIN)
 
@@ -28,6 +28,7 @@ DEFAULT_ARMS = ("sibling/goodput", "sibling/goodput", PLAIN)
 def main(argv: list[str] | None = None) -> int:
     """Decode all prompts with all arms, print the number of texts that differ, write JSON if asked; return 0."""
     options = _options(argv)
+    options.dtype = dtype_on(options.device, options.dtype)
     settings = {**vars(options), "attention": attention_on(options.device)}
     report = Report("repeats", device_name(torch.device(options.device)), settings)
     names = options.arms.split(",")
@@ -79,7 +80,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--temperature", type=float, default=0.8)
     parser.add_argument("--max-tokens", type=int, default=128, help="tokens a sample at most (default 128)")
     parser.add_argument("--arms", default=",".join(DEFAULT_ARMS), help="the others are compared with the first")
-    parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--dtype", default="auto", choices=["auto", *DTYPES])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--json", help="write the figures to this file, - for standard output")
     return parser.parse_args(argv)
