@@ -22,7 +22,7 @@ from decoding.models.huge_pages import use_huge_pages
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.loading import load
 from decoding.models.memory import read_bytes
-from decoding.models.packing import prepack
+from decoding.models.packing import prepack, replace_linears
 from decoding.models.trained_heads import LoadedHead
 
 
@@ -87,7 +87,7 @@ def require_int8(device: torch.device) -> None:
     except ImportError as error:
         raise ModelError(f"weights int8 need the packages onnx and onnxruntime ({error}): install them.") from error
     if not is_exact():
-        raise ModelError("weights int8 need a CPU with VNNI or AMX instructions: give weights dense.")
+        raise ModelError("weights int8 need exact products of bytes, and this CPU's overflow: give weights dense.")
 
 
 def _quantize(model: PreTrainedModel) -> None:
@@ -98,4 +98,4 @@ def _quantize(model: PreTrainedModel) -> None:
     if FlatForward.suits(model):
         FlatForward.use_blocks(model, Int8Blocks(model))
     else:
-        prepack(model, Int8Linear)
+        replace_linears(model, Int8Linear)

@@ -165,9 +165,13 @@ class FakeEngine:
 
 
 class StreamingEngine(FakeEngine):
-    """Tells of each sample as it grows: every sample gains a token per step, a step taking some milliseconds."""
+    """Tells of each sample as it grows: every sample gains a token per step, a step taking some milliseconds.
+
+    Sample i ends at step 4 + i. `rest` makes it wait after step 4 until it is set.
+    """
 
     step_s = 0.15
+    rest: threading.Event | None = None
 
     def generate(self, request, on_update=None, should_cancel=None):
         completion = super().generate(request, None, should_cancel)
@@ -175,6 +179,8 @@ class StreamingEngine(FakeEngine):
             time.sleep(self.step_s)
             if on_update:
                 on_update([self._at(sample, step) for sample in completion.samples])
+            if step == 4 and self.rest is not None:
+                self.rest.wait(60)
         return completion
 
     def _at(self, sample, step: int) -> Update:

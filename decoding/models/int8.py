@@ -1,4 +1,5 @@
-"""Linear layers of 8-bit integers for a CPU: half the bytes of bf16 to read, by AMX or VNNI instructions.
+"""Linear layers of 8-bit integers for a CPU: half the bytes of bf16 to read, by AMX or VNNI instructions where
+there are any.
 
 Weights have one scale for each output channel, chosen once; activations one for each token, chosen as they come (W8A8,
 dynamic). The products are summed in 32-bit integers, which is exact. So the result of a token is the same bits whatever
@@ -92,7 +93,7 @@ def _quantize(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 def is_exact() -> bool:
     """Return whether the products of this CPU are exact.
 
-    Without VNNI or AMX, pairs of products are added in 16 bits, which overflow.
+    Where pairs of products are added in 16 bits, they overflow (`onnx_graph.Compiled` avoids it on x86).
     """
     rows = torch.tensor([[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]]).repeat(1, 64)
     layer = nn.Linear(rows.shape[1], len(rows), bias=False)

@@ -12,8 +12,6 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-_DTYPES = (torch.bfloat16, torch.float32)
-
 
 class Packed(nn.Module):
     """A linear layer whose weight is in a layout that only its own kernel reads, and therefore not a parameter."""
@@ -41,11 +39,17 @@ class PackedLinear(Packed):
         return out[..., : x.shape[-2], :]
 
 
-def prepack(model: nn.Module, pack: Callable[[nn.Linear], Packed] = PackedLinear) -> None:
-    """Replace the linear layers of a bf16 or float32 model on a CPU with packed ones. Other models stay as they are."""
+def prepack(model: nn.Module) -> None:
+    """Pack the linear layers of a model on a CPU if oneDNN has its dtype here. Other models stay as they are."""
     weight = next(model.parameters())
-    if weight.device.type == "cpu" and weight.dtype in _DTYPES:
-        replace_linears(model, pack)
+    if weight.device.type == "cpu" and weight.dtype in packed_dtypes():
+        replace_linears(model, PackedLinear)
+
+
+def packed_dtypes() -> tuple[torch.dtype, ...]:
+    """Return the dtypes that oneDNN packs here: bf16 needs a CPU with AVX-512 or AVX-NE-CONVERT."""
+    has_bf16 = torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return (torch.float32, torch.bfloat16) if has_bf16 else (torch.float32,)
 
 
 def replace_linears(model: nn.Module, replacement: Callable[[nn.Linear], nn.Module | None]) -> None:

@@ -19,7 +19,7 @@ from decoding.costs.rounds import RoundCost
 from decoding.engine import Engine
 from decoding.memory.layout import padded_slots
 from decoding.models.loaded import LoadedModel
-from decoding.models.packing import prepack
+from decoding.models.packing import packed_dtypes, prepack
 from decoding.request import Request, SamplingParams
 
 DTYPES = [torch.bfloat16, torch.float32]
@@ -46,7 +46,7 @@ def model(dtype: torch.dtype) -> PreTrainedModel:
     return made
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", packed_dtypes())
 def test_packed_models_do_not_depend_on_the_batch(dtype: torch.dtype) -> None:
     packed = model(dtype)
     prepack(packed)
@@ -74,7 +74,7 @@ def test_attention_does_not_depend_on_the_number_of_slots_that_are_read(position
     assert all(torch.equal(attended[0], other) for other in attended[1:])
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", packed_dtypes())
 def test_a_draft_s_tokens_get_the_logits_that_they_get_one_by_one(dtype: torch.dtype) -> None:
     packed = model(dtype)
     prepack(packed)
@@ -116,7 +116,7 @@ def test_the_mass_of_a_vocabulary_does_not_depend_on_how_many_are_summed(dtype: 
         assert torch.equal(torch.cat(apart), together), n
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", packed_dtypes())
 def test_texts_and_logprobs_do_not_depend_on_the_clock(
     loaded: Callable[[PreTrainedModel], LoadedModel], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:

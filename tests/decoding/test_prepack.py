@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from decoding.models.packing import PackedLinear, prepack
+from decoding.models import packing
+from decoding.models.packing import PackedLinear, packed_dtypes, prepack
 
 
 def network(dtype: torch.dtype) -> nn.Module:
@@ -13,24 +14,29 @@ def network(dtype: torch.dtype) -> nn.Module:
     return nn.Sequential(nn.Linear(32, 48), inner).to(dtype)
 
 
-def test_the_product_is_the_same() -> None:
-    plain, packed = network(torch.bfloat16), network(torch.bfloat16)
+@pytest.mark.parametrize("dtype", packed_dtypes())
+def test_the_product_is_the_same(dtype: torch.dtype) -> None:
+    plain, packed = network(dtype), network(dtype)
     prepack(packed)
     with torch.inference_mode():
         for n in (1, 7, 64):
-            x = torch.randn(1, n, 32, dtype=torch.bfloat16)
+            x = torch.randn(1, n, 32, dtype=dtype)
             torch.testing.assert_close(packed(x), plain(x), atol=2e-2, rtol=2e-2)
     assert isinstance(packed[0], PackedLinear)
     assert isinstance(packed[1][0], PackedLinear)
 
 
-def test_other_formats_are_left_alone() -> None:
-    model = network(torch.float16)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_formats_that_onednn_does_not_pack_here_are_left_alone(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packing, "packed_dtypes", lambda: (torch.float32,))
+    model = network(dtype)
     prepack(model)
     assert not any(isinstance(module, PackedLinear) for module in model.modules())
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("dtype", packed_dtypes())
 def test_a_token_s_product_does_not_depend_on_how_many_there_are(dtype: torch.dtype) -> None:
     if dtype is torch.bfloat16 and torch.cpu.get_capabilities().get("amx_bf16"):
         pytest.skip(

@@ -21,8 +21,11 @@ def page(browser):
     context.close()
 
 
-def test_a_completion_fills_its_lanes_then_ranks_and_judges(live, page):
-    page.goto(live + "/complete")
+def test_a_completion_fills_its_lanes_then_ranks_and_judges(live_service, page):
+    engine = StreamingEngine()
+    engine.rest = threading.Event()
+    live_service.ctx.load_engine = lambda config, on_progress: engine
+    page.goto(live_service.url + "/complete")
     expect(page.locator("#f-prompt")).to_be_hidden()  # the editor has taken its place
     page.get_by_label("Prompt", exact=True).fill('def add(a, b):\n    """Sum."""\n')
     page.get_by_text("Tests (optional)").click()
@@ -32,8 +35,9 @@ def test_a_completion_fills_its_lanes_then_ranks_and_judges(live, page):
     page.wait_for_url(re.compile(r"/complete/[0-9a-f-]{36}"))
     lanes = page.locator("[data-lane]")
     expect(lanes).to_have_count(3)
-    lanes.first.locator("[data-text]").filter(has_text="ret").wait_for()
+    lanes.last.locator("[data-text]").filter(has_text="ret").wait_for()
     expect(lanes.first.get_by_text("Raw text")).to_be_visible()  # its program, while others are still decoded
+    engine.rest.set()
     page.locator(".lane.stop").first.wait_for()
     page.locator(".lane .sq.pass").first.wait_for()
     page.get_by_text("3 of 3 finished within").wait_for()

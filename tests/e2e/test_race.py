@@ -63,13 +63,17 @@ CONCLUSION = "Speculative finished its first answer in 0.1 s, plain in 0.8 s: 8.
 
 def test_speculative_streams_then_races_again_beside_plain_and_a_sentence_concludes(live, engines, page):
     engines["none"].hold = threading.Event()
+    for engine in engines.values():
+        engine.rest = threading.Event()
     start(page, live)
     page.locator('[data-live="Speculative"] [data-text]').filter(has_text="ret").first.wait_for()
+    engines["sibling"].rest.set()
     page.locator(f'[data-live="Speculative"] {ENDED}').first.wait_for()  # it has ended and plain has not begun
     expect(page.locator(f'[data-live="Plain"] {ENDED}')).to_have_count(0)
     expect(page.locator(".race-answer")).not_to_contain_text("first answer")
     engines["none"].hold.set()
     page.locator('[data-live="Plain"] [data-text]').filter(has_text="ret").first.wait_for()
+    engines["none"].rest.set()
     page.locator(".race-answer").filter(has_text=CONCLUSION).wait_for()
     expect(page.locator(f'[data-live="Plain"] {ENDED}')).to_have_count(2)
     expect(page.get_by_role("button", name="Replay")).to_be_visible()
