@@ -209,8 +209,16 @@ def _describe(entry: ModelEntry, folder: Path, *, source: str, on_progress: OnPr
         dtype=dtype,
         n_parameters=n_parameters,
         files=files,
-        versions={"bassline": metadata.version("bassline")},
+        versions=_versions(),
     )
+
+
+def _versions() -> dict[str, str]:
+    """Return the version of Bassline that placed a model; nothing where it is not installed but runs from its folder."""
+    try:
+        return {"bassline": metadata.version("bassline")}
+    except metadata.PackageNotFoundError:
+        return {}
 
 
 def _file_state(path: Path) -> str:

@@ -28,6 +28,13 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
+def skip_where_products_depend_on_the_batch(dtype: torch.dtype) -> None:
+    """PyTorch 2.11 brings a oneDNN that, with AVX2 only, sums the last one to three tokens of six in another order."""
+    has_avx512 = torch.cpu.get_capabilities().get("avx512_f")
+    if dtype is torch.float32 and torch.__version__.startswith("2.11.") and not has_avx512:
+        pytest.skip("float32 products of this PyTorch and CPU depend on the number of tokens (docs/decoding.md)")
+
+
 @pytest.fixture
 def two_threads() -> Iterator[None]:
     """Several threads again, for tests of who uses how many."""

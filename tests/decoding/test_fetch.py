@@ -7,6 +7,7 @@ import os
 import shutil
 from collections import namedtuple
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -261,6 +262,19 @@ def test_a_local_folder_is_used_in_place_and_hashed_again_when_it_changes(cache:
     os.utime(mine / "model.safetensors", ns=(1, 1))  # a change within the clock's resolution would be missed
     assert fetch.cached(str(mine)) is None
     assert fetch.ensure(str(mine)).sha256 != before.sha256
+
+
+def test_a_local_folder_is_used_where_bassline_runs_from_its_folder_and_is_not_installed(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / "mine"
+    put_model(mine)
+
+    def unknown(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(fetch.metadata, "version", unknown)
+    assert fetch.ensure(str(mine)).versions == {}
 
 
 def test_weights_that_are_not_safetensors_are_refused(cache: Path, tmp_path: Path) -> None:
