@@ -214,7 +214,7 @@ def _describe(entry: ModelEntry, folder: Path, *, source: str, on_progress: OnPr
 
 
 def _versions() -> dict[str, str]:
-    """Return the version of Bassline that placed a model; nothing where it is not installed but runs from its folder."""
+    """Return the version of Bassline that placed a model; nothing where it runs without being installed."""
     try:
         return {"bassline": metadata.version("bassline")}
     except metadata.PackageNotFoundError:

@@ -158,7 +158,7 @@ def _weights(
                 config=config,
                 dtype=dtype,
                 device_map={"": device} if device.type != "cpu" else None,
-                attn_implementation=attention,
+                attn_implementation=attention or exact_attention(config),
                 trust_remote_code=trusted,
                 local_files_only=True,
                 use_safetensors=True,
@@ -174,6 +174,14 @@ def _weights(
             f"{name}: {len(missing)} weights are missing from {folder}, such as {missing[0]}: pull the model again."
         )
     return model.eval().requires_grad_(False)
+
+
+def exact_attention(config: Any) -> str | None:
+    """Return the attention that a model needs for its own forward to be right; None where transformers' choice is.
+
+    transformers 5.17 gives Gemma 2 its `sdpa`, which leaves the soft caps out; 5.23 chooses `eager` itself.
+    """
+    return "eager" if getattr(config.get_text_config(), "attn_logit_softcapping", None) else None
 
 
 @contextmanager
