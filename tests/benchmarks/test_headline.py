@@ -68,6 +68,7 @@ def test_every_drafter_is_an_arm_with_both_kinds_of_weights_and_a_head_is_asked_
     assert not [arm for arm in runnable(WHOLE_AT_8, []) if arm.startswith("int8:")]
 
 
+@pytest.mark.model
 def test_what_is_measured_is_the_attention_that_every_engine_has_by_default() -> None:
     """Two reports of November 2026 measured PyTorch's attention and were taken for reports of the one in C."""
     arms = Arms("smollm2-135m", [], "float32", "cpu", 8)
