@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Protocol
 
 import torch
@@ -14,7 +15,7 @@ from decoding.config import EngineConfig
 from decoding.drafters.registry import parse_drafter
 from decoding.engine import Engine
 from decoding.models import loading
-from decoding.models.device import pick_dtype
+from decoding.models.device import pick_device, pick_dtype
 from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.prepare import load_head, load_model, require_int8
@@ -165,10 +166,11 @@ def attention_on(device: str) -> str:
 
 
 def dtype_on(device: str, dtype: str = "auto") -> str:
-    """Return the name of the dtype that `dtype` is on a device. Raises ModelError for one that is not known."""
-    return str(pick_dtype(dtype, torch.device(device))).removeprefix("torch.")
+    """Return the name of the dtype that `dtype` is on a device. Raises ModelError for one that is not here."""
+    return str(pick_dtype(dtype, pick_device(device))).removeprefix("torch.")
 
 
+@cache
 def int8_missing() -> str | None:
     """Return why this CPU has no arms with 8-bit weights, None if it has."""
     try:

@@ -42,7 +42,7 @@ Prompts = Mapping[str, Sequence[Prompt]]
 
 
 SHORT = {"bfloat16": "bf16"}
-"""What tables call a dtype, where it is not its name."""
+"""The short names of dtypes in tables; others keep their name."""
 
 
 def decoded(cells: Sequence[Cell], prompts: Prompts, dtype: str) -> Iterator[dict[str, Any]]:

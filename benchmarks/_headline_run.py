@@ -30,7 +30,7 @@ from benchmarks._timing import read_bandwidth
 _EXPECTED_S = {VERDICTS: 30.0, PREFIX: 30.0}
 """About what the parts beside decoding take, for the time left."""
 PARTS = (VERDICTS, PREFIX, *(cell.name for cell in CELLS))
-"""What a run consists of."""
+"""The parts of a whole run."""
 
 
 class Run:
@@ -76,7 +76,7 @@ class Run:
             if any(LLAMA_CPP in cell.arms for cell in cells) and not _llamacpp.missing():
                 most = max(cell.n for cell in cells)
                 peers[LLAMA_CPP] = peers_end.enter_context(_llamacpp.running(model, torch.get_num_threads(), most))
-            every = list(dict.fromkeys(arm for cell in cells for arm in runnable(cell, peers)))
+            every = list(dict.fromkeys([PLAIN, *(arm for cell in cells for arm in runnable(cell, peers))]))
             arms = Arms(model, every, self._dtype, "cpu", self._max_tokens, peers)
             if wants_prefix:
                 self._done(self._key(PREFIX), first_token_ratios(arms.engine(PLAIN)))

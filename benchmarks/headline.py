@@ -145,7 +145,7 @@ def _rows(run: Run, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _fallen_twice(
     comparisons: Sequence[Comparison], before: Sequence[dict[str, Any]], store: Store, settings: Mapping[str, Any]
 ) -> list[Comparison]:
-    """Measure what holds the fallen rows a second time and return the rows that fell again. Raises as Run.all does."""
+    """Measure the parts with fallen rows a second time; return the rows that fell again. Raises as Run.all does."""
     once = {each.row for each in comparisons if each.fell}
     if not once:
         return []

@@ -40,12 +40,22 @@ def pick_dtype(dtype: str, device: torch.device) -> torch.dtype:
 
 def cpu_multiplies_bfloat16() -> bool:
     """Whether the CPU has bfloat16 multiply instructions; without them bfloat16 is slower than float32."""
+    return _has_any("avx512_bf16", "amx_bf16", "bf16")
+
+
+def cpu_multiplies_bytes() -> bool:
+    """Whether an x86 CPU sums products of unsigned and signed bytes in 32 bits; without VNNI or AMX they overflow."""
+    return _has_any("avx512_vnni", "avx_vnni", "amx_int8")
+
+
+def _has_any(*features: str) -> bool:
+    """Whether the CPU has one of these instruction sets, as PyTorch and Linux name them."""
     if hasattr(torch.cpu, "get_capabilities"):
         capabilities = torch.cpu.get_capabilities()
-        return any(capabilities.get(feature) for feature in ("avx512_bf16", "amx_bf16", "bf16"))
+        return any(capabilities.get(feature) for feature in features)
     cpuinfo = Path("/proc/cpuinfo")
     words = set(cpuinfo.read_text().split()) if cpuinfo.exists() else set()
-    return bool(words & {"avx512_bf16", "amx_bf16", "bf16"})
+    return not words.isdisjoint(features)
 
 
 def device_name(device: torch.device) -> str:

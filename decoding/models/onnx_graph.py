@@ -16,11 +16,14 @@ import torch
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from decoding.models.device import cpu_multiplies_bytes
 from decoding.models.threads import n_threads
 
 FLOAT, UINT8, INT64 = TensorProto.FLOAT, TensorProto.UINT8, TensorProto.INT64
 # The domain of ONNX Runtime's own operations.
 ORT = "com.microsoft"
+# The session option for CPUs that sum products of bytes in 16 bits.
+PRECISE = "session.x64quantprecision"
 # The newest format and operations that onnxruntime 1.20 reads.
 _IR_VERSION = 10
 _OPSET = 21
@@ -86,9 +89,10 @@ class Compiled:
         # operation of a graph, but not for its next call. ONNX Runtime can do so only with threads of the graph's own;
         # threads of a shared pool spin for 40 ms after a call.
         options.add_session_config_entry("session.force_spinning_stop", "1")
-        # Without VNNI or AMX, ONNX Runtime adds pairs of products of unsigned and signed bytes in 16 bits, which
-        # overflow. So it makes the weights of such a CPU unsigned, whose products are exact and a fifth slower.
-        options.add_session_config_entry("session.x64quantprecision", "1")
+        # Makes the weights unsigned, whose products are exact on every x86 CPU. ONNX Runtime would do it on CPUs with
+        # VNNI or AMX too, where the faster products are exact already.
+        if not cpu_multiplies_bytes():
+            options.add_session_config_entry(PRECISE, "1")
         options.log_severity_level = 3
         values = [onnxruntime.OrtValue.ortvalue_from_numpy(each) for each in weights.values()]
         options.add_external_initializers(list(weights), values)

@@ -149,12 +149,13 @@ class FakeArms:
         self.target = SimpleNamespace(device=torch.device("cpu"))
         self.targets = {"dense": None, "int8": None}
         self.max_tokens = 0
+        self._names = names
 
     def prompts(self, n_tasks: int) -> list[str]:
         return [f"prompt {i}" for i in range(n_tasks)]
 
     def engine(self, name: str) -> None:
-        return None
+        assert name in self._names
 
     def run(self, name: str, text: str, n: int, temperature: float) -> Speed:
         if FakeArms.runs == FakeArms.stop_after:
@@ -261,6 +262,18 @@ def test_a_row_that_fell_is_measured_again_and_counts_only_if_it_falls_twice(
     FakeArms.runs, FakeArms.slow_at = 0, range(2, 10**6, 2)
     assert run("--against", str(stored)) == 1
     assert f"fell: {row}:" in capsys.readouterr().err
+
+
+def test_a_prefix_cache_that_became_slow_is_measured_again_by_itself(run: Callable[..., int], tmp_path: Path) -> None:
+    stored = tmp_path / "stored.json"
+    assert run("--json", str(stored)) == 0
+    whole, report = FakeArms.runs, json.loads(stored.read_text())
+    row = by_name(report["rows"])[PREFIX]
+    row["values"] = [value / 2 for value in row["values"]]
+    stored.write_text(json.dumps(report))
+    FakeArms.runs = 0
+    assert run("--against", str(stored)) == 1
+    assert FakeArms.runs == whole, "no cell is measured again"
 
 
 def test_what_was_kept_of_another_run_or_half_written_does_not_count(tmp_path: Path) -> None:

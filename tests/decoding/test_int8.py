@@ -21,6 +21,7 @@ from decoding.attention.runner import ModelRunner
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models import int8 as int8_module
+from decoding.models import onnx_graph
 from decoding.models.errors import ModelError
 from decoding.models.fusion import Part, fuse
 from decoding.models.int8 import Int8Linear, quantize
@@ -192,6 +193,26 @@ def test_a_cpu_whose_products_overflow_is_refused(monkeypatch):
     monkeypatch.setattr(Int8Linear, "forward", lambda self, x: torch.full((3, 3), 32767 / 127**2))
     with pytest.raises(ModelError, match="this CPU's overflow"):
         load_model(ModelSpec("tiny", device="cpu", weights="int8"))
+
+
+@pytest.mark.parametrize("has_vnni", [True, False])
+def test_weights_are_unsigned_only_on_a_cpu_whose_products_of_bytes_overflow(monkeypatch, has_vnni):
+    """Elsewhere they would lose the CPU's own instructions for such products."""
+    seen, session = [], onnx_graph.onnxruntime.InferenceSession
+
+    def made(model, options, **rest):
+        seen.append(options)
+        return session(model, options, **rest)
+
+    monkeypatch.setattr(onnx_graph.onnxruntime, "InferenceSession", made)
+    monkeypatch.setattr(onnx_graph, "cpu_multiplies_bytes", lambda: has_vnni)
+    Int8Linear(nn.Linear(32, 32))
+    (options,) = seen
+    if has_vnni:
+        with pytest.raises(RuntimeError):
+            options.get_session_config_entry(onnx_graph.PRECISE)
+    else:
+        assert options.get_session_config_entry(onnx_graph.PRECISE) == "1"
 
 
 class Observed(TorchDispatchMode):

@@ -36,7 +36,7 @@ def test_the_arrow_keys_walk_through_the_tasks_of_a_filter_failures_first(site, 
     expect(page.get_by_text("2 of")).to_contain_text("no sample passed")
     heading = page.get_by_role("heading", level=1)
     second = heading.inner_text()
-    page.wait_for_load_state()  # a key that comes before the page's script is nobody's
+    page.wait_for_load_state()  # a key pressed before the script has loaded is lost
     page.keyboard.press("ArrowRight")
     expect(page.get_by_text("3 of")).to_contain_text("no sample passed")
     assert "show=failed" in page.url
