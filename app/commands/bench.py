@@ -25,7 +25,12 @@ def bench(name: str, arguments: tuple[str, ...]) -> None:
     if name not in known:
         use = f"use one of {', '.join(known) or '(none are installed)'}"
         raise BadInputError(f"there is no benchmark {name!r}: {advice(name, known, use)}", "name")
-    status = importlib.import_module(f"benchmarks.{name}").main(list(arguments))
+    from decoding.models.errors import ModelError  # noqa: PLC0415
+
+    try:
+        status = importlib.import_module(f"benchmarks.{name}").main(list(arguments))
+    except ModelError as error:
+        raise BadInputError(str(error)) from error
     if status:
         raise common.failed(f"benchmark {name} failed with status {status}")
 

@@ -208,6 +208,15 @@ def test_bad_input_is_one_sentence_and_nothing_is_stored(bassline, words, exit_c
     assert json.loads(bassline("runs", "list", "--json", "-").stdout) == []
 
 
+@pytest.mark.parametrize("name", ["repeats", "decode"])
+def test_a_model_that_a_benchmark_cannot_load_is_one_sentence(bassline, name):
+    option = {"repeats": "--target", "decode": "--models"}[name]
+    result = bassline("bench", name, option, "nonsense-model", "--tasks", "1")
+    assert result.exit_code == 2
+    assert "model 'nonsense-model' is not known" in result.stderr
+    assert "Traceback" not in result.output
+
+
 def test_a_prompt_longer_than_the_context_fails_with_the_reason(bassline, tmp_path):
     (tmp_path / "long.py").write_text("# " + "x" * 5000)
     result = bassline("complete", tmp_path / "long.py", "--target", "smollm2-135m")
