@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import Protocol
 
 import torch
@@ -16,9 +15,8 @@ from decoding.drafters.registry import parse_drafter
 from decoding.engine import Engine
 from decoding.models import loading
 from decoding.models.device import pick_device, pick_dtype
-from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel, ModelSpec
-from decoding.prepare import load_head, load_model, require_int8
+from decoding.prepare import load_head, load_model
 from decoding.request import Request, SamplingParams
 from evaluation import dataset_files, prompting
 
@@ -168,16 +166,6 @@ def attention_on(device: str) -> str:
 def dtype_on(device: str, dtype: str = "auto") -> str:
     """Return the name of the dtype that `dtype` is on a device. Raises ModelError for one that is not here."""
     return str(pick_dtype(dtype, pick_device(device))).removeprefix("torch.")
-
-
-@cache
-def int8_missing() -> str | None:
-    """Return why this CPU has no arms with 8-bit weights, None if it has."""
-    try:
-        require_int8(torch.device("cpu"))
-    except ModelError as error:
-        return str(error)
-    return None
 
 
 def _settings(name: str) -> tuple[str, str, str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from benchmarks._arms import GENERATE, INT8, PEER, PLAIN, int8_missing
+from benchmarks._arms import GENERATE, INT8, PEER, PLAIN
 from benchmarks._decode_figures import LLAMA_CPP
 from decoding.drafters.registry import parse_drafter
 from decoding.models import trained_heads
+from decoding.prepare import int8_missing
 
 DRAFTERS = (
     "sibling/goodput",

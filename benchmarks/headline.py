@@ -33,7 +33,7 @@ import torch
 from app.provenance import of_this_process
 from benchmarks import _headline_rows as rows
 from benchmarks import _llamacpp
-from benchmarks._arms import attention_on, dtype_on, int8_missing
+from benchmarks._arms import attention_on, dtype_on
 from benchmarks._decode_figures import LLAMA_CPP
 from benchmarks._headline_plan import CELLS, PREFIX, VERDICTS, WHOLE
 from benchmarks._headline_rows import Comparison, IncomparableError, Prompt
@@ -43,6 +43,7 @@ from benchmarks._report import Report, print_table, spread
 from decoding.models import fetch, trained_heads
 from decoding.models.device import device_name
 from decoding.models.errors import ModelError
+from decoding.prepare import int8_missing
 
 INTERRUPTED = 130
 QUIET_SHARE = 0.05

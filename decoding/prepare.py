@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import torch
 from transformers import PreTrainedModel
@@ -88,6 +89,16 @@ def require_int8(device: torch.device) -> None:
         raise ModelError(f"weights int8 need the packages onnx and onnxruntime ({error}): install them.") from error
     if not is_exact():
         raise ModelError("weights int8 need exact products of bytes, and this CPU's overflow: give weights dense.")
+
+
+@cache
+def int8_missing() -> str | None:
+    """Return why this CPU has no 8-bit weights, None if it has."""
+    try:
+        require_int8(torch.device("cpu"))
+    except ModelError as error:
+        return str(error)
+    return None
 
 
 def _quantize(model: PreTrainedModel) -> None:

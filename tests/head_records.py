@@ -49,6 +49,7 @@ def write_head(cache: Path, target: str = TARGET, **changes: Any) -> Path:
             "dropped_texts": 89,
             "n_bytes": 15_000_000_000,
             "steps": 2000,
+            "weights": "int8",
         },
     }
     folder = cache / "drafters" / registry.resolve(target).slug

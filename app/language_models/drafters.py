@@ -62,6 +62,7 @@ class TrainingData(ResponseModel):
     dropped_texts: Count | None = None
     n_bytes: Count | None = Field(None, description="size of the collected data on disk")
     steps: Count | None = Field(None, description="training steps")
+    weights: Line | None = Field(None, description="the weights that wrote the text: `dense`, or `int8` where faster")
 
 
 class DrafterDocument(ResponseModel):

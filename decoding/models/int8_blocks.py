@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from decoding.models import int8
-from decoding.models.blocks import QKV, Steps
+from decoding.models.blocks import QKV, Steps, rms_norm
 from decoding.models.fusion import Part
 from decoding.models.onnx_graph import FLOAT, INT64, ORT, UINT8, Compiled, Graph
 from decoding.models.packing import Packed, replace_linears
@@ -35,7 +35,9 @@ class Int8Blocks:
         self.first = self._build(None, layers[0])
         self.following = [self._build(layer, after) for layer, after in pairwise(layers)]
         self.last = self._build(layers[-1], None)
-        self.head = self._build_head(model.model.norm, model.lm_head)
+        self.norm = model.model.norm
+        # A module of the model, as in other models: so hooks see what the output layer reads (`attention/taps.py`).
+        model.lm_head = self.head = int8.Int8Linear(model.lm_head)
         replace_linears(model, Released)
 
     def steps(self, cos: torch.Tensor, sin: torch.Tensor) -> Steps:
@@ -79,10 +81,6 @@ class Int8Blocks:
         rotated = graph.add("RotaryEmbedding", unrotated, "positions", "cos", "sin", domain=ORT)
         return graph.compile(*outputs, rotated, values)
 
-    def _build_head(self, norm: Any, head: nn.Linear) -> Compiled:
-        graph = Graph(x=(FLOAT, ["N", self._width]), zero_points=(UINT8, ["N"]))
-        return graph.compile(int8.linear(graph, _norm(graph, "x", norm), head))
-
 
 class _Int8Steps:
     def __init__(self, blocks: Int8Blocks, cos: torch.Tensor, sin: torch.Tensor) -> None:
@@ -108,8 +106,8 @@ class _Int8Steps:
 
     def last(self, x: torch.Tensor, attended: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
         (x,) = self._blocks.last({"x": x.numpy(), "attended": attended.float().numpy(), **self._zero_points})
-        kept = x if keep is None else x[keep]
-        return self._blocks.head({"x": kept.numpy(), int8.ZERO_POINTS: int8.zero_points(len(kept))})[0]
+        logits: torch.Tensor = self._blocks.head(rms_norm(x if keep is None else x[keep], self._blocks.norm))
+        return logits
 
 
 class Released(Packed):

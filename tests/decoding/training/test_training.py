@@ -15,6 +15,7 @@ from transformers import PreTrainedTokenizerFast
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models import trained_heads
+from decoding.models.device import cpu_multiplies_bfloat16
 from decoding.models.errors import ModelError
 from decoding.models.trained_heads import HeadRecord
 from decoding.request import Request, RequestError, SamplingParams
@@ -114,6 +115,7 @@ def test_a_training_leaves_a_head_that_drafts_and_a_record_of_what_it_did(
     assert record.data["n_tokens"] >= 1_700
     assert record.data["n_prompts"] == N_FUNCTIONS + 1
     assert record.data["dropped_prompts"] == 1, "the planted task"
+    assert record.data["weights"] == ("dense" if cpu_multiplies_bfloat16() else "int8")
     assert record.hours > 0
     assert [row["drafter"] for row in record.speeds[:4]] == ["none", "trained", "sibling", "sibling+trained"]
     steps = [one["step"] for one in record.curve]

@@ -1,0 +1,47 @@
+"""What is recorded of a text is what the target computes for it, with dense and with 8-bit weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from decoding.models.loaded import LoadedModel, ModelSpec
+from decoding.prepare import load_model
+from decoding.request import Request, SamplingParams
+from decoding.training.collect import record
+from tests.decoding.conftest import tiny_qwen2
+
+TAPPED = (0, 1, 1)
+
+
+@pytest.fixture(scope="module")
+def folder(tokenizer: PreTrainedTokenizerFast, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("target")
+    tiny_qwen2().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def off(recorded: torch.Tensor, computed: torch.Tensor) -> float:
+    """The relative difference of two tensors of states."""
+    assert recorded.shape == computed.shape
+    return float((recorded.float() - computed).norm() / computed.norm())
+
+
+@pytest.mark.parametrize(("weights", "most"), [("dense", 0.005), ("int8", 0.05)])
+@torch.inference_mode()
+def test_the_states_are_those_of_the_text(folder: Path, weights: str, most: float) -> None:
+    target: LoadedModel = load_model(ModelSpec(str(folder), "float32", weights=weights))
+    sampling = SamplingParams(0.8)
+    requests = [Request(text, sampling=sampling, seed=i, max_new_tokens=20) for i, text in enumerate(("def", "x = [1"))]
+    recordings = [recording for _, recording in record(target, TAPPED, requests)]
+    model = tiny_qwen2()
+    for recording in recordings:
+        assert recording is not None
+        states = model(recording.tokens[None].long(), output_hidden_states=True).hidden_states
+        n = len(recording.tokens) - 1
+        assert off(recording.taps, torch.cat([states[tap][0, :n] for tap in TAPPED], dim=1)) < most
+        assert off(recording.outputs, states[-1][0, n - len(recording.outputs) : n]) < most
