@@ -23,7 +23,7 @@ MUST_AGREE = ("processor", "tasks", "max_tokens", "dtype", "models")
 
 
 class IncomparableError(ValueError):
-    """A stored file that a run cannot be compared with; the message says why."""
+    """No stored file that a run can be compared with; the message says why, a line for each file."""
 
 
 @dataclass
@@ -88,11 +88,24 @@ def figures(cells: Sequence[Cell], prompts: Prompts, rows: Sequence[Mapping[str,
     return flat
 
 
-def stored(file: Path, device: str, settings: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str | None]:
-    """Return the rows of an earlier report and its engine, None if it does not say.
+def stored(
+    files: Sequence[Path], device: str, settings: Mapping[str, Any]
+) -> tuple[list[dict[str, Any]], str | None]:
+    """Return the rows of the first file that the run about to start is like, and its engine, None if it does not say.
 
-    Raises IncomparableError unless the run about to start is like it.
+    A repository that is measured on several machines has a file for each. Raises IncomparableError with the reason for
+    each file if the run is like none of them.
     """
+    reasons = []
+    for file in files:
+        try:
+            return _comparable(file, device, settings)
+        except IncomparableError as error:
+            reasons.append(str(error))
+    raise IncomparableError("\n".join(reasons))
+
+
+def _comparable(file: Path, device: str, settings: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str | None]:
     try:
         report = json.loads(file.read_text("utf-8"))
         rows: list[dict[str, Any]] = report["rows"]

@@ -1,9 +1,8 @@
-"""Writes README's table of speeds from the stored report: `python -m benchmarks._headline_table`."""
+"""Writes the tables of speeds in README and docs from the stored reports: `python -m benchmarks._headline_table`."""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,12 @@ from benchmarks._headline_plan import START
 from benchmarks._headline_rows import SHORT
 
 ROOT = Path(__file__).parents[1]
-STORED, README = ROOT.joinpath("docs", "results", "headline.json"), ROOT / "README.md"
+_REPORTS = ROOT / "docs" / "results"
+PAGES = {
+    ROOT / "README.md": _REPORTS / "headline.json",
+    ROOT / "docs" / "decoding-speed.md": _REPORTS / "headline-zen5.json",
+}
+"""The report of each page that has a table. README's is the one that `make headline` stores."""
 BLOCK = "headline"
 
 
@@ -23,7 +27,7 @@ def text(report: Mapping[str, Any]) -> str:
     commit = f", commit {settings['git_commit'][:8]}" if settings["git_commit"] else ""
     start = min(START, settings["max_tokens"])
     head = (
-        f"{report['device']}, {SHORT.get(settings['dtype'], settings['dtype'])} where no weights are named, attention "
+        f"{report['device']} ({settings['processor']}), {SHORT.get(settings['dtype'], settings['dtype'])} where no weights are named, attention "
         f"{settings['attention']}, torch {settings['torch_version']}{commit}; other programs used "
         f"{report['figures']['others_share']:.0%} of the CPU. Medians of {settings['tasks']} HumanEval "
         f"prompts, quartiles in brackets; answers to their end, at most {settings['max_tokens']} tokens (against "
@@ -46,14 +50,11 @@ def _cell(row: Mapping[str, Any]) -> str:
     return f"{row['median']:.2f} ({row['q1']:.2f} to {row['q3']:.2f}){arm}"
 
 
-def main() -> int:
-    """Write the block; return 1 if nothing was measured yet."""
-    if not STORED.exists():
-        print(f"{STORED.name} is not there: make headline measures it", file=sys.stderr)
-        return 1
-    _generated.write(README, BLOCK, text(json.loads(STORED.read_text("utf-8"))))
-    return 0
+def main() -> None:
+    """Write the blocks."""
+    for page, report in PAGES.items():
+        _generated.write(page, BLOCK, text(json.loads(report.read_text("utf-8"))))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -5,13 +5,13 @@ prefix cache are measured beside them. Nothing else may run on the machine: the 
 benchmarks/_headline_plan.py declares what is measured. llama.cpp takes part where llama-cpp-python is installed.
 
     make headline                                              # measure, store in docs/results, renew README's table
-    bassline bench headline --json new.json --against headline.json
+    bassline bench headline --json new.json --against docs/results/headline*.json
 
 With --against the exit status is 1 if a ratio fell by more than its noise, and fell again when its prompts were
 measured a second time: of 32 ratios one falls by chance. It is 2 where nothing can be compared or measured. The noise
 of a ratio is the interquartile range of the changes of each prompt, at least 5 %, and at least its largest change
 between two runs of the same decoding/ and kernels/, as far as FILE knows one: a run of the code that FILE was measured
-with stores it. What is stored is always the first measurement. Ctrl-C (130) keeps what is finished beside the file that
+with stores it. Of several files it is the first from such a machine. What is stored is always the first measurement. Ctrl-C (130) keeps what is finished beside the file that
 --json names, and the same command goes on with it unless the commit or the machine changed.
 """
 
@@ -57,7 +57,7 @@ def main(argv: list[str] | None = None) -> int:
     device = device_name(torch.device("cpu"))
     try:
         report = Report("headline", device, _settings(options))
-        before, engine = rows.stored(Path(options.against), device, report.settings) if options.against else ([], None)
+        before, engine = rows.stored(options.against, device, report.settings) if options.against else ([], None)
         store = Store(_unfinished(options.json), {"device": device, **report.settings})
         report.settings["resumed"] = len(store) > 0
         run = Run(store, report.settings)
@@ -198,7 +198,8 @@ def _options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.
     )
     parser.add_argument("--tasks", type=int, default=6, help="HumanEval prompts, and rounds of verdicts (default 6)")
     parser.add_argument("--max-tokens", type=int, default=WHOLE, help=f"tokens of an answer at most (default {WHOLE})")
-    parser.add_argument("--against", metavar="FILE", help="an earlier report: exit with 1 if a ratio fell below it")
+    against = "earlier reports: exit with 1 if a ratio fell below the first of them that was measured on such a machine"
+    parser.add_argument("--against", metavar="FILE", nargs="+", type=Path, default=[], help=against)
     parser.add_argument("--json", metavar="FILE", help="also write the report as JSON; - for standard output")
     return parser, parser.parse_args(argv)
 

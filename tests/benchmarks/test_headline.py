@@ -133,9 +133,19 @@ def test_a_file_that_means_something_else_is_refused_with_the_reason(tmp_path: P
     file = tmp_path / "stored.json"
     file.write_text(text)
     with pytest.raises(IncomparableError, match=reason):
-        rows.stored(file, "here", SETTINGS)
+        rows.stored([file], "here", SETTINGS)
     with pytest.raises(IncomparableError, match="cannot be read"):
-        rows.stored(tmp_path / "none.json", "here", SETTINGS)
+        rows.stored([tmp_path / "none.json"], "here", SETTINGS)
+
+
+def test_of_several_files_the_one_from_such_a_machine_counts(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("other.json", "this.json", "later.json")]
+    reports = [REPORT | {"device": "elsewhere"}, REPORT, REPORT]
+    for file, report in zip(files, reports, strict=True):
+        file.write_text(json.dumps(report | {"rows": [row([1, 2]) | {"row": file.name}]}))
+    assert [each["row"] for each in rows.stored(files, "here", SETTINGS)[0]] == ["this.json"]
+    with pytest.raises(IncomparableError, match=r"(?s)other.json was measured on.*none.json cannot be read"):
+        rows.stored([files[0], tmp_path / "none.json"], "here", SETTINGS)
 
 
 class FakeArms:
@@ -310,8 +320,9 @@ def test_a_page_without_the_block_is_refused(tmp_path: Path) -> None:
         _generated.write(page, "y", "new")
 
 
-def test_readme_agrees_with_the_stored_report_and_promises_no_other_speed() -> None:
-    shown = _generated.read(_headline_table.README, _headline_table.BLOCK)
-    others = _headline_table.README.read_text().replace(shown, "")
+def test_pages_agree_with_the_stored_reports_and_readme_promises_no_other_speed() -> None:
+    readme, _ = _headline_table.PAGES
+    others = readme.read_text().replace(_generated.read(readme, _headline_table.BLOCK), "")
     assert not re.search(r"[\d.]+ times as fast", others)
-    assert shown == _headline_table.text(json.loads(_headline_table.STORED.read_text()))
+    for page, report in _headline_table.PAGES.items():
+        assert _generated.read(page, _headline_table.BLOCK) == _headline_table.text(json.loads(report.read_text()))
