@@ -88,9 +88,7 @@ def figures(cells: Sequence[Cell], prompts: Prompts, rows: Sequence[Mapping[str,
     return flat
 
 
-def stored(
-    files: Sequence[Path], device: str, settings: Mapping[str, Any]
-) -> tuple[list[dict[str, Any]], str | None]:
+def stored(files: Sequence[Path], device: str, settings: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str | None]:
     """Return the rows of the first file that the run about to start is like, and its engine, None if it does not say.
 
     A repository that is measured on several machines has a file for each. Raises IncomparableError with the reason for

@@ -26,8 +26,9 @@ def text(report: Mapping[str, Any]) -> str:
     settings, rows = report["settings"], report["rows"]
     commit = f", commit {settings['git_commit'][:8]}" if settings["git_commit"] else ""
     start = min(START, settings["max_tokens"])
+    dense = SHORT.get(settings["dtype"], settings["dtype"])
     head = (
-        f"{report['device']} ({settings['processor']}), {SHORT.get(settings['dtype'], settings['dtype'])} where no weights are named, attention "
+        f"{report['device']} ({settings['processor']}), {dense} where no weights are named, attention "
         f"{settings['attention']}, torch {settings['torch_version']}{commit}; other programs used "
         f"{report['figures']['others_share']:.0%} of the CPU. Medians of {settings['tasks']} HumanEval "
         f"prompts, quartiles in brackets; answers to their end, at most {settings['max_tokens']} tokens (against "

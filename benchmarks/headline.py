@@ -11,8 +11,11 @@ With --against the exit status is 1 if a ratio fell by more than its noise, and 
 measured a second time: of 32 ratios one falls by chance. It is 2 where nothing can be compared or measured. The noise
 of a ratio is the interquartile range of the changes of each prompt, at least 5 %, and at least its largest change
 between two runs of the same decoding/ and kernels/, as far as FILE knows one: a run of the code that FILE was measured
-with stores it. Of several files it is the first from such a machine. What is stored is always the first measurement. Ctrl-C (130) keeps what is finished beside the file that
---json names, and the same command goes on with it unless the commit or the machine changed.
+with stores it. Of several files it is the first one from such a machine. What is stored is always the first
+measurement.
+
+Ctrl-C (130) keeps what is finished beside the file that --json names, and the same command goes on with it unless the
+commit or the machine changed.
 """
 
 from __future__ import annotations
