@@ -93,7 +93,9 @@ class DrafterTraining:
 
     def _collect(self) -> None:
         plan = self._plan
-        target = load_model(ModelSpec(plan.target, weights=_weights_to_collect_with()))
+        if not self._shards.infos:
+            plan = self._decide(replace(plan, weights=_fastest_weights()))
+        target = load_model(ModelSpec(plan.target, weights=plan.weights))
         refuse_row_by_row(target)
         collection = Collection(
             target,
@@ -210,7 +212,7 @@ class DrafterTraining:
         return {name: sum(getattr(info, name) for info in infos) for name in names} | {
             "n_bytes": self._shards.n_bytes,
             "steps": steps,
-            "weights": _weights_to_collect_with(),
+            "weights": self._plan.weights,
         }
 
     # Measuring and storing ----------------------------------------------------------------------------------------
@@ -270,8 +272,8 @@ class _Collected:
         self._running, self._started = 0, time.monotonic()
 
 
-def _weights_to_collect_with() -> str:
-    """The weights that write more text in the same time: 8-bit ones on a CPU that would compute in float32."""
+def _fastest_weights() -> str:
+    """Return the weights that write the most text in a given time: 8-bit ones where a CPU would compute in float32."""
     device = pick_device("auto")
     return "int8" if pick_dtype("auto", device) == torch.float32 and int8_missing() is None else "dense"
 

@@ -19,6 +19,8 @@ _GIB = 2**30
 class Plan:
     """The options of a training, and what was decided on the way: `n_shards` and `n_steps`, None before.
 
+    `weights` are the target's while it writes the text, decided before the first shard.
+
     Give `hours` for as much as fits into them, or `tokens` and `epochs` for exactly that much; either pair is None.
     """
 
@@ -32,6 +34,7 @@ class Plan:
     max_bytes: int
     n_shards: int | None = None
     n_steps: int | None = None
+    weights: str = "dense"
 
 
 class WorkFolder:
