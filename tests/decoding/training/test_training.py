@@ -15,10 +15,10 @@ from transformers import PreTrainedTokenizerFast
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models import trained_heads
-from decoding.models.device import cpu_multiplies_bfloat16
 from decoding.models.errors import ModelError
 from decoding.models.trained_heads import HeadRecord
 from decoding.request import Request, RequestError, SamplingParams
+from decoding.training import drafter
 from decoding.training.drafter import StoppedError
 from decoding.training.plan import WorkFolder
 from tests.decoding.conftest import tiny_qwen2
@@ -115,7 +115,7 @@ def test_a_training_leaves_a_head_that_drafts_and_a_record_of_what_it_did(
     assert record.data["n_tokens"] >= 1_700
     assert record.data["n_prompts"] == N_FUNCTIONS + 1
     assert record.data["dropped_prompts"] == 1, "the planted task"
-    assert record.data["weights"] == ("dense" if cpu_multiplies_bfloat16() else "int8")
+    assert record.data["weights"] == drafter._fastest_weights()
     assert record.hours > 0
     assert [row["drafter"] for row in record.speeds[:4]] == ["none", "trained", "sibling", "sibling+trained"]
     steps = [one["step"] for one in record.curve]
@@ -155,6 +155,29 @@ def test_stopped_it_goes_on_with_the_same_options_and_refuses_others(n: int, pla
     with pytest.raises(RequestError, match=r"interrupted that had epochs 2: give the same options"):
         training(place, epochs=4).run()
     assert WorkFolder(str(place / "model")).plan() is not None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "missing", "weights"),
+    [(torch.float32, None, "int8"), (torch.float32, "no onnxruntime", "dense"), (torch.bfloat16, None, "dense")],
+)
+def test_8_bit_weights_write_the_text_where_a_cpu_would_compute_in_float32(
+    monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, missing: str | None, weights: str
+) -> None:
+    monkeypatch.setattr(drafter, "pick_dtype", lambda *_: dtype)
+    monkeypatch.setattr(drafter, "int8_missing", lambda: missing)
+    assert drafter._fastest_weights() == weights
+
+
+def test_a_training_that_goes_on_keeps_the_weights_that_its_text_was_begun_with(
+    place: Path, small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drafter, "_fastest_weights", lambda: "dense")
+    with pytest.raises(StoppedError):
+        training(place, Impatient(20)).run()
+    assert list((place / "cache" / "training").glob("*/shards/*.safetensors")), "text was collected"
+    monkeypatch.setattr(drafter, "_fastest_weights", lambda: "int8")
+    assert training(place).run().data["weights"] == "dense"
 
 
 def test_it_refuses_to_begin_without_room_and_keeps_to_what_it_was_given(
