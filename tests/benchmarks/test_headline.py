@@ -97,6 +97,17 @@ def test_a_row_fell_if_its_prompts_lost_more_than_their_changes_spread(
     assert found.fell is fell
 
 
+@pytest.mark.parametrize(
+    ("file", "same"), [("decoding/loop/step.py", False), ("kernels/a.c", False), ("decoding/training/trainer.py", True)]
+)
+def test_an_engine_is_another_one_when_code_that_decodes_changes(tmp_path: Path, file: str, same: bool) -> None:
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_text("1")
+    before = headline.engine_hash(tmp_path)
+    (tmp_path / file).write_text("2")
+    assert (headline.engine_hash(tmp_path) == before) == same
+
+
 def test_two_runs_of_one_engine_teach_the_noise_of_the_machine() -> None:
     first, second, third = [row([2, 3, 4])], [row([1.6, 2.4, 3.2])], [row([1.7, 2.55, 3.4])]
     assert rows.compared(second, first)[0].fell, "nothing is known yet"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,11 +19,14 @@ TAPPED = (0, 1, 1)
 
 
 @pytest.fixture(scope="module")
-def folder(tokenizer: PreTrainedTokenizerFast, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tokenizer: PreTrainedTokenizerFast, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("target")
     tiny_qwen2().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    return folder
+    with pytest.MonkeyPatch.context() as patch:
+        # Loading a folder leaves a record of its files in the cache, here the user's.
+        patch.setenv("BASSLINE_CACHE_DIR", str(folder / "cache"))
+        yield folder
 
 
 def off(recorded: torch.Tensor, computed: torch.Tensor) -> float:
