@@ -320,6 +320,16 @@ def test_llama_cpp_that_fails_says_why(tmp_path: Path) -> None:
         _llamacpp.LlamaCpp(process, log)
 
 
+def test_llama_cpp_for_one_sample_is_not_asked_for_two(tmp_path: Path) -> None:
+    program = (
+        "import json, sys\nprint(json.dumps({'version': '1'}), flush=True)\nassert json.loads(input())['n'] == 1\n"
+        "print(json.dumps({'tokens': 4, 'seconds': 1.0, 'first_s': 1.0}), flush=True)"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert _llamacpp.LlamaCpp(process, tmp_path / "log").version == "1"
+
+
 def test_a_page_without_the_block_is_refused(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("a\n<!-- x: generated -->\nold\n<!-- x: end -->\nb\n")
