@@ -32,7 +32,7 @@ class LlamaCpp:
         """`log` gets what the process writes on standard error. Raises EngineError if it cannot load the model."""
         self._process, self._log = process, log
         self.version = str(self._line()["version"])
-        self.run("def add(a, b):\n", 1, 0.2, 4)  # one sample: a process may have been started for no more
+        self.run("def add(a, b):\n", 1, 0.2, 4)  # a process started for one sample cannot decode two
 
     def run(self, prompt: str, n: int, temperature: float, max_tokens: int) -> Speed:
         """Decode n samples of one prompt. Raises EngineError if the process has ended."""

@@ -10,9 +10,9 @@ benchmarks/_headline_plan.py declares what is measured. llama.cpp takes part whe
 With --against the exit status is 1 if a ratio fell by more than its noise, and fell again when its prompts were
 measured a second time: of 32 ratios one falls by chance. It is 2 where nothing can be compared or measured. The noise
 of a ratio is the interquartile range of the changes of each prompt, at least 5 %, and at least its largest change
-between two runs of the same decoding/ and kernels/, as far as FILE knows one: a run of the code that FILE was measured
-with stores it. Of several files it is the first one from such a machine. What is stored is always the first
-measurement.
+between two runs of the same decoding/ (without training/) and kernels/, as far as FILE knows one: a run of the code
+that FILE was measured with stores it. Of several files it is the first one from such a machine. What is stored is
+always the first measurement.
 
 Ctrl-C (130) keeps what is finished beside the file that --json names, and the same command goes on with it unless the
 commit or the machine changed.
@@ -105,7 +105,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def engine_hash(root: Path) -> str:
-    """Return the hash of the code that decodes, in the checkout `root`. Training decodes nothing that is measured."""
+    """Return the hash of the code that decodes, in the checkout `root`. It leaves out training, which no benchmark here runs."""
     found = hashlib.sha256()
     sources = (path for room in ("decoding", "kernels") for path in (root / room).rglob("*"))
     for file in sorted(path.relative_to(root) for path in sources if path.suffix in (".py", ".c")):
