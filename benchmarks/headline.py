@@ -105,7 +105,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def engine_hash(root: Path) -> str:
-    """Return the hash of the code that decodes, in the checkout `root`. It leaves out training, which no benchmark here runs."""
+    """Return the hash of the code that decodes, in the checkout `root`: without training, which no run measures."""
     found = hashlib.sha256()
     sources = (path for room in ("decoding", "kernels") for path in (root / room).rglob("*"))
     for file in sorted(path.relative_to(root) for path in sources if path.suffix in (".py", ".c")):
