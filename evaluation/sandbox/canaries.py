@@ -12,6 +12,9 @@ import socket
 import time
 from pathlib import Path
 
+import psutil
+
+from evaluation.descendants import adopt_orphans, find_descendants
 from evaluation.sandbox.interpreter import NOBODY
 from evaluation.sandbox.zygotes import MARK, mark
 
@@ -27,7 +30,7 @@ MARKED_FOLDERS = ("/tmp", "/dev/shm", "/var/tmp", "/run")
 
 
 class Canaries(contextlib.ExitStack):
-    """A world-writable folder with a secret, listeners, a secret variable, and the processes that ran before."""
+    """A world-writable folder with a secret, listeners, a secret variable, and the children there were before."""
 
     def __enter__(self) -> Canaries:
         """Set everything up, one self-test at a time; a folder that exists already is used and kept."""
@@ -54,7 +57,9 @@ class Canaries(contextlib.ExitStack):
         for folder in MARKED_FOLDERS:
             with contextlib.suppress(OSError):
                 (Path(folder) / MARKER).unlink()
-        self._before = {pid for pid, _, _ in _processes()}
+        # An escaped process leaves its parent and becomes our child: other programs' processes are no concern of ours.
+        self.enter_context(adopt_orphans())
+        self._before = psutil.Process().children()
         return self
 
     def _listen(self, name: str, family: int, kind: int, address: tuple[str, int] | str) -> None:
@@ -93,18 +98,10 @@ class Canaries(contextlib.ExitStack):
 
     def _strays(self) -> list[str]:
         found = []
-        for pid, uid, command in _processes():
-            stray = os.geteuid() == 0 and uid == NOBODY and command and MARK not in command
-            if pid not in self._before and (stray or mark() in command):
-                found.append(f"{pid} {command[:60]}")
+        for process in find_descendants(self._before):
+            with contextlib.suppress(psutil.Error):  # it has just ended
+                command = " ".join(process.cmdline())
+                stray = os.geteuid() == 0 and process.uids().effective == NOBODY and command and MARK not in command
+                if stray or mark() in command:
+                    found.append(f"{process.pid} {command[:60]}")
         return found
-
-
-def _processes() -> list[tuple[int, int, str]]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
-                found.append((int(entry.name), entry.stat().st_uid, command))
-    return found

@@ -7,25 +7,22 @@ output is read to its end and its last part kept.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
 
+from evaluation.descendants import adopt_orphans, end_with_parent, find_descendants
 from evaluation.from_code.reasons import ProjectError
 
 _KEPT_OUTPUT = 8 * 2**10
 _END_S = 5.0
 """Seconds to wait for killed processes to be gone."""
-_PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
-_SET_PDEATHSIG, _SET_CHILD_SUBREAPER, _GET_CHILD_SUBREAPER = 1, 36, 37
 
 
 def resolve_command(command: Sequence[str], python: str) -> list[str]:
@@ -49,12 +46,12 @@ def run_command(
 
     What it started is ended too, daemons included. Raises ProjectError where it cannot be started.
     """
-    with adopting_orphans():
+    with adopt_orphans():
         others = set(psutil.Process().children())
         try:
             process = subprocess.Popen(
                 command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_end_with_parent,  # noqa: PLW1509  (no import and no lock in there)
+                stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=end_with_parent,  # noqa: PLW1509  (no import and no lock in there)
             )  # fmt: skip
         except OSError as error:
             raise ProjectError(
@@ -78,27 +75,6 @@ def run_command(
     return exit_code, bytes(tail).decode("utf-8", "replace")
 
 
-@contextlib.contextmanager
-def adopting_orphans() -> Iterator[None]:
-    """Inside, a descendant whose parent has ended becomes a child of this process, where `_end` finds it."""
-    if _PRCTL is None:
-        yield
-        return
-    before = ctypes.c_int()
-    _PRCTL(_GET_CHILD_SUBREAPER, ctypes.byref(before))
-    _PRCTL(_SET_CHILD_SUBREAPER, 1)
-    try:
-        yield
-    finally:
-        _PRCTL(_SET_CHILD_SUBREAPER, before.value)
-
-
-def _end_with_parent() -> None:
-    """In the new process: the tests end if this process is killed, so that no second ones start beside them."""
-    if _PRCTL is not None:
-        _PRCTL(_SET_PDEATHSIG, signal.SIGKILL)
-
-
 def _read_tail(process: subprocess.Popen[bytes], tail: bytearray) -> None:
     assert process.stdout is not None
     with contextlib.suppress(OSError, ValueError):
@@ -113,7 +89,7 @@ def _end(process: subprocess.Popen[bytes], others: set[psutil.Process]) -> None:
     Processes that start while others are being killed are found in the next round.
     """
     until = time.monotonic() + _END_S
-    left = _descendants(others)
+    left = find_descendants(others)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     while left and time.monotonic() < until:
@@ -122,14 +98,5 @@ def _end(process: subprocess.Popen[bytes], others: set[psutil.Process]) -> None:
                 each.kill()
         process.wait()
         psutil.wait_procs(left, 1.0)
-        left = _descendants(others)
+        left = find_descendants(others)
     process.wait()
-
-
-def _descendants(others: set[psutil.Process]) -> list[psutil.Process]:
-    found: list[psutil.Process] = []
-    for child in set(psutil.Process().children()) - others:
-        found.append(child)
-        with contextlib.suppress(psutil.Error):
-            found += child.children(recursive=True)
-    return found

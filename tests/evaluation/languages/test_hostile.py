@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from evaluation.datasets import Task
-from evaluation.from_code.calls.commands import adopting_orphans
+from evaluation.descendants import adopt_orphans
 from evaluation.grading import Grader
 from evaluation.languages.cases import Case, Parameter, Signature
 from evaluation.languages.types import Type
@@ -71,7 +71,7 @@ RUNS = [
 @pytest.fixture
 def orphans_stay():
     """A program whose parent has ended stays a descendant of this process, where `own_processes` looks."""
-    with adopting_orphans():
+    with adopt_orphans():
         yield
 
 
