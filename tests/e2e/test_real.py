@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -21,17 +20,12 @@ from app.db.database import Database
 from decoding.models import fetch
 from evaluation.sandbox import Sandbox, SandboxUnavailableError
 from tests.integration.conftest import postgres_url, redis_url  # noqa: F401 (fixtures)
+from tests.integration.servers import free_port
 from tests.integration.waiting import wait_for
 
 pytestmark = [pytest.mark.browser, pytest.mark.model, pytest.mark.slow]
 
 MODEL = "smollm2-135m"
-
-
-def free_port() -> str:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return str(free.getsockname()[1])
 
 
 @pytest.fixture(params=["embedded", pytest.param("stack", marks=pytest.mark.thorough)])
@@ -42,7 +36,7 @@ def url(request, tmp_path: Path) -> Iterator[str]:
     except SandboxUnavailableError as error:
         pytest.skip(f"no sandbox here: {error}")
     fetch.ensure(MODEL)
-    environment, port = {**os.environ, "BASSLINE_DATA_DIR": str(tmp_path)}, free_port()
+    environment, port = {**os.environ, "BASSLINE_DATA_DIR": str(tmp_path)}, str(free_port())
     if request.param == "stack":
         environment |= {
             "BASSLINE_DATABASE_URL": request.getfixturevalue("postgres_url"),

@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import random
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 from benchmarks import _postgres
 from tests.integration.waiting import wait_for
 
+PORTS = range(20_000, 30_000)
+"""Below the ports that Linux gives to clients."""
+_reserved: list[IO[bytes]] = []
+
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port of this machine that no other test process uses, whatever suite it belongs to, while this one lives."""
+    folder = Path(tempfile.gettempdir()) / f"bassline-test-ports-{os.getuid()}"
+    folder.mkdir(exist_ok=True)
+    for port in random.sample(PORTS, len(PORTS)):
+        lock = (folder / str(port)).open("wb")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(("127.0.0.1", port))
+        except OSError:
+            lock.close()
+            continue
+        _reserved.append(lock)
+        return port
+    raise AssertionError("every port for tests is in use")
 
 
 class Server:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -36,6 +35,7 @@ from app.workers.service import list_workers, report
 from evaluation.datasets import Dataset, Task
 from evaluation.sandbox import Sandbox, SandboxUnavailableError
 from tests.fakes import RIGHT, FakeEngine
+from tests.integration.servers import free_port
 from tests.integration.waiting import wait_for
 from tests.thorough import thorough
 
@@ -172,9 +172,7 @@ def test_a_worker_process_prepares_and_grades_what_this_process_decodes(stack, s
 
 
 def test_gunicorn_serves_pages_and_readiness_and_stops_when_asked(stack, start, tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     web = start("web", "--port", str(port), "--workers", "1", "--threads", "4")
 
     def checks() -> dict[str, str]:
