@@ -40,3 +40,10 @@ def index(query: PageQuery) -> LoadTestPage:
 def show(load_test_id: uuid.UUID) -> LoadTestDocument:
     """A load test with its points and its capacity."""
     return document(repository.get_load_test(session(), load_test_id))
+
+
+@bp.delete("/capacity/<uuid:load_test_id>")
+@operation({204: None})
+def delete(load_test_id: uuid.UUID) -> None:
+    """Deletes a load test."""
+    service.delete_load_test(context(), load_test_id)

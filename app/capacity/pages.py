@@ -7,7 +7,7 @@ import uuid
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
-from app.capacity import measuring, presentation, reference, repository
+from app.capacity import measuring, presentation, reference, repository, service
 from app.capacity.documents import document
 from app.errors import BadInputError
 from app.http.security import caller, needs
@@ -95,7 +95,16 @@ def show(load_test_id: uuid.UUID) -> str:
         others=others,
         unclocked_s=UNCLOCKED_S,
         LOST_TO_OTHERS=LOST_TO_OTHERS,
+        may_delete=len(tests) == 1 and caller().scope.allows(Scope.ADMIN),
     )
+
+
+@bp.post("/capacity/<uuid:load_test_id>/delete")
+@needs(Scope.ADMIN)
+def delete(load_test_id: uuid.UUID) -> AnyResponse:
+    """Removes a load test."""
+    service.delete_load_test(context(), load_test_id)
+    return redirect(url_for("capacity.index"), 303)
 
 
 def _refusal() -> str | None:

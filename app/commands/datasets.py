@@ -12,8 +12,9 @@ from app.commands.from_code import from_code
 from app.commands.progress import Bars
 from app.commands.translate import translate
 from app.context import Context
-from app.datasets import repository, service
+from app.datasets import deletion, repository, service
 from app.datasets.models import Dataset
+from app.db.references import find_id
 from app.errors import UnavailableError
 from app.ui.terminal import echo
 from app.ui.units import counted
@@ -103,6 +104,23 @@ def _check_solutions(ctx: Context, dataset: Dataset) -> None:
 
 datasets.add_command(from_code)
 datasets.add_command(translate)
+
+
+@datasets.command()
+@click.argument("reference", metavar="NAME|ID")
+def delete(reference: str) -> None:
+    """Remove a dataset that no run and no study uses; of several with this name, the newest.
+
+    Example:
+        bassline datasets delete mine
+    """
+    ctx = common.opened_context()
+    with ctx.database.read() as session:
+        found = repository.get_dataset(
+            session, find_id(session, Dataset, reference, "dataset", "bassline datasets list")
+        )
+    deletion.delete_dataset(ctx, found.id)
+    echo(f"deleted {found.name}, {counted(found.n_tasks, 'task')}, sha256 {found.sha256}")
 
 
 @datasets.command()

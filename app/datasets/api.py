@@ -10,7 +10,7 @@ from flask import Blueprint, url_for
 from pydantic import ConfigDict, Field, InstanceOf, WithJsonSchema
 from werkzeug.datastructures import FileStorage
 
-from app.datasets import repository, service
+from app.datasets import deletion, repository, service
 from app.db.storable import Text
 from app.http.operations import operation
 from app.http.paging import DIGITS, PageQuery, page_from_rows
@@ -118,3 +118,10 @@ def show(dataset_id: uuid.UUID, query: PageQuery) -> DatasetWithTasks:
     page, following = page_from_rows(rows, query, lambda task: str(task.position))
     checks = [CheckDocument.of(check) for check in repository.checks(session(), dataset_id)]
     return DatasetWithTasks.of(dataset, checks=checks, tasks=[TaskDocument.of(task) for task in page], next=following)
+
+
+@bp.delete("/datasets/<uuid:dataset_id>")
+@operation({204: None}, problems=(409,))
+def delete(dataset_id: uuid.UUID) -> None:
+    """Deletes a dataset that no run and no study uses, with the project's files that only it needs."""
+    deletion.delete_dataset(context(), dataset_id)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import CheckConstraint, ForeignKey, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from app.db.types import Base, Identified, text_enum, utcnow
+from app.db.types import Base, Identified, Named, text_enum, utcnow
 from app.states import DatasetKind
 from evaluation.datasets import PYTHON
 
@@ -22,7 +22,7 @@ class TaskList(NamedTuple):
     n_tasks: int
 
 
-class Dataset(Identified, Base):
+class Dataset(Named, Base):
     """A named list of tasks. Datasets with the same name differ in content; the name refers to the newest.
 
     `left_out` are the functions of a project that did not become tasks: file, function, line, reason and detail;
@@ -32,7 +32,6 @@ class Dataset(Identified, Base):
     __tablename__ = "datasets"
     __table_args__ = (UniqueConstraint("name", "sha256"),)
 
-    name: Mapped[str] = mapped_column(String(200), index=True)
     sha256: Mapped[str] = mapped_column(String(64), index=True)
     kind: Mapped[DatasetKind] = mapped_column(text_enum(DatasetKind, "kind"))
     n_tasks: Mapped[int]

@@ -8,10 +8,10 @@ from typing import Any
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
-from app.datasets import repository, service
-from app.errors import BadInputError, NotFoundError
+from app.datasets import deletion, repository, service
+from app.errors import BadInputError, ConflictError, NotFoundError
 from app.http.limits import UPLOAD_BYTES
-from app.http.security import caller
+from app.http.security import caller, needs
 from app.http.web import context, session
 from app.states import DatasetKind, Scope
 from app.ui.form_errors import labelled
@@ -48,8 +48,19 @@ def drop(dataset_id: uuid.UUID) -> Response | tuple[str, int]:
     try:
         stored = service.without(context(), dataset_id, request.form.getlist("task_ids"))
     except BadInputError as fault:
-        return _dataset_page(dataset_id, str(fault)), fault.status
+        return _dataset_page(dataset_id, f"Nothing was dropped: {fault}"), fault.status
     return redirect(url_for("datasets.show", dataset_id=stored.id), 303)
+
+
+@bp.post("/datasets/<uuid:dataset_id>/delete")
+@needs(Scope.ADMIN)
+def delete(dataset_id: uuid.UUID) -> Response | tuple[str, int]:
+    """Removes a dataset that no run and no study uses."""
+    try:
+        deletion.delete_dataset(context(), dataset_id)
+    except ConflictError as fault:
+        return _dataset_page(dataset_id, f"Nothing was deleted: {fault}"), fault.status
+    return redirect(url_for("datasets.index"), 303)
 
 
 @bp.get("/datasets/<uuid:dataset_id>")
@@ -87,6 +98,7 @@ def _dataset_page(dataset_id: uuid.UUID, fault: str = "") -> str:
         coverage=dataset.coverage if from_code and not task else None,
         checks=repository.checks(session(), dataset_id),
         may_drop=dataset.kind is DatasetKind.IMPORTED and caller().scope.allows(Scope.SUBMIT),
+        may_delete=caller().scope.allows(Scope.ADMIN),
     )
 
 

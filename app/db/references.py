@@ -1,13 +1,13 @@
-"""How people name a stored row: by its id, the beginning of its id, or its name."""
+"""How people name a stored row: by its id, the beginning of its id, or its name. And which rows refer to one."""
 
 from __future__ import annotations
 
 import uuid
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from app.db.types import Named
+from app.db.types import Base, Named
 from app.errors import BadInputError, NotFoundError
 from decoding.suggest import advice
 
@@ -48,3 +48,16 @@ def ids_beginning_with(prefix: str) -> tuple[uuid.UUID, uuid.UUID] | None:
         return None
     begins = any(written.startswith(prefix.lower()) for written in (str(first), first.hex))
     return (first, last) if begins and len(digits) >= SHORTEST_PREFIX else None
+
+
+def count_references(session: Session, row: Named) -> dict[str, int]:
+    """How many rows keep this one from being deleted, by table; empty where none does. Those that go along are left
+    out."""
+    counts = {}
+    for table in Base.metadata.sorted_tables:
+        for key in table.foreign_keys:
+            if key.column.table is row.__table__ and key.ondelete is None:
+                count = session.scalar(select(func.count()).where(key.parent == row.id))
+                if count:
+                    counts[table.name] = count
+    return counts

@@ -4,6 +4,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
+from app.db.downgrade import refuse_to_change_tasks
+
 revision = "0020"
 down_revision = "0019"
 branch_labels = None
@@ -20,6 +22,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    refuse_to_change_tasks("program_prefix IS NOT NULL", "what stands before an infilled answer")
     op.drop_column("datasets", "left_out")
     op.drop_column("datasets", "n_left_out")
     op.drop_column("tasks", "source")

@@ -4,6 +4,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
+from app.db.downgrade import refuse_to_change_tasks
+
 revision = "0026"
 down_revision = "0025"
 branch_labels = None
@@ -17,4 +19,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    refuse_to_change_tasks("module IS NOT NULL", "the module around an answer")
     op.drop_column("tasks", "module")

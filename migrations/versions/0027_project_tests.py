@@ -4,6 +4,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
+from app.db.downgrade import refuse_to_change_tasks
+
 revision = "0027"
 down_revision = "0026"
 branch_labels = None
@@ -24,6 +26,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    refuse_to_change_tasks("project_tests IS NOT NULL", "the tests of a project")
     op.drop_table("archives")
     op.drop_column("datasets", "coverage")
     op.drop_column("tasks", "project_tests")

@@ -4,6 +4,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
+from app.db.downgrade import refuse_to_change_tasks
+
 revision = "0028"
 down_revision = "0027"
 branch_labels = None
@@ -19,6 +21,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    refuse_to_change_tasks("language <> 'python' OR cases IS NOT NULL", "languages other than Python and cases")
     op.drop_column("tasks", "cases")
     op.drop_column("tasks", "signature")
     op.drop_column("tasks", "language")

@@ -23,6 +23,7 @@ from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
 from app.context import Context
 from app.datasets import service as datasets
+from app.datasets.models import Dataset as StoredDataset
 from app.datasets.models import Task as StoredTask
 from app.db import migrate
 from app.db.database import Database
@@ -123,6 +124,35 @@ def test_stored_tasks_of_the_single_line_infilling_set_get_the_stop_that_they_ha
     assert stored() == [["\n", "#"], ["#"]]
     migrate.downgrade(database, "0008")
     assert stored() == [["#"], ["#"]]
+    database.dispose()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "lost"),
+    [
+        ("language", "javascript", "languages other than Python and cases"),
+        ("project_tests", {"project": "a" * 64}, "the tests of a project"),
+        ("module", {"file": "m.py"}, "the module around an answer"),
+        ("program_prefix", "import math\n", "what stands before an infilled answer"),
+    ],
+)
+def test_a_downgrade_that_would_change_how_tasks_are_judged_is_refused(database_url, field, value, lost):
+    database = Database(database_url)
+    migrate.upgrade(database)
+    ctx = Context(Settings(_env_file=None, database_url=database_url), database, MemoryBus())
+    task = Task("a/0", "def f():\n", "f", "", "", "    return 1\n")
+    dataset = datasets.store(ctx, Dataset("special", (task,), "e" * 64), DatasetKind.IMPORTED)
+    with database.session() as session:
+        session.execute(update(StoredTask).values({field: value}))
+    with pytest.raises(UnavailableError, match=f"no place for {lost}.*: special. Delete these datasets first"):
+        migrate.downgrade(database, "0019")
+    with database.read() as session:
+        assert session.scalar(select(getattr(StoredTask, field))) == value
+        session.get_one(StoredDataset, dataset.id)
+    with database.session() as session:
+        session.execute(delete(StoredDataset))
+    migrate.downgrade(database, "0019")
+    migrate.upgrade(database)
     database.dispose()
 
 

@@ -43,6 +43,7 @@ CONTRACT = {
     "datasets from-code",
     "datasets translate",
     "datasets show",
+    "datasets delete",
     "models list",
     "models pull",
     "models check",

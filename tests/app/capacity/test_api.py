@@ -82,3 +82,24 @@ def test_storing_needs_the_scope_of_other_writes(ctx, body):
     assert client.post(CAPACITY, json=body, headers=bearer[Scope.READ]).status_code == 403
     assert client.post(CAPACITY, json=body, headers=bearer[Scope.SUBMIT]).status_code == 201
     assert client.get(CAPACITY, headers=bearer[Scope.READ]).status_code == 200
+
+
+def test_a_load_test_is_deleted_by_an_admin_over_rest_and_on_its_page(ctx, body):
+    ctx.settings = ctx.settings.model_copy(update={"require_tokens": True})
+    app = create_app(ctx)
+    app.config["WTF_CSRF_ENABLED"] = False
+    client = app.test_client()
+    bearer = {
+        scope: {"Authorization": f"Bearer {create_token(ctx, scope, scope)}"} for scope in (Scope.SUBMIT, Scope.ADMIN)
+    }
+    rest, page = (client.post(CAPACITY, json=body, headers=bearer[Scope.SUBMIT]).json["id"] for _ in range(2))
+    for scope, statuses in ((Scope.SUBMIT, (403, 403)), (Scope.ADMIN, (204, 303))):
+        button = "Delete the load test" in client.get(f"/capacity/{page}", headers=bearer[scope]).text
+        assert button is (scope is Scope.ADMIN)
+        answers = (
+            client.delete(f"{CAPACITY}/{rest}", headers=bearer[scope]),
+            client.post(f"/capacity/{page}/delete", headers=bearer[scope]),
+        )
+        assert tuple(answer.status_code for answer in answers) == statuses
+    assert client.get(CAPACITY, headers=bearer[Scope.ADMIN]).json["load_tests"] == []
+    assert client.delete(f"{CAPACITY}/{rest}", headers=bearer[Scope.ADMIN]).status_code == 404
