@@ -10,7 +10,7 @@ from typing import TypeVar
 from sqlalchemy.orm import Session
 
 from app.context import Context
-from app.db.types import utcnow
+from app.db.clock import read_database_time
 from app.errors import BadInputError, UnavailableError
 from app.events import event_types
 from app.events.bus import Event
@@ -119,7 +119,8 @@ def events(ctx: Context, run_id: uuid.UUID) -> Iterator[Event | None]:
 
 def alive_workers(session: Session) -> list[Worker]:
     """The workers that have reported themselves lately."""
-    return [worker for worker in workers.list_workers(session) if workers.is_alive(worker, utcnow())]
+    now = read_database_time(session)
+    return [worker for worker in workers.list_workers(session) if workers.is_alive(worker, now)]
 
 
 def _absolute(reference: str) -> str:

@@ -9,11 +9,10 @@ from collections.abc import Iterator
 
 import structlog
 from sqlalchemy import select
-from sqlalchemy.exc import DBAPIError
 
 from app.completions import deadlines
 from app.context import Context
-from app.db.database import error_summary
+from app.db.database import OUTAGES, error_summary
 from app.errors import BasslineError, BusyError, ConflictError, NotFoundError
 from app.events.bus import Event
 from app.http.disconnect import ClientDisconnected
@@ -69,7 +68,7 @@ def _enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
     try:
         reaper.return_expired(ctx, run_id)
         return deadlines.enforce_deadline(ctx, run_id)
-    except DBAPIError as error:  # the next look may find it back
+    except OUTAGES as error:  # the next look may find it back
         log.warning("the deadline was not enforced", run=str(run_id), error=error_summary(error))
         return BEAT_S
 

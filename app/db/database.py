@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -12,26 +14,51 @@ from typing import Any
 import structlog
 from sqlalchemy import Connection, CursorResult, Engine, create_engine, event
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
+from sqlalchemy.pool import QueuePool
 
 from app.errors import UnavailableError
 
 log = structlog.get_logger(__name__)
+OUTAGES = (InterfaceError, OperationalError, PoolTimeout)
+"""The database is away, locked or full, or every connection is taken: the same may succeed a little later."""
 READ_ONLY = "bassline_read_only"
 AFTER_COMMIT = "bassline_after_commit"
+CONNECTIONS = 32  # of a process at a time: each thread holds one at most, so those that wait get one in their turn
+HEARTBEAT_CONNECTIONS = 2  # besides, for the threads that prove that this process is alive
+KEPT_CONNECTIONS = 8  # open while nobody uses them
+CONNECTION_WAIT_S = 60.0
 
 # Detects a dead server or network within 30 seconds; the kernel's defaults take a quarter of an hour.
 POSTGRESQL = {"connect_timeout": 10, "keepalives_idle": 30, "tcp_user_timeout": 30_000}
 
 
 class Database:
-    """One engine per process, made on first use, and the sessions over it."""
+    """One engine per process, made on first use, and the sessions over it.
 
-    def __init__(self, url: str) -> None:
+    A thread holds one connection at a time: a session that is opened while a reader is open takes its connection, and
+    the reader gets another when it is used again. Threads that held one and waited for a second would wait for each
+    other once there are more of them than connections.
+    """
+
+    def __init__(self, url: str, connections: int = CONNECTIONS) -> None:
         self.url = url
+        self._connections = connections
         self._engine: Engine | None = None
         self._reading: Engine | None = None
+        self._heartbeats: Database | None = None
+        self._readers = _ThreadReaders()
+        self._making = threading.Lock()
+
+    @property
+    def heartbeats(self) -> Database:
+        """The same database over connections of its own, for heartbeats: no request or job can take them."""
+        with self._making:
+            if self._heartbeats is None:
+                self._heartbeats = Database(self.url, HEARTBEAT_CONNECTIONS)
+            return self._heartbeats
 
     @property
     def is_sqlite(self) -> bool:
@@ -50,18 +77,32 @@ class Database:
 
         Raises UnavailableError if the folder of a SQLite file cannot be made.
         """
-        if self._engine is None:
-            if self.file:
-                make_folder(self.file.parent)
-            options = {} if self.is_sqlite else {"pool_pre_ping": True, "connect_args": POSTGRESQL}
-            self._engine = create_engine(self.url, **options)
-            if self.is_sqlite:
-                event.listen(self._engine, "connect", _configure_sqlite)
-                event.listen(self._engine, "begin", _begin_sqlite)
-        return self._engine
+        with self._making:
+            if self._engine is None:
+                self._engine = self._create_engine()
+            return self._engine
+
+    def _create_engine(self) -> Engine:
+        if self.file:
+            make_folder(self.file.parent)
+        options: dict[str, Any] = {} if self.is_sqlite else {"pool_pre_ping": True, "connect_args": POSTGRESQL}
+        kept = min(self._connections, KEPT_CONNECTIONS)
+        created = create_engine(
+            self.url,
+            poolclass=QueuePool,
+            pool_size=kept,
+            max_overflow=self._connections - kept,
+            pool_timeout=CONNECTION_WAIT_S,
+            **options,
+        )
+        if self.is_sqlite:
+            event.listen(created, "connect", _configure_sqlite)
+            event.listen(created, "begin", _begin_sqlite)
+        return created
 
     def connect(self) -> Connection:
         """A connection outside of any session. Raises UnavailableError, naming the database, if it cannot be opened."""
+        self._readers.release_connections()
         try:
             return self.engine.connect()
         except DBAPIError as error:
@@ -77,6 +118,7 @@ class Database:
         Then it does what `after_commit` was given, in that order and without holding a connection. The data is stored
         by then, so an action that raises is logged and the others follow.
         """
+        self._readers.release_connections()
         with Session(self.engine, expire_on_commit=False) as session, session.begin():
             yield session
         for action in session.info.pop(AFTER_COMMIT, ()):
@@ -96,18 +138,49 @@ class Database:
 
     def reader(self) -> Session:
         """A read-only session that the caller closes (the web's one session per request)."""
+        self._readers.release_connections()
         if self._reading is None:
             # AUTOCOMMIT saves BEGIN and COMMIT round trips and holds no transaction open while a page is rendered. Each
             # statement sees its own snapshot either way (READ COMMITTED).
             mode = {READ_ONLY: True} if self.is_sqlite else {"isolation_level": "AUTOCOMMIT"}
             self._reading = self.engine.execution_options(**mode)
-        return Session(self._reading, expire_on_commit=False)
+        reader = _Reader(self._reading, expire_on_commit=False)
+        self._readers.add(reader)
+        return reader
 
     def dispose(self) -> None:
         """Closes every connection; the next use opens new ones."""
+        if self._heartbeats is not None:
+            self._heartbeats.dispose()
         if self._engine is not None:
             self._engine.dispose()
             self._engine = self._reading = None
+
+
+class _Reader(Session):
+    """A session that only reads, and can give its connection back while it is open."""
+
+    def release_connection(self) -> None:
+        """Gives the connection back. What was read stays; the next statement takes another connection."""
+        transaction = self.get_transaction()
+        if transaction is not None:
+            transaction.close()
+
+
+class _ThreadReaders(threading.local):
+    """The open readers of this thread."""
+
+    def __init__(self) -> None:
+        self._open: weakref.WeakSet[_Reader] = weakref.WeakSet()
+
+    def add(self, reader: _Reader) -> None:
+        """Adds one that was just opened."""
+        self._open.add(reader)
+
+    def release_connections(self) -> None:
+        """Makes every reader of this thread give its connection back."""
+        for reader in list(self._open):
+            reader.release_connection()
 
 
 def after_commit(session: Session, action: Callable[..., object], *args: object) -> None:

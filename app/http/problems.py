@@ -8,10 +8,9 @@ import structlog
 from flask import Flask, Response, has_request_context, request
 from flask_wtf.csrf import CSRFError  # type: ignore[import-untyped]
 from pydantic import Field
-from sqlalchemy.exc import InterfaceError, OperationalError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 from werkzeug.exceptions import HTTPException
 
+from app.db.database import OUTAGES
 from app.errors import BasslineError, UnavailableError
 from app.http import error_pages
 from app.http.schemas import ResponseModel
@@ -20,7 +19,6 @@ from app.http.web import note_retry_after
 log = structlog.get_logger(__name__)
 CONTENT_TYPE = "application/problem+json"
 KEPT_HEADERS = ("Allow", "Retry-After")  # of HTTP errors
-OUTAGES = (InterfaceError, OperationalError, PoolTimeout)  # the database is away, locked, or its disk is full
 
 
 class Fault(ResponseModel):

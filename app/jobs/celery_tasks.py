@@ -5,13 +5,10 @@ from __future__ import annotations
 import uuid
 
 from celery import shared_task
-from sqlalchemy.exc import InterfaceError, OperationalError
 
 from app.broker import queues
 from app.context import current
-
-AWAY = (OperationalError, InterfaceError)
-"""The database does not answer. The next sweep does what this one could not, so Celery logs no error."""
+from app.db.database import OUTAGES
 
 
 @shared_task(name=queues.PREPARE_RUN)
@@ -38,7 +35,7 @@ def grade(run_task_id: str) -> None:
     grade_task(current(), uuid.UUID(run_task_id))
 
 
-@shared_task(name=queues.REAP, throws=AWAY)
+@shared_task(name=queues.REAP, throws=OUTAGES)  # the next sweep does what this one could not: no error
 def reap() -> None:
     """Returns lost jobs to their queues, and indexes some of the samples of earlier versions."""
     from app.jobs.reaper import reap as sweep  # noqa: PLC0415
@@ -48,7 +45,7 @@ def reap() -> None:
     indexing.read_old_for_a_while(current())
 
 
-@shared_task(name=queues.SWEEP, throws=AWAY)
+@shared_task(name=queues.SWEEP, throws=OUTAGES)
 def sweep() -> None:
     """Deletes data past its time."""
     from app.jobs.retention import sweep as delete_old  # noqa: PLC0415

@@ -7,7 +7,6 @@ later write carries `WHERE attempt_token = mine`, so a worker that lost its leas
 
 from __future__ import annotations
 
-import datetime as dt
 import uuid
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.datasets.models import Task
+from app.db.clock import database_time
 from app.db.database import updated_any
 from app.db.ids import new_id
 from app.db.types import utcnow
@@ -70,7 +70,7 @@ def claim(ctx: Context, run_task_id: uuid.UUID, step: Step) -> Claim | None:
                     attempt_token=token,
                     worker=ctx.worker_name,
                     started_at=now,
-                    lease_until=now + dt.timedelta(seconds=ctx.settings.lease_s),
+                    lease_until=database_time(session, ctx.settings.lease_s),
                 )
                 .returning(RunTask.run_id, RunTask.attempt),
                 execution_options={"synchronize_session": False},

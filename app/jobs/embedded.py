@@ -6,10 +6,10 @@ Messages die with the process, which does no harm: the next start enqueues every
 from __future__ import annotations
 
 import math
-import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -19,6 +19,7 @@ from app.broker import queues
 from app.broker.broker import MemoryBroker
 from app.context import Context
 from app.db import migrate
+from app.db.threads import RepeatingThread
 from app.jobs import reaper, retention
 from app.jobs.database_lock import DatabaseLock
 from app.jobs.work.decode import decode_task
@@ -53,10 +54,13 @@ class Embedded:
         self._broker = MemoryBroker()
         self._heartbeat = Heartbeat(ctx)
         self._threads = [
-            threading.Thread(target=self._work, args=(queues.GPU,), name="worker-gpu", daemon=True),
-            threading.Thread(target=self._work, args=(queues.SANDBOX,), name="worker-exec", daemon=True),
-            threading.Thread(target=self._reap, name="reaper", daemon=True),
+            RepeatingThread("worker-gpu", partial(self._work, queues.GPU), retry_s=POLL_S),
+            RepeatingThread("worker-exec", partial(self._work, queues.SANDBOX), retry_s=POLL_S),
+            RepeatingThread("reaper", self._reap, retry_s=ctx.settings.reap_interval_s),
         ]
+        if not foreground:
+            self._threads.append(RepeatingThread("handover", self._enqueue_handed_over, retry_s=HANDOVER_S))
+        self._swept_at = -math.inf
 
     def __enter__(self) -> Self:
         self._lock.acquire()
@@ -79,7 +83,7 @@ class Embedded:
         """Returns running jobs (within a second), ends the threads and frees the database."""
         self._ctx.stopping.set()
         for thread in self._threads:
-            thread.join(STOP_S)
+            thread.stop(STOP_S)
         self._heartbeat.stop()
         self._lock.release()
 
@@ -106,29 +110,20 @@ class Embedded:
             except Exception:
                 log.exception("message failed; the reaper recovers its row")
 
-    def _reap(self) -> None:
+    def _reap(self) -> float | None:
         """Sweeps at once, for what the last process left, then at intervals."""
-        swept_at = -math.inf
-        while True:
-            try:
-                reaper.reap(self._ctx, pinned_only=self._foreground)
-                if time.monotonic() - swept_at > SWEEP_INTERVAL_S:
-                    retention.sweep(self._ctx)
-                    swept_at = time.monotonic()
-                if not self._foreground:
-                    indexing.read_old_for_a_while(self._ctx)
-            except Exception:
-                log.exception("reaper failed")
-            next_reap = time.monotonic() + self._ctx.settings.reap_interval_s
-            while (left := next_reap - time.monotonic()) > 0:
-                if self._ctx.stopping.wait(min(left, HANDOVER_S)):
-                    return
-                self._enqueue_handed_over()
+        if self._ctx.stopping.is_set():
+            return None
+        reaper.reap(self._ctx, pinned_only=self._foreground)
+        if time.monotonic() - self._swept_at > SWEEP_INTERVAL_S:
+            retention.sweep(self._ctx)
+            self._swept_at = time.monotonic()
+        if not self._foreground:
+            indexing.read_old_for_a_while(self._ctx)
+        return self._ctx.settings.reap_interval_s
 
-    def _enqueue_handed_over(self) -> None:
-        if self._foreground:
-            return
-        try:
-            reaper.enqueue_handed_over(self._ctx)
-        except Exception:
-            log.exception("looking for handed-over runs failed")
+    def _enqueue_handed_over(self) -> float | None:
+        if self._ctx.stopping.is_set():
+            return None
+        reaper.enqueue_handed_over(self._ctx)
+        return HANDOVER_S

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import enum
-import threading
 import time
 from collections.abc import Callable
 
 import structlog
 from sqlalchemy import select, update
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from app.context import Context
-from app.db.database import error_summary, updated_any
-from app.db.types import utcnow
+from app.db.clock import database_time
+from app.db.database import OUTAGES, error_summary, updated_any
+from app.db.threads import RepeatingThread
 from app.jobs.claims import Claim, LostClaimError
 from app.runs.models import Run, RunTask
 from app.states import RunState
@@ -39,11 +37,12 @@ class Lease:
 
     def __init__(self, ctx: Context, claim: Claim) -> None:
         self._ctx, self._claim = ctx, claim
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name=f"lease-{claim.run_task_id}", daemon=True)
         self._stop: Stop | None = None
         self._proven = time.monotonic()
         self._lease_s, self._heartbeat_s = ctx.settings.lease_s, ctx.settings.heartbeat_s
+        self._thread = RepeatingThread(
+            f"lease-{claim.run_task_id}", self._watch, first_s=self._look_s, retry_s=self._look_s
+        )
 
     @property
     def stop(self) -> Stop | None:
@@ -65,7 +64,7 @@ class Lease:
                 raise LostClaimError(str(self._claim.run_task_id))
             try:
                 return write()
-            except (OperationalError, InterfaceError) as error:
+            except OUTAGES as error:
                 if time.monotonic() >= limit:
                     raise
                 log.warning("storing failed", run_task=str(self._claim.run_task_id), error=error_summary(error))
@@ -91,38 +90,37 @@ class Lease:
 
     def end(self) -> None:
         """Ends the heartbeat. A job that was not released is lost when the lease runs out."""
-        self._over.set()
-        self._thread.join()
+        self._thread.stop()
 
-    def _watch(self) -> None:
-        while not self._over.wait(min(WATCH_S, self._heartbeat_s)):
-            now = time.monotonic()
-            try:
-                if now - self._proven >= self._heartbeat_s:
-                    if not self._beat(self._lease_s):
-                        self._stop = Stop.FENCED
-                        return
-                    self._proven = now
-                noticed = Stop.INTERRUPTED if self._ctx.stopping.is_set() else self._unwanted()
-            except DBAPIError as error:
-                log.warning("heartbeat failed", run_task=str(self._claim.run_task_id), error=error_summary(error))
-                noticed = None
-            self._stop = self.stop or noticed
-            if self._stop:
-                return
+    @property
+    def _look_s(self) -> float:
+        return min(WATCH_S, self._heartbeat_s)
+
+    def _watch(self) -> float | None:
+        if self.stop is not None:
+            return None
+        now = time.monotonic()
+        if now - self._proven >= self._heartbeat_s:
+            if not self._beat(self._lease_s):
+                self._stop = Stop.FENCED
+                return None
+            self._proven = now
+        noticed = Stop.INTERRUPTED if self._ctx.stopping.is_set() else self._unwanted()
+        self._stop = self.stop or noticed
+        return self._look_s if self._stop is None else None
 
     def _beat(self, lease_s: float) -> bool:
-        with self._ctx.database.session() as session:
+        with self._ctx.database.heartbeats.session() as session:
             return updated_any(
                 session,
                 update(RunTask)
                 .where(RunTask.id == self._claim.run_task_id, RunTask.attempt_token == self._claim.token)
-                .values(lease_until=utcnow() + dt.timedelta(seconds=lease_s)),
+                .values(lease_until=database_time(session, lease_s)),
             )
 
     def _unwanted(self) -> Stop | None:
         """Why the run needs no more work on this job; None while it does."""
-        with self._ctx.database.read() as session:
+        with self._ctx.database.heartbeats.read() as session:
             run = session.execute(
                 select(Run.state, Run.cancel_requested_at).where(Run.id == self._claim.run_id)
             ).one_or_none()

@@ -16,6 +16,7 @@ from app.broker.broker import Message
 from app.broker.model_queues import ModelQueue
 from app.context import Context
 from app.datasets.models import Task
+from app.db.clock import database_time
 from app.db.database import after_commit, updated_any
 from app.db.types import utcnow
 from app.jobs.claims import MAX_ATTEMPTS
@@ -126,9 +127,10 @@ def _without_figures(ctx: Context) -> Sequence[uuid.UUID]:
 
 def _abandoned(ctx: Context) -> Sequence[uuid.UUID]:
     """Runs pinned to a worker process that is gone."""
-    silent_since = utcnow() - silence_limit(ctx)
-    alive = select(Worker.name).where(Worker.name == Run.pinned_worker, Worker.last_seen_at >= silent_since).exists()
     with ctx.database.read() as session:
+        silent_since = database_time(session, -silence_limit(ctx).total_seconds())
+        recent = (Worker.name == Run.pinned_worker, Worker.last_seen_at >= silent_since)
+        alive = select(Worker.name).where(*recent).exists()
         return session.scalars(
             select(Run.id).where(
                 Run.state.in_(OPEN_RUN_STATES),
@@ -166,7 +168,7 @@ def _return_expired(ctx: Context, ours: ColumnElement[bool]) -> None:
             select(RunTask, Run, Task.task_id)
             .join(RunTask.run)
             .join(RunTask.task)
-            .where(RunTask.state.in_(WORKING), RunTask.lease_until <= now, ours)
+            .where(RunTask.state.in_(WORKING), RunTask.lease_until <= database_time(session), ours)
         ).all()
     if not expired:
         return
@@ -189,7 +191,7 @@ def _return(ctx: Context, session: Session, row: RunTask, run: Run, task_id: str
     if not updated_any(
         session,
         update(RunTask)
-        .where(RunTask.id == row.id, RunTask.attempt_token == row.attempt_token, RunTask.lease_until <= now)
+        .where(RunTask.id == row.id, RunTask.attempt_token == row.attempt_token, RunTask.lease_until == row.lease_until)
         .values(
             state=state,
             error=error,

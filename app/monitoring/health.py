@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from app.broker import queues
 from app.db import migrate
+from app.db.clock import read_database_time
 from app.db.database import Database, error_summary
 from app.db.types import utcnow
 from app.errors import UnavailableError
@@ -128,8 +129,8 @@ def workers_fault(database: Database) -> str | None:
 
     A process with a heartbeat may still receive no messages, so waiting jobs that no worker claims are a fault.
     """
-    now = utcnow()
     with database.read() as session:
+        now = read_database_time(session)
         alive = [w for w in workers.list_workers(session) if workers.is_alive(w, now)]
         if not alive:
             return f"none has reported itself for {workers.ALIVE_S:g} seconds: start `bassline worker`"

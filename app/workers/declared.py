@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from app.broker.model_queues import ModelQueue, parse_all
 from app.context import Context
-from app.db.types import utcnow
+from app.db.clock import database_time
 from app.workers.models import Worker
 from app.workers.service import FORGET_AFTER
 
@@ -30,14 +30,16 @@ def live(ctx: Context, session: Session) -> frozenset[ModelQueue]:
     """The queues of models that a live worker consumes; none where this process's messages reach no other one."""
     if not ctx.broker.shared:
         return frozenset()
-    return _consumed(session, and_(Worker.stopped_at.is_(None), Worker.last_seen_at >= utcnow() - silence_limit(ctx)))
+    silent_since = database_time(session, -silence_limit(ctx).total_seconds())
+    return _consumed(session, and_(Worker.stopped_at.is_(None), Worker.last_seen_at >= silent_since))
 
 
 def lost(ctx: Context, session: Session) -> frozenset[ModelQueue]:
     """The queues of models that a worker consumed within the last day, and that no live one consumes."""
     if not ctx.broker.shared:
         return frozenset()
-    return _consumed(session, Worker.last_seen_at >= utcnow() - FORGET_AFTER) - live(ctx, session)
+    remembered_since = database_time(session, -FORGET_AFTER.total_seconds())
+    return _consumed(session, Worker.last_seen_at >= remembered_since) - live(ctx, session)
 
 
 def device_class() -> str:

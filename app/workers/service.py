@@ -5,16 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import os
 import socket
-import threading
 from collections.abc import Sequence
 
-import structlog
 from sqlalchemy import select, update
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from app.context import Context
-from app.db.database import error_summary
+from app.db.clock import database_time, read_database_time
+from app.db.threads import RepeatingThread
 from app.db.types import utcnow
 from app.workers.models import MODEL_LENGTH, Worker
 
@@ -24,13 +22,13 @@ FORGET_AFTER = dt.timedelta(days=1)
 STEADY = dt.timedelta(seconds=60)  # a process that died before it was this old counts as a crash of its node
 CRASHES = 3  # in a row: more than a worker killed by chance
 QUEUES = "BASSLINE_WORKER_QUEUES"  # set by `bassline worker` for its child, to which Celery does not pass it
-log = structlog.get_logger(__name__)
 
 
 def list_workers(session: Session) -> Sequence[Worker]:
     """Workers seen within a day, the latest first. One not seen for a minute is presumed gone."""
+    since = database_time(session, -FORGET_AFTER.total_seconds())
     return session.scalars(
-        select(Worker).where(Worker.last_seen_at >= utcnow() - FORGET_AFTER).order_by(Worker.last_seen_at.desc())
+        select(Worker).where(Worker.last_seen_at >= since).order_by(Worker.last_seen_at.desc())
     ).all()
 
 
@@ -51,8 +49,8 @@ def consumes(worker: Worker, queue: str) -> bool:
 
 def register(ctx: Context, node: str | None, queues: list[str] | None) -> None:
     """Reports the start of this process and how many of its node died before it; `node` None keeps no such count."""
-    now = utcnow()
-    with ctx.database.session() as session:
+    with ctx.database.heartbeats.session() as session:
+        now = read_database_time(session)
         same = select(Worker).where(Worker.node == node, Worker.node.is_not(None))
         before = session.scalar(same.order_by(Worker.started_at.desc()).limit(1))
         crashes = 0
@@ -84,11 +82,11 @@ def stopped(ctx: Context) -> None:
 
 def report(ctx: Context) -> None:
     """Reports that this process is alive, and which models it holds or loads."""
-    with ctx.database.session() as session:
+    with ctx.database.heartbeats.session() as session:
         row = session.get(Worker, ctx.worker_name) or Worker(
             name=ctx.worker_name, host=socket.gethostname(), pid=os.getpid()
         )
-        row.last_seen_at, row.loading = utcnow(), ctx.engines.loading()
+        row.last_seen_at, row.loading = database_time(session), ctx.engines.loading()
         targets, row.device = ctx.engines.loaded() or ([], None)
         row.model = ", ".join(targets)[:MODEL_LENGTH] or None
         session.add(row)
@@ -100,8 +98,8 @@ class Heartbeat:
     def __init__(self, ctx: Context, node: str | None = None, queues: list[str] | None = None) -> None:
         self._ctx, self._node, self._queues = ctx, node, queues
         self._registered = False
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="worker-heartbeat", daemon=True)
+        self._interval_s = HEARTBEATS * ctx.settings.heartbeat_s
+        self._thread = RepeatingThread("worker-heartbeat", self._beat, retry_s=self._interval_s)
 
     def start(self) -> None:
         """Reports now and then regularly, also if the database is unreachable at the start."""
@@ -109,18 +107,15 @@ class Heartbeat:
 
     def stop(self) -> None:
         """Ends the thread and waits for it."""
-        self._over.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._thread.stop()
 
-    def _beat(self) -> None:
-        while True:
-            try:
-                if not self._registered:
-                    register(self._ctx, self._node, self._queues)
-                    self._registered = True
-                report(self._ctx)
-            except DBAPIError as error:
-                log.warning("worker heartbeat failed", error=error_summary(error))
-            if self._over.wait(HEARTBEATS * self._ctx.settings.heartbeat_s):
-                return
+    def is_alive(self) -> bool:
+        """Whether this process will report itself again."""
+        return self._thread.is_alive()
+
+    def _beat(self) -> float:
+        if not self._registered:
+            register(self._ctx, self._node, self._queues)
+            self._registered = True
+        report(self._ctx)
+        return self._interval_s
