@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from app.accounts.models import BrowserSession, Token, User
 from app.capacity.models import LoadTest
 from app.completions.models import Completion
-from app.datasets.models import Dataset, DatasetCheck, Task
+from app.datasets.models import Dataset, DatasetCheck, DatasetCheckJob, Task
 from app.db.archives import Archive
 from app.db.types import Base
 from app.http.idempotency_models import IdempotencyKey
@@ -40,6 +40,7 @@ __all__ = [
     "Completion",
     "Dataset",
     "DatasetCheck",
+    "DatasetCheckJob",
     "IdempotencyKey",
     "LoadTest",
     "PublishedHead",

@@ -13,6 +13,7 @@ from app.commands.progress import Bars
 from app.commands.translate import translate
 from app.context import Context
 from app.datasets import deletion, repository, service
+from app.datasets.checking import check_solutions
 from app.datasets.models import Dataset
 from app.db.references import find_id
 from app.errors import UnavailableError
@@ -82,7 +83,7 @@ def _check_solutions(ctx: Context, dataset: Dataset) -> None:
     """Runs the canonical solutions in the sandbox, and prints which tasks fail."""
     with Bars() as bars:
         try:
-            failing = service.failing_canonical(
+            failing = check_solutions(
                 ctx,
                 dataset.id,
                 ctx.make_grader(),

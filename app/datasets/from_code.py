@@ -10,6 +10,7 @@ from typing import Any
 
 from app.context import Context
 from app.datasets import service
+from app.datasets.checking import check_solutions
 from app.datasets.models import Dataset
 from app.db.archives import store_archives
 from app.ports import Grader
@@ -68,9 +69,7 @@ def recheck(
 ) -> Recheck:
     """Judge the originals of the stored datasets, and bodies without content in completion form, as answers are."""
     grader = ctx.make_grader()
-    failed = [
-        task_id for dataset in stored for task_id in service.failing_canonical(ctx, dataset.id, grader, on_judged)
-    ]
+    failed = [task_id for dataset in stored for task_id in check_solutions(ctx, dataset.id, grader, on_judged)]
     passed = _trivial_passed(ctx, stored[0], grader, on_judged) if stored else []
     return Recheck(tuple(dict.fromkeys(failed)), tuple(passed))
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,10 @@ from sqlalchemy.orm import selectinload
 
 from app.context import Context
 from app.datasets import repository
-from app.datasets.models import Dataset, DatasetCheck, Task
+from app.datasets.models import Dataset, Task
 from app.db.storable import unstorable_reason
-from app.errors import BadInputError, NotFoundError
-from app.ports import Grader
-from app.states import PASSED, SANDBOX_ERROR, DatasetKind
+from app.errors import BadInputError
+from app.states import DatasetKind
 from decoding.suggest import advice
 from evaluation import dataset_files, dataset_process
 from evaluation import datasets as files
@@ -217,37 +216,6 @@ def _by_cases(task: Task) -> dict[str, Any]:
         return {}
     signature = read_signature(task.signature)
     return {"signature": signature, "cases": read_cases(task.cases, signature)}
-
-
-def failing_canonical(
-    ctx: Context, dataset_id: object, grader: Grader, on_judged: Callable[[int, int], object] = lambda _done, _all: None
-) -> list[str]:
-    """Ids of the tasks whose own solution fails in this sandbox, checked once per dataset content and sandbox.
-
-    A task without a canonical solution cannot be checked and counts as fine. `on_judged` gets the number of solutions
-    that are judged, and of all. Raises NotFoundError for an unknown dataset.
-    """
-    with ctx.database.read() as session:
-        dataset = session.get(Dataset, dataset_id)
-        if dataset is None:
-            raise NotFoundError(f"there is no dataset {dataset_id}")
-        known = repository.check_of(session, dataset.id, grader.sandbox)
-        tasks = [as_plain(t) for t in dataset.tasks if t.canonical_solution]
-    if known is not None:
-        return known.failed
-    programs = [(t.program(t.canonical_solution), t) for t in tasks]
-    verdicts = {}
-    for position, verdict in grader.judge_many(programs, ctx.settings.exec_workers):
-        verdicts[position] = verdict
-        on_judged(len(verdicts), len(programs))
-    failed = [t.task_id for i, t in enumerate(tasks) if verdicts[i].status != PASSED]
-    if not any(v.status == SANDBOX_ERROR for v in verdicts.values()):  # says nothing about the dataset
-        try:
-            with ctx.database.session() as session:
-                session.add(DatasetCheck(dataset_id=dataset.id, sandbox=grader.sandbox, failed=failed))
-        except IntegrityError:
-            pass  # checked by another worker at the same time, with the same result
-    return failed
 
 
 def _check_storable(task: files.Task) -> None:

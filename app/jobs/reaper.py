@@ -15,6 +15,7 @@ from app.broker import queues
 from app.broker.broker import Message
 from app.broker.model_queues import ModelQueue
 from app.context import Context
+from app.datasets.check_job import free_expired_leases, free_leases_of_ended_processes, has_expired_leases
 from app.datasets.models import Task
 from app.db.clock import database_time
 from app.db.database import after_commit, updated_any
@@ -49,6 +50,7 @@ def reap(ctx: Context, *, pinned_only: bool = False) -> None:
         ours = or_(ours, Run.pinned_worker.is_(None))
         recover_each(_abandoned(ctx), lambda run_id: transitions.interrupt(ctx, run_id, GONE))
     _return_expired(ctx, ours)
+    _free_checks(ctx, ours)
     # Their worker died before it closed them.
     recover_each(_without_open_tasks(ctx, ours), lambda run_id: transitions.close_if_done(ctx, run_id))
     recover_each(policies(), lambda policy: policy.recover(ctx, ours))
@@ -76,6 +78,7 @@ def reset_orphans(ctx: Context) -> None:
     """
     with ctx.database.session() as session:
         session.execute(update(RunTask).where(RunTask.state.in_(WORKING)).values(lease_until=utcnow()))
+        free_leases_of_ended_processes(session)
     _return_expired(ctx, true())
     recover_each(_without_open_tasks(ctx, true()), lambda run_id: transitions.close_if_done(ctx, run_id))
     recover_each(_pinned(ctx), lambda run_id: transitions.interrupt(ctx, run_id, GONE))
@@ -207,6 +210,19 @@ def _return(ctx: Context, session: Session, row: RunTask, run: Run, task_id: str
     log.warning("lease expired", run_task=str(row.id), attempt=row.attempt, now=str(state))
     after_commit(session, task_changed, ctx, run.id, task_id, row.position, state, error)
     return state is TaskState.FAILED and step is Step.DECODE and run.started_at is None
+
+
+def _free_checks(ctx: Context, ours: ColumnElement[bool]) -> None:
+    """Lets another worker go on with the checks of datasets whose worker is lost: the runs' messages are sent again."""
+    with ctx.database.read() as session:
+        if not has_expired_leases(session):
+            return
+    with ctx.database.session() as session:
+        dataset_ids = free_expired_leases(session)
+        waiting = update(Run).where(Run.dataset_id.in_(dataset_ids), Run.state == RunState.QUEUED, ours)
+        session.execute(waiting.values(enqueued_at=None), execution_options={"synchronize_session": False})
+    if dataset_ids:
+        log.warning("the lease of a dataset's check expired", datasets=[str(row_id) for row_id in dataset_ids])
 
 
 def _send_again(ctx: Context, ours: ColumnElement[bool]) -> None:

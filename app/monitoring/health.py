@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.broker import queues
+from app.datasets.check_job import is_check_in_progress
 from app.db import migrate
 from app.db.clock import read_database_time
 from app.db.database import Database, error_summary
@@ -159,7 +160,12 @@ def workers_fault(database: Database) -> str | None:
 
 
 def _busy(session: Session, step: Step | None, now: dt.datetime) -> bool:
-    """Whether a job of the step is running, or one finished within the last DEAF_S seconds."""
+    """Whether a job of the step is running, or one finished within the last DEAF_S seconds.
+
+    A worker that checks a dataset's solutions prepares a run, and keeps what is to be graded waiting.
+    """
+    if step is not Step.DECODE and is_check_in_progress(session):
+        return True
     lately = RunTask.finished_at >= now - dt.timedelta(seconds=DEAF_S)
     in_hand = RunTask.state.in_(IN_HAND[step])
     return session.scalar(select(RunTask.id).where(or_(in_hand, lately)).limit(1)) is not None

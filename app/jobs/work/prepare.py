@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 
 import structlog
-from sqlalchemy import delete, func, select, update
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import ColumnElement, delete, func, or_, select, update
 from sqlalchemy.orm import Session
 
+from app.broker import queues
 from app.context import Context
+from app.datasets.check_job import HeldByOtherError
+from app.datasets.checking import UnfinishedError, WorkersLostError, check_for_a_while
 from app.datasets.models import Task
-from app.datasets.service import failing_canonical
-from app.db.database import after_commit, updated_any
+from app.db.database import OUTAGES, after_commit, updated_any
 from app.db.types import utcnow
 from app.errors import BasslineError
 from app.events import event_types
 from app.ports import require_toolchains
-from app.runs import transitions
+from app.runs import enqueue, transitions
 from app.runs.models import Run, RunTask
 from app.runs.policy import policy_of
 from app.states import Failure, RunState, Step
 
+TURN_S = 60.0  # after which other work of this worker goes before the rest of a check
 CANONICAL_FAILS = "its canonical solution fails in this sandbox"
 log = structlog.get_logger(__name__)
 
@@ -39,10 +42,20 @@ def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
     try:
         toolchains = _toolchains(ctx, run)
         failing = _failing(ctx, run)
+    except HeldByOtherError:
+        _wait_for_check(ctx, run_id)
+        return
+    except UnfinishedError:
+        _send_rest(ctx, run_id)
+        return
+    except WorkersLostError as error:
+        for waiting_id in _queued_over_dataset(ctx, run):
+            transitions.fail_run(ctx, waiting_id, Failure.WORKER_LOST, str(error))
+        return
     except BasslineError as error:
         transitions.fail_run(ctx, run_id, Failure.DATASET, str(error))
         return
-    except DBAPIError:
+    except OUTAGES:
         raise  # the run stays queued, and the reaper enqueues it again
     except Exception as error:
         log.exception("preparing failed", run=str(run_id))
@@ -65,6 +78,7 @@ def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
             after_commit(session, policy.send, ctx, run_id, step, ids)
     transitions.close_if_done(ctx, run_id)
     policy.on_end(ctx, run_id)
+    _send_waiting(ctx, run)
 
 
 def _failing(ctx: Context, run: Run) -> list[str]:
@@ -72,7 +86,50 @@ def _failing(ctx: Context, run: Run) -> list[str]:
     if not run.graded:
         return []
     grader = ctx.make_grader()
-    return failing_canonical(ctx, run.dataset_id, grader) if run.dataset_id else []  # a prompt has no solution
+    if run.dataset_id is None:
+        return []  # a prompt has no solution
+    return check_for_a_while(ctx, run.dataset_id, grader, turn_s=TURN_S, is_wanted=lambda: _is_queued(ctx, run.id))
+
+
+def _is_queued(ctx: Context, run_id: uuid.UUID) -> bool:
+    with ctx.database.read() as session:
+        return session.scalar(select(Run.id).where(Run.id == run_id, Run.state == RunState.QUEUED)) is not None
+
+
+def _wait_for_check(ctx: Context, run_id: uuid.UUID) -> None:
+    """Leaves the run queued while another worker checks its dataset: that one, or the reaper, sends its message."""
+    with ctx.database.session() as session:
+        session.execute(update(Run).where(Run.id == run_id, Run.state == RunState.QUEUED).values(enqueued_at=None))
+
+
+def _send_rest(ctx: Context, run_id: uuid.UUID) -> None:
+    """Asks for the rest of a check, behind the grading that waits."""
+    if ctx.stopping.is_set():
+        return  # at the next start the run is prepared again
+    with ctx.database.session() as session:
+        if updated_any(
+            session, update(Run).where(Run.id == run_id, Run.state == RunState.QUEUED).values(enqueued_at=utcnow())
+        ):
+            after_commit(session, ctx.broker.send, [(queues.PREPARE_RUN, run_id)], queues.EXEC)
+
+
+def _send_waiting(ctx: Context, run: Run) -> None:
+    """Asks for the runs to be prepared that waited for the check of their dataset."""
+    for waiting_id in _queued_over_dataset(ctx, run, Run.enqueued_at.is_(None)):
+        with ctx.database.session() as session:
+            waiting = update(Run).where(Run.id == waiting_id, Run.enqueued_at.is_(None))
+            if updated_any(session, waiting.values(enqueued_at=utcnow())):
+                after_commit(session, enqueue.prepare, ctx, waiting_id)
+
+
+def _queued_over_dataset(ctx: Context, run: Run, *conditions: ColumnElement[bool]) -> Sequence[uuid.UUID]:
+    """The queued runs over the same dataset that this worker may prepare."""
+    if not run.graded or run.dataset_id is None:
+        return ()
+    ours = or_(Run.pinned_worker.is_(None), Run.pinned_worker == ctx.worker_name)
+    queued = select(Run.id).where(Run.dataset_id == run.dataset_id, Run.graded, Run.state == RunState.QUEUED, ours)
+    with ctx.database.read() as session:
+        return session.scalars(queued.where(*conditions)).all()
 
 
 def _toolchains(ctx: Context, run: Run) -> list[str]:

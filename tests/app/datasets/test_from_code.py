@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from app.cli import cli
 from app.datasets import from_code, service
+from app.datasets.checking import check_solutions
 from app.factory import create_app
 from app.ports import SandboxGrader
 from evaluation.sandbox import Result
@@ -71,7 +72,7 @@ def test_a_project_becomes_two_datasets_that_a_run_can_use(bassline, ctx, projec
         dataset = service.require(ctx, name)
         assert [task.task_id for task in dataset.tasks] == ["texts/texts.shorten"]
         assert dataset.tasks[0].source["file"] == "texts.py"
-        assert service.failing_canonical(ctx, dataset.id, SandboxGrader()) == []
+        assert check_solutions(ctx, dataset.id, SandboxGrader()) == []
     report = json.loads((tmp_path / "report.json").read_text())
     assert (report["dataset"], report["functions_seen"], report["tasks"]) == ("mine", 2, 1)
     assert 0 < report["mutation_score"] <= 1
