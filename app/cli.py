@@ -5,8 +5,11 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 worse (`runs compare --fail-if-worse`).
 
 from __future__ import annotations
 
+import errno
 import importlib
+import os
 import re
+import sys
 from functools import cache
 from typing import IO, Any
 
@@ -16,6 +19,7 @@ from app.errors import BadInputError, BasslineError, UnavailableError
 from app.ui.terminal import visible
 from decoding.suggest import advice
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 COMMANDS = {
     "eval": "app.commands.evaluate:evaluate",
     "complete": "app.commands.complete:complete",
@@ -86,6 +90,37 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except BasslineError as error:
             raise Sentence(error) from None
+        except Exception as error:
+            outage = explain_failure(error)
+            if outage is None:
+                raise
+            raise Sentence(outage) from None
+
+
+def explain_failure(error: Exception) -> UnavailableError | None:
+    """What users are told of a database that is away, locked or full, and of a disk without room; else None."""
+    if isinstance(error, OSError):
+        if error.errno not in NO_ROOM:
+            return None
+        _drop_unwritten_output()
+        where = f" for {error.filename}" if error.filename else ""
+        return UnavailableError(f"the disk has no room left{where} ({error.strerror}): free some space and try again")
+    if "sqlalchemy" not in sys.modules:
+        return None
+    from app.db.database import OUTAGES, explain_outage  # noqa: PLC0415 (`bassline --help` needs no database)
+
+    return explain_outage(error) if isinstance(error, OUTAGES) else None
+
+
+def _drop_unwritten_output() -> None:
+    """Lets the process end although stdout cannot take what is left of the output: its file's disk may be the full
+    one."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

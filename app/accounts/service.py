@@ -8,7 +8,7 @@ import hmac
 import secrets
 from collections.abc import Sequence
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session, joinedload
 
 from app.accounts.models import Token, User
@@ -70,7 +70,7 @@ def authenticate(ctx: Context, presented: str) -> Caller:
         raise UnauthorizedError("the token is not valid: it is unknown or was revoked")
     if token.last_used_at is None or utcnow() - token.last_used_at > USED_EVERY:
         with ctx.database.session() as session:
-            session.get_one(Token, token.id).last_used_at = utcnow()
+            session.execute(update(Token).where(Token.id == token.id).values(last_used_at=utcnow()))
     allowed = token.scope if token.user is None else lower(token.scope, token.user.scope)
     return Caller(f"token:{token.prefix}", token.name, allowed, token.user_id)
 

@@ -105,7 +105,7 @@ def _id(browser: MutableMapping[str, Any]) -> uuid.UUID | None:
 
 
 def _get(session: Session, name: str) -> User:
-    user = session.scalar(select(User).where(User.name == name))
+    user = session.scalar(select(User).where(User.name == name).with_for_update())  # not deleted meanwhile
     if user is None:
         raise NotFoundError(f"there is no user {name!r}: `bassline users list` lists the existing ones")
     return user

@@ -13,11 +13,13 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import and_, insert, or_, select, update
 from sqlalchemy.orm import Session
 
+from app.completions import routing
 from app.completions.models import Completion
 from app.context import Context
+from app.db.clock import database_time, no_earlier_than, read_database_time
 from app.db.database import after_commit, updated_any
 from app.db.ids import new_id
 from app.db.types import utcnow
@@ -26,6 +28,8 @@ from app.runs import transitions
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 from app.states import OPEN_RUN_STATES, Failure, RunState, TaskState
+from app.workers import declared
+from app.workers.models import Worker
 
 SILENT_S = 2.5  # after which a worker counts as lost if the budget is over; it heartbeats several times within this
 LEAST_LEASE_S = 2.5
@@ -38,14 +42,30 @@ def lease_s(ctx: Context, budget_s: float) -> float:
     return min(max(budget_s / 2, LEAST_LEASE_S), ctx.settings.lease_s)
 
 
-def restart(ctx: Context, target: str) -> dt.datetime:
-    """Starts the clocks of all completions that waited until `target` was loaded. Returns when that was."""
+def restart(ctx: Context, run_id: uuid.UUID, target: str) -> dt.datetime:
+    """Starts the clocks of the completions that waited until this worker had loaded `target`. Returns when that was.
+
+    They are the one that it has claimed (`run_id`), and those that wait for it. Completions that other workers decode
+    did not wait for it, and while another worker has the model, no waiting one did.
+    """
     now = utcnow()
-    of_target = select(Run.id).where(Run.is_completion, Run.state.in_(OPEN_RUN_STATES), Run.target == target)
+    claimed = and_(RunTask.state == TaskState.DECODING, RunTask.worker == ctx.worker_name, Run.id == run_id)
     with ctx.database.session() as session:
-        waited = update(RunTask).where(RunTask.state.in_(OPEN), RunTask.run_id.in_(of_target))
-        session.execute(waited.values(queued_at=now), execution_options={"synchronize_session": False})
+        waited = claimed
+        if not _is_loaded_elsewhere(ctx, session, target):
+            waited = or_(claimed, and_(routing.is_waiting_here(ctx, session), Run.target == target))
+        jobs = select(RunTask.id).join(RunTask.run).where(Run.is_completion, waited)
+        restarted = update(RunTask).where(RunTask.id.in_(jobs)).values(queued_at=now)
+        session.execute(restarted, execution_options={"synchronize_session": False})
     return now
+
+
+def _is_loaded_elsewhere(ctx: Context, session: Session, target: str) -> bool:
+    """Whether another live worker has the model in memory."""
+    silent_since = database_time(session, -declared.silence_limit(ctx).total_seconds())
+    alive = (Worker.name != ctx.worker_name, Worker.stopped_at.is_(None), Worker.last_seen_at >= silent_since)
+    held = session.scalars(select(Worker.model).where(*alive, Worker.model.is_not(None)))
+    return any(target in models.split(", ") for models in held if models)
 
 
 def enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
@@ -66,9 +86,10 @@ def enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
         left_s = min(_left_s(row, run, now) for row, run in rows)
         if left_s > 0:
             return left_s
-        if _is_loading(session, rows[0][1].target, now):
+        if _is_loading(session, rows[0][1].target):
             return SILENT_S
-    ended = [_end(ctx, row, run, now) for row, run in rows if _left_s(row, run, now) <= 0]
+        beaten_since = read_database_time(session) - dt.timedelta(seconds=SILENT_S)
+    ended = [_end(ctx, row, run, now, beaten_since) for row, run in rows if _left_s(row, run, now) <= 0]
     if any(ended):
         transitions.close_if_done(ctx, run_id)
     return SILENT_S
@@ -91,25 +112,29 @@ def _left_s(row: RunTask, run: Completion, now: dt.datetime) -> float:
     return run.budget_s - (now - row.queued_at).total_seconds()
 
 
-def _is_loading(session: Session, target: str, now: dt.datetime) -> bool:
+def _is_loading(session: Session, target: str) -> bool:
     """Whether a worker has claimed a first completion for the model and not begun to decode: it loads it.
 
     An evaluation that has not begun may wait for its turn on the CPU instead.
     """
-    claimed = (RunTask.state == TaskState.DECODING, RunTask.lease_until > now, Run.is_completion)
+    claimed = (RunTask.state == TaskState.DECODING, RunTask.lease_until > database_time(session), Run.is_completion)
     query = select(RunTask.id).join(RunTask.run).where(*claimed, Run.target == target, Run.started_at.is_(None))
     return session.scalar(query.limit(1)) is not None
 
 
-def _end(ctx: Context, row: RunTask, run: Run, now: dt.datetime) -> bool:
-    """Ends a job whose budget is over. False if a worker is about to, or another caller was first."""
-    values: dict[str, Any] = {"attempt_token": None, "lease_until": None, "finished_at": now}
+def _end(ctx: Context, row: RunTask, run: Run, now: dt.datetime, beaten_since: dt.datetime) -> bool:
+    """Ends a job whose budget is over. False if a worker is about to, or another caller was first.
+
+    A worker whose last heartbeat came after `beaten_since`, by the database's clock, is about to.
+    """
+    finished_at = no_earlier_than(RunTask.started_at, now)
+    values: dict[str, Any] = {"attempt_token": None, "lease_until": None, "finished_at": finished_at}
     owned = RunTask.attempt_token == row.attempt_token
     if row.state is TaskState.QUEUED:
         waited_s = (now - row.queued_at).total_seconds()
         owned = RunTask.attempt_token.is_(None)
         values |= {"state": TaskState.FINISHED, "queue_s": waited_s, "wall_s": 0.0, "prefill_s": 0.0}
-    elif row.lease_until is not None and _last_heartbeat(ctx, row, run) >= now - dt.timedelta(seconds=SILENT_S):
+    elif row.lease_until is not None and _last_heartbeat(ctx, row, run) >= beaten_since:
         return False
     else:
         values |= {"state": TaskState.FAILED, "failure": Failure.WORKER_LOST, "error": LOST}

@@ -96,7 +96,7 @@ class CompletionPolicy(Policy):
         if engine_config(run) in ctx.engines.held() or remote.is_remote(run.target):
             return None
         ready_engine(ctx, run)
-        return deadlines.restart(ctx, run.target)
+        return deadlines.restart(ctx, run.id, run.target)
 
     def request_options(self, run: Run) -> dict[str, Any]:
         """Returns what a request to the OpenAI API may ask for, and the samples that are enough under load.

@@ -124,8 +124,9 @@ class Database:
         for action in session.info.pop(AFTER_COMMIT, ()):
             try:
                 action()
-            except Exception:
-                log.exception("an action after COMMIT failed", action=getattr(action.func, "__qualname__", action.func))
+            except Exception as error:
+                name = getattr(action.func, "__qualname__", action.func)
+                log_failure("an action after COMMIT failed", error, action=name)
 
     @contextmanager
     def read(self) -> Iterator[Session]:
@@ -204,6 +205,32 @@ def error_summary(error: BaseException) -> str:
     if isinstance(error, DBAPIError):
         return " ".join(str(error.orig).split())
     return f"{type(error).__name__}: {error}"
+
+
+DISK_FULL = ("disk is full", "No space left on device", "Disk quota exceeded")
+
+
+def explain_outage(error: BaseException) -> UnavailableError:
+    """A sentence for users, with a remedy, for one of OUTAGES or another refusal of the database."""
+    said = error_summary(error)
+    if any(text in said for text in DISK_FULL):
+        return UnavailableError(f"the disk of the database is full ({said}): free some space and try again")
+    if "is locked" in said:
+        return UnavailableError(
+            f"another process has been writing to the database for too long ({said}): wait until it has finished, or "
+            "end it, and try again"
+        )
+    if isinstance(error, PoolTimeout):
+        return UnavailableError("every connection to the database is in use: try again in a moment")
+    return UnavailableError(f"the database is unavailable ({said}): see that it runs, or ask `bassline doctor`")
+
+
+def log_failure(message: str, error: Exception, **facts: object) -> None:
+    """Logs a failure after which the work goes on: an outage in a sentence, any other with its traceback."""
+    if isinstance(error, OUTAGES):
+        log.warning(message, error=str(explain_outage(error)), **facts)
+    else:
+        log.error(message, exc_info=error, **facts)
 
 
 def make_folder(folder: Path) -> None:

@@ -6,11 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 
-import structlog
-
-from app.db.database import OUTAGES, error_summary
-
-log = structlog.get_logger(__name__)
+from app.db.database import log_failure
 
 
 class RepeatingThread:
@@ -47,12 +43,4 @@ class RepeatingThread:
             except Exception as error:
                 wait_s = self._retry_s
                 with contextlib.suppress(Exception):  # even the log's disk may be full
-                    log_fault(self._thread.name, error)
-
-
-def log_fault(name: str, error: Exception) -> None:
-    """Logs what went wrong in a thread that goes on: an outage of the database in a line, else with its traceback."""
-    if isinstance(error, OUTAGES):
-        log.warning("the database failed; the thread goes on", thread=name, error=error_summary(error))
-    else:
-        log.error("a fault; the thread goes on", thread=name, exc_info=error)
+                    log_failure("a thread goes on after a fault", error, thread=self._thread.name)

@@ -35,7 +35,7 @@ def grade(run_task_id: str) -> None:
     grade_task(current(), uuid.UUID(run_task_id))
 
 
-@shared_task(name=queues.REAP, throws=OUTAGES)  # the next sweep does what this one could not: no error
+@shared_task(name=queues.REAP, throws=OUTAGES)
 def reap() -> None:
     """Returns lost jobs to their queues, and indexes some of the samples of earlier versions."""
     from app.jobs.reaper import reap as sweep  # noqa: PLC0415

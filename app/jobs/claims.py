@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.datasets.models import Task
-from app.db.clock import database_time
+from app.db.clock import database_time, no_earlier_than
 from app.db.database import updated_any
 from app.db.ids import new_id
 from app.db.types import utcnow
@@ -92,7 +92,15 @@ def claim(ctx: Context, run_task_id: uuid.UUID, step: Step) -> Claim | None:
 
 
 def release(session: Session, claim: Claim, state: TaskState, **values: Any) -> None:
-    """Leaves the job in `state`, owned by nobody. Raises LostClaimError, which rolls the unit of work back."""
+    """Leaves the job in `state`, owned by nobody. Raises LostClaimError, which rolls the unit of work back.
+
+    Its end is never earlier than its start, whatever the clock does in between.
+    """
+    finished_at, started_at = values.get("finished_at"), values.get("started_at")
+    if finished_at is not None:
+        values["finished_at"] = (
+            max(finished_at, started_at) if started_at else no_earlier_than(RunTask.started_at, finished_at)
+        )
     if not updated_any(
         session,
         update(RunTask)

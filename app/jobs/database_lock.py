@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import IO
 
+from app.db.database import make_folder
 from app.errors import UnavailableError
 
 SERVE = "serve"
@@ -33,8 +34,11 @@ class DatabaseLock:
         """Takes the lock. Raises InUseError naming the process that has it."""
         if self._path is None:
             return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        file = self._path.open("a+")
+        make_folder(self._path.parent)
+        try:
+            file = self._path.open("a+")
+        except OSError as error:
+            raise self._refusal(error) from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -45,10 +49,20 @@ class DatabaseLock:
                 "BASSLINE_DATABASE_URL to another database",
                 by_server=owner.startswith(f"bassline {SERVE} "),
             ) from None
-        file.truncate(0)
-        file.write(f"bassline {self._purpose} (process {os.getpid()})")
-        file.flush()
+        try:
+            os.ftruncate(file.fileno(), 0)
+            # Past the buffer, which would be written once more when the file is closed.
+            os.write(file.fileno(), f"bassline {self._purpose} (process {os.getpid()})".encode())
+        except OSError as error:
+            file.close()
+            raise self._refusal(error) from None
         self._file = file
+
+    def _refusal(self, error: OSError) -> UnavailableError:
+        return UnavailableError(
+            f"the lock file {self._path} cannot be written ({error.strerror}): free some space or allow writing there, "
+            "or set BASSLINE_DATABASE_URL to another database"
+        )
 
     def owner(self) -> str:
         """The process that has the lock, as text; empty if none has it."""

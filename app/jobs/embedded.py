@@ -19,6 +19,7 @@ from app.broker import queues
 from app.broker.broker import MemoryBroker
 from app.context import Context
 from app.db import migrate
+from app.db.database import log_failure
 from app.db.threads import RepeatingThread
 from app.jobs import reaper, retention
 from app.jobs.database_lock import DatabaseLock
@@ -37,7 +38,6 @@ HANDLERS: Mapping[str, Callable[[Context, uuid.UUID], None]] = {
     queues.DECODE_TASK: decode_task,
     queues.GRADE_TASK: grade_task,
 }
-log = structlog.get_logger(__name__)
 
 
 class Embedded:
@@ -100,15 +100,15 @@ class Embedded:
     def _work_alone(self) -> None:
         try:
             self._ctx.exclusive.work()
-        except Exception:
-            log.exception("a job for the machine alone failed")
+        except Exception as error:
+            log_failure("a job for the machine alone failed", error)
 
     def _handle(self, task: str, row_id: uuid.UUID) -> None:
         with structlog.contextvars.bound_contextvars(job=task, row=str(row_id)):
             try:
                 HANDLERS[task](self._ctx, row_id)
-            except Exception:
-                log.exception("message failed; the reaper recovers its row")
+            except Exception as error:
+                log_failure("message failed; the reaper recovers its row", error)
 
     def _reap(self) -> float | None:
         """Sweeps at once, for what the last process left, then at intervals."""

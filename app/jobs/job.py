@@ -14,7 +14,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.context import Context
-from app.db.database import after_commit, error_summary
+from app.db.database import after_commit, error_summary, log_failure
 from app.db.types import utcnow
 from app.errors import UnavailableError
 from app.jobs import claims
@@ -126,7 +126,7 @@ class Job:
             self._release(self.claim.step.waiting, error=sentence, failure=failure)
         else:
             self._fail(failure, sentence)
-        log.error(f"{failure} failed", run_task=str(self.claim.run_task_id), exc_info=error)
+        log_failure(f"{failure} failed", error, run_task=str(self.claim.run_task_id))
 
     def _release(
         self, state: TaskState, write: Callable[[Session], None] | None = None, *, send: bool = True, **values: Any

@@ -18,9 +18,10 @@ from app.context import Context
 from app.datasets.check_job import free_expired_leases, free_leases_of_ended_processes, has_expired_leases
 from app.datasets.models import Task
 from app.db.clock import database_time
-from app.db.database import after_commit, updated_any
+from app.db.database import after_commit, log_failure, updated_any
 from app.db.types import utcnow
 from app.jobs.claims import MAX_ATTEMPTS
+from app.jobs.lost_workers import describe_loss
 from app.jobs.work.live_updates import task_changed
 from app.runs import enqueue, transitions
 from app.runs.models import Run, RunTask
@@ -33,10 +34,6 @@ from app.workers.models import Worker
 MAX_SENT = 500  # messages sent again in one sweep to an empty queue
 MAX_SENT_BESIDE = 20  # and to one in which messages wait
 PATIENCE = 10  # times longer a job waits for its message while others are in its queue
-WORKER_LOST = f"{Failure.WORKER_LOST}: the worker stopped answering three times while it had this task"
-LOADING_LOST = (
-    f"{Failure.WORKER_LOST}: the worker stopped answering three times while it loaded the model: is its memory enough?"
-)
 GONE = "the process that worked this run has gone"
 WORKING = tuple(step.working for step in Step)
 T = TypeVar("T")
@@ -96,8 +93,8 @@ def recover_each(found: Iterable[T], action: Callable[[T], object]) -> None:
     for one in found:
         try:
             action(one)
-        except Exception:
-            log.exception("could not be recovered", what=str(one))
+        except Exception as error:
+            log_failure("could not be recovered", error, what=str(one))
 
 
 def _pinned(ctx: Context) -> Sequence[uuid.UUID]:
@@ -176,21 +173,24 @@ def _return_expired(ctx: Context, ours: ColumnElement[bool]) -> None:
     if not expired:
         return
     with ctx.database.session() as session:
-        lost = [run.id for row, run, task_id in expired if _return(ctx, session, row, run, task_id, now)]
+        lost = {
+            run.id: error
+            for row, run, task_id in expired
+            if (error := _return(ctx, session, row, run, task_id, now)) is not None
+        }
     # None of their tasks was ever decoded: the next one would only cost three more workers.
-    recover_each(
-        list(dict.fromkeys(lost)), lambda run_id: transitions.fail_run(ctx, run_id, Failure.WORKER_LOST, LOADING_LOST)
-    )
+    recover_each(lost, lambda run_id: transitions.fail_run(ctx, run_id, Failure.WORKER_LOST, lost[run_id]))
 
 
-def _return(ctx: Context, session: Session, row: RunTask, run: Run, task_id: str, now: dt.datetime) -> bool:
-    """Releases one expired job. True if its workers died before any task of the run was decoded."""
+def _return(ctx: Context, session: Session, row: RunTask, run: Run, task_id: str, now: dt.datetime) -> str | None:
+    """Releases one expired job. Returns its error if its workers died before any task of the run was decoded."""
     step = next(step for step in Step if step.working == row.state)
     state, error, failure, finished_at = step.waiting, row.error, row.failure, None
     if step is Step.DECODE and run.cancel_requested_at is not None:
         state, finished_at = TaskState.CANCELLED, now
     elif row.attempt >= MAX_ATTEMPTS:
-        state, error, failure, finished_at = TaskState.FAILED, WORKER_LOST, Failure.WORKER_LOST, now
+        state, failure, finished_at = TaskState.FAILED, Failure.WORKER_LOST, now
+        error = describe_loss(session, row, run, step)
     if not updated_any(
         session,
         update(RunTask)
@@ -206,10 +206,10 @@ def _return(ctx: Context, session: Session, row: RunTask, run: Run, task_id: str
             finished_at=finished_at,
         ),
     ):
-        return False
+        return None
     log.warning("lease expired", run_task=str(row.id), attempt=row.attempt, now=str(state))
     after_commit(session, task_changed, ctx, run.id, task_id, row.position, state, error)
-    return state is TaskState.FAILED and step is Step.DECODE and run.started_at is None
+    return error if state is TaskState.FAILED and step is Step.DECODE and run.started_at is None else None
 
 
 def _free_checks(ctx: Context, ours: ColumnElement[bool]) -> None:

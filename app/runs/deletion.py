@@ -11,7 +11,7 @@ from app.context import Context
 from app.db.database import after_commit
 from app.errors import ConflictError
 from app.runs.models import Run
-from app.runs.repository import get_run
+from app.runs.repository import lock_run
 from app.states import OPEN_RUN_STATES
 
 
@@ -23,7 +23,7 @@ def delete(ctx: Context, run_id: uuid.UUID) -> None:
     """
     try:
         with ctx.database.session() as session:
-            run = get_run(session, run_id)
+            run = lock_run(session, run_id)
             if run.state in OPEN_RUN_STATES:
                 raise ConflictError(f"the run is {run.state}: cancel it before you delete it")
             remove(ctx, session, run)

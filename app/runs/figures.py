@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sqlalchemy import Row
@@ -24,18 +25,36 @@ FINISHED_REASONS = ("stop", "length")
 SELECTOR: metrics.Selector = "mean_logprob"
 
 
-def record(session: Session, run: Run) -> None:
-    """Writes the run's figures and curve over the tasks that are finished now."""
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """The figures and the curve of a run, over the tasks with these ids."""
+
+    figures: Figures
+    curve: metrics.Curve
+    task_ids: tuple[str, ...]
+
+
+def measure(session: Session, run: Run) -> Measurement:
+    """Computes figures and curve over the tasks that are finished now; this may take seconds, so hold no lock."""
     tasks = tasks_without_texts(session, run.id)
-    run.figures = figures(run, tasks)
-    found = curve(run, tasks)
-    existing = session.get(RunCurve, run.id) or RunCurve(run_id=run.id)
     graded = _graded(tasks) if run.graded else []
-    existing.n_tasks, existing.tasks = len(graded), name_of_tasks(task.task.task_id for task in graded)
+    return Measurement(figures(run, tasks), curve(run, tasks), tuple(task.task.task_id for task in graded))
+
+
+def write(session: Session, run: Run, found: Measurement) -> None:
+    """Writes figures and curve of the run."""
+    run.figures = found.figures
+    existing = session.get(RunCurve, run.id) or RunCurve(run_id=run.id)
+    existing.n_tasks, existing.tasks = len(found.task_ids), name_of_tasks(found.task_ids)
     existing.budgets, existing.pass_first, existing.pass_all = map(
-        list, (found.budgets, found.pass_first, found.pass_all)
+        list, (found.curve.budgets, found.curve.pass_first, found.curve.pass_all)
     )
     session.add(existing)
+
+
+def record(session: Session, run: Run) -> None:
+    """Writes the run's figures and curve over the tasks that are finished now."""
+    write(session, run, measure(session, run))
 
 
 def name_of_tasks(task_ids: Iterable[str]) -> str:
@@ -103,7 +122,14 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
         tasks_disturbed=known.disturbed if known.tasks else None,
         lost_to_others_max=known.lost_max,
         clock_marks=tuple(known.marks) if known.is_known or known.marks else None,
+        **_comparison_with_plain(run),
     )
+
+
+def _comparison_with_plain(run: Run) -> dict[str, Any]:
+    """What --compare-plain found: a resumed run keeps it, since the tasks that were compared stay as they are."""
+    names = ("plain_run", "speedup_over_plain", "speedup_tasks")
+    return {name: value for name in names if (value := getattr(run.measured, name)) is not None}
 
 
 def curve(run: Run, tasks: Sequence[RunTask]) -> metrics.Curve:

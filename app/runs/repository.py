@@ -203,6 +203,16 @@ def get_run(session: Session, run_id: uuid.UUID) -> Run:
     return run
 
 
+def lock_run(session: Session, run_id: uuid.UUID) -> Run:
+    """The run as it is once no other transaction changes its state; others wait until this one ends.
+
+    SQLite has one writer at a time anyway. Raises NotFoundError.
+    """
+    session.execute(select(Run.id).where(Run.id == run_id).with_for_update())
+    session.execute(select(Run).where(Run.id == run_id), execution_options={"populate_existing": True})
+    return get_run(session, run_id)
+
+
 def find_run(session: Session, reference: str) -> Run:
     """The run with this id, this name (the newest), or this beginning of an id. Raises NotFoundError or
     BadInputError."""

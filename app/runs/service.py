@@ -153,9 +153,14 @@ def resume(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *,
     """
     with ctx.database.read() as session:
         run = get_run(session, run_id)
+    require_resumable(ctx, run, pinned_worker, handover=handover)
+    transitions.reopen(ctx, run_id, pinned_worker, handover=handover)
+
+
+def require_resumable(ctx: Context, run: Run, pinned_worker: str | None, *, handover: bool) -> None:
+    """Raises BadInputError for a run whose models the operator's settings do not allow for submitted runs."""
     if not run.is_imported and not is_local(pinned_worker, handover):
         require_allowed(ctx, run.target, run.drafter)
-    transitions.reopen(ctx, run_id, pinned_worker, handover=handover)
 
 
 def annotate(ctx: Context, run_id: uuid.UUID, changes: Changes) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.context import Context
+from app.db.clock import no_earlier_than
 from app.db.database import after_commit, updated_any
 from app.db.types import utcnow
 from app.errors import ConflictError
@@ -16,12 +17,19 @@ from app.events import event_types
 from app.runs import enqueue, figures, indexing
 from app.runs.models import Run, RunTask
 from app.runs.policy import policy_of
-from app.runs.repository import get_run
+from app.runs.repository import get_run, lock_run
 from app.samples.models import Sample
 from app.states import OPEN_RUN_STATES, OPEN_TASK_STATES, Failure, RunState, TaskState
 
+MAX_TRIES = 5  # to compute figures while no task changes
+Outcome = tuple[RunState, str | None, Failure | None]
+"""(state, error, failure) of a run that has ended."""
 # A job before its first attempt.
 _FRESH = {"attempt": 0, "error": None, "failure": None, "started_at": None, "finished_at": None}
+
+
+class _TasksChangedError(Exception):
+    """A task changed while the figures were computed."""
 
 
 def close_if_done(ctx: Context, run_id: uuid.UUID) -> None:
@@ -30,18 +38,8 @@ def close_if_done(ctx: Context, run_id: uuid.UUID) -> None:
     Called after every task: while others are open, it only reads.
     """
     open_tasks = select(RunTask.id).where(RunTask.run_id == run_id, RunTask.state.in_(OPEN_TASK_STATES)).exists()
-    done = (Run.id == run_id, Run.state == RunState.RUNNING, ~open_tasks)
-    with ctx.database.read() as session:
-        if session.scalar(select(Run.id).where(*done)) is None:
-            return
-    with ctx.database.session() as session:
-        if not updated_any(session, update(Run).where(*done).values(state=RunState.FINISHED, finished_at=utcnow())):
-            return
-        run = get_run(session, run_id)
-        run.state, run.error, run.failure = _outcome(session, run)
-        figures.record(session, run)
-        _publish_after_commit(ctx, session, run)
-        policy_of(session, run_id).on_close(ctx, session, run)
+    done = (Run.state == RunState.RUNNING, ~open_tasks)
+    _end(ctx, run_id, done, _outcome)
 
 
 def cancel(ctx: Context, run_id: uuid.UUID) -> None:
@@ -63,7 +61,7 @@ def cancel(ctx: Context, run_id: uuid.UUID) -> None:
         session.execute(
             update(RunTask)
             .where(RunTask.run_id == run_id, RunTask.state.in_((TaskState.QUEUED, TaskState.DECODED)))
-            .values(state=TaskState.CANCELLED, finished_at=utcnow())
+            .values(state=TaskState.CANCELLED, finished_at=no_earlier_than(RunTask.started_at, utcnow()))
         )
     close_if_done(ctx, run_id)
 
@@ -80,8 +78,10 @@ def fail_run(ctx: Context, run_id: uuid.UUID, failure: Failure, error: str) -> b
 
 def record_figures(ctx: Context, run_id: uuid.UUID) -> None:
     """Records the figures and the curve of a run again, over what is finished now. Raises NotFoundError."""
+    with ctx.database.read() as session:
+        found = figures.measure(session, get_run(session, run_id))
     with ctx.database.session() as session:
-        figures.record(session, get_run(session, run_id))
+        figures.write(session, get_run(session, run_id), found)
 
 
 def skip_rest(ctx: Context, run_id: uuid.UUID) -> None:
@@ -101,31 +101,38 @@ def reopen(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *,
     A task that was decoded and not graded is only graded. `handover`: see service.submit. Raises NotFoundError, or
     ConflictError for a run that is open or has nothing left to do.
     """
-    undone = (TaskState.FAILED, TaskState.CANCELLED, TaskState.SKIPPED)
     with ctx.database.session() as session:
-        run = get_run(session, run_id)
-        if run.state in OPEN_RUN_STATES:
-            raise ConflictError(f"the run is {run.state}: only one that has ended can be resumed")
-        if run.measured_elsewhere:
-            raise ConflictError("the run was measured elsewhere: make one of your own with the same options")
-        _grade_again(session, run, undone)
-        again = select(RunTask.id).where(RunTask.run_id == run_id, RunTask.state.in_(undone))
-        session.execute(delete(Sample).where(Sample.run_task_id.in_(again)))
-        indexing.forget(session, RunTask.id.in_(again))
-        session.execute(
-            update(RunTask)
-            .where(RunTask.run_id == run_id, RunTask.state.in_(undone))
-            .values(state=TaskState.QUEUED, queued_at=utcnow(), **_FRESH)
-        )
-        left = session.scalar(select(func.count()).where(RunTask.run_id == run_id, RunTask.state.in_(OPEN_TASK_STATES)))
-        if not left:
-            raise ConflictError("the run has finished all its tasks: nothing is left to resume")
-        run.state, run.error, run.failure, run.finished_at = RunState.QUEUED, None, None, None
-        run.cancel_requested_at = run.time_limit_s = None
-        run.pinned_worker, run.enqueued_at = pinned_worker, None if handover else utcnow()
-        _publish_after_commit(ctx, session, run)
-        if not handover:
-            after_commit(session, enqueue.prepare, ctx, run_id)
+        reopen_in(ctx, session, run_id, pinned_worker, handover=handover)
+
+
+def reopen_in(
+    ctx: Context, session: Session, run_id: uuid.UUID, pinned_worker: str | None = None, *, handover: bool = False
+) -> None:
+    """`reopen` in the transaction of the caller, which has changed nothing where it raises ConflictError."""
+    undone = (TaskState.FAILED, TaskState.CANCELLED, TaskState.SKIPPED)
+    run = lock_run(session, run_id)  # of two at once, the second one finds it reopened
+    if run.state in OPEN_RUN_STATES:
+        raise ConflictError(f"the run is {run.state}: only one that has ended can be resumed")
+    if run.measured_elsewhere:
+        raise ConflictError("the run was measured elsewhere: make one of your own with the same options")
+    _grade_again(session, run, undone)
+    again = select(RunTask.id).where(RunTask.run_id == run_id, RunTask.state.in_(undone))
+    session.execute(delete(Sample).where(Sample.run_task_id.in_(again)))
+    indexing.forget(session, RunTask.id.in_(again))
+    session.execute(
+        update(RunTask)
+        .where(RunTask.run_id == run_id, RunTask.state.in_(undone))
+        .values(state=TaskState.QUEUED, queued_at=utcnow(), **_FRESH)
+    )
+    left = session.scalar(select(func.count()).where(RunTask.run_id == run_id, RunTask.state.in_(OPEN_TASK_STATES)))
+    if not left:
+        raise ConflictError("the run has finished all its tasks: nothing is left to resume")
+    run.state, run.error, run.failure, run.finished_at = RunState.QUEUED, None, None, None
+    run.cancel_requested_at = run.time_limit_s = None
+    run.pinned_worker, run.enqueued_at = pinned_worker, None if handover else utcnow()
+    _publish_after_commit(ctx, session, run)
+    if not handover:
+        after_commit(session, enqueue.prepare, ctx, run_id)
 
 
 def _grade_again(session: Session, run: Run, undone: Sequence[TaskState]) -> None:
@@ -150,26 +157,58 @@ def _grade_again(session: Session, run: Run, undone: Sequence[TaskState]) -> Non
 
 
 def _stop(ctx: Context, run_id: uuid.UUID, state: RunState, error: str | None, failure: Failure | None) -> bool:
-    with ctx.database.session() as session:
-        if not updated_any(
-            session,
-            update(Run)
-            .where(Run.id == run_id, Run.state.in_(OPEN_RUN_STATES))
-            .values(state=state, error=error, failure=failure, finished_at=utcnow()),
-        ):
-            return False
-        run = get_run(session, run_id)
-        figures.record(session, run)
-        _publish_after_commit(ctx, session, run)
-        policy_of(session, run_id).on_close(ctx, session, run)
-    return True
+    return _end(ctx, run_id, (Run.state.in_(OPEN_RUN_STATES),), lambda _session, _run: (state, error, failure))
+
+
+def _end(
+    ctx: Context,
+    run_id: uuid.UUID,
+    conditions: tuple[ColumnElement[bool], ...],
+    decide: Callable[[Session, Run], Outcome],
+) -> bool:
+    """Ends the run, if the conditions hold, with its figures. Of any number of callers one does it, and gets True.
+
+    The figures are computed before the transaction that writes them, which other writers wait for. They are computed
+    again if a task has changed meanwhile.
+    """
+    for is_last_try in (*(False,) * (MAX_TRIES - 1), True):
+        with ctx.database.read() as session:
+            if session.scalar(select(Run.id).where(Run.id == run_id, *conditions)) is None:
+                return False
+            seen = _look(session, run_id)
+            found = figures.measure(session, get_run(session, run_id))
+        try:
+            with ctx.database.session() as session:
+                finished_at = no_earlier_than(Run.started_at, utcnow())
+                ended = update(Run).where(Run.id == run_id, *conditions)
+                if not updated_any(session, ended.values(state=RunState.FINISHED, finished_at=finished_at)):
+                    return False
+                run = get_run(session, run_id)
+                if _look(session, run_id) != seen:
+                    if not is_last_try:
+                        raise _TasksChangedError
+                    found = figures.measure(session, run)
+                run.state, run.error, run.failure = decide(session, run)
+                figures.write(session, run, found)
+                _publish_after_commit(ctx, session, run)
+                policy_of(session, run_id).on_close(ctx, session, run)
+                return True
+        except _TasksChangedError:
+            continue
+    raise AssertionError("the last try ends the run, or finds it ended")
+
+
+def _look(session: Session, run_id: uuid.UUID) -> tuple[tuple[TaskState, int], ...]:
+    """How many tasks of the run are in each state: equal before and after while no task has changed."""
+    counts = select(RunTask.state, func.count()).where(RunTask.run_id == run_id).group_by(RunTask.state)
+    return tuple(sorted((state, count) for state, count in session.execute(counts)))
 
 
 def _publish_after_commit(ctx: Context, session: Session, run: Run) -> None:
     after_commit(session, ctx.bus.publish, run.id, event_types.STATE, {"state": run.state, "error": run.error})
 
 
-def _outcome(session: Session, run: Run) -> tuple[RunState, str | None, Failure | None]:
+def _outcome(session: Session, run: Run) -> Outcome:
     """(state, error, failure) of a run without open tasks. It failed if a task failed and none finished."""
     if run.cancel_requested_at is not None:
         return RunState.CANCELLED, None, None

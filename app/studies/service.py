@@ -16,6 +16,7 @@ from app.runs import deletion, enqueue, transitions
 from app.runs import service as runs
 from app.runs.configuration import shell_command
 from app.runs.models import Run
+from app.runs.repository import lock_run
 from app.runs.schemas import RunSpec, TaskChoice
 from app.states import OPEN_RUN_STATES
 from app.studies import files, schedule
@@ -112,22 +113,25 @@ def resume(ctx: Context, study_id: uuid.UUID, pinned_worker: str | None = None, 
     Raises NotFoundError, BadInputError for models it may not name, ConflictError for a study that is open or has
     nothing left to do.
     """
-    with ctx.database.read() as session:
+    with ctx.database.session() as session:
+        annotation.lock(session, Study, study_id)  # of two at once, the second one finds it open
         study = get_study(session, study_id)
-    if study.state in OPEN_RUN_STATES:
-        raise ConflictError(f"the study is {study.state}: only one that has ended can be resumed")
-    if study.measured_elsewhere:
-        raise ConflictError("the study was measured elsewhere: start one of your own with the same arms")
-    if (pinned_worker or ctx.database.is_sqlite) and not schedule.is_here(study):
-        raise ConflictError(ELSEWHERE.format(**study.machine))
-    resumed = 0
-    for arm in study.arms:
-        if arm.dropped_at is None:
+        if study.state in OPEN_RUN_STATES:
+            raise ConflictError(f"the study is {study.state}: only one that has ended can be resumed")
+        if study.measured_elsewhere:
+            raise ConflictError("the study was measured elsewhere: start one of your own with the same arms")
+        if (pinned_worker or ctx.database.is_sqlite) and not schedule.is_here(study):
+            raise ConflictError(ELSEWHERE.format(**study.machine))
+        open_arms = [arm for arm in study.arms if arm.dropped_at is None]
+        for arm in open_arms:
+            runs.require_resumable(ctx, arm.run, pinned_worker, handover=handover)
+        resumed = 0
+        for arm in open_arms:
             with contextlib.suppress(ConflictError):  # this arm has finished
-                runs.resume(ctx, arm.run_id, pinned_worker, handover=handover)
+                transitions.reopen_in(ctx, session, arm.run_id, pinned_worker, handover=handover)
                 resumed += 1
-    if not resumed:
-        raise ConflictError("the study has finished all its tasks: nothing is left to resume")
+        if not resumed:
+            raise ConflictError("the study has finished all its tasks: nothing is left to resume")
 
 
 def annotate(ctx: Context, study_id: uuid.UUID, changes: Changes) -> None:
@@ -147,7 +151,10 @@ def annotate(ctx: Context, study_id: uuid.UUID, changes: Changes) -> None:
 def delete(ctx: Context, study_id: uuid.UUID) -> None:
     """Removes an ended study with the runs of its arms. Raises NotFoundError, or ConflictError while an arm is open."""
     with ctx.database.session() as session:
+        annotation.lock(session, Study, study_id)
         study = get_study(session, study_id)
+        for run in study.runs:
+            lock_run(session, run.id)
         if study.state in OPEN_RUN_STATES:
             raise ConflictError(f"the study is {study.state}: cancel it before you delete it")
         runs_of_arms = study.runs

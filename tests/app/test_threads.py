@@ -147,10 +147,10 @@ def test_no_fault_ends_the_lease_of_a_job(ctx, spec, monkeypatch):
 
 
 def test_a_repeating_thread_goes_on_although_the_log_cannot_be_written(monkeypatch):
-    def fail(*_) -> None:
+    def fail(*_, **__) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("app.db.threads.log_fault", fail)
+    monkeypatch.setattr("app.db.threads.log_failure", fail)
     calls = []
 
     def act() -> float | None:

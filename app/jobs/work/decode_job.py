@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import math
 import uuid
@@ -13,7 +14,7 @@ from sqlalchemy.orm import Session, joinedload
 
 from app.context import Context
 from app.datasets.service import as_plain
-from app.db.database import after_commit
+from app.db.database import OUTAGES, after_commit
 from app.db.types import utcnow
 from app.errors import BadInputError
 from app.events import event_types
@@ -33,6 +34,7 @@ from app.runs.figures import in_budget_s
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 from app.states import RunState, Step, TaskState
+from app.workers import service as workers
 from decoding.drafters.registry import parse_drafter
 from decoding.models.errors import ModelError
 from decoding.request import Completion, Request, RequestError, SamplingParams
@@ -127,7 +129,7 @@ class DecodeJob(Job):
             cached_tokens=completion.cached_tokens,
             prompt_logprobs=logprobs.of_prompt(completion),
             started_at=self._started_at,
-            queue_s=completion.waited_s or (self._started_at - self._queued_at).total_seconds(),
+            queue_s=completion.waited_s or max((self._started_at - self._queued_at).total_seconds(), 0.0),
             prefill_s=completion.prefill_s,
             wall_s=completion.wall_s,
             n_rounds=len(rounds),
@@ -250,13 +252,26 @@ def ready_engine(ctx: Context, run: Run) -> Engine:
     def on_progress(message: str) -> None:
         ctx.bus.publish(run.id, event_types.LOADING, {"message": message})
 
+    def load() -> Engine:
+        _report(ctx)  # should the model kill this process, what it did is known
+        return ctx.load_engine(config, on_progress)
+
+    is_cold = config not in ctx.engines.held() and not remote.is_remote(run.target)
     try:
-        return ctx.engines.get(config, lambda: ctx.load_engine(config, on_progress))
+        engine = ctx.engines.get(config, load)
     except (ModelError, RequestError) as error:
         raise CannotLoadError(str(error)) from error
     except Exception as error:
         log.exception("loading failed", run=str(run.id))
         raise CannotLoadError(f"{run.target} cannot be loaded: {type(error).__name__}: {error}") from error
+    if is_cold:
+        _report(ctx)
+    return engine
+
+
+def _report(ctx: Context) -> None:
+    with contextlib.suppress(*OUTAGES):  # the next heartbeat reports the same
+        workers.report(ctx)
 
 
 def _fetch_head(ctx: Context, target: str) -> None:
