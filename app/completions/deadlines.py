@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from sqlalchemy import and_, insert, or_, select, update
@@ -64,7 +64,8 @@ def _is_loaded_elsewhere(ctx: Context, session: Session, target: str) -> bool:
     """Whether another live worker has the model in memory."""
     silent_since = database_time(session, -declared.silence_limit(ctx).total_seconds())
     alive = (Worker.name != ctx.worker_name, Worker.stopped_at.is_(None), Worker.last_seen_at >= silent_since)
-    held = session.scalars(select(Worker.model).where(*alive, Worker.model.is_not(None)))
+    loads_it = Worker.loading.is_not_distinct_from(target)  # with other options than it has in memory
+    held = session.scalars(select(Worker.model).where(*alive, ~loads_it))
     return any(target in models.split(", ") for models in held if models)
 
 
@@ -86,10 +87,11 @@ def enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
         left_s = min(_left_s(row, run, now) for row, run in rows)
         if left_s > 0:
             return left_s
-        if _is_loading(session, rows[0][1].target):
-            return SILENT_S
+        rows = [(row, run) for row, run in rows if _left_s(row, run, now) <= 0]
+        waits_for_model = _waits_for_model(ctx, session, rows[0][1].target)
+        rows = [(row, run) for row, run in rows if not waits_for_model(row, run)]
         beaten_since = read_database_time(session) - dt.timedelta(seconds=SILENT_S)
-    ended = [_end(ctx, row, run, now, beaten_since) for row, run in rows if _left_s(row, run, now) <= 0]
+    ended = [_end(ctx, row, run, now, beaten_since) for row, run in rows]
     if any(ended):
         transitions.close_if_done(ctx, run_id)
     return SILENT_S
@@ -110,6 +112,15 @@ def _left_s(row: RunTask, run: Completion, now: dt.datetime) -> float:
     if run.after_id is not None and run.state is RunState.QUEUED:
         return math.inf  # it waits for its turn; its clock has not begun
     return run.budget_s - (now - row.queued_at).total_seconds()
+
+
+def _waits_for_model(ctx: Context, session: Session, target: str) -> Callable[[RunTask, Completion], bool]:
+    """Which jobs of completions for the model wait until a worker has loaded it: the one that the worker has claimed,
+    and those in the queue if no other worker has it in memory."""
+    if not _is_loading(session, target):
+        return lambda _row, _run: False
+    queue_waits = not _is_loaded_elsewhere(ctx, session, target)
+    return lambda row, run: queue_waits if row.state is TaskState.QUEUED else run.started_at is None
 
 
 def _is_loading(session: Session, target: str) -> bool:

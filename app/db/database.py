@@ -30,6 +30,7 @@ CONNECTIONS = 32  # of a process at a time: each thread holds one at most, so th
 HEARTBEAT_CONNECTIONS = 2  # besides, for the threads that prove that this process is alive
 KEPT_CONNECTIONS = 8  # open while nobody uses them
 CONNECTION_WAIT_S = 60.0
+BUSY_MS = 30_000  # for which a writer of SQLite waits for another one
 
 # Detects a dead server or network within 30 seconds; the kernel's defaults take a quarter of an hour.
 POSTGRESQL = {"connect_timeout": 10, "keepalives_idle": 30, "tcp_user_timeout": 30_000}
@@ -246,7 +247,7 @@ def make_folder(folder: Path) -> None:
 
 def _configure_sqlite(connection: sqlite3.Connection, _record: object) -> None:
     connection.isolation_level = None  # the driver must not open transactions: _begin_sqlite does
-    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "busy_timeout=30000"):
+    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", f"busy_timeout={BUSY_MS}"):
         connection.execute(f"PRAGMA {pragma}")
 
 

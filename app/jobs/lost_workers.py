@@ -24,10 +24,10 @@ def describe_loss(session: Session, row: RunTask, run: Run, step: Step) -> str:
     """
     if step is Step.GRADE:
         return GRADING_LOST
-    if run.started_at is not None:
-        return DECODING_LOST
     worker = session.get(Worker, row.worker) if row.worker else None
     if worker is not None and worker.loading == run.target:
         return LOADING_LOST
+    if run.started_at is not None:
+        return DECODING_LOST
     loaded = worker is not None and run.target in (worker.model or "").split(", ")
     return LOADED_LOST if loaded else UNKNOWN_LOST

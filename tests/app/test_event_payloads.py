@@ -14,6 +14,7 @@ from app.events import event_types
 from app.events.bus import MemoryBus
 from app.jobs import claims, reaper
 from app.jobs.claims import MAX_ATTEMPTS
+from app.jobs.lost_workers import DECODING_LOST
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
 from app.runs import service, transitions
@@ -137,7 +138,7 @@ def test_what_the_reaper_does_to_a_task_is_told(ctx, bus, prepared):
             )
         reaper.reap(ctx)
     bus.check()
-    assert [(d["position"], d["error"]) for d in bus.of_tasks(TaskState.FAILED)] == [(2, reaper.WORKER_LOST)]
+    assert [(d["position"], d["error"]) for d in bus.of_tasks(TaskState.FAILED)] == [(2, DECODING_LOST)]
     assert [d["position"] for d in bus.of_tasks(TaskState.QUEUED)] == [2] * (MAX_ATTEMPTS - 1)
 
 

@@ -125,6 +125,6 @@ def test_figures_that_are_complete_are_not_computed_again(world, monkeypatch):
     world.add_run("interrupted", limit=3, n=1, done=2, state=RunState.INTERRUPTED)
     with world.context.database.session() as session:
         session.execute(update(Run).where(Run.state == RunState.INTERRUPTED).values(error=GONE))
-    monkeypatch.setattr("app.runs.figures.record", lambda *_: pytest.fail("computes figures again"))
+    monkeypatch.setattr("app.runs.figures.measure", lambda *_: pytest.fail("computes figures again"))
     with Embedded(world.context, "serve"):
         pass

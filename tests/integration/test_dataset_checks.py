@@ -85,9 +85,10 @@ def run_of(ctx, run_id) -> Run:
 
 def kill_worker(ctx, dataset, judged: list[str], dies_at: str, monkeypatch) -> None:
     """Lets a worker stop before a solution without another word: its lease expires."""
-    with monkeypatch.context() as patched, pytest.raises(KilledError):
+    with monkeypatch.context() as patched:
         patched.setattr(check_job.CheckLease, "release", lambda _: None)  # a killed process releases nothing
-        check_for_a_while(ctx, dataset.id, CountingGrader(judged, dies_at))
+        with pytest.raises(KilledError):
+            check_for_a_while(ctx, dataset.id, CountingGrader(judged, dies_at))
     expire(ctx)
 
 

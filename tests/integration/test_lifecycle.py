@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import itertools
 import threading
 import uuid
+from collections.abc import Callable
 
 import pytest
 from sqlalchemy import select, update
@@ -15,11 +17,12 @@ from app.broker import queues
 from app.datasets import service as datasets
 from app.db.database import after_commit
 from app.db.types import utcnow
-from app.errors import UnavailableError
+from app.errors import BasslineError, UnavailableError
 from app.jobs import claims, reaper
 from app.jobs.claims import LostClaimError
 from app.jobs.job import CannotLoadError, Job, StoppedError
 from app.jobs.lease import Lease, Stop
+from app.jobs.lost_workers import LOADED_LOST, LOADING_LOST, UNKNOWN_LOST
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
 from app.runs import enqueue, service, transitions
@@ -28,10 +31,11 @@ from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import RunSpec
 from app.states import DatasetKind, Failure, RunState, Step, TaskState
 from app.workers import declared
+from app.workers.models import Worker
 from decoding.request import RequestError
 from evaluation.datasets import Dataset, Task
 from evaluation.prompting import PromptError
-from tests.fakes import RIGHT, FakeGrader, RecordingBroker
+from tests.fakes import RIGHT, FakeEngine, FakeGrader, RecordingBroker
 from tests.integration.conftest import sqlite_when_thorough
 from tests.integration.waiting import wait_for
 
@@ -124,11 +128,147 @@ def test_a_job_whose_workers_die_three_times_fails_and_the_run_still_ends(ctx, r
         assert (run.figures.tasks, run.figures.tasks_failed) == (N_TASKS - 1, 1)
 
 
-def test_a_model_that_kills_every_worker_that_loads_it_fails_the_run_at_its_first_task(ctx, run_id):
+@pytest.mark.parametrize(
+    ("loading", "model", "said"),
+    [
+        ("smollm2-135m", None, LOADING_LOST),
+        (None, "qwen2.5-coder-0.5b, smollm2-135m", LOADED_LOST),
+        (None, None, UNKNOWN_LOST),
+    ],
+)
+def test_a_model_that_kills_every_worker_fails_the_run_at_its_first_task(ctx, run_id, loading, model, said):
+    """The error names what the last one was doing, as it reported itself."""
+    with ctx.database.session() as session:
+        session.add(Worker(name=ctx.worker_name, host="here", pid=1, loading=loading, model=model))
     die_three_times(ctx, job_ids(ctx, run_id)[0])
     with ctx.database.read() as session:
         run = get_run(session, run_id)
-        assert (run.state, run.error) == (RunState.FAILED, reaper.LOADING_LOST)
+        assert (run.state, run.error) == (RunState.FAILED, said)
+
+
+def test_a_worker_reports_itself_before_and_after_it_loads_a_model(ctx, run_id):
+    seen = []
+
+    def load(_config, _on_progress):
+        with ctx.database.read() as session:
+            seen.append(session.get_one(Worker, ctx.worker_name).loading)
+        return FakeEngine()
+
+    ctx.load_engine = load
+    decode_task(ctx, job_ids(ctx, run_id)[0])
+    with ctx.database.read() as session:
+        worker = session.get_one(Worker, ctx.worker_name)
+    assert seen == ["smollm2-135m"]
+    assert (worker.loading, worker.model) == (None, "smollm2-135m")
+
+
+def test_no_end_is_earlier_than_its_start_when_a_clock_is_set_back(ctx, run_id, monkeypatch):
+    first, *rest = job_ids(ctx, run_id)
+    decode_task(ctx, first)
+    for module in ("app.jobs.job", "app.jobs.work.grade", "app.jobs.work.decode_job", "app.runs.transitions"):
+        monkeypatch.setattr(f"{module}.utcnow", lambda: utcnow() - dt.timedelta(hours=1))
+    grade.grade_task(ctx, first)
+    decode_task(ctx, rest[0])
+    service.cancel(ctx, run_id)
+    with ctx.database.read() as session:
+        run, tasks = get_run(session, run_id), tasks_with_samples(session, run_id)
+    assert run.finished_at >= run.started_at
+    assert all(task.finished_at >= task.started_at for task in tasks if task.started_at and task.finished_at)
+    assert all(task.queue_s >= 0 for task in tasks if task.queue_s is not None)
+
+
+@pytest.mark.parametrize("hours", [-2, 2])
+def test_leases_outlast_a_jump_of_one_hosts_clock(ctx, run_id, monkeypatch, hours):
+    """PostgreSQL's clock decides; over SQLite there is one host."""
+    if ctx.database.is_sqlite:
+        pytest.skip("one host, one clock")
+    first = job_ids(ctx, run_id)[0]
+    jumped = utcnow() + dt.timedelta(hours=hours)
+    for module in ("app.jobs.claims", "app.jobs.reaper", "app.db.clock"):
+        monkeypatch.setattr(f"{module}.utcnow", lambda: jumped)
+    claim = claims.claim(ctx, first, Step.DECODE)
+    reaper.reap(ctx)
+    assert job(ctx, first).attempt_token == claim.token
+    left_s = (job(ctx, first).lease_until - dt.datetime.now(dt.UTC)).total_seconds()
+    assert 0 < left_s <= ctx.settings.lease_s
+
+
+def test_of_many_resumes_exactly_one_is_accepted(ctx, run_id):
+    for _ in range(10):
+        service.cancel(ctx, run_id)
+        assert together(8, lambda: service.resume(ctx, run_id)) == ["ConflictError"] * 7 + ["accepted"]
+
+
+def test_a_run_is_resumed_or_deleted_but_not_both(ctx, run_id):
+    service.cancel(ctx, run_id)
+    actions = itertools.cycle([service.resume, service.delete])
+    assert together(6, lambda: next(actions)(ctx, run_id)).count("accepted") == 1
+
+
+def together(n: int, action: Callable[[], object]) -> list[str]:
+    """What became of `n` calls at the same moment, in alphabetical order of errors."""
+    barrier, outcomes = threading.Barrier(n), []
+
+    def call() -> None:
+        barrier.wait(30)
+        try:
+            action()
+            outcomes.append("accepted")
+        except BasslineError as error:
+            outcomes.append(type(error).__name__)
+
+    threads = [threading.Thread(target=call) for _ in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    return sorted(outcomes)
+
+
+def test_figures_are_computed_while_others_write_and_again_after_a_change(ctx, run_id, monkeypatch):
+    ids = job_ids(ctx, run_id)
+    for job_id in ids[:2]:
+        decode_task(ctx, job_id)
+    grade.grade_task(ctx, ids[0])
+    measure, calls = transitions.figures.measure, []
+
+    def measured(session, run):
+        found = measure(session, run)
+        calls.append(1)
+        if len(calls) == 1:
+            grade.grade_task(ctx, ids[1])  # a writer that would wait for a transaction that holds the lock
+        return found
+
+    monkeypatch.setattr(transitions.figures, "measure", measured)
+    assert transitions.interrupt(ctx, run_id)
+    with ctx.database.read() as session:
+        run = get_run(session, run_id)
+    assert (run.state, run.figures.tasks, len(calls)) == (RunState.INTERRUPTED, 2, 2)
+
+
+def test_a_resumed_run_keeps_its_comparison_and_is_deleted_with_the_baseline(ctx, run_id):
+    plain = service.submit(ctx, RunSpec(target="smollm2-135m", dataset="additions", n=2), is_baseline=True)
+    service.cancel(ctx, plain)
+    first, *rest = job_ids(ctx, run_id)
+    decode_task(ctx, first)
+    grade.grade_task(ctx, first)
+    service.cancel(ctx, run_id)
+    with ctx.database.session() as session:
+        run = get_run(session, run_id)
+        note = {"plain_run": str(plain), "speedup_over_plain": 1.5, "speedup_tasks": 1}
+        run.figures = run.measured.model_copy(update=note)
+    service.resume(ctx, run_id)
+    prepare.prepare_run(ctx, run_id)
+    for job_id in rest:
+        decode_task(ctx, job_id)
+        grade.grade_task(ctx, job_id)
+    with ctx.database.read() as session:
+        figures = get_run(session, run_id).figures
+    assert figures.tasks == N_TASKS
+    assert (figures.plain_run, figures.speedup_over_plain, figures.speedup_tasks) == (str(plain), 1.5, 1)
+    service.delete(ctx, run_id)
+    with ctx.database.read() as session:
+        assert session.scalars(select(Run.id)).all() == []
 
 
 def test_a_job_of_a_cancelled_run_whose_worker_died_ends_with_the_run(ctx, run_id):
@@ -147,14 +287,14 @@ def test_a_run_that_cannot_be_closed_keeps_no_other_from_it(ctx, run_id, monkeyp
     prepare.prepare_run(ctx, other)
     with ctx.database.session() as session:
         session.execute(update(RunTask).values(state=TaskState.FINISHED))
-    record = transitions.figures.record
+    measure = transitions.figures.measure
 
     def broken(session, run):
         if run.id == run_id:
             raise ArithmeticError("no figures")
-        record(session, run)
+        return measure(session, run)
 
-    monkeypatch.setattr(transitions.figures, "record", broken)
+    monkeypatch.setattr(transitions.figures, "measure", broken)
     reaper.reap(ctx)
     with ctx.database.read() as session:
         assert get_run(session, other).state is RunState.FINISHED

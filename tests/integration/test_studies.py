@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections import Counter
 
@@ -356,3 +357,25 @@ def test_a_study_goes_with_its_runs_and_an_arm_does_not_go_alone(ctx, broker):
     service.delete(ctx, study_id)
     with ctx.database.read() as session:
         assert [session.scalar(select(func.count()).select_from(t)) for t in (Study, StudyArm, Run, Sample)] == [0] * 4
+
+
+def test_of_many_resumes_of_a_study_exactly_one_is_accepted(ctx):
+    study_id = service.submit(ctx, spec())
+    for _ in range(5):
+        service.cancel(ctx, study_id)
+        barrier, outcomes = threading.Barrier(6), []
+
+        def resume(barrier=barrier, outcomes=outcomes) -> None:
+            barrier.wait(30)
+            try:
+                service.resume(ctx, study_id)
+                outcomes.append("accepted")
+            except ConflictError:
+                outcomes.append("refused")
+
+        threads = [threading.Thread(target=resume) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert sorted(outcomes) == ["accepted"] + ["refused"] * 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import math
 import uuid
@@ -19,6 +20,7 @@ from app.runs import service as runs
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run, tasks_with_samples
 from app.states import RunState, Step, TaskState
+from app.workers.models import Worker
 
 
 @pytest.fixture
@@ -112,8 +114,59 @@ def test_while_the_model_is_loaded_no_budget_ends(ctx, run_id):
     change(ctx, run_id, queued_at=ago(60))
     deadlines.enforce_deadline(ctx, run_id)
     assert outcome(ctx, run_id) == (RunState.RUNNING, [])
-    deadlines.restart(ctx, "smollm2-135m")
+    deadlines.restart(ctx, other, "smollm2-135m")
     assert 3 < deadlines.enforce_deadline(ctx, run_id) <= 4
+
+
+@pytest.fixture
+def elsewhere(ctx):
+    """Another worker, with the model in memory."""
+    with ctx.database.session() as session:
+        session.add(Worker(name="other:1", host="other", pid=1, model="qwen2.5-coder-0.5b, smollm2-135m"))
+    return dataclasses.replace(ctx, worker_name="other:1")
+
+
+def age_s(ctx, run_id) -> float:
+    return (utcnow() - job(ctx, run_id).queued_at).total_seconds()
+
+
+def test_a_model_that_is_loaded_restarts_no_clock_of_another_worker(ctx, run_id, elsewhere):
+    """One is decoded there, and one waits for it: neither waited for this worker to load the model."""
+    mine, theirs = (
+        service.submit(ctx, CompletionSpec(target="smollm2-135m", prompt=text, n=1, budget_s=60)) for text in "ab"
+    )
+    claims.claim(elsewhere, job(ctx, theirs).id, Step.DECODE)
+    claims.claim(ctx, job(ctx, mine).id, Step.DECODE)
+    for each, seconds in ((mine, 40), (theirs, 50), (run_id, 55)):
+        change(ctx, each, queued_at=ago(seconds))
+    deadlines.restart(ctx, mine, "smollm2-135m")
+    assert age_s(ctx, mine) < 30
+    assert age_s(ctx, theirs) >= 50
+    assert age_s(ctx, run_id) >= 55
+
+
+def test_a_model_that_is_loaded_restarts_those_that_waited_for_it_and_no_other_decoded_one(ctx, run_id, elsewhere):
+    with ctx.database.session() as session:
+        session.get_one(Worker, elsewhere.worker_name).model = "qwen2.5-coder-0.5b"
+    mine, theirs = (
+        service.submit(ctx, CompletionSpec(target="smollm2-135m", prompt=text, n=1, budget_s=60)) for text in "ab"
+    )
+    claims.claim(elsewhere, job(ctx, theirs).id, Step.DECODE)
+    claims.claim(ctx, job(ctx, mine).id, Step.DECODE)
+    for each in (mine, theirs, run_id):
+        change(ctx, each, queued_at=ago(50))
+    deadlines.restart(ctx, mine, "smollm2-135m")
+    assert age_s(ctx, run_id) < 30
+    assert age_s(ctx, theirs) >= 50
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_model_that_is_loaded_again_extends_no_budget_while_another_worker_has_it(ctx, run_id):
+    loading = service.submit(ctx, CompletionSpec(target="smollm2-135m", prompt="other", n=1, budget_s=4))
+    claims.claim(ctx, job(ctx, loading).id, Step.DECODE)
+    change(ctx, run_id, queued_at=ago(5))
+    deadlines.enforce_deadline(ctx, run_id)
+    assert outcome(ctx, run_id) == (RunState.FINISHED, ["deadline"] * 2)
 
 
 def test_an_evaluation_that_waits_for_its_turn_is_not_taken_for_a_model_that_is_loaded(ctx, run_id, spec):

@@ -21,6 +21,7 @@ from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
 from app.datasets import service as datasets
 from app.jobs import reaper
+from app.jobs.lost_workers import DECODING_LOST, LOADING_LOST
 from app.runs import service
 from app.runs.models import Run
 from app.runs.repository import get_run, tasks_with_samples
@@ -185,9 +186,9 @@ def test_a_task_or_a_model_that_kills_every_worker_is_given_up_and_the_run_says_
     stack.wait_for_end(with_deadly_task, with_deadly_model, timeout_s=120)
     stack.assert_whole(with_deadly_task, failed=1)
     with stack.ctx.database.read() as session:
-        assert reaper.WORKER_LOST in get_run(session, with_deadly_task).error
+        assert DECODING_LOST in get_run(session, with_deadly_task).error
         run = get_run(session, with_deadly_model)
-        assert (run.state, run.error) == (RunState.FAILED, reaper.LOADING_LOST)
+        assert (run.state, run.error) == (RunState.FAILED, LOADING_LOST)
         assert not any(t.samples for t in tasks_with_samples(session, with_deadly_model))
     assert sorted(stack.generated(with_deadly_task).values()) == [1, 1, 3]
 
