@@ -87,11 +87,11 @@ def enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
         left_s = min(_left_s(row, run, now) for row, run in rows)
         if left_s > 0:
             return left_s
-        rows = [(row, run) for row, run in rows if _left_s(row, run, now) <= 0]
-        waits_for_model = _waits_for_model(ctx, session, rows[0][1].target)
-        rows = [(row, run) for row, run in rows if not waits_for_model(row, run)]
+        over = [(row, run) for row, run in rows if _left_s(row, run, now) <= 0]
+        waits_for_model = _waits_for_model(ctx, session, over[0][1].target)
+        over = [(row, run) for row, run in over if not waits_for_model(row, run)]
         beaten_since = read_database_time(session) - dt.timedelta(seconds=SILENT_S)
-    ended = [_end(ctx, row, run, now, beaten_since) for row, run in rows]
+    ended = [_end(ctx, row, run, now, beaten_since) for row, run in over]
     if any(ended):
         transitions.close_if_done(ctx, run_id)
     return SILENT_S

@@ -104,8 +104,8 @@ def test_a_lock_file_that_cannot_be_written_is_one_sentence(ctx, monkeypatch):
 
 @pytest.mark.usefixtures("locked")
 def test_a_worker_thread_logs_a_locked_database_in_one_line(ctx):
-    with pytest.raises(OperationalError) as raised, ctx.database.session():
-        pass
+    with pytest.raises(OperationalError) as raised, ctx.database.session() as session:
+        session.connection()
     with capture_logs() as logs:
         log_failure("message failed", raised.value)
     (line,) = logs
