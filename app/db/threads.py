@@ -13,7 +13,7 @@ class RepeatingThread:
     """A daemon thread that repeats an action until it is stopped.
 
     `action` returns the seconds until it is called again, None to end the thread. An exception is logged, and the
-    action is called again after `retry_s`: whoever waits for its effect sees only that it is late.
+    action is called again after `retry_s`, so that its effect is only late.
     """
 
     def __init__(self, name: str, action: Callable[[], float | None], *, first_s: float = 0.0, retry_s: float) -> None:
