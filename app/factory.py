@@ -81,4 +81,5 @@ def create_app(context: Context | None = None) -> Flask:
                 if layer == "api":
                     security.csrf.exempt(blueprint)  # accounts/access.py refuses cross-site calls instead
     limits.limit_sign_ins(app)
+    security.require_scopes(app)
     return app

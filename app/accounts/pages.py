@@ -88,5 +88,6 @@ def _tokens(values: dict[str, str], errors: dict[str, str], made: str | None = N
         scopes=[scope for scope in Scope if caller().scope.allows(scope)],
         errors=errors,
         made=made,
+        may_manage=caller().manages_tokens,
         required=web.context().settings.require_tokens,
     )

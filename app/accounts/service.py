@@ -16,7 +16,7 @@ from app.context import Context
 from app.db.storable import unstorable_reason
 from app.db.types import utcnow
 from app.errors import BadInputError, ForbiddenError, NotFoundError, UnauthorizedError
-from app.http.security import LOCAL, Caller
+from app.http.security import LOCAL, USER_KEY, Caller
 from app.states import Scope
 
 USED_EVERY = dt.timedelta(minutes=1)
@@ -26,8 +26,11 @@ LONGEST_NAME = 200
 def create_token(ctx: Context, name: str, scope: Scope, owner: Caller = LOCAL) -> str:
     """Makes a token and returns it; it cannot be read again.
 
-    Raises BadInputError for a name that is empty or too long, ForbiddenError for a scope above the owner's own.
+    Raises BadInputError for a name that is empty or too long, ForbiddenError for a scope above the owner's own and for
+    a token that may not manage others.
     """
+    if not owner.manages_tokens:
+        raise ForbiddenError("a token makes other tokens only with the scope admin: sign in, or ask an administrator")
     if not owner.scope.allows(scope):
         raise ForbiddenError(f"you may give at most your own scope, {owner.scope}: choose that or a lower one")
     prefix, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
@@ -45,18 +48,22 @@ def create_token(ctx: Context, name: str, scope: Scope, owner: Caller = LOCAL) -
 
 
 def list_tokens(session: Session, owner: Caller = LOCAL) -> Sequence[Token]:
-    """The owner's tokens, or all for an admin; newest first, revoked ones included, with their users loaded."""
+    """The owner's tokens, or all for an admin; newest first, revoked ones included, with their users loaded.
+
+    A token without a user owns none: all tokens made on the command line have no user.
+    """
     query = select(Token).options(joinedload(Token.user)).order_by(Token.id.desc())
     if owner.scope is not Scope.ADMIN:
-        query = query.where(Token.user_id == owner.user_id)
+        query = query.where(Token.user_id == owner.user_id, Token.user_id.is_not(None))
     return session.scalars(query).all()
 
 
 def revoke_token(ctx: Context, prefix: str, owner: Caller = LOCAL) -> None:
-    """Revokes a token. Raises NotFoundError, also for a token that the owner may not see."""
+    """Revokes a token. Raises NotFoundError, also for a token that the owner may not revoke."""
     with ctx.database.session() as session:
         token = _find(session, prefix)
-        if token is None or not (owner.scope is Scope.ADMIN or token.user_id == owner.user_id):
+        is_own = token is not None and owner.manages_tokens and token.user_id == owner.user_id
+        if token is None or not (owner.scope is Scope.ADMIN or is_own):
             raise NotFoundError(f"there is no token {prefix!r}: `bassline tokens list` lists the existing ones")
         token.revoked_at = token.revoked_at or utcnow()
 
@@ -95,7 +102,7 @@ def checked_name(name: str, remedy: str) -> str:
 
 def user_caller(user: User) -> Caller:
     """The signed-in user as a caller."""
-    return Caller(f"user:{user.id}", user.name, user.scope, user.id)
+    return Caller(f"{USER_KEY}{user.id}", user.name, user.scope, user.id)
 
 
 def _find(session: Session, prefix: str) -> Token | None:

@@ -15,7 +15,7 @@ from app.annotations.schemas import Changes
 from app.annotations.selection import known_tags
 from app.context import Context
 from app.errors import BadInputError
-from app.http.security import caller
+from app.http.security import may_use, needs
 from app.http.web import context, session
 from app.states import Scope
 
@@ -47,7 +47,7 @@ class AnnotationPages:
         return {
             "annotate": url_for(f"{self._name}.annotate", row_id=row_id, **self._part()),
             "known_tags": known_tags(session(), self._tags),
-            "may_edit": caller().scope.allows(Scope.SUBMIT),
+            "may_edit": may_use(f"{self._name}.annotate"),
             "refused": refused,
         }
 
@@ -55,6 +55,7 @@ class AnnotationPages:
         """The page of the row: a browser also comes here when it reloads a page whose form was refused."""
         return redirect(url_for(f"{self._name}.show", **self._part() | {self._row: row_id}), 303)
 
+    @needs(Scope.SUBMIT)
     def _annotate(self, row_id: uuid.UUID) -> Response | tuple[str, int]:
         """Changes tags, note, star or archive; a refused form is shown again with what was typed."""
         try:

@@ -11,12 +11,15 @@ from app.capacity.documents import LoadTestDocument, LoadTestPage, document
 from app.capacity.schemas import LoadTestSpec
 from app.http.operations import operation
 from app.http.paging import PageQuery, page_from_rows
+from app.http.security import needs
 from app.http.web import context, session
+from app.states import Scope
 
 bp = Blueprint("capacity_api", __name__, url_prefix="/api/v1")
 
 
 @bp.post("/capacity")
+@needs(Scope.SUBMIT)
 @operation({201: LoadTestDocument})
 def create(body: LoadTestSpec) -> tuple[LoadTestDocument, dict[str, str]]:
     """Stores a load test that has ended. Its address is in the header Location."""

@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from app.capacity import measuring, presentation, reference, repository, service
 from app.capacity.documents import document
 from app.errors import BadInputError
-from app.http.security import caller, needs
+from app.http.security import may_use, needs
 from app.http.web import context, kept, session
 from app.runs.clock import LOST_TO_OTHERS
 from app.states import Scope
@@ -71,6 +71,7 @@ def cancel() -> AnyResponse:
 
 
 @bp.post("/capacity/reference")
+@needs(Scope.SUBMIT)
 def load() -> AnyResponse:
     """Loads the example of this installation, and shows it: one service overlaid with the other."""
     first, *others = reference.load_reference(context())
@@ -109,7 +110,7 @@ def delete(load_test_id: uuid.UUID) -> AnyResponse:
 
 def _refusal() -> str | None:
     """Why the sender cannot start a load test here; None where it can."""
-    if not caller().scope.allows(Scope.ADMIN):
+    if not may_use("capacity.measure"):
         return "it takes the whole machine for minutes, so only an administrator may start one"
     return measuring.refusal(context())
 

@@ -14,15 +14,18 @@ from app.context import Context
 from app.http import disconnect, idempotency
 from app.http.disconnect import ClientDisconnected
 from app.http.operations import EVENTS, JSON, operation
+from app.http.security import needs
 from app.http.web import context
 from app.runs import event_stream, repository
 from app.runs.documents import CompletionDocument
 from app.runs.render import run_of, sample_of
+from app.states import Scope
 
 bp = Blueprint("complete_api", __name__, url_prefix="/api/v1")
 
 
 @bp.post("/complete")
+@needs(Scope.SUBMIT)
 @operation({200: (CompletionDocument, EVENTS)})
 def complete(body: CompletionSpec) -> Response | CompletionDocument:
     """Completes one prompt n times within a budget.

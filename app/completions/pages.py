@@ -16,10 +16,12 @@ from app.datasets.models import Task
 from app.errors import BadInputError, NotFoundError
 from app.events import event_types
 from app.events.bus import FIRST
+from app.http.security import needs
 from app.http.web import context, session
 from app.runs.figures import FINISHED_REASONS
 from app.runs.forms import field_error
 from app.runs.models import Run
+from app.states import Scope
 
 bp = Blueprint("complete", __name__)
 bp.register_blueprint(race_pages.bp)
@@ -33,12 +35,14 @@ def index() -> str:
 
 
 @bp.post("/complete")
+@needs(Scope.SUBMIT)
 def start() -> Answered:
     """Starts a completion and shows it; an invalid form is shown again with its values and errors."""
     return _started(lambda spec: url_for("complete.show", run_id=service.submit(context(), spec)))
 
 
 @bp.post("/complete/race")
+@needs(Scope.SUBMIT)
 def start_race() -> Answered:
     """Starts the same completion with and without speculation, and shows both."""
 

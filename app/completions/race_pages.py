@@ -8,7 +8,9 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
 from app.completions import race
+from app.http.security import needs
 from app.http.web import context, session
+from app.states import Scope
 
 bp = Blueprint("race", __name__, url_prefix="/complete/race")
 
@@ -28,6 +30,7 @@ def show(speculative: uuid.UUID, plain: uuid.UUID) -> str:
 
 
 @bp.post("/<uuid:speculative>/<uuid:plain>/cancel")
+@needs(Scope.SUBMIT)
 def cancel(speculative: uuid.UUID, plain: uuid.UUID) -> Response:
     """Ends what is left of the race."""
     race.load(session(), speculative, plain)

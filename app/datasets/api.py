@@ -15,8 +15,9 @@ from app.db.storable import Text
 from app.http.operations import operation
 from app.http.paging import DIGITS, PageQuery, page_from_rows
 from app.http.schemas import RequestModel, ResponseModel
+from app.http.security import needs
 from app.http.web import context, session
-from app.states import DatasetKind
+from app.states import DatasetKind, Scope
 
 bp = Blueprint("datasets_api", __name__, url_prefix="/api/v1")
 
@@ -97,6 +98,7 @@ def index(query: PageQuery) -> DatasetPage:
 
 
 @bp.post("/datasets")
+@needs(Scope.SUBMIT)
 @operation({201: DatasetDocument})
 def import_(form: ImportForm) -> tuple[DatasetDocument, dict[str, str]]:
     """Checks a file and stores it as a dataset; the same content twice is stored once.

@@ -11,7 +11,7 @@ from werkzeug.wrappers import Response
 from app.datasets import deletion, repository, service
 from app.errors import BadInputError, ConflictError, NotFoundError
 from app.http.limits import UPLOAD_BYTES
-from app.http.security import caller, needs
+from app.http.security import may_use, needs
 from app.http.web import context, session
 from app.states import DatasetKind, Scope
 from app.ui.form_errors import labelled
@@ -28,6 +28,7 @@ def index() -> str:
 
 
 @bp.post("/datasets")
+@needs(Scope.SUBMIT)
 def upload() -> Response | tuple[str, int]:
     """Stores an uploaded file as a dataset and shows it; an invalid file gets line, field and remedy."""
     file, name = request.files.get("file"), request.form.get("name", "").strip()
@@ -43,6 +44,7 @@ def upload() -> Response | tuple[str, int]:
 
 
 @bp.post("/datasets/<uuid:dataset_id>/drop")
+@needs(Scope.SUBMIT)
 def drop(dataset_id: uuid.UUID) -> Response | tuple[str, int]:
     """Stores the dataset without the selected tasks, under the same name, and shows it."""
     try:
@@ -97,8 +99,8 @@ def _dataset_page(dataset_id: uuid.UUID, fault: str = "") -> str:
         fault=fault,
         coverage=dataset.coverage if from_code and not task else None,
         checks=repository.checks(session(), dataset_id),
-        may_drop=dataset.kind is DatasetKind.IMPORTED and caller().scope.allows(Scope.SUBMIT),
-        may_delete=caller().scope.allows(Scope.ADMIN),
+        may_drop=dataset.kind is DatasetKind.IMPORTED and may_use("datasets.drop"),
+        may_delete=may_use("datasets.delete"),
     )
 
 
@@ -121,6 +123,5 @@ def _page(name: str, errors: dict[str, str]) -> str:
         name=name,
         errors=errors,
         labels=LABELS,
-        may_upload=caller().scope.allows(Scope.SUBMIT),
         upload_bytes=UPLOAD_BYTES,
     )

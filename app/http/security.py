@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from flask import Flask, Response, g, request, url_for
+from flask import Flask, Response, current_app, g, request, url_for
 from flask.sessions import SecureCookieSessionInterface
 from flask_wtf.csrf import CSRFProtect  # type: ignore[import-untyped]
 from werkzeug.middleware.proxy_fix import ProxyFix
@@ -30,6 +30,7 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 API = ("/api/", "/v1/", "/infill")  # Bassline's own API, OpenAI's and llama.cpp's
 PUBLIC = frozenset({"static", "health.live", "health.ready", "openapi.document", "accounts.login", "accounts.sign_in"})
 SCOPE = "scope"
+USER_KEY = "user:"  # begins the key of a signed-in user
 V = TypeVar("V", bound=Callable[..., Any])
 
 
@@ -41,6 +42,14 @@ class Caller:
     name: str
     scope: Scope
     user_id: uuid.UUID | None = None
+
+    @property
+    def manages_tokens(self) -> bool:
+        """Whether the caller may make and revoke tokens: its own in a signed-in browser, any with the scope admin.
+
+        A token that made another would outlive its own revocation.
+        """
+        return self.scope is Scope.ADMIN or self.key.startswith(USER_KEY)
 
 
 LOCAL = Caller("local", "this machine", Scope.ADMIN)
@@ -64,11 +73,11 @@ def init(app: Flask, proxies: int) -> None:
     if proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=proxies, x_proto=proxies, x_host=proxies)  # type: ignore[method-assign]
     app.session_interface = _Sessions()
-    app.add_template_global(lambda: caller().scope.allows(Scope.SUBMIT), "may_submit")
+    app.add_template_global(may_use)
 
 
 def needs(scope: Scope) -> Callable[[V], V]:
-    """Marks a view that needs another scope than its method implies."""
+    """Declares the scope that a view needs. A view that changes anything must declare one (`require_scopes`)."""
 
     def mark(view: V) -> V:
         setattr(view, SCOPE, scope)
@@ -78,13 +87,24 @@ def needs(scope: Scope) -> Callable[[V], V]:
 
 
 def scope_of(view: Callable[..., Any], method: str) -> Scope:
-    """The scope a view needs: the marked one, else read for a safe method, admin for DELETE, submit for the rest."""
-    marked = getattr(view, SCOPE, None)
-    if marked is not None:
-        return Scope(marked)
-    if method in SAFE:
-        return Scope.READ
-    return Scope.ADMIN if method == "DELETE" else Scope.SUBMIT
+    """The scope that a view declares, else read for a safe method. Raises LookupError for any other method."""
+    declared = getattr(view, SCOPE, None)
+    if declared is None and method not in SAFE:
+        raise LookupError(f"{view.__qualname__} changes something and declares no scope: add @needs(Scope....)")
+    return Scope.READ if declared is None else Scope(declared)
+
+
+def require_scopes(app: Flask) -> None:
+    """Raises LookupError for a route that changes something and declares no scope: the service does not start then."""
+    for rule in app.url_map.iter_rules():
+        for method in (rule.methods or set()) - SAFE if rule.endpoint not in PUBLIC else ():
+            scope_of(app.view_functions[rule.endpoint], method)
+
+
+def may_use(endpoint: str) -> bool:
+    """For templates: whether the caller may send the form of this endpoint, so that a page shows no other buttons."""
+    known: Caller | None = g.get("caller")  # none on the login page
+    return known is not None and known.scope.allows(scope_of(current_app.view_functions[endpoint], "POST"))
 
 
 def caller() -> Caller:

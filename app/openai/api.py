@@ -18,6 +18,7 @@ from app.context import Context
 from app.errors import BadInputError, BasslineError, NotFoundError
 from app.http import disconnect, idempotency, problems
 from app.http.schemas import bad_input
+from app.http.security import needs
 from app.http.web import context, note_retry_after
 from app.language_models import allowed
 from app.openai import service
@@ -26,6 +27,7 @@ from app.openai.fields import SamplesRequest
 from app.openai.infill import InfillRequest, document
 from app.openai.schemas import ChatRequest, CompletionRequest
 from app.runs import event_stream
+from app.states import Scope
 
 bp = Blueprint("openai_api", __name__)
 R = TypeVar("R", bound=SamplesRequest)
@@ -38,6 +40,7 @@ class UnknownUrlError(NotFoundError):
 
 
 @bp.post("/v1/completions")
+@needs(Scope.SUBMIT)
 def completions() -> Response | dict[str, Any]:
     """n samples of a prompt within a budget; server-sent events with `"stream": true`."""
     asked = _request(CompletionRequest)
@@ -45,6 +48,7 @@ def completions() -> Response | dict[str, Any]:
 
 
 @bp.post("/v1/chat/completions")
+@needs(Scope.SUBMIT)
 def chat_completions() -> Response | dict[str, Any]:
     """n answers to a conversation within a budget; server-sent events with `"stream": true`."""
     asked = _request(ChatRequest)
@@ -53,6 +57,7 @@ def chat_completions() -> Response | dict[str, Any]:
 
 @bp.post("/infill")
 @bp.post("/v1/models/<path:name>/infill")
+@needs(Scope.SUBMIT)
 def infill(name: str | None = None) -> dict[str, Any]:
     """A text for a gap, as llama.cpp answers. Its clients name no model, so it may be in the address."""
     ctx, asked = context(), _request(InfillRequest, {} if name is None else {"model": name})
@@ -79,6 +84,7 @@ def show_model(name: str) -> dict[str, Any]:
 
 
 @bp.route("/v1/<path:rest>", methods=["GET", "POST"])
+@needs(Scope.READ)
 def unknown(rest: str) -> Response:
     """Everything else of OpenAI's API. Raises UnknownUrlError."""
     raise UnknownUrlError(f"/v1/{rest} is not offered: use /v1/chat/completions, /v1/completions or /v1/models")

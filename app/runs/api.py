@@ -17,14 +17,14 @@ from app.http.operations import EVENTS, operation
 from app.http.paging import DIGITS, PageQuery, page_from_rows
 from app.http.responses import download
 from app.http.schemas import RequestModel
-from app.http.security import caller
+from app.http.security import caller, needs
 from app.http.web import context, session
 from app.runs import event_stream, export_samples, import_samples, repository, service
 from app.runs.documents import CurveDocument, ProgressDocument, RunDocument, RunPage, RunWithProgress, SamplePage
 from app.runs.render import run_of, sample_of
 from app.runs.repository import Sort
 from app.runs.schemas import ImportSpec, RunSpec
-from app.states import RunState
+from app.states import RunState, Scope
 from evaluation.exchange import Format
 
 bp = Blueprint("runs_api", __name__, url_prefix="/api/v1")
@@ -69,6 +69,7 @@ class ImportForm(ImportSpec):
 
 
 @bp.post("/runs")
+@needs(Scope.SUBMIT)
 @operation({201: RunDocument})
 def create(body: RunSpec) -> tuple[RunDocument, dict[str, str]]:
     """Submits a run. Its address is in the header Location."""
@@ -76,6 +77,7 @@ def create(body: RunSpec) -> tuple[RunDocument, dict[str, str]]:
 
 
 @bp.post("/runs/import")
+@needs(Scope.SUBMIT)
 @operation({201: RunDocument})
 def import_(form: ImportForm) -> tuple[RunDocument, dict[str, str]]:
     """Stores samples that another tool made as a run, and judges them in the sandbox.
@@ -157,6 +159,7 @@ def export(run_id: uuid.UUID, query: ExportQuery) -> Response:
 
 
 @bp.post("/runs/<uuid:run_id>/cancel")
+@needs(Scope.SUBMIT)
 @operation({202: RunDocument})
 def cancel(run_id: uuid.UUID) -> RunDocument:
     """Cancels a run; it ends within a second and keeps its finished samples."""
@@ -165,6 +168,7 @@ def cancel(run_id: uuid.UUID) -> RunDocument:
 
 
 @bp.post("/runs/<uuid:run_id>/resume")
+@needs(Scope.SUBMIT)
 @operation({202: RunDocument})
 def resume(run_id: uuid.UUID) -> RunDocument:
     """Queues the tasks that an ended run has not finished."""
@@ -173,6 +177,7 @@ def resume(run_id: uuid.UUID) -> RunDocument:
 
 
 @bp.patch("/runs/<uuid:run_id>")
+@needs(Scope.SUBMIT)
 @operation({200: RunDocument})
 def annotate(run_id: uuid.UUID, body: Changes) -> RunDocument:
     """Changes the tags, the note, the star of a run, and whether it is archived.
@@ -184,6 +189,7 @@ def annotate(run_id: uuid.UUID, body: Changes) -> RunDocument:
 
 
 @bp.delete("/runs/<uuid:run_id>")
+@needs(Scope.ADMIN)
 @operation({204: None}, problems=(409,))
 def delete(run_id: uuid.UUID) -> None:
     """Deletes an ended run with its tasks, samples and figures."""

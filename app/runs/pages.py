@@ -16,6 +16,7 @@ from app.annotations.selection import any_archived, from_address, known_tags
 from app.datasets import repository as datasets
 from app.datasets.service import BUILTIN
 from app.errors import BadInputError, BasslineError
+from app.http.security import needs
 from app.http.sites import is_own_path
 from app.http.web import context, id_in_address, ids_in, session
 from app.language_models import service as models
@@ -30,7 +31,7 @@ from app.runs.results import Figures
 from app.runs.schemas import RunSpec
 from app.runs.status import run_status
 from app.runs.task_repository import other_runs_of, untouched_runs
-from app.states import OPEN_RUN_STATES, RunState
+from app.states import OPEN_RUN_STATES, RunState, Scope
 from app.ui.display import twice
 from app.ui.units import counted, exact
 
@@ -202,6 +203,7 @@ def _check(spec: RunSpec) -> None:
 
 
 @bp.post("/runs/new")
+@needs(Scope.SUBMIT)
 def create() -> AnyResponse | tuple[str, int]:
     """Submits the run and shows it; with the button of the estimate shows how long it may take.
 
@@ -220,6 +222,7 @@ def create() -> AnyResponse | tuple[str, int]:
 
 
 @bp.post("/runs/annotations")
+@needs(Scope.SUBMIT)
 def annotate_selected() -> AnyResponse:
     """Changes the annotations of the runs in the form's `runs`: all of them, or none after an error.
 
@@ -234,6 +237,7 @@ def annotate_selected() -> AnyResponse:
 
 
 @bp.post("/runs/<uuid:run_id>/cancel")
+@needs(Scope.SUBMIT)
 def cancel(run_id: uuid.UUID) -> AnyResponse:
     """Cancels the run."""
     service.cancel(context(), run_id)
@@ -241,6 +245,7 @@ def cancel(run_id: uuid.UUID) -> AnyResponse:
 
 
 @bp.post("/runs/<uuid:run_id>/resume")
+@needs(Scope.SUBMIT)
 def resume(run_id: uuid.UUID) -> AnyResponse:
     """Queues the tasks that the run has not finished."""
     service.resume(context(), run_id)

@@ -8,9 +8,11 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
 from app.capacity import reference as capacity
+from app.http.security import needs
 from app.http.web import context
 from app.leaderboard.columns import COLUMNS
 from app.runs.clock import DRIFT, LOST_TO_OTHERS
+from app.states import Scope
 from app.studies.loading import load_reference
 from app.ui import display
 
@@ -31,6 +33,7 @@ def about() -> str:
 
 
 @bp.post("/reference")
+@needs(Scope.SUBMIT)
 def load_results() -> AnyResponse:
     """Loads every result that comes with this installation, and shows the first page."""
     load_reference(context())

@@ -13,7 +13,9 @@ from app.http.operations import operation
 from app.http.paging import page_from_rows
 from app.http.responses import download
 from app.http.schemas import RequestModel
+from app.http.security import needs
 from app.http.web import context, kept, session
+from app.states import Scope
 from app.studies import export, progress, render, repository, service
 from app.studies.analysis import Analyses
 from app.studies.documents import StudyDocument, StudyOverview, StudyPage
@@ -41,6 +43,7 @@ class ExportQuery(RequestModel):
 
 
 @bp.post("/studies")
+@needs(Scope.SUBMIT)
 @operation({201: StudyOverview})
 def create(body: StudySpec) -> tuple[StudyOverview, dict[str, str]]:
     """Submits a study: a run for each arm. Its address is in the header Location."""
@@ -83,6 +86,7 @@ def export_(study_id: uuid.UUID, query: ExportQuery) -> Response:
 
 
 @bp.post("/studies/<uuid:study_id>/cancel")
+@needs(Scope.SUBMIT)
 @operation({202: StudyOverview})
 def cancel(study_id: uuid.UUID) -> StudyOverview:
     """Cancels a study; its arms end within a second and keep their finished samples."""
@@ -91,6 +95,7 @@ def cancel(study_id: uuid.UUID) -> StudyOverview:
 
 
 @bp.post("/studies/<uuid:study_id>/resume")
+@needs(Scope.SUBMIT)
 @operation({202: StudyOverview})
 def resume(study_id: uuid.UUID) -> StudyOverview:
     """Queues the tasks that the arms of an ended study have not finished."""
@@ -99,6 +104,7 @@ def resume(study_id: uuid.UUID) -> StudyOverview:
 
 
 @bp.patch("/studies/<uuid:study_id>")
+@needs(Scope.SUBMIT)
 @operation({200: StudyOverview})
 def annotate(study_id: uuid.UUID, body: Changes) -> StudyOverview:
     """Changes the tags, the note, the star of a study, and whether it is archived with the runs of its arms.
@@ -110,6 +116,7 @@ def annotate(study_id: uuid.UUID, body: Changes) -> StudyOverview:
 
 
 @bp.delete("/studies/<uuid:study_id>")
+@needs(Scope.ADMIN)
 @operation({204: None}, problems=(409,))
 def delete(study_id: uuid.UUID) -> None:
     """Deletes an ended study with the runs of its arms."""

@@ -18,11 +18,12 @@ from app.annotations.selection import any_archived, from_address, known_tags
 from app.datasets import repository as datasets
 from app.datasets.service import BUILTIN
 from app.errors import BadInputError
+from app.http.security import needs
 from app.http.web import context, id_in_address, kept, session
 from app.language_models.service import drafter_choices
 from app.runs.colours import numbers_of
 from app.runs.forms import parse_budget
-from app.states import OPEN_RUN_STATES
+from app.states import OPEN_RUN_STATES, Scope
 from app.studies import findings, forms, repository, service
 from app.studies import presentation as shown
 from app.studies.analysis import Analyses, StudyAnalysis
@@ -128,6 +129,7 @@ def new() -> str:
 
 
 @bp.post("/studies/new")
+@needs(Scope.SUBMIT)
 def create() -> AnyResponse | str | tuple[str, int]:
     """Submits the study and shows it; with the button Preview shows its arms. An invalid form is shown again."""
     filled = forms.filled(context(), request.form)
@@ -139,12 +141,14 @@ def create() -> AnyResponse | str | tuple[str, int]:
 
 
 @bp.post("/studies/reference")
+@needs(Scope.SUBMIT)
 def load() -> AnyResponse:
     """Loads the reference studies of this installation, and shows the first."""
     return redirect(url_for("studies.show", study_id=load_reference(context())[0]), 303)
 
 
 @bp.post("/studies/<uuid:study_id>/cancel")
+@needs(Scope.SUBMIT)
 def cancel(study_id: uuid.UUID) -> AnyResponse:
     """Ends every arm; samples are kept."""
     service.cancel(context(), study_id)
@@ -152,6 +156,7 @@ def cancel(study_id: uuid.UUID) -> AnyResponse:
 
 
 @bp.post("/studies/<uuid:study_id>/resume")
+@needs(Scope.SUBMIT)
 def resume(study_id: uuid.UUID) -> AnyResponse:
     """Reopens the arms that have ended with tasks left."""
     service.resume(context(), study_id)
@@ -159,6 +164,7 @@ def resume(study_id: uuid.UUID) -> AnyResponse:
 
 
 @bp.post("/studies/<uuid:study_id>/delete")
+@needs(Scope.ADMIN)
 def delete(study_id: uuid.UUID) -> AnyResponse:
     """Removes the study and the runs of its arms."""
     service.delete(context(), study_id)
