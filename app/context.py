@@ -19,8 +19,8 @@ from app.db.archives import read_archive
 from app.db.database import Database
 from app.engines import HeldEngines
 from app.events.bus import EventBus, connect
-from app.events.view_pool import ViewPool
-from app.settings import Settings, load_settings
+from app.events.caller_pool import CallerPool
+from app.settings import WEB_DOWNLOADS, Settings, load_settings
 from app.states import Step
 from decoding.models import trusted_code
 
@@ -32,11 +32,12 @@ class Context:
     """One per process. Tests build their own with fakes for `load_engine` and `make_grader`.
 
     `stopping` is set when the process shuts down: jobs are returned within a second and stay claimable. `streams`
-    limits how many web threads wait for completions, and `views` how many serve live views, so that the pages stay
-    reachable. `engines` are the ones that its worker threads hold; `turns` is which runs this worker served last, by
-    step. `cpu` is held while a thread decodes against the clock on a CPU, or grades (app/jobs/work/cpu_turns.py);
-    `admitting` while it is decided whether a completion is accepted, until it is stored. `exclusive` has the job that
-    needs this machine to itself. `declared` are the models whose completions come to this worker.
+    limits how many web threads wait for completions, `views` how many serve live views and `downloads` how many
+    send files, so that the pages stay reachable. `engines` are the ones that its worker threads hold; `turns` is
+    which runs this worker served last, by step. `cpu` is held while a thread decodes against the clock on a CPU, or
+    grades (app/jobs/work/cpu_turns.py); `admitting` while it is decided whether a completion is accepted, until it
+    is stored. `exclusive` has the job that needs this machine to itself. `declared` are the models whose
+    completions come to this worker.
     """
 
     settings: Settings
@@ -49,7 +50,8 @@ class Context:
     broker: Broker = field(init=False)
     engines: HeldEngines = field(init=False)
     streams: threading.BoundedSemaphore = field(init=False)
-    views: ViewPool = field(init=False)
+    views: CallerPool = field(init=False)
+    downloads: CallerPool = field(init=False)
     turns: dict[Step, Turns] = field(default_factory=dict)
     declared: Collection[ModelQueue] = ()
     cpu: threading.Lock = field(init=False, default_factory=threading.Lock)
@@ -60,7 +62,8 @@ class Context:
         self.broker = broker.connect(self.settings)
         self.engines = HeldEngines(ports.EngineMemory(self.settings.engine_memory))
         self.streams = threading.BoundedSemaphore(self.settings.max_streams)
-        self.views = ViewPool(self.settings.max_views)
+        self.views = CallerPool(self.settings.max_views)
+        self.downloads = CallerPool(WEB_DOWNLOADS)
 
 
 def make_context(settings: Settings | None = None) -> Context:

@@ -16,7 +16,8 @@ from sqlalchemy.exc import ArgumentError
 from app.errors import BadInputError
 
 MIN_BUDGET_S, MAX_BUDGET_S = 1e-6, 600.0  # per task; curves are drawn over the logarithm
-WEB_THREADS = 96  # of a web process: more than max_streams and max_views together, so that pages stay reachable
+WEB_DOWNLOADS = 12  # that a web process sends at a time, a third of them to one caller
+WEB_THREADS = 96  # of a web process: more than max_streams, max_views and WEB_DOWNLOADS, so that pages stay reachable
 SWEEP_INTERVAL_S = 3600.0  # between two deletions of expired data
 BYTES = re.compile(r"[\d.]+ ?\w*")
 MEMORY_BROKER = "memory://"

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
 from flask import Response, request
 
+from app.errors import BusyError
 from app.http.operations import JSON
-from app.http.security import is_api
+from app.http.security import caller, is_api
+from app.http.web import context
 
 STATIC_AGE_S = 365 * 24 * 3600
 
@@ -20,10 +23,19 @@ def download(chunks: Iterator[bytes], content_type: str, name: str) -> Response:
     """The chunks as a file of this name, which never lies in memory as a whole.
 
     The first chunk is read before the answer begins, so that an error in it becomes a problem document. A later one
-    ends the connection before the file is complete, which clients notice.
+    ends the connection before the file is complete, which clients notice. Raises BusyError if the caller's share of the
+    downloads or all of them are under way: each holds a thread for as long as its client reads.
     """
-    first = list(islice(chunks, 1))
+    pool, key = context().downloads, caller().key
+    if not pool.acquire(key):
+        raise BusyError("too many downloads are under way: try again when one of them has ended")
+    try:
+        first = list(islice(chunks, 1))
+    except BaseException:
+        pool.release(key)
+        raise
     answer = Response(chain(first, chunks), content_type=content_type)
+    answer.call_on_close(partial(pool.release, key))
     answer.headers["Content-Disposition"] = f'attachment; filename="{name}"'
     return answer
 

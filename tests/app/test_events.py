@@ -14,7 +14,7 @@ from app.accounts.service import create_token
 from app.completions import waiting
 from app.errors import BusyError
 from app.events.bus import FIRST, MemoryBus
-from app.events.view_pool import ViewPool
+from app.events.caller_pool import CallerPool
 from app.factory import create_app
 from app.runs import event_stream, service
 from app.states import RunState, Scope
@@ -119,7 +119,7 @@ def test_one_reader_takes_neither_all_places_of_views_nor_any_of_completions(ctx
 
 @pytest.mark.parametrize("size", [1, 2, 3, 24])
 def test_no_caller_has_more_than_a_third_and_none_has_nothing(size):
-    pool = ViewPool(size)
+    pool = CallerPool(size)
     mine = sum(pool.acquire("me") for _ in range(size + 1))
     assert mine == max(size // 3, 1)
     others = sum(pool.acquire(str(i)) for i in range(size))

@@ -1,4 +1,4 @@
-"""Limits the live views of a web process: their total, and the share of each caller."""
+"""Limits what holds threads of a web process, such as live views: the total, and the share of each caller."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections import Counter
 SHARES = 3  # callers that fill all places together, at least
 
 
-class ViewPool:
-    """`size` places. One caller gets at most a third of them, so that nobody keeps all others from their live views."""
+class CallerPool:
+    """`size` places. One caller gets at most a third of them, so that nobody takes all of them."""
 
     def __init__(self, size: int) -> None:
         self._size = size
