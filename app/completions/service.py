@@ -17,12 +17,13 @@ from app.completions.schemas import CompletionSpec
 from app.context import Context
 from app.datasets.models import Task
 from app.datasets.service import task_columns
-from app.errors import BadInputError
+from app.errors import BadInputError, UnavailableError
 from app.jobs.work.prepare import prepare_run
 from app.language_models.service import require_infilling
 from app.remote import target as remote
+from app.runs import enqueue
 from app.runs.schemas import DecodingSpec
-from app.runs.service import is_local, new_run, require_allowed, require_models, store
+from app.runs.service import is_local, new_run, require_allowed, require_models
 from evaluation import datasets as files
 from evaluation.datasets import PYTHON
 
@@ -68,13 +69,15 @@ def submit_prompts(
     `prompt_logprobs` and `top_logprobs` as in decoding.request.Request. An editor sends nearly the same file again and
     again, so a completion uses the prefix cache, unless `prefix_cache` says that it must not.
 
-    Raises BadInputError, or OverloadedError if too many wait.
+    Raises BadInputError, OverloadedError if too many wait, UnavailableError where no worker can be told.
     """
     if not is_local(pinned_worker, handover):
         require_allowed(ctx, spec.target, spec.drafter)
     require_models(ctx, spec)
     _require_mode(spec, tasks)
     is_waited_for = not is_local(pinned_worker, handover) and after_id is None
+    if is_waited_for and (fault := ctx.broker.fault()):
+        raise UnavailableError(f"no worker can be told of this, because the broker {fault}: try again in a moment")
     prompts = [Task(**task_columns(*place)) for place in enumerate(tasks)]
     with admitted(ctx, spec, tasks) if is_waited_for else nullcontext():
         completion = new_run(
@@ -95,9 +98,11 @@ def submit_prompts(
         )
         for job, prompt in zip(completion.tasks, prompts, strict=True):
             job.task = prompt
-        store(ctx, completion)
-        if not graded and not handover:
-            prepare_run(ctx, completion.id)
+        with ctx.database.session() as session:
+            session.add(completion)
+    # Not while others wait to be admitted: a broker that hangs would let each wait for all before it.
+    if not handover:
+        (enqueue.prepare if graded else prepare_run)(ctx, completion.id)
     return completion.id
 
 

@@ -21,7 +21,8 @@ from app.settings import MEMORY_BROKER
 MAX_EVENTS = 5000
 MAX_STREAMS = 64
 EXPIRE_S = 3600
-SILENT_S = 2.0  # without another try after a failure: a Redis that hangs must not slow decoding down
+SILENT_S = 2.0  # without another try after a failure: a Redis that hangs must slow down neither decoding nor readers
+BLOCK_S = 1.0  # that one command waits for events; its reader must notice soon that Redis hangs
 FIRST = "0-0"
 log = structlog.get_logger(__name__)
 
@@ -97,9 +98,10 @@ class RedisBus:
         once = Retry(NoBackoff(), 0)
         # Publishing happens between rounds of decoding, on the sample's clock.
         self._writer = redis.Redis.from_url(url, socket_timeout=0.5, socket_connect_timeout=0.5, retry=once)
-        # Longer than any read waits, so that waiting for events is not mistaken for a dead connection.
-        self._reader = redis.Redis.from_url(url, socket_timeout=60, health_check_interval=25, retry=once)
+        # Longer than a command waits, so that waiting for events is not mistaken for a dead connection.
+        self._reader = redis.Redis.from_url(url, socket_timeout=2 * BLOCK_S, socket_connect_timeout=BLOCK_S, retry=once)
         self._silent_until = 0.0
+        self._unread_until = 0.0
 
     def publish(self, run_id: uuid.UUID, event_type: str, data: Mapping[str, Any]) -> None:
         """Adds an event to the run's Redis stream."""
@@ -117,12 +119,23 @@ class RedisBus:
 
     def read(self, run_id: uuid.UUID, after: str, wait_s: float) -> list[Event]:
         """Events after the id `after`, waiting up to `wait_s` seconds for one."""
+        until = time.monotonic() + wait_s
+        while True:
+            left_s = max(until - time.monotonic(), 0.0)
+            if (silent_s := self._unread_until - time.monotonic()) > 0:
+                time.sleep(min(left_s, silent_s))
+                return []
+            events = self._read_once(run_id, after, min(left_s, BLOCK_S))
+            if events or left_s <= BLOCK_S:
+                return events
+
+    def _read_once(self, run_id: uuid.UUID, after: str, wait_s: float) -> list[Event]:
         block = max(1, int(wait_s * 1000)) if wait_s > 0 else None
         try:
             answer: Any = self._reader.xread({self._key(run_id): after}, block=block)
         except redis.RedisError as error:
-            log.warning("events cannot be read", error=str(error))
-            time.sleep(min(wait_s, SILENT_S))
+            self._unread_until = time.monotonic() + SILENT_S
+            log.warning("events cannot be read", seconds=SILENT_S, error=str(error))
             return []
         streams = answer.values() if isinstance(answer, dict) else [entries for _, entries in answer or []]
         rows = [row for entries in streams for row in _flat(entries)]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flask import Flask, g, request
 from flask_limiter import Limiter
 from flask_limiter.util import get_remote_address
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from app.db.storable import unstorable_reason
@@ -16,6 +20,8 @@ BODY_BYTES = 4 * 2**20  # three texts of 200,000 characters, escaped
 UPLOAD_BYTES = 64 * 2**20
 SIGN_INS = "10 per minute"
 UPLOADS = frozenset({"datasets_api.import_", "datasets.upload", "runs_api.import_"})
+
+_REDIS: Any = {"socket_connect_timeout": 1, "socket_timeout": 1, "retry": Retry(NoBackoff(), 0)}
 
 
 def install_rate_limit(app: Flask) -> None:
@@ -29,9 +35,10 @@ def install_rate_limit(app: Flask) -> None:
         default_limits_exempt_when=lambda: not is_api(request.path) or request.path.startswith("/api/v1/health/"),
         headers_enabled=True,
         storage_uri=shared,
-        storage_options={"socket_connect_timeout": 1, "socket_timeout": 1} if shared != "memory://" else {},
+        storage_options=_REDIS if shared != "memory://" else {},
         key_prefix="bassline",
         in_memory_fallback_enabled=True,  # without Redis, each process counts for itself
+        swallow_errors=True,  # of requests that still wait for Redis when another one has begun to count here
     )
 
 
