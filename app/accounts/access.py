@@ -5,10 +5,11 @@ from __future__ import annotations
 from flask import Response, current_app, g, redirect, request, session, url_for
 
 from app.accounts import service, users
+from app.accounts.failure_limit import FailureLimit
 from app.errors import ForbiddenError, UnauthorizedError
 from app.http import sites
 from app.http.security import LOCAL, PUBLIC, SAFE, Caller, is_api, scope_of
-from app.http.web import context
+from app.http.web import context, kept
 
 
 def check() -> Response | None:
@@ -45,9 +46,17 @@ def _caller() -> Caller | None:
         given = request.authorization
         if given is None or given.type != "bearer" or not given.token:
             raise UnauthorizedError("the Authorization header is not understood: send `Authorization: Bearer TOKEN`")
-        return service.authenticate(context(), given.token)
-    found = users.signed_in(context(), session)
-    return None if is_api(request.path) and request.method not in SAFE else found
+        limit = kept(FailureLimit)
+        limit.require_few(request.remote_addr or "", given.token)
+        try:
+            found = service.authenticate(context(), given.token)
+        except UnauthorizedError:
+            limit.count(request.remote_addr or "")
+            raise
+        limit.remember(given.token)
+        return found
+    user = users.signed_in(context(), session)
+    return None if is_api(request.path) and request.method not in SAFE else user
 
 
 def _refuse() -> Response:

@@ -35,8 +35,7 @@ def complete(body: CompletionSpec) -> Response | CompletionDocument:
     """
     ctx, disconnected = context(), disconnect.disconnect_probe(request.environ)
     with waiting.acquire_slot(ctx) as slot:
-        run_id = service.submit(ctx, body)
-        idempotency.link_response_to_run(run_id)
+        run_id = idempotency.earlier_run() or service.submit(ctx, body)
         if request.accept_mimetypes.best_match([JSON, EVENTS]) != EVENTS:
             return _whole(ctx, run_id, disconnected)
         slot.callback(waiting.cancel, ctx, run_id)

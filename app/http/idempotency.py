@@ -3,6 +3,9 @@
 An answer with a 2xx status is kept for a day. A request that failed changed nothing, so its key is free again. The key
 of a stream is free again as soon as the stream begins: only a complete answer can be repeated, and closing a stream
 cancels its work.
+
+A process may be killed while it answers. The run that a request stores is linked to its key in the same transaction,
+and a key whose process is gone is free: the repetition answers for the linked run, or is carried out if there is none.
 """
 
 from __future__ import annotations
@@ -12,38 +15,42 @@ import hashlib
 import json
 import re
 import uuid
-from typing import IO
+from typing import IO, Any
 
 import structlog
-from flask import Request, Response, g, request
-from sqlalchemy import delete, select, update
+from flask import Request, Response, g, has_request_context, request
+from sqlalchemy import ColumnElement, Connection, delete, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from app.context import Context
-from app.db.database import error_summary
+from app.db.database import error_summary, updated_any
 from app.db.types import utcnow
 from app.errors import BadInputError, ConflictError
+from app.http import claim_owners
 from app.http.idempotency_models import IdempotencyKey
 from app.http.operations import EVENTS, JSON, MULTIPART
 from app.http.security import is_api
 from app.http.web import context
+from app.settings import MAX_BUDGET_S
 
 HEADER = "Idempotency-Key"
 LONGEST = 200
 _ACCEPTED = re.compile(rf"[ -~]{{1,{LONGEST}}}")
 KEEP = dt.timedelta(days=1)
-ANSWERED_WITHIN = dt.timedelta(hours=1)  # a key is free again this long after its process died
+# A key of another host is free again after this time, which is longer than any request takes.
+ANSWERED_WITHIN = dt.timedelta(seconds=MAX_BUDGET_S + 300)
 log = structlog.get_logger(__name__)
 
 
 def claim(ctx: Context, caller: str, key: str, request_sha256: str) -> IdempotencyKey | None:
-    """The earlier request with that key and its answer; None if there is none, and the caller must carry it out.
+    """The earlier request with that key; None if there is none. The caller must carry it out if it has no status.
 
     Raises BadInputError if the key was used for another request, ConflictError while the first one is still being
     answered.
     """
     now = utcnow()
-    row = IdempotencyKey(caller=caller, key=key, request_sha256=request_sha256, expires_at=now + ANSWERED_WITHIN)
+    claimed = {"owner": claim_owners.name_this_process(), "expires_at": now + ANSWERED_WITHIN}
+    row = IdempotencyKey(caller=caller, key=key, request_sha256=request_sha256, **claimed)
     try:
         with ctx.database.session() as session:
             session.execute(delete(IdempotencyKey).where(IdempotencyKey.expires_at < now))
@@ -56,14 +63,31 @@ def claim(ctx: Context, caller: str, key: str, request_sha256: str) -> Idempoten
             )
     if known is not None and known.request_sha256 != request_sha256:
         raise BadInputError("this key was used for another request: give every request its own", HEADER)
-    if known is None or known.status is None:
-        raise ConflictError("the request of this key is being answered: ask again in a moment")
-    return known
+    if known is not None and (known.status is not None or _take_over(ctx, known, claimed)):
+        return known
+    raise ConflictError("the request of this key is being answered: ask again in a moment")
 
 
-def link_response_to_run(run_id: uuid.UUID) -> None:
-    """Links the response to this request to a run: when the run is deleted, the stored response is deleted with it."""
-    g.idempotency_run = run_id
+def _take_over(ctx: Context, known: IdempotencyKey, claimed: dict[str, Any]) -> bool:
+    """Claims the key of a process that is gone. False if it is not gone, or another request was faster."""
+    if not claim_owners.is_gone(known.owner):
+        return False
+    is_unchanged = (IdempotencyKey.id == known.id, IdempotencyKey.owner.is_not_distinct_from(known.owner))
+    with ctx.database.session() as session:
+        return updated_any(session, update(IdempotencyKey).where(*is_unchanged).values(claimed))
+
+
+def link_stored_run(_mapper: object, connection: Connection, run: Any) -> None:
+    """Links the key that this request claimed to the first run that it stores, in the same transaction."""
+    if has_request_context() and (key := g.get("idempotency_key")) is not None:
+        unlinked = IdempotencyKey.run_id.is_(None)
+        connection.execute(update(IdempotencyKey).where(*_ours(key), unlinked).values(run_id=run.id))
+
+
+def earlier_run() -> uuid.UUID | None:
+    """The run that this request stored before its process was killed, which the view must not store again."""
+    found: uuid.UUID | None = g.get("idempotency_earlier_run")
+    return found
 
 
 def request_digest(asked: Request) -> str:
@@ -101,8 +125,9 @@ def replay_or_claim() -> Response | None:
     if not _ACCEPTED.fullmatch(key):
         raise BadInputError(f"the key has {len(key)} characters: give 1 to {LONGEST}, printable ASCII only", HEADER)
     known = claim(context(), g.caller.key, key, request_digest(request))
-    if known is None:
+    if known is None or known.status is None:
         g.idempotency_key = key
+        g.idempotency_earlier_run = known.run_id if known else None
         return None
     headers = {"Idempotency-Replayed": "true"} | ({"Location": known.location} if known.location else {})
     return Response(known.body, known.status, headers, content_type=known.content_type)
@@ -115,20 +140,22 @@ def store(response: Response) -> Response:
     """
     if (key := g.pop("idempotency_key", None)) is None:
         return response
-    ours = (IdempotencyKey.caller == g.caller.key, IdempotencyKey.key == key)
     stored = update(IdempotencyKey).values(
         status=response.status_code,
         content_type=response.content_type,
         location=response.headers.get("Location"),
-        run_id=g.get("idempotency_run"),
         expires_at=utcnow() + KEEP,
     )
     is_kept = 200 <= response.status_code < 300 and not response.is_streamed
     change = stored.values(body=response.get_data()) if is_kept else delete(IdempotencyKey)
     try:
         with context().database.session() as session:
-            session.execute(change.where(*ours))
+            session.execute(change.where(*_ours(key)))
     except SQLAlchemyError as error:
         # What the request did is stored, so its response stands. A repetition gets 409 until the claim expires.
         log.warning("the response was not stored for its key", error=error_summary(error))
     return response
+
+
+def _ours(key: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    return IdempotencyKey.caller == g.caller.key, IdempotencyKey.key == key

@@ -24,6 +24,7 @@ class IdempotencyKey(Identified, Base):
     content_type: Mapped[str | None] = mapped_column(String(100))
     location: Mapped[str | None] = mapped_column(String(500))
     body: Mapped[bytes | None] = mapped_column(LargeBinary)
-    # The run that the response is about: it is deleted with the run.
+    owner: Mapped[str | None] = mapped_column(String(300))  # the process that answers (app/http/claim_owners.py)
+    # The run that the request stored, set in the same transaction: the key is deleted with the run.
     run_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
     expires_at: Mapped[dt.datetime] = mapped_column(index=True)

@@ -3,35 +3,42 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
+import math
 import shutil
+import threading
+import time
 
+import structlog
 from flask import Blueprint, Response
 from pydantic import Field
-from sqlalchemy import func, insert, or_, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.broker import queues
+from app.context import Context
 from app.datasets.check_job import is_check_in_progress
 from app.db import migrate
 from app.db.clock import read_database_time
 from app.db.database import Database, error_summary
 from app.db.types import utcnow
 from app.errors import UnavailableError
-from app.http.idempotency_models import IdempotencyKey
 from app.http.operations import JSON, operation
 from app.http.schemas import ResponseModel
-from app.http.web import context
+from app.http.web import context, kept
 from app.runs.models import Run, RunTask
 from app.states import RunState, Step, TaskState
 from app.workers import service as workers
 
 bp = Blueprint("health", __name__, url_prefix="/api/v1/health")
+log = structlog.get_logger(__name__)
 
 DEAF_S = 120.0  # twice the time after which the reaper sends the message of an unclaimed job again
 LEAST_BYTES = 50_000_000  # free on the disk of a SQLite file: a batch of samples and the write-ahead log
-_PROBE_BYTES = 64 * 1024  # more than the free part of a page, so that the database must take new ones
+REUSE_S = 2.0  # for which a readiness is given again
+ANSWER_S = 3.0  # after which the answer is that there was none
+READY = "ready"
+NOT_ASKED = "not asked: the database is at fault"
 # Jobs in these states show that a worker processes the step.
 IN_HAND = {
     None: (TaskState.GRADING,),
@@ -64,14 +71,59 @@ def live() -> Liveness:
 @operation({200: Readiness, 503: Readiness})
 def ready() -> Response:
     """200 if database, broker and workers can process and store runs; else 503, with the part that cannot."""
-    database = context().database
-    faults = {"database": database_fault(database) or write_fault(database), "broker": context().broker.fault()}
-    faults["workers"] = "not asked: the database is at fault" if faults["database"] else workers_fault(database)
-    bad = any(faults.values())
-    document = Readiness(
-        status="unready" if bad else "ready", checks={part: fault or "ok" for part, fault in faults.items()}
-    )
-    return Response(document.model_dump_json(), 503 if bad else 200, content_type=JSON)
+    document = kept(ReadinessCheck).read(context())
+    status = 200 if document.status == READY else UnavailableError.status
+    return Response(document.model_dump_json(), status, content_type=JSON)
+
+
+class ReadinessCheck:
+    """The last readiness of a process: checked every REUSE_S seconds at most, in a thread of its own.
+
+    A database that is paused ends no query and no connection, so the one check that hangs then must hold no request.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known = _unready("not checked yet")
+        self._checked_at = -math.inf
+        self._began_at = 0.0
+        self._ended: threading.Event | None = None  # of the check that is under way
+
+    def read(self, ctx: Context) -> Readiness:
+        """The readiness; that of the last REUSE_S seconds if it is known. Takes at most ANSWER_S seconds."""
+        with self._lock:
+            if self._ended is None:
+                if time.monotonic() - self._checked_at < REUSE_S:
+                    return self._known
+                self._ended, self._began_at = threading.Event(), time.monotonic()
+                threading.Thread(target=self._check, args=(ctx, self._ended), name="readiness", daemon=True).start()
+            ended, left_s = self._ended, self._began_at + ANSWER_S - time.monotonic()
+        if ended.wait(max(left_s, 0.0)):
+            return self._known
+        return _unready(f"does not answer within {ANSWER_S:g} seconds")
+
+    def _check(self, ctx: Context, ended: threading.Event) -> None:
+        try:
+            found = check_readiness(ctx)
+        except Exception as error:
+            log.warning("readiness could not be checked", exc_info=error)
+            found = _unready(f"cannot be checked: {error_summary(error)}")
+        with self._lock:
+            self._known, self._checked_at, self._ended = found, time.monotonic(), None
+        ended.set()
+
+
+def check_readiness(ctx: Context) -> Readiness:
+    """The state of each part. Writes nothing."""
+    database = ctx.database
+    faults = {"database": database_fault(database) or storage_fault(database), "broker": ctx.broker.fault()}
+    faults["workers"] = NOT_ASKED if faults["database"] else workers_fault(database)
+    checks = {part: fault or "ok" for part, fault in faults.items()}
+    return Readiness(status="unready" if any(faults.values()) else READY, checks=checks)
+
+
+def _unready(fault: str) -> Readiness:
+    return Readiness(status="unready", checks={"database": fault, "broker": "not asked", "workers": NOT_ASKED})
 
 
 def waiting_s(session: Session, step: Step | None, now: dt.datetime) -> float:
@@ -100,29 +152,19 @@ def database_fault(database: Database) -> str | None:
     return None if at == migrate.head() else f"at schema {at}, the code needs {migrate.head()}: run bassline db upgrade"
 
 
-def write_fault(database: Database) -> str | None:
-    """Why nothing can be stored, None if it can. Leaves nothing behind: its writes are rolled back.
+def storage_fault(database: Database) -> str | None:
+    """Why nothing can be stored, as far as reading tells; None if nothing is known to be wrong.
 
-    A rolled back row does not reach the disk of a SQLite file, so the disk's free space is checked as well.
+    The heartbeats of the workers tell the rest: they are stored every few seconds, and readiness fails without them.
     """
     if database.file is not None:
         free = shutil.disk_usage(database.file.parent).free
         if free < LEAST_BYTES:
             return f"its disk has {free / 1e6:.0f} MB left and needs {LEAST_BYTES / 1e6:.0f}: free some space"
-    row = {
-        "caller": "readiness",
-        "key": "probe",
-        "request_sha256": "",
-        "body": os.urandom(_PROBE_BYTES),
-        "expires_at": utcnow() + dt.timedelta(seconds=1),
-    }
-    try:
-        with database.connect() as connection:
-            connection.execute(insert(IdempotencyKey).values(row))
-            connection.rollback()
-    except (SQLAlchemyError, UnavailableError) as error:
-        return f"cannot be written: {error_summary(error)}"
-    return None
+        return None
+    with database.connect() as connection:
+        is_read_only = connection.exec_driver_sql("SHOW transaction_read_only").scalar_one() == "on"
+    return "is read-only: point BASSLINE_DATABASE_URL at the primary server" if is_read_only else None
 
 
 def workers_fault(database: Database) -> str | None:

@@ -120,9 +120,7 @@ def _answered(asked: SamplesRequest, form: Answers) -> Response | dict[str, Any]
 
 
 def _submitted(ctx: Context, asked: SamplesRequest) -> uuid.UUID:
-    run_id = service.submit(ctx, asked)
-    idempotency.link_response_to_run(run_id)
-    return run_id
+    return idempotency.earlier_run() or service.submit(ctx, asked)
 
 
 def _request(kind: type[R], values: Mapping[str, Any] = MappingProxyType({})) -> R:

@@ -73,7 +73,7 @@ class ImportForm(ImportSpec):
 @operation({201: RunDocument})
 def create(body: RunSpec) -> tuple[RunDocument, dict[str, str]]:
     """Submits a run. Its address is in the header Location."""
-    return _created(service.submit(context(), body))
+    return _created(idempotency.earlier_run() or service.submit(context(), body))
 
 
 @bp.post("/runs/import")
@@ -85,7 +85,9 @@ def import_(form: ImportForm) -> tuple[RunDocument, dict[str, str]]:
     Settings that the file does not hold are stored as unknown. The run's address is in the header Location.
     """
     spec = ImportSpec(**form.model_dump(include=set(ImportSpec.model_fields)))
-    return _created(import_samples.submit(context(), spec, form.file.read(), form.file.filename or "file"))
+    run_id = idempotency.earlier_run()
+    run_id = run_id or import_samples.submit(context(), spec, form.file.read(), form.file.filename or "file")
+    return _created(run_id)
 
 
 @bp.get("/runs")
@@ -206,7 +208,6 @@ def events(run_id: uuid.UUID) -> Response:
 
 
 def _created(run_id: uuid.UUID) -> tuple[RunDocument, dict[str, str]]:
-    idempotency.link_response_to_run(run_id)
     return _document(run_id), {"Location": url_for("runs_api.show", run_id=run_id)}
 
 

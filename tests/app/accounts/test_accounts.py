@@ -11,7 +11,7 @@ import sys
 import pytest
 from argon2 import PasswordHasher
 from click.testing import CliRunner
-from sqlalchemy import select
+from sqlalchemy import event, select
 
 from app.accounts import users
 from app.accounts.models import BrowserSession, Token, User
@@ -303,3 +303,22 @@ def test_users_and_tokens_at_the_command_line(ctx, monkeypatch):
     assert token not in listed
     assert run("users", "delete", "ada").exit_code == 0
     assert run("users", "delete", "ada").exit_code == 2
+
+
+def test_many_invalid_tokens_of_one_address_cost_the_database_nothing_and_lock_nobody_out(client, ctx):
+    token, other = create_token(ctx, "known", Scope.READ), create_token(ctx, "other", Scope.READ)
+    assert client.get("/api/v1/runs", headers=bearer(token)).status_code == 200
+    statuses = [client.get("/api/v1/runs", headers=bearer(f"bass_{i:08d}_x")).status_code for i in range(60)]
+    assert set(statuses) == {401}
+    statements: list[str] = []
+    event.listen(ctx.database.engine, "before_cursor_execute", lambda _c, _r, text, *_: statements.append(text))
+    refused = client.get("/api/v1/runs", headers=bearer("bass_00000000_x"))
+    assert refused.status_code == 429
+    assert 1 <= int(refused.headers["Retry-After"]) <= 60
+    assert statements == []
+    assert client.get("/api/v1/runs", headers=bearer(token)).status_code == 200
+    assert (
+        client.get("/api/v1/runs", headers=bearer(other), environ_base={"REMOTE_ADDR": "10.0.0.9"}).status_code == 200
+    )
+    revoke_token(ctx, token.split("_")[1])
+    assert client.get("/api/v1/runs", headers=bearer(token)).status_code == 401

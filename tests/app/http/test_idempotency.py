@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import io
 import json
+import signal
+import subprocess
+import sys
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, select
 from sqlalchemy.exc import OperationalError
 
 from app.completions import waiting
+from app.db.types import utcnow
 from app.factory import create_app
+from app.http import claim_owners
+from app.http.idempotency_models import IdempotencyKey
 from app.openai import service
 from app.runs.repository import list_runs
 from app.states import RunKind
@@ -85,9 +91,89 @@ def test_a_stream_with_a_key_passes_as_it_comes_and_a_repetition_is_a_new_comple
 @pytest.mark.usefixtures("additions")
 def test_a_response_that_cannot_be_stored_is_still_sent(client, ctx):
     def full(_connection, _cursor, statement: str, *_):
-        if statement.startswith("UPDATE idempotency_keys"):
+        if statement.startswith("UPDATE idempotency_keys SET status"):
             raise OperationalError("UPDATE", {}, Exception("database or disk is full"))
 
     event.listen(ctx.database.engine, "before_cursor_execute", full)
     body = {"target": "smollm2-135m", "dataset": "additions", "n": 2, "budget_s": 5}
     assert client.post("/api/v1/runs", json=body, headers=KEY).status_code == 201
+
+
+KILLED = """
+import json, os, signal, sys
+from app.context import make_context
+from app.factory import create_app
+from app.settings import Settings
+
+data_dir, moment, path, body = sys.argv[1:]
+
+def die(*_arguments, **_named):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if moment == "before":
+    from app.runs import service
+    from app.studies import service as studies
+    service.submit = studies.submit = die
+else:
+    from app.runs import api
+    from app.studies import api as studies
+    api._document = studies._overview = die
+ctx = make_context(Settings(_env_file=None, data_dir=data_dir))
+create_app(ctx).test_client().post(path, json=json.loads(body), headers={"Idempotency-Key": "k"})
+"""
+"""Posts to the service, and kills itself before the run is stored or before it is answered."""
+
+
+def post_and_be_killed(ctx, moment: str, path: str, body: dict) -> None:
+    words = [sys.executable, "-c", KILLED, str(ctx.settings.data_dir), moment, path, json.dumps(body)]
+    done = subprocess.run(words, capture_output=True, timeout=120, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+
+
+RUN = {"target": "smollm2-135m", "dataset": "additions", "n": 2, "budget_s": 5}
+STUDY = {"arms": [{"target": "smollm2-135m", "n": 1}, {"target": "smollm2-135m", "n": 2}], "dataset": "additions"}
+
+
+@pytest.mark.usefixtures("additions")
+@pytest.mark.parametrize(
+    ("path", "body", "n_runs"), [("/api/v1/runs", RUN, 1), ("/api/v1/studies", STUDY | {"budget_s": 5}, 2)]
+)
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_killed_request_is_carried_out_once(client, ctx, moment, path, body, n_runs):
+    post_and_be_killed(ctx, moment, path, body)
+    with ctx.database.read() as session:
+        stored = [run.id for run in list_runs(session)]
+    assert len(stored) == (n_runs if moment == "after" else 0)
+    first = client.post(path, json=body, headers=KEY)
+    assert first.status_code == 201, first.json
+    again = client.post(path, json=body, headers=KEY)
+    assert (again.json, again.headers["Location"]) == (first.json, first.headers["Location"])
+    with ctx.database.read() as session:
+        assert len(list_runs(session)) == n_runs
+        assert moment == "before" or {run.id for run in list_runs(session)} == set(stored)
+        (key,) = session.scalars(select(IdempotencyKey))
+    assert key.run_id is not None
+
+
+@pytest.mark.usefixtures("additions")
+def test_a_request_that_is_being_answered_or_may_be_elsewhere_is_not_repeated(client, ctx):
+    assert client.post("/api/v1/runs", json=RUN, headers=KEY).status_code == 201
+    for owner in (claim_owners.name_this_process(), "elsewhere 7 1.00"):
+        with ctx.database.session() as session:
+            (key,) = session.scalars(select(IdempotencyKey))
+            key.status, key.owner = None, owner
+        refused = client.post("/api/v1/runs", json=RUN, headers=KEY)
+        assert refused.status_code == 409
+        assert key.expires_at > utcnow()
+
+
+def test_a_process_is_gone_once_it_has_ended_or_its_id_belongs_to_another():
+    process = subprocess.Popen(["sleep", "60"])
+    host, _, started = claim_owners.name_this_process().split()
+    owner = claim_owners._name_process(host, process.pid)
+    assert not claim_owners.is_gone(owner)
+    assert claim_owners.is_gone(f"{host} {process.pid} {float(started) - 3600:.2f}")
+    process.kill()
+    process.wait()
+    assert claim_owners.is_gone(owner)
+    assert claim_owners.is_gone(None)
