@@ -46,6 +46,7 @@ def show(load_test_id: uuid.UUID) -> LoadTestDocument:
 
 
 @bp.delete("/capacity/<uuid:load_test_id>")
+@needs(Scope.ADMIN)
 @operation({204: None})
 def delete(load_test_id: uuid.UUID) -> None:
     """Deletes a load test."""

@@ -96,7 +96,7 @@ def show(load_test_id: uuid.UUID) -> str:
         others=others,
         unclocked_s=UNCLOCKED_S,
         LOST_TO_OTHERS=LOST_TO_OTHERS,
-        may_delete=len(tests) == 1 and caller().scope.allows(Scope.ADMIN),
+        may_delete=len(tests) == 1 and may_use("capacity.delete"),
     )
 
 

@@ -123,6 +123,7 @@ def show(dataset_id: uuid.UUID, query: PageQuery) -> DatasetWithTasks:
 
 
 @bp.delete("/datasets/<uuid:dataset_id>")
+@needs(Scope.ADMIN)
 @operation({204: None}, problems=(409,))
 def delete(dataset_id: uuid.UUID) -> None:
     """Deletes a dataset that no run and no study uses, with the project's files that only it needs."""

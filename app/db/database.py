@@ -101,11 +101,14 @@ class Database:
             event.listen(created, "begin", _begin_sqlite)
         return created
 
-    def connect(self) -> Connection:
-        """A connection outside of any session. Raises UnavailableError, naming the database, if it cannot be opened."""
+    def connect(self, *, read_only: bool = False) -> Connection:
+        """A connection outside of any session; on SQLite one that is `read_only` waits for no writer and blocks none.
+
+        Raises UnavailableError, naming the database, if it cannot be opened.
+        """
         self._readers.release_connections()
         try:
-            return self.engine.connect()
+            return self.engine.connect().execution_options(**{READ_ONLY: read_only})
         except DBAPIError as error:
             raise UnavailableError(
                 f"the database {make_url(self.url).render_as_string()} cannot be opened: {error_summary(error)}; "

@@ -50,7 +50,7 @@ def head() -> str:
 
 def current(database: Database) -> str | None:
     """The revision the database is at; None for an empty one. Raises UnavailableError if it cannot be opened."""
-    with database.connect() as connection:
+    with database.connect(read_only=True) as connection:
         return MigrationContext.configure(connection).get_current_revision()
 
 

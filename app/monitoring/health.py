@@ -162,7 +162,7 @@ def storage_fault(database: Database) -> str | None:
         if free < LEAST_BYTES:
             return f"its disk has {free / 1e6:.0f} MB left and needs {LEAST_BYTES / 1e6:.0f}: free some space"
         return None
-    with database.connect() as connection:
+    with database.connect(read_only=True) as connection:
         is_read_only = connection.exec_driver_sql("SHOW transaction_read_only").scalar_one() == "on"
     return "is read-only: point BASSLINE_DATABASE_URL at the primary server" if is_read_only else None
 
