@@ -21,7 +21,6 @@ from app.datasets.check_job import is_check_in_progress
 from app.db import migrate
 from app.db.clock import read_database_time
 from app.db.database import Database, error_summary
-from app.db.types import utcnow
 from app.errors import UnavailableError
 from app.http.operations import JSON, operation
 from app.http.schemas import ResponseModel
