@@ -16,6 +16,7 @@ from app.datasets.models import Task
 from app.errors import BadInputError, NotFoundError
 from app.events import event_types
 from app.events.bus import FIRST
+from app.events.texts import TextAssembler
 from app.http.security import needs
 from app.http.web import context, session
 from app.runs.figures import FINISHED_REASONS
@@ -64,7 +65,9 @@ def show(run_id: uuid.UUID) -> str:
 def answer(run_id: uuid.UUID, index: int) -> str:
     """The answer of a sample that has finished while others are still decoded. Raises NotFoundError."""
     side = lanes.load(session(), run_id)
-    for event in reversed(context().bus.read(run_id, FIRST, 0)):
+    texts = TextAssembler()
+    events = [texts.expand(event) for event in context().bus.read(run_id, FIRST, 0)]
+    for event in reversed([event for event in events if event is not None]):
         for sample in event.data["samples"] if event.type == event_types.TEXT else ():
             if sample["index"] == index and sample["finish_reason"] in FINISHED_REASONS:
                 found = answers.of_text(side.run, side.row.task, sample["pieces"])

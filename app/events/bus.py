@@ -16,11 +16,15 @@ import structlog
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from app.events.event_types import STATE
 from app.settings import MEMORY_BROKER
+from app.states import OPEN_RUN_STATES, RunState
 
 MAX_EVENTS = 5000
 MAX_STREAMS = 64
-EXPIRE_S = 3600
+EXPIRE_S = 900  # after the last event of a run that is open
+ENDED_EXPIRE_S = 120  # after the end of a run: its pages and answers come from the database then
+LISTENER_S = 10  # a reader that waits counts as listening for so long: twice as long as it waits for an event
 SILENT_S = 2.0  # without another try after a failure: a Redis that hangs must slow down neither decoding nor readers
 BLOCK_S = 1.0  # that one command waits for events; its reader must notice soon that Redis hangs
 FIRST = "0-0"
@@ -42,8 +46,8 @@ class EventBus(Protocol):
     So neither method raises when the stream's server is unreachable: publishing does nothing, reading returns [].
     """
 
-    def publish(self, run_id: uuid.UUID, event_type: str, data: Mapping[str, Any]) -> None:
-        """Adds an event to the run's stream."""
+    def publish(self, run_id: uuid.UUID, event_type: str, data: Mapping[str, Any]) -> bool:
+        """Adds an event to the run's stream. Returns whether anybody waits for events of the run."""
 
     def read(self, run_id: uuid.UUID, after: str, wait_s: float) -> list[Event]:
         """Events after the id `after` (FIRST: all), waiting up to `wait_s` seconds for one; [] if none came."""
@@ -52,30 +56,51 @@ class EventBus(Protocol):
         """Drops the run's stream, which holds the text of its samples."""
 
 
+def is_end(event_type: str, data: Mapping[str, Any]) -> bool:
+    """Whether the event says that its run has ended."""
+    return event_type == STATE and RunState(data["state"]) not in OPEN_RUN_STATES
+
+
+@dataclass(slots=True)
+class _Stream:
+    """The events of a run in memory, by number, and until when (time.monotonic) they are kept."""
+
+    events: deque[tuple[int, Event]]
+    expires_at: float
+
+
 class MemoryBus:
     """For the embedded form: a ring buffer of events per run and one condition."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._streams: OrderedDict[uuid.UUID, deque[tuple[int, Event]]] = OrderedDict()
+        self._streams: OrderedDict[uuid.UUID, _Stream] = OrderedDict()
+        self._listeners: dict[uuid.UUID, float] = {}
         self._last = 0
 
-    def publish(self, run_id: uuid.UUID, event_type: str, data: Mapping[str, Any]) -> None:
-        """Adds an event to the run's buffer."""
+    def publish(self, run_id: uuid.UUID, event_type: str, data: Mapping[str, Any]) -> bool:
+        """Adds an event to the run's buffer. Returns whether anybody waits for events of the run."""
+        now = time.monotonic()
         with self._changed:
             # Ids follow the clock, so that a reader can resume with an id from before a restart.
             self._last = max(self._last + 1, time.time_ns() // 1000)
-            stream = self._streams.setdefault(run_id, deque(maxlen=MAX_EVENTS))
-            stream.append((self._last, Event(f"{self._last}-0", event_type, dict(data))))
+            stream = self._streams.setdefault(run_id, _Stream(deque(maxlen=MAX_EVENTS), 0.0))
+            stream.events.append((self._last, Event(f"{self._last}-0", event_type, dict(data))))
+            stream.expires_at = now + (ENDED_EXPIRE_S if is_end(event_type, data) else EXPIRE_S)
             self._streams.move_to_end(run_id)
+            for expired in [key for key, found in self._streams.items() if found.expires_at <= now]:
+                del self._streams[expired]
             while len(self._streams) > MAX_STREAMS:
                 self._streams.popitem(last=False)
             self._changed.notify_all()
+            return self._listeners.get(run_id, -LISTENER_S) + LISTENER_S > now
 
     def read(self, run_id: uuid.UUID, after: str, wait_s: float) -> list[Event]:
         """Events after the id `after`, waiting up to `wait_s` seconds for one."""
         seen = int(after.split("-", maxsplit=1)[0])
         with self._changed:
+            if wait_s > 0:
+                self._note_listener(run_id)
             self._changed.wait_for(lambda: bool(self._after(run_id, seen)), timeout=wait_s)
             return self._after(run_id, seen)
 
@@ -84,11 +109,15 @@ class MemoryBus:
         with self._changed:
             self._streams.pop(run_id, None)
 
+    def _note_listener(self, run_id: uuid.UUID) -> None:
+        now = time.monotonic()
+        self._listeners = {key: at for key, at in self._listeners.items() if at + LISTENER_S > now} | {run_id: now}
+
     def _after(self, run_id: uuid.UUID, seen: int) -> list[Event]:
-        stream = self._streams.get(run_id, ())
-        if not stream or stream[-1][0] <= seen:
+        stream = self._streams.get(run_id)
+        if stream is None or stream.events[-1][0] <= seen:
             return []
-        return [event for number, event in stream if number > seen]
+        return [event for number, event in stream.events if number > seen]
 
 
 class RedisBus:
@@ -103,19 +132,21 @@ class RedisBus:
         self._silent_until = 0.0
         self._unread_until = 0.0
 
-    def publish(self, run_id: uuid.UUID, event_type: str, data: Mapping[str, Any]) -> None:
-        """Adds an event to the run's Redis stream."""
+    def publish(self, run_id: uuid.UUID, event_type: str, data: Mapping[str, Any]) -> bool:
+        """Adds an event to the run's Redis stream. Returns whether anybody waits for events of the run."""
         if time.monotonic() < self._silent_until:
-            return
+            return False
         try:
             with self._writer.pipeline(transaction=False) as pipe:
                 fields: Any = {"type": event_type, "data": json.dumps(data)}
                 pipe.xadd(self._key(run_id), fields, maxlen=MAX_EVENTS, approximate=True)
-                pipe.expire(self._key(run_id), EXPIRE_S)
-                pipe.execute()
+                pipe.expire(self._key(run_id), ENDED_EXPIRE_S if is_end(event_type, data) else EXPIRE_S)
+                pipe.exists(self._listener_key(run_id))
+                return bool(pipe.execute()[-1])
         except redis.RedisError as error:
             self._silent_until = time.monotonic() + SILENT_S
             log.warning("events are not published", seconds=SILENT_S, error=str(error))
+            return False
 
     def read(self, run_id: uuid.UUID, after: str, wait_s: float) -> list[Event]:
         """Events after the id `after`, waiting up to `wait_s` seconds for one."""
@@ -132,7 +163,11 @@ class RedisBus:
     def _read_once(self, run_id: uuid.UUID, after: str, wait_s: float) -> list[Event]:
         block = max(1, int(wait_s * 1000)) if wait_s > 0 else None
         try:
-            answer: Any = self._reader.xread({self._key(run_id): after}, block=block)
+            with self._reader.pipeline(transaction=False) as pipe:
+                if block is not None:
+                    pipe.set(self._listener_key(run_id), 1, ex=LISTENER_S)
+                pipe.xread({self._key(run_id): after}, block=block)
+                answer: Any = pipe.execute()[-1]
         except redis.RedisError as error:
             self._unread_until = time.monotonic() + SILENT_S
             log.warning("events cannot be read", seconds=SILENT_S, error=str(error))
@@ -151,6 +186,10 @@ class RedisBus:
     @staticmethod
     def _key(run_id: uuid.UUID) -> str:
         return f"bassline:events:{run_id}"
+
+    @staticmethod
+    def _listener_key(run_id: uuid.UUID) -> str:
+        return f"bassline:listeners:{run_id}"
 
 
 def _flat(entries: Any) -> list[Any]:

@@ -3,6 +3,9 @@
 A task that is cancelled or skipped while it waits sends no event: the run's `state` event covers it.
 `origins` has one letter per token: d if the drafter proposed it, t if the target supplied it; `pieces` is the text cut
 where that changes, as [letter, text].
+
+A bus carries texts as `text_delta`, so that a completion's events are about as long as its texts. A reader gets them as
+`text`, with whole texts, unless it asks for the deltas (app/events/texts.py).
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ LOADING = "loading"
 TASK = "task"
 TOKENS = "tokens"
 TEXT = "text"
+TEXT_DELTA = "text_delta"
 SAMPLE = "sample"
 GRADED = "graded"
 
@@ -28,6 +32,8 @@ PAYLOADS: Mapping[str, tuple[str, ...]] = {
     TOKENS: ("task_id", "elapsed_s", "tokens", "finished"),
     # Completions only: whole texts so far of the samples that grew, at most 10 a second.
     TEXT: ("task_id", "samples"),
+    # The same, of each sample only what the event before it did not have.
+    TEXT_DELTA: ("task_id", "samples"),
     SAMPLE: ("task_id", "index", "finish_reason", "n_tokens", "mean_logprob", "finished_s"),
     # `trust` is in-guest where the program could have forged its verdict, else proxy.
     GRADED: ("task_id", "index", "verdict", "trust"),
@@ -36,3 +42,12 @@ PAYLOADS: Mapping[str, tuple[str, ...]] = {
 
 TEXT_SAMPLE = ("index", "text", "pieces", "origins", "n_tokens", "mean_logprob", "elapsed_s", "finish_reason")
 """The fields of each of `samples` in an event of type `text`."""
+
+TEXT_DELTA_SAMPLE = (
+    "index", "at", "pieces", "origins_at", "origins", "n_tokens", "mean_logprob", "elapsed_s", "finish_reason"
+)  # fmt: skip
+"""The fields of each of `samples` in an event of type `text_delta`.
+
+`pieces` replace the text from its character (code point) `at` on, and `origins` the letters from `origins_at` on. With
+both 0 they are the whole text: so begins every sample, and one that is decoded again.
+"""

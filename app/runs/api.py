@@ -52,6 +52,14 @@ class SampleQuery(PageQuery):
     verdict: Text | None = Field(None, description="only with this verdict")
 
 
+class EventQuery(RequestModel):
+    """What a run's events tell of the texts of a completion."""
+
+    text: event_stream.TextForm = Field(
+        "whole", description="whole texts in events `text`, or only what was added in events `text_delta`"
+    )
+
+
 class ExportQuery(RequestModel):
     """The format of exported samples."""
 
@@ -200,11 +208,12 @@ def delete(run_id: uuid.UUID) -> None:
 
 @bp.get("/runs/<uuid:run_id>/events")
 @operation({200: EVENTS})
-def events(run_id: uuid.UUID) -> Response:
+def events(run_id: uuid.UUID, query: EventQuery) -> Response:
     """A run's events as they happen, resumed by Last-Event-ID; their types are in docs/api.md."""
     with context().database.read() as fresh:
         repository.get_run(fresh, run_id)
-    return event_stream.response(context(), run_id, request.headers.get("Last-Event-ID"), caller().key)
+    after = request.headers.get("Last-Event-ID")
+    return event_stream.response(context(), run_id, after, caller().key, query.text)
 
 
 def _created(run_id: uuid.UUID) -> tuple[RunDocument, dict[str, str]]:

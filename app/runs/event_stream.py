@@ -9,24 +9,27 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Literal
 
 from flask import Response
 
 from app.context import Context
 from app.errors import BadInputError, BusyError
 from app.events import event_types
-from app.events.bus import FIRST, Event
+from app.events.bus import FIRST, Event, is_end
+from app.events.texts import TextAssembler
 from app.runs.models import Run
 from app.states import OPEN_RUN_STATES, RunState
 
 BEAT_S = 5.0
 LONGEST_S = 300.0
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+TextForm = Literal["whole", "delta"]
 _ID = re.compile(r"\d+-\d+")
 
 
-def response(ctx: Context, run_id: uuid.UUID, after: str | None, caller: str) -> Response:
-    """A live view for `caller`: the stream after the event id `after` (None: from the beginning).
+def response(ctx: Context, run_id: uuid.UUID, after: str | None, caller: str, text: TextForm = "whole") -> Response:
+    """A live view for `caller`: the stream after the event id `after` (None: from the beginning), texts as in `follow`.
 
     Raises BadInputError, or BusyError if the caller's share of the live views or all of them are open.
     """
@@ -36,7 +39,8 @@ def response(ctx: Context, run_id: uuid.UUID, after: str | None, caller: str) ->
         )
     if not ctx.views.acquire(caller):
         raise BusyError("too many live views are open: close one of yours, or poll the run's state")
-    return stream(frames(follow(ctx, run_id, after or FIRST), LONGEST_S), partial(ctx.views.release, caller))
+    events = follow(ctx, run_id, after or FIRST, text=text)
+    return stream(frames(events, LONGEST_S), partial(ctx.views.release, caller))
 
 
 def stream(frames: Iterator[str], on_close: Callable[[], object]) -> Response:
@@ -46,17 +50,26 @@ def stream(frames: Iterator[str], on_close: Callable[[], object]) -> Response:
     return answer
 
 
-def follow(ctx: Context, run_id: uuid.UUID, after: str = FIRST, beat_s: float | None = None) -> Iterator[Event | None]:
+def follow(
+    ctx: Context, run_id: uuid.UUID, after: str = FIRST, beat_s: float | None = None, *, text: TextForm = "whole"
+) -> Iterator[Event | None]:
     """Events until the run has ended; None whenever nothing happened for `beat_s` (BEAT_S) seconds.
 
-    The last event is the final state; it comes from the database if the stream has lost it.
+    The texts of a completion come as events of type `text`, or with text="delta" of type `text_delta`. The last event
+    is the final state; it comes from the database if the stream has lost it.
     """
+    texts = None if text == "delta" else TextAssembler()
+    if texts is not None and after != FIRST:
+        for event in ctx.bus.read(run_id, FIRST, 0.0):  # what a resumed reader's next deltas continue
+            if _number(event.id) <= _number(after):
+                texts.expand(event)
     while True:
         events = ctx.bus.read(run_id, after, BEAT_S if beat_s is None else beat_s)
         for event in events:
-            yield event
+            if (shown := texts.expand(event) if texts is not None else event) is not None:
+                yield shown
             after = event.id
-            if _ends(event) and _state(ctx, run_id)[0] not in OPEN_RUN_STATES:
+            if is_end(event.type, event.data) and _state(ctx, run_id)[0] not in OPEN_RUN_STATES:
                 return  # the stream of a resumed run still holds its earlier end
         if events:
             continue
@@ -67,8 +80,8 @@ def follow(ctx: Context, run_id: uuid.UUID, after: str = FIRST, beat_s: float | 
         yield None
 
 
-def _ends(event: Event) -> bool:
-    return event.type == event_types.STATE and RunState(event.data["state"]) not in OPEN_RUN_STATES
+def _number(event_id: str) -> tuple[int, ...]:
+    return tuple(map(int, event_id.split("-")))
 
 
 def frames(events: Iterator[Event | None], longest_s: float = math.inf) -> Iterator[str]:

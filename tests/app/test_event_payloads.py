@@ -32,14 +32,14 @@ class CheckedBus(MemoryBus):
         self.told: list[tuple[str, dict]] = []
 
     def publish(self, run_id, event_type, data):
-        super().publish(run_id, event_type, data)
         self.told.append((event_type, dict(data)))
+        return super().publish(run_id, event_type, data)
 
     def check(self) -> set[str]:
         for kind, data in self.told:
             assert tuple(data) == event_types.PAYLOADS[kind], kind
             for sample in data.get("samples", ()):
-                assert sorted(sample) == sorted(event_types.TEXT_SAMPLE)
+                assert sorted(sample) == sorted(event_types.TEXT_DELTA_SAMPLE)
         return {kind for kind, _ in self.told}
 
     def of_tasks(self, state: TaskState) -> list[dict]:
@@ -80,7 +80,7 @@ def test_a_run_tells_each_step_of_each_task_with_its_place(ctx, bus, prepared, t
     for job in jobs(ctx, run_id):
         decode_task(ctx, job)
         grade.grade_task(ctx, job)
-    assert bus.check() == set(event_types.PAYLOADS) - {event_types.TEXT}
+    assert bus.check() == set(event_types.PAYLOADS) - {event_types.TEXT, event_types.TEXT_DELTA}
     for state in (TaskState.DECODING, TaskState.DECODED, TaskState.GRADING, TaskState.FINISHED):
         found = sorted((data["position"], data["task_id"], data["error"]) for data in bus.of_tasks(state))
         assert found == [(0, "add/0", None), (1, "add/1", None), (2, "add/2", None)]
@@ -90,7 +90,10 @@ def test_a_run_tells_each_step_of_each_task_with_its_place(ctx, bus, prepared, t
 def test_a_completion_tells_its_texts(ctx, bus):
     run_id = completions.submit(ctx, CompletionSpec(target="smollm2-135m", prompt="def add(a, b):\n", n=2))
     decode_task(ctx, jobs(ctx, run_id)[0])
-    assert event_types.TEXT in bus.check()
+    assert event_types.TEXT_DELTA in bus.check()
+    (whole,) = [event.data for event in follow(ctx, run_id, beat_s=0.01) if event and event.type == event_types.TEXT]
+    assert tuple(whole) == event_types.PAYLOADS[event_types.TEXT]
+    assert [sorted(sample) for sample in whole["samples"]] == [sorted(event_types.TEXT_SAMPLE)] * 2
 
 
 def test_a_task_that_fails_at_its_last_attempt_to_decode_says_so_with_the_reason(ctx, bus, prepared, engine):

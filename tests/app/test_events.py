@@ -56,7 +56,7 @@ def test_an_id_from_before_a_restart_does_not_hide_what_comes_after_it(run_id):
     before, after = MemoryBus(), MemoryBus()
     before.publish(run_id, "sample", {})
     (seen,) = before.read(run_id, FIRST, 0)
-    after.publish(run_id, "state", {})
+    after.publish(run_id, "state", {"state": RunState.RUNNING})
     assert [e.type for e in after.read(run_id, seen.id, 0)] == ["state"]
 
 

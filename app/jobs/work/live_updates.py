@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from app.context import Context
@@ -17,6 +18,9 @@ from evaluation.datasets import Task
 
 TOKENS_EVERY_S = 0.25
 TEXT_EVERY_S = 0.1
+UNHEARD_TEXT_EVERY_S = 1.0  # while nobody listens: what one who comes later starts from
+SAMPLE_TEXTS_PER_S = 200  # of all samples: each has a hundred bytes beside its text
+WHOLE_TEXT_EVERY = 1000  # events: a stream keeps only its last ones (app/events/bus.py)
 
 
 def task_changed(
@@ -28,58 +32,100 @@ def task_changed(
     )
 
 
+class SampleProgress:
+    """A sample while it is decoded, and how much of its text the events have told."""
+
+    def __init__(self) -> None:
+        self.latest: Update
+        self._origins, self._ends = "", list[int]()
+        self._told_text, self._told_tokens = "", 0
+
+    def add(self, update: Update) -> None:
+        """Takes what a round added."""
+        self.latest = update
+        self._origins += letters(update.origins)
+        for end in update.ends:
+            self._ends.append(max(end, self._ends[-1]) if self._ends else end)
+
+    def take_delta(self, *, whole: bool = False) -> dict[str, Any]:
+        """What was added since the last call, or with `whole` everything, as event_types.TEXT_DELTA_SAMPLE."""
+        u, told = self.latest, self._told_text
+        at = 0 if whole else min(self._told_end(), len(told))
+        if not u.text.startswith(told[:at]):  # a stop string was taken back
+            at = 0
+        origins_at = self._told_tokens if at else 0
+        first = max(min(bisect_right(self._ends, at), len(self._ends) - 1), 0)
+        ends = [end - at for end in self._ends[first:]]
+        self._told_text, self._told_tokens = u.text, len(self._origins)
+        return {
+            "index": u.index,
+            "at": at,
+            "pieces": pieces(u.text[at:], ends, self._origins[first:]),
+            "origins_at": origins_at,
+            "origins": self._origins[origins_at:],
+            "n_tokens": u.n_tokens,
+            "mean_logprob": u.mean_logprob,
+            "elapsed_s": u.elapsed_s,
+            "finish_reason": u.finish_reason,
+        }
+
+    def _told_end(self) -> int:
+        """Where the last token told ends: text after it may belong to the token that follows."""
+        if not self._ends:
+            return len(self._told_text)
+        return self._ends[self._told_tokens - 1] if self._told_tokens else 0
+
+
 class LiveUpdates:
     """Publishes the engine's updates of a task at a limited rate: token counts, or with `texts` the samples' texts."""
 
     def __init__(self, ctx: Context, run: Run, task: Task, *, texts: bool) -> None:
         self._ctx, self._run, self._task = ctx, run, task
         self._texts = texts
-        self._every_s = TEXT_EVERY_S if self._texts else TOKENS_EVERY_S
-        self._latest: dict[int, Update] = {}
-        self._origins: dict[int, str] = {}
-        self._ends: dict[int, list[int]] = {}
+        self._samples: dict[int, SampleProgress] = {}
         self._changed: set[int] = set()
-        self._published = 0.0
+        self._published_at = 0.0
+        self._n_published = 0
+        self._is_heard = True
 
     def __call__(self, updates: Sequence[Update]) -> None:
         """Takes the updates of a round, and publishes if the interval has passed."""
         for u in updates:
-            self._latest[u.index] = u
-            self._origins[u.index] = self._origins.get(u.index, "") + letters(u.origins)
-            self._ends.setdefault(u.index, []).extend(u.ends)
+            self._samples.setdefault(u.index, SampleProgress()).add(u)
             self._changed.add(u.index)
         now = time.monotonic()
-        ended = any(u.finish_reason for u in updates)
-        if now - self._published >= self._every_s or (ended and self._texts):
-            self._published = now
-            self._publish()
+        if now - self._published_at >= self._interval_s():
+            self._published_at = now
+            self._publish_texts(self._changed) if self._texts else self._publish_tokens()
+        elif self._texts and (ended := {u.index for u in updates if u.finish_reason}):
+            self._publish_texts(ended)
 
-    def _publish(self) -> None:
-        latest = self._latest.values()
-        data: dict[str, Any] = {"task_id": self._task.task_id}
-        if self._texts:
-            data["samples"] = [
-                {
-                    "index": u.index,
-                    "text": u.text,
-                    "origins": self._origins[u.index],
-                    "pieces": pieces(u.text, self._ends[u.index], self._origins[u.index]),
-                    "n_tokens": u.n_tokens,
-                    "mean_logprob": u.mean_logprob,
-                    "elapsed_s": u.elapsed_s,
-                    "finish_reason": u.finish_reason,
-                }
-                for u in latest
-                if u.index in self._changed
-            ]
-        else:
-            data |= {
-                "elapsed_s": max(u.elapsed_s for u in latest),
-                "tokens": sum(u.n_tokens for u in latest),
-                "finished": sum(u.finish_reason is not None for u in latest),
-            }
-        self._ctx.bus.publish(self._run.id, event_types.TEXT if self._texts else event_types.TOKENS, data)
+    def _interval_s(self) -> float:
+        if not self._texts:
+            return TOKENS_EVERY_S
+        usual = TEXT_EVERY_S if self._is_heard else UNHEARD_TEXT_EVERY_S
+        return max(usual, len(self._changed) / SAMPLE_TEXTS_PER_S)
+
+    def _publish_texts(self, indices: Collection[int]) -> None:
+        whole = self._n_published % WHOLE_TEXT_EVERY == 0
+        told = sorted(self._samples if whole else indices)
+        samples = [self._samples[index].take_delta(whole=whole) for index in told]
+        self._publish(event_types.TEXT_DELTA, {"samples": samples})
+        self._changed.difference_update(told)
+
+    def _publish_tokens(self) -> None:
+        latest = [sample.latest for sample in self._samples.values()]
+        data = {
+            "elapsed_s": max(u.elapsed_s for u in latest),
+            "tokens": sum(u.n_tokens for u in latest),
+            "finished": sum(u.finish_reason is not None for u in latest),
+        }
+        self._publish(event_types.TOKENS, data)
         self._changed.clear()
+
+    def _publish(self, event_type: str, data: Mapping[str, Any]) -> None:
+        self._is_heard = self._ctx.bus.publish(self._run.id, event_type, {"task_id": self._task.task_id, **data})
+        self._n_published += 1
 
 
 def letters(origins: Sequence[str]) -> str:

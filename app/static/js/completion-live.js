@@ -16,14 +16,16 @@ const ORDINALS = new Intl.PluralRules("en", { type: "ordinal" });
  * One sample on the page. `passed` is null until it is judged.
  *
  * @typedef {{ item: Element, place: Element, bar: Element, facts: Element, answer: Element, text: Element,
- *   verdict: HTMLElement, tokens: number, finish: string | null, logprob: number | null, passed: boolean | null }} Lane
+ *   verdict: HTMLElement, tokens: number, finish: string | null, logprob: number | null, passed: boolean | null,
+ *   pieces: Piece[], origins: string }} Lane
  *
- * A piece of text and the letter of its origin.
- * @typedef {[string, string]} Piece
+ * The letter of an origin and the characters (code points) that it supplied.
+ * @typedef {[string, string[]]} Piece
  *
- * A sample as the event `text` tells of it.
- * @typedef {{ index: number, origins: string, pieces: Piece[], n_tokens: number, mean_logprob: number | null,
- *   elapsed_s: number, finish_reason: string | null }} SampleText
+ * What an event `text_delta` tells of a sample: pieces that replace its text from the character `at` on, and letters
+ * that replace its origins from `origins_at` on.
+ * @typedef {{ index: number, at: number, pieces: [string, string][], origins_at: number, origins: string,
+ *   n_tokens: number, mean_logprob: number | null, elapsed_s: number, finish_reason: string | null }} TextDelta
  */
 
 /**
@@ -43,6 +45,8 @@ function readLane(item) {
     finish: null,
     logprob: null,
     passed: null,
+    pieces: [],
+    origins: "",
   };
 }
 
@@ -58,7 +62,7 @@ function spansByOrigin(pieces) {
     if (room <= 0) break;
     const span = document.createElement("span");
     if (letter) span.className = `from-${letter}`;
-    span.textContent = text.slice(0, room);
+    span.textContent = text.slice(0, room).join("");
     room -= text.length;
     spans.push(span);
   }
@@ -66,12 +70,37 @@ function spansByOrigin(pieces) {
 }
 
 /**
+ * Brings the text of a lane up to date; false if the page has not seen what the delta continues.
+ *
+ * @param {Lane} lane
+ * @param {TextDelta} delta
+ */
+function applyDelta(lane, delta) {
+  let excess = lane.pieces.reduce((sum, [, text]) => sum + text.length, 0) - delta.at;
+  if (excess < 0 || delta.origins_at > lane.origins.length) return false;
+  while (excess > 0) {
+    const text = lane.pieces[lane.pieces.length - 1][1];
+    const removed = text.splice(Math.max(0, text.length - excess)).length;
+    if (!text.length) lane.pieces.pop();
+    excess -= removed;
+  }
+  for (const [letter, added] of delta.pieces) {
+    const last = lane.pieces.at(-1);
+    if (last && last[0] === letter) last[1].push(...added);
+    else lane.pieces.push([letter, [...added]]);
+  }
+  lane.origins = lane.origins.slice(0, delta.origins_at) + delta.origins;
+  return true;
+}
+
+/**
  * What the page says of a sample.
  *
- * @param {SampleText} sample
+ * @param {TextDelta} sample
+ * @param {string} origins
  */
-function factsOf(sample) {
-  const drafted = sample.origins.split("d").length - 1;
+function factsOf(sample, origins) {
+  const drafted = origins.split("d").length - 1;
   const share = sample.n_tokens ? Math.round((100 * drafted) / sample.n_tokens) : 0;
   const logprob = sample.mean_logprob === null ? "–" : sample.mean_logprob.toFixed(3).replace("-", "−");
   const seconds = sample.elapsed_s.toFixed(2);
@@ -168,17 +197,17 @@ export function follow(completion, onTime) {
     lanes[index].answer.replaceChildren(...document.adoptNode(answer.body).childNodes);
   }
 
-  /** @param {SampleText} sample */
+  /** @param {TextDelta} sample */
   function showText(sample) {
     const lane = lanes[sample.index];
-    if (!lane) return;
+    if (!lane || !applyDelta(lane, sample)) return;
     lane.logprob = sample.mean_logprob;
     lane.bar.setAttribute("width", Math.min(100, (100 * sample.elapsed_s) / budget).toFixed(2));
     lane.tokens = sample.n_tokens;
     tokens.textContent = String(lanes.reduce((sum, one) => sum + one.tokens, 0));
-    lane.text.replaceChildren(...spansByOrigin(sample.pieces));
+    lane.text.replaceChildren(...spansByOrigin(lane.pieces));
     lane.answer.scrollTop = lane.answer.scrollHeight;
-    lane.facts.textContent = factsOf(sample);
+    lane.facts.textContent = factsOf(sample, lane.origins);
     if (sample.finish_reason) finish(lane, sample.finish_reason);
   }
 
@@ -225,8 +254,8 @@ export function follow(completion, onTime) {
       act(JSON.parse(event.data));
     });
   on("loading", (event) => (status.textContent = event.message));
-  on("text", (event) => {
-    const newest = Math.max(...event.samples.map((/** @type {SampleText} */ sample) => sample.elapsed_s));
+  on("text_delta", (event) => {
+    const newest = Math.max(...event.samples.map((/** @type {TextDelta} */ sample) => sample.elapsed_s));
     if (!engineTime) status.textContent = "The clock is running.";
     if (!engineTime || newest > engineTime.seconds) engineTime = { seconds: newest, receivedAt: performance.now() };
     event.samples.forEach(showText);

@@ -71,8 +71,11 @@ def test_a_prompt_without_a_function_shows_texts(world):
 def test_the_program_is_there_while_other_samples_are_decoded(world):
     ctx = world.context
     run_id = submit(ctx, CompletionSpec(target="smollm2-135m", prompt=PROMPT, n=2), handover=True)
-    sample = {"index": 0, "pieces": [("d", "    return a"), ("t", " + b\n")], "finish_reason": "stop"}
-    ctx.bus.publish(run_id, event_types.TEXT, {"task_id": "prompt", "samples": [sample]})
+    sample = {
+        "index": 0, "at": 0, "pieces": [("d", "    return a"), ("t", " + b\n")], "origins_at": 0, "origins": "dt",
+        "n_tokens": 2, "mean_logprob": -0.1, "elapsed_s": 1.0, "finish_reason": "stop",
+    }  # fmt: skip
+    ctx.bus.publish(run_id, event_types.TEXT_DELTA, {"task_id": "prompt", "samples": [sample]})
     address = f"/complete/{run_id}/answers"
     page = world.client.get(f"{address}/0").text
     assert texts(page, "Program of sample") == ["… 2 lines of the prompt\n    return a + b\n"]
