@@ -23,6 +23,13 @@ class BadInputError(BasslineError):
         self.field = field
 
 
+class TooLargeError(BadInputError):
+    """More than is taken at once."""
+
+    status = 413
+    code = "too_large"
+
+
 class NotFoundError(BasslineError):
     """No such run, task, dataset, model or token."""
 

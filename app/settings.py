@@ -74,6 +74,7 @@ class Settings(BaseSettings):
         description="bytes that the engines of a worker process may take together, such as 8GiB; 0: one engine at a "
         "time; auto: 60 % of the memory that the process has or could have on its device",
     )
+    import_samples: int = Field(200_000, ge=1, description="samples that one imported file may hold")
     sandbox_packages: str = Field(
         "",
         description="pure-Python packages of Bassline's environment that programs in the sandbox may import, separated "

@@ -60,7 +60,7 @@ def tasks_in(text: str, origin: str) -> tuple[Task, ...]:
     """
     places: dict[str, str] = {}
     tasks: list[Task] = []
-    for where, record in objects(text, origin, DatasetError):
+    for where, record in objects(text.split("\n"), origin, DatasetError):
         with _located(where):
             task = registry.to_task(record)
         if task.task_id in places:

@@ -18,13 +18,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, Literal, get_args
 
 from evaluation.datasets import Dataset, Task
-from evaluation.jsonlines import objects, text_of
+from evaluation.jsonlines import objects, stream_lines
 from evaluation.source import parse
 from evaluation.verdicts import Status
 
@@ -34,11 +33,17 @@ Record = dict[str, Any]
 Fields = Mapping[str, type]
 """The fields of a record in their order, each with the class of its values: int, float or str."""
 
+MAX_WHOLE_CHARACTERS = 64 * 2**20
+"""Of a file that is one JSON object: it is in memory as a whole."""
 LONG_TEXTS = ("raw", "program")
 
 
 class ExchangeError(ValueError):
     """A file that cannot be read as samples; the message names file, line, field and remedy."""
+
+
+class TooLargeError(ExchangeError):
+    """A file that holds more than is read."""
 
 
 def lines(records: Iterable[Mapping[str, Any]], form: Format, dataset: Dataset, fields: Fields) -> Iterator[str]:
@@ -59,36 +64,55 @@ def lines(records: Iterable[Mapping[str, Any]], form: Format, dataset: Dataset, 
     raise ExchangeError(f"format is {form!r}: choose one of {', '.join(FORMATS)}")
 
 
-def read(data: bytes, origin: str, dataset: Dataset, fields: Fields) -> list[Record]:
+def read(data: bytes, origin: str, dataset: Dataset, fields: Fields) -> Iterator[Record]:
     """The samples in a file's bytes (gzipped or not) as records of these fields; errors call the file `origin`.
 
     Each record gets `claimed`: whether the other tool reports a pass, None where it reports nothing. The file sets no
-    verdict; only our sandbox does. Samples of one task are numbered in file order unless the file numbers them.
-    Raises ExchangeError for a task that the dataset does not have and for a row that is not a sample.
+    verdict; only our sandbox does. Samples of one task are numbered in file order unless the file numbers them. Only
+    the record at hand is in memory. Raises ExchangeError, while the records are taken, for a task that the dataset does
+    not have and for a row that is not a sample.
     """
-    text = text_of(data, origin, ExchangeError)
-    whole = _whole_json(text)
-    if whole is not None and "eval" in whole:
-        rows = _evalplus_results(whole["eval"], origin)
-    else:
-        rows = objects(text, origin, ExchangeError)
-    records: list[Record] = []
-    seen: set[tuple[str, int]] = set()
-    counts: Counter[str] = Counter()
+    seen: dict[str, set[int]] = {}
     tasks = {task.task_id: task for task in dataset.tasks}
-    for where, row in rows:
+    for where, row in _rows(data, origin):
         record = _record(row, where, tasks, fields)
+        indices = seen.setdefault(record["task_id"], set())
         if record["index"] is None:
-            record["index"] = counts[record["task_id"]]
-        counts[record["task_id"]] += 1
-        key = (record["task_id"], record["index"])
-        if key in seen:
-            raise ExchangeError(f"{where}, field index: sample {key[1]} of {key[0]} is there twice")
-        seen.add(key)
-        records.append(record)
-    if not records:
+            record["index"] = len(indices)
+        if record["index"] in indices:
+            raise ExchangeError(f"{where}, field index: sample {record['index']} of {record['task_id']} is there twice")
+        indices.add(record["index"])
+        yield record
+    if not seen:
         raise ExchangeError(f"{origin} holds no samples: write one JSON object a line")
-    return records
+
+
+def _rows(data: bytes, origin: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """(where, row) of each sample: of JSON lines, or of EvalPlus' results, which are a single object."""
+    results = _read_results(stream_lines(data, origin, ExchangeError, TooLargeError), origin)
+    if results is not None:
+        return _evalplus_results(results, origin)
+    return objects(stream_lines(data, origin, ExchangeError, TooLargeError), origin, ExchangeError)
+
+
+def _read_results(lines: Iterator[str], origin: str) -> object | None:
+    """`eval` of a file that is a single JSON object with such a field, None for JSON lines."""
+    first = next((line for line in lines if line.strip()), "")
+    parsed = _json_object(first) if len(first) <= MAX_WHOLE_CHARACTERS else None
+    if parsed is not None and "eval" not in parsed:
+        return None
+    text, size = [first], len(first)
+    for line in lines:
+        if parsed is not None and line.strip():
+            return None
+        size += len(line) + 1
+        if size > MAX_WHOLE_CHARACTERS:
+            break
+        text.append(line)
+    if size > MAX_WHOLE_CHARACTERS:
+        raise TooLargeError(f"{origin} is not JSON lines, and too large to be read whole: write one sample a line")
+    whole = parsed or _json_object("\n".join(text))
+    return None if whole is None else whole.get("eval")
 
 
 def completion_of(program: str, task: Task) -> str:
@@ -195,8 +219,8 @@ def _evalplus_results(results: object, origin: str) -> Iterator[tuple[str, Mappi
                           "passed": None if status is None else status == "pass"}  # fmt: skip
 
 
-def _whole_json(text: str) -> dict[str, Any] | None:
-    """The file as a single JSON object, or None where it is not one."""
+def _json_object(text: str) -> dict[str, Any] | None:
+    """The text as a JSON object, or None where it is not one."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -6,9 +6,10 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+GZIP_MAGIC = b"\x1f\x8b"
 MAX_BYTES = 256 * 2**20
 """Largest uncompressed file; a small gzip file can expand to more than the machine's memory."""
 
@@ -16,7 +17,7 @@ MAX_BYTES = 256 * 2**20
 def text_of(data: bytes, origin: str, error: type[ValueError]) -> str:
     """The text of a file, decompressed; raises `error` where it is too large, a broken gzip file or not UTF-8."""
     try:
-        if data[:2] == b"\x1f\x8b":
+        if data[:2] == GZIP_MAGIC:
             with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
                 data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
@@ -28,9 +29,30 @@ def text_of(data: bytes, origin: str, error: type[ValueError]) -> str:
         raise error(f"{origin} is not UTF-8 at byte {reason.start}: save it as UTF-8") from None
 
 
-def objects(text: str, origin: str, error: type[ValueError]) -> Iterator[tuple[str, dict[str, Any]]]:
+def stream_lines(data: bytes, origin: str, error: type[ValueError], too_large: type[ValueError]) -> Iterator[str]:
+    """The lines of a file, decompressed as they are taken, so that a small file never takes much memory.
+
+    Raises `too_large` after MAX_BYTES, `error` as `text_of` does.
+    """
+    n_bytes = 0
+    try:
+        file: Any = io.BytesIO(data)
+        if data[:2] == GZIP_MAGIC:
+            file = gzip.GzipFile(fileobj=file)
+        while line := file.readline(MAX_BYTES + 1 - n_bytes):
+            if n_bytes + len(line) > MAX_BYTES:
+                raise too_large(f"{origin} decompresses to more than {MAX_BYTES // 2**20} MiB: split it")
+            yield line.removesuffix(b"\n").decode("utf-8" if n_bytes else "utf-8-sig")
+            n_bytes += len(line)
+    except (OSError, EOFError, zlib.error) as reason:
+        raise error(f"{origin} is not a complete gzip file: {reason}") from None
+    except UnicodeDecodeError as reason:
+        raise error(f"{origin} is not UTF-8 at byte {n_bytes + reason.start}: save it as UTF-8") from None
+
+
+def objects(lines: Iterable[str], origin: str, error: type[ValueError]) -> Iterator[tuple[str, dict[str, Any]]]:
     """("FILE, line N", object) of each line that is not blank; raises `error` where one is not a JSON object."""
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         where = f"{origin}, line {number}"

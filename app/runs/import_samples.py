@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime as dt
 import math
 import re
 import shlex
 import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, TypeVar
+
+from sqlalchemy import delete, insert, select, update
 
 from app.context import Context
 from app.datasets import service as datasets
-from app.db.database import after_commit
+from app.datasets.models import Task
+from app.db.database import Database, after_commit, short_transaction, updated_any
 from app.db.ids import new_id
 from app.db.types import utcnow
-from app.errors import BadInputError
+from app.errors import BadInputError, ConflictError, TooLargeError
 from app.runs import enqueue, indexing
 from app.runs.configuration import unknown_options
 from app.runs.export_samples import FIELDS
-from app.runs.models import Run, RunTask
+from app.runs.models import IMPORT_OPEN, Run, RunTask
 from app.runs.schemas import ImportSpec
 from app.samples.bounds import MAX_COUNT, MAX_LOGPROB, MAX_SECONDS
 from app.samples.models import FINISH_REASONS, Sample
 from app.samples.transport import IMPORT, names
 from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
-from app.states import RunKind, TaskState
+from app.states import RunKind, RunState, TaskState
 from decoding.suggest import one_of
 from evaluation import datasets as files
 from evaluation import exchange
 
+T = TypeVar("T")
+BATCH = 500  # rows of a transaction
+SILENT = dt.timedelta(minutes=10)  # far longer than a batch takes: the process of an import has ended
+MAX_SAMPLES_OF_TASK = 10_000  # they are in memory together when they are judged
 LONGEST_NAME = 200
 LONGEST = {"extraction": 20, "extraction_version": 40}  # characters
 SECONDS = ("queue_s", "first_token_s", "finished_s", "sandbox_s")
@@ -50,58 +63,138 @@ def submit(
     """Stores the samples in a file's bytes as a run and enqueues it. Returns its id.
 
     What the file, which errors call `origin`, does not say about decoding (times, seeds, settings) stays unknown; a
-    sample without a finish time counts for pass@k and for no budget. `handover` as in service.submit. Raises
-    BadInputError naming line or sample, field and remedy.
+    sample without a finish time counts for pass@k and for no budget. `handover` as in service.submit.
+
+    The file is read twice, record by record: all of it is checked before anything is stored. Samples are stored in
+    short transactions, so that others write meanwhile; until the last one the run is hidden, and removed if this fails
+    or the process ends (`remove_abandoned`). Raises BadInputError naming line or sample, field and remedy, and
+    TooLargeError.
     """
     origin = "".join(c for c in origin if c.isprintable())[:LONGEST_NAME] or "file"
     dataset = datasets.require(ctx, spec.dataset)
     content = files.Dataset(dataset.name, tuple(datasets.as_plain(t) for t in dataset.tasks), dataset.sha256)
     try:
-        records = exchange.read(data, origin, content, FIELDS)
+        counts, budget_s = _check(ctx, exchange.read(data, origin, content, FIELDS), origin)
+    except exchange.TooLargeError as error:
+        raise TooLargeError(str(error), "file") from None
     except exchange.ExchangeError as error:
         raise BadInputError(str(error), "file") from None
-    for record in records:
-        _check_storable(record, origin)
-    by_task: dict[str, list[exchange.Record]] = {}
-    for record in records:
-        by_task.setdefault(record["task_id"], []).append(record)
-    now = utcnow()
+    tasks = [task for task in dataset.tasks if task.task_id in counts]
     run = Run(
         id=new_id(),
         name=spec.name or f"{spec.target} ({origin})"[:LONGEST_NAME],
-        kind=RunKind.IMPORTED,
+        kind=RunKind.BASELINE,  # hidden
+        state=RunState.INTERRUPTED,
+        error=IMPORT_OPEN,
         dataset_id=dataset.id,
-        **unknown_options()
-        | {
-            "target": spec.target,
-            "n": max(map(len, by_task.values())),
-            "budget_s": records[0].get("budget_s") or MAX_BUDGET_S,
-        },
-        n_tasks=len(by_task),
+        **unknown_options() | {"target": spec.target, "n": max(counts.values()), "budget_s": budget_s or MAX_BUDGET_S},
+        n_tasks=len(tasks),
         pinned_worker=pinned_worker,
         command=shlex.join(["bassline", "runs", "import", origin, "--target", spec.target]),
-        enqueued_at=None if handover else now,
-        started_at=now,
+        started_at=utcnow(),
+        finished_at=utcnow(),
         provenance={"source": origin},
     )
-    tasks = [t for t in dataset.tasks if t.task_id in by_task]
-    run.tasks = [
-        RunTask(
-            task_pk=task.id,
-            position=position,
-            state=TaskState.DECODED,
-            queued_at=now,
-            samples=[_sample(run, record) for record in by_task[task.task_id]],
-        )
+    try:
+        run_tasks = _store_tasks(ctx, run, tasks)
+        for batch in _batches(exchange.read(data, origin, content, FIELDS)):
+            with short_transaction(ctx.database) as session:
+                session.execute(insert(Sample), [_sample_columns(run, run_tasks, record) for record in batch])
+                session.execute(update(Run).where(Run.id == run.id).values(finished_at=utcnow()))
+        for run_task_id in run_tasks.values():
+            indexing.store_unlisted(ctx.database, run.id, run_task_id)
+        _show(ctx, run.id, handover=handover)
+    except BaseException:
+        with contextlib.suppress(Exception):
+            _remove(ctx.database, run.id)
+        raise
+    return run.id
+
+
+def remove_abandoned(database: Database) -> None:
+    """Deletes the runs of imports whose process has ended before it stored all samples."""
+    silent_since = utcnow() - SILENT
+    with database.read() as session:
+        abandoned = session.scalars(
+            select(Run.id).where(Run.error == IMPORT_OPEN, Run.finished_at < silent_since)
+        ).all()
+    for run_id in abandoned:
+        _remove(database, run_id)
+
+
+def _check(ctx: Context, records: Iterable[exchange.Record], origin: str) -> tuple[Counter[str], float | None]:
+    """(number of samples of each task, budget that the first names). Raises for what cannot be stored."""
+    counts: Counter[str] = Counter()
+    budget_s, limit = None, ctx.settings.import_samples
+    for number, record in enumerate(records):
+        if number >= limit:
+            raise TooLargeError(
+                f"{origin} holds more than {limit:,} samples: split it, or raise BASSLINE_IMPORT_SAMPLES", "file"
+            )
+        _check_storable(record, origin)
+        task_id = record["task_id"]
+        counts[task_id] += 1
+        if counts[task_id] > MAX_SAMPLES_OF_TASK:
+            raise TooLargeError(
+                f"{origin} holds more than {MAX_SAMPLES_OF_TASK:,} samples of {task_id}: split it", "file"
+            )
+        if not number:
+            budget_s = record.get("budget_s")
+    return counts, budget_s
+
+
+def _store_tasks(ctx: Context, run: Run, tasks: Sequence[Task]) -> dict[str, uuid.UUID]:
+    """Stores the run, hidden, and its job rows; returns the ids of these by task id."""
+    run_tasks = {task.task_id: new_id() for task in tasks}
+    rows = [
+        {
+            "id": run_tasks[task.task_id],
+            "run_id": run.id,
+            "task_pk": task.id,
+            "position": position,
+            "state": TaskState.DECODED,
+            "queued_at": run.started_at,
+        }
         for position, task in enumerate(tasks)
     ]
-    with ctx.database.session() as session:
+    with short_transaction(ctx.database) as session:
         session.add(run)
-        session.flush()
-        indexing.store(session, run, [task.id for task in run.tasks])
+    for batch in _batches(rows):
+        with short_transaction(ctx.database) as session:
+            session.execute(insert(RunTask), batch)
+    return run_tasks
+
+
+def _show(ctx: Context, run_id: uuid.UUID, *, handover: bool) -> None:
+    """Makes the stored run one like any other, and enqueues it."""
+    now = utcnow()
+    shown = {
+        "kind": RunKind.IMPORTED, "state": RunState.QUEUED, "error": None, "finished_at": None, "started_at": now,
+        "enqueued_at": None if handover else now,
+    }  # fmt: skip
+    with ctx.database.session() as session:
+        if not updated_any(session, update(Run).where(Run.id == run_id).values(**shown)):
+            raise ConflictError("the run was deleted while its samples were stored")
         if not handover:
-            after_commit(session, enqueue.prepare, ctx, run.id)
-    return run.id
+            after_commit(session, enqueue.prepare, ctx, run_id)
+
+
+def _remove(database: Database, run_id: uuid.UUID) -> None:
+    """Deletes a hidden run, its samples a batch at a time."""
+    some = select(Sample.id).where(Sample.run_id == run_id).limit(BATCH)
+    while True:
+        with short_transaction(database) as session:
+            if not updated_any(session, delete(Sample).where(Sample.id.in_(some))):
+                break
+    with short_transaction(database) as session:
+        session.execute(delete(Run).where(Run.id == run_id, Run.error == IMPORT_OPEN))
+
+
+def _batches(rows: Iterable[T]) -> Iterator[list[T]]:
+    """The rows in lists of BATCH."""
+    iterator = iter(rows)
+    while batch := list(islice(iterator, BATCH)):
+        yield batch
 
 
 def _check_storable(record: exchange.Record, origin: str) -> None:
@@ -130,6 +223,12 @@ def _check_storable(record: exchange.Record, origin: str) -> None:
         raise BadInputError(f"{where}budget_s: is {record['budget_s']}, give {allowed}", "file")
 
 
-def _sample(run: Run, record: exchange.Record) -> Sample:
-    known = {name: record[name] for name in names(Sample, IMPORT) if record[name] is not None}
-    return Sample(run_id=run.id, **{"seed": 0, "raw": "", "finish_reason": "stop"} | known)
+def _sample_columns(run: Run, run_tasks: Mapping[str, uuid.UUID], record: exchange.Record) -> dict[str, Any]:
+    """The record as a row of samples; every row has the same columns, so that one statement inserts them all."""
+    unknown = {"seed": 0, "raw": "", "finish_reason": "stop", "n_tokens": 0, "n_rounds": 0, "n_drafted": 0,
+               "n_accepted": 0}  # fmt: skip
+    return {
+        "run_id": run.id,
+        "run_task_id": run_tasks[record["task_id"]],
+        **{name: unknown.get(name) if record[name] is None else record[name] for name in names(Sample, IMPORT)},
+    }

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.datasets.models import Task
-from app.db.database import Database
+from app.db.database import Database, short_transaction
 from app.runs.figures import in_budget_s
 from app.runs.index_models import TaskWords
 from app.runs.models import Run, RunTask
@@ -73,6 +73,15 @@ def store(session: Session, run: Run, run_task_ids: Sequence[uuid.UUID]) -> None
     """
     for ids in (run_task_ids[i : i + CHUNK] for i in range(0, len(run_task_ids), CHUNK)):
         _write(session, run, _words(session, ids))
+
+
+def store_unlisted(database: Database, run_id: uuid.UUID, run_task_id: uuid.UUID) -> None:
+    """Indexes the samples of a task of a run that lists will have soon. The words are found outside a transaction."""
+    with database.read() as session:
+        words = _words(session, [run_task_id])
+    if words:
+        with short_transaction(database) as session:
+            _upsert(session, run_id, words)
 
 
 def store_task(session: Session, run: Run, run_task_id: uuid.UUID, task_id: str, samples: Sequence[Indexed]) -> None:
@@ -136,14 +145,17 @@ def read_old_for_a_while(ctx: Context) -> None:
 
 
 def _write(session: Session, run: Run, words: Mapping[uuid.UUID, list[str]]) -> None:
-    if run.kind not in LISTED_RUN_KINDS or not words:
-        return
+    if run.kind in LISTED_RUN_KINDS and words:
+        _upsert(session, run.id, words)
+
+
+def _upsert(session: Session, run_id: uuid.UUID, words: Mapping[uuid.UUID, list[str]]) -> None:
     connection = session.connection()
     new = postgresql.insert(TaskWords) if connection.dialect.name == "postgresql" else sqlite.insert(TaskWords)
     # One statement for new tasks and for those whose samples have changed.
     upsert = new.on_conflict_do_update(index_elements=["run_task_id"], set_={"words": new.excluded.words})
     connection.execute(
-        upsert, [{"run_task_id": row_id, "run_id": run.id, "words": found} for row_id, found in words.items()]
+        upsert, [{"run_task_id": row_id, "run_id": run_id, "words": found} for row_id, found in words.items()]
     )
 
 

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from app.samples.models import Sample
 
 
+IMPORT_OPEN = "its samples are being imported"
+"""The `error` of a run that is hidden because some of its samples are not stored yet."""
+
+
 class Run(Named, Annotatable, Base):
     """One configuration over the tasks of a dataset, with everything needed to repeat it.
 

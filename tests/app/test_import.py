@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import gzip
 import io
 import json
+import sqlite3
 
 import pytest
 from click.testing import CliRunner
+from sqlalchemy import event, func, select
 
 from app.cli import cli
+from app.db import database
+from app.errors import ConflictError
 from app.factory import create_app
 from app.http import limits
+from app.jobs import retention
 from app.jobs.embedded import Embedded
+from app.runs import import_samples, transitions
+from app.runs.models import Run, RunTask
+from app.runs.repository import list_runs, tasks_with_samples
+from app.runs.schemas import ImportSpec
+from app.samples.models import Sample
 from tests.fakes import RIGHT, WRONG
 
 LINES = [
@@ -104,3 +116,121 @@ def test_a_part_of_a_form_without_a_name_is_refused(client):
     answer = client.post("/api/v1/runs/import", data=body, content_type="multipart/form-data; boundary=b")
     assert answer.status_code == 422
     assert "has no name" in answer.json["detail"]
+
+
+@pytest.fixture
+def many(ctx, additions):
+    """Imports a file of 30 samples, three a transaction; returns the id of the run."""
+
+    def submit(n: int = 30, **changes):
+        data = as_file([{"task_id": f"add/{i % 3}", "completion": RIGHT} for i in range(n)])
+        settings = ctx.settings.model_copy(update=changes)
+        spec = ImportSpec(target="elsewhere", dataset="additions")
+        return import_samples.submit(dataclasses.replace(ctx, settings=settings), spec, data, "samples.jsonl")
+
+    return submit
+
+
+@pytest.fixture
+def small_batches(monkeypatch):
+    monkeypatch.setattr(import_samples, "BATCH", 3)
+    monkeypatch.setattr(database, "SHORTEST_TURN_S", 0.0)
+
+
+@pytest.fixture
+def written(ctx):
+    """The number of rows of each INSERT into samples, and after each transaction the number of listed runs."""
+    inserted, listed = [], []
+
+    def count(connection, cursor, statement, parameters, context, executemany):
+        if statement.startswith("INSERT INTO samples"):
+            inserted.append(len(parameters) if executemany else 1)
+
+    def look(connection):
+        if inserted:
+            with sqlite3.connect(ctx.database.file) as other:  # writes at once: nobody holds the lock
+                other.execute("PRAGMA busy_timeout=0")
+                other.execute("UPDATE runs SET note = note")
+            with ctx.database.read() as session:
+                listed.append(len(list_runs(session)))
+
+    event.listen(ctx.database.engine, "after_cursor_execute", count)
+    original = import_samples.short_transaction
+
+    @contextlib.contextmanager
+    def watched(db):
+        with original(db) as session:
+            yield session
+        look(db)
+
+    import_samples.short_transaction = watched
+    yield inserted, listed
+    import_samples.short_transaction = original
+    event.remove(ctx.database.engine, "after_cursor_execute", count)
+
+
+def test_samples_are_stored_in_short_transactions_and_the_run_is_hidden_meanwhile(ctx, many, small_batches, written):
+    inserted, listed = written
+    run_id = many()
+    assert inserted == [3] * 10
+    assert set(listed) == {0}
+    with ctx.database.read() as session:
+        (run,) = list_runs(session)
+        assert (run.id, run.state, run.error) == (run_id, "queued", None)
+        tasks = tasks_with_samples(session, run_id)
+        assert [[s.index for s in task.samples] for task in tasks] == [list(range(10))] * 3
+        assert {s.raw for task in tasks for s in task.samples} == {RIGHT}
+
+
+def test_an_import_that_fails_leaves_nothing(ctx, many, small_batches, monkeypatch):
+    def fail(*arguments):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(import_samples.indexing, "store_unlisted", fail)
+    with pytest.raises(OSError, match="disk"):
+        many()
+    assert_nothing_stored(ctx)
+
+
+def test_an_import_whose_process_died_is_hidden_and_removed_later(ctx, many, small_batches, monkeypatch):
+    with monkeypatch.context() as died:
+        died.setattr(import_samples, "_show", lambda *arguments, **options: 1 / 0)
+        died.setattr(import_samples, "_remove", lambda *arguments: None)
+        with pytest.raises(ZeroDivisionError):
+            many()
+    with ctx.database.read() as session:
+        assert list_runs(session) == []
+        (run,) = session.scalars(select(Run)).all()
+        with pytest.raises(ConflictError, match="being imported"):
+            transitions.reopen(ctx, run.id)
+    retention.sweep(ctx)
+    with ctx.database.session() as session:
+        run = session.get_one(Run, run.id)  # its process may still live
+        run.finished_at -= 2 * import_samples.SILENT
+    retention.sweep(ctx)
+    assert_nothing_stored(ctx)
+
+
+def assert_nothing_stored(ctx):
+    with ctx.database.read() as session:
+        for table in (Run, RunTask, Sample):
+            assert session.scalar(select(func.count()).select_from(table)) == 0
+
+
+def test_a_file_with_too_many_samples_is_refused_on_both_ways(ctx, client, tmp_path, monkeypatch):
+    monkeypatch.setattr(import_samples, "MAX_SAMPLES_OF_TASK", 4)
+    ctx.settings = ctx.settings.model_copy(update={"import_samples": 5})
+    rows = [{"task_id": f"add/{i % 2}", "completion": RIGHT} for i in range(6)]
+    answer = post(client, as_file(rows))
+    assert answer.status_code == 413
+    assert answer.json["detail"] == (
+        "samples.jsonl holds more than 5 samples: split it, or raise BASSLINE_IMPORT_SAMPLES"
+    )
+    file = tmp_path / "samples.jsonl"
+    file.write_bytes(as_file(rows))
+    monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
+    result = CliRunner().invoke(cli, ["runs", "import", str(file), "--target", "x", "--dataset", "additions"])
+    assert (result.exit_code, answer.json["detail"] in result.stderr) == (2, True)
+    of_one_task = post(client, as_file([rows[0]] * 5))
+    assert (of_one_task.status_code, "more than 4 samples of add/0" in of_one_task.json["detail"]) == (413, True)
+    assert_nothing_stored(ctx)

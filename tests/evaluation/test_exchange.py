@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from evaluation import dataset_files, exchange
 from evaluation.datasets import Task
-from evaluation.exchange import ExchangeError, Format, lines, read
+from evaluation.exchange import ExchangeError, Format, lines
 from evaluation.extraction import extract
 
 FIELDS = {
@@ -27,6 +28,11 @@ FIELDS = {
     **dict.fromkeys(("verdict", "failure", "detail", "trust"), str),
 }
 HUMANEVAL = dataset_files.load("humaneval")
+
+
+def read(*arguments: Any) -> list[exchange.Record]:
+    """All records of a file."""
+    return list(exchange.read(*arguments))
 
 
 def record(task_id: str, index: int, raw: str, verdict: str | None = "passed", **more: Any) -> dict[str, Any]:
@@ -198,3 +204,26 @@ def test_any_text_comes_back_as_it_was(raw: str, finished_s: float | None, n_tok
     assert {k: now[k] for k in ("raw", "program", "finished_s", "n_tokens")} == {
         k: was[k] for k in ("raw", "program", "finished_s", "n_tokens")
     }
+
+
+def test_a_small_file_of_many_samples_or_of_one_long_line_takes_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = json.dumps({"task_id": "HumanEval/0", "completion": "    pass\n" * 20}) + "\n"
+    data = gzip.compress(row.encode() * 40_000)
+    tracemalloc.start()
+    assert sum(1 for _ in exchange.read(data, "x", HUMANEVAL, FIELDS)) == 40_000
+    assert tracemalloc.get_traced_memory()[1] < 12 * 2**20 < len(row) * 40_000 * 2
+    monkeypatch.setattr("evaluation.jsonlines.MAX_BYTES", 2**20)
+    tracemalloc.reset_peak()
+    for bomb in (b" " * 2**26, row.encode() * 400_000, b"\n" * 2**26):
+        with pytest.raises(exchange.TooLargeError, match="decompresses to more than 1 MiB"):
+            read(gzip.compress(bomb), "x", HUMANEVAL, FIELDS)
+    tracemalloc.stop()
+
+
+def test_one_object_over_several_lines_is_read_whole_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = {"eval": {"HumanEval/0": [{"solution": "x = 1\n", "base_status": "pass"}]}}
+    (found,) = read(json.dumps(document, indent=1).encode(), "x", HUMANEVAL, FIELDS)
+    assert (found["program"], found["claimed"]) == ("x = 1\n", True)
+    monkeypatch.setattr(exchange, "MAX_WHOLE_CHARACTERS", 20)
+    with pytest.raises(exchange.TooLargeError, match="write one sample a line"):
+        read(json.dumps(document, indent=1).encode(), "x", HUMANEVAL, FIELDS)
