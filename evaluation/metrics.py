@@ -315,7 +315,14 @@ def _ended(rows: Sequence[SampleOutcome], truncate: bool) -> list[tuple[float, S
     return sorted(ended, key=lambda pair: (pair[0], pair[1].index))
 
 
+def rank_key(mean_logprob: float | None, index: int) -> tuple[float, int]:
+    """The key by which finished samples of a task are ranked, the highest first: that one is the chosen sample.
+
+    A higher mean log-probability is better, then a lower index; samples without a log-probability come last.
+    """
+    missing = mean_logprob is None or math.isnan(mean_logprob)
+    return -math.inf if missing else float(mean_logprob or 0.0), -index
+
+
 def _preferred(sample: SampleOutcome) -> tuple[float, int]:
-    """The sort key: higher for a better mean log-probability, then for a lower index."""
-    missing = sample.mean_logprob is None or math.isnan(sample.mean_logprob)
-    return -math.inf if missing else float(sample.mean_logprob or 0.0), -sample.index
+    return rank_key(sample.mean_logprob, sample.index)

@@ -19,10 +19,10 @@ from app.runs.event_stream import follow
 from app.runs.models import RunTask
 from app.runs.render import run_document, sample_document
 from app.runs.repository import get_run, tasks_with_samples
-from app.samples.models import Sample
 from app.states import RunState
 from app.ui.terminal import stderr
 from evaluation.datasets import PYTHON
+from evaluation.metrics import rank_key
 
 PRINTED = ("index", "finish_reason", "elapsed_s", "n_tokens", "text")
 DEFAULT_TARGET = "qwen2.5-coder-0.5b"
@@ -91,7 +91,7 @@ def _print_sample(console: Console, index: int, finish_reason: str, elapsed_s: f
 
 
 def _summary(console: Console, task: RunTask) -> None:
-    ranked = sorted(task.samples, key=_likelihood, reverse=True)
+    ranked = sorted(task.samples, key=lambda s: rank_key(s.mean_logprob, s.index), reverse=True)
     rows = [
         (
             f"sample {s.index}",
@@ -101,7 +101,3 @@ def _summary(console: Console, task: RunTask) -> None:
         for s in ranked
     ]
     console.print(common.pairs("Ranked", rows))
-
-
-def _likelihood(sample: Sample) -> float:
-    return sample.mean_logprob if sample.mean_logprob is not None else float("-inf")

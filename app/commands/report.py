@@ -45,6 +45,12 @@ def figures(run: Run) -> list[tuple[str, str]]:
     f = run.measured
     rows = [("tasks", _coverage(run))]
     if run.graded:
+        if f.pass_all_unbudgeted is not None:
+            rows += [
+                ("at a budget", "not measured: the samples have no finish times"),
+                ("chosen sample passes", f"{percent(f.pass_first_unbudgeted, f.tasks):>8}  whenever it finished"),
+                ("any sample passes", f"{percent(f.pass_all_unbudgeted, f.tasks):>8}  whenever it finished"),
+            ]
         rows += [
             ("Pass@First", f"{percent(f.pass_first, f.tasks):>8}  {interval(f.pass_first_interval, f.tasks)}"),
             ("Pass@All", f"{percent(f.pass_all, f.tasks):>8}  {interval(f.pass_all_interval, f.tasks)}"),

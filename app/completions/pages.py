@@ -19,9 +19,9 @@ from app.events.bus import FIRST
 from app.events.texts import TextAssembler
 from app.http.security import needs
 from app.http.web import context, session
-from app.runs.figures import FINISHED_REASONS
 from app.runs.forms import field_error
 from app.runs.models import Run
+from app.samples.models import FINISHED_REASONS
 from app.states import Scope
 
 bp = Blueprint("complete", __name__)

@@ -15,6 +15,7 @@ from app.overlay import repository
 from app.overlay.repository import SampleRow
 from app.runs.models import Run
 from app.runs.service import check_comparable
+from app.samples.models import FINISHED_REASONS
 from app.states import PASSED, SANDBOX_ERROR
 from evaluation.many_runs import ManyRuns, SampleColumns
 
@@ -110,7 +111,7 @@ def overlay(
     `names` has the ids of their tasks by their position in the dataset.
     A task is graded if it is finished and the sandbox failed on none of its samples. Raises BadInputError.
     """
-    place, position, index, _, finished_s, logprob, verdicts, _ = zip(*rows, strict=True) if rows else [()] * 8
+    place, position, index, reasons, finished_s, logprob, verdicts, _ = zip(*rows, strict=True) if rows else [()] * 8
     of_run = np.array(place, dtype=np.int64)
     known, of_task = np.unique(np.array(position, dtype=np.int64), return_inverse=True)
     judged, failed = np.zeros((2, len(runs), len(known)), dtype=np.bool_)
@@ -119,12 +120,20 @@ def overlay(
     failed[of_run[unknown], of_task[unknown]] = True
     graded = judged & ~failed
 
-    kept = np.asarray(graded.any(axis=1))
+    is_untimed = np.array([r in FINISHED_REASONS and s is None for r, s in zip(reasons, finished_s, strict=True)], bool)
+    untimed = np.isin(np.arange(len(runs)), of_run[is_untimed])
+    has_graded = np.asarray(graded.any(axis=1))
+    kept = has_graded & ~untimed
     left_out = [
         *missing,
         *(
+            BadInputError(f"the samples of {run.name!r} have no finish times, so nothing is known at a budget", "runs")
+            for run, unknown_times in zip(runs, untimed, strict=True)
+            if unknown_times
+        ),
+        *(
             BadInputError(f"{run.name!r} has no graded task: leave it out, or wait until it has one", "runs")
-            for run, has_any in zip(runs, kept, strict=True)
+            for run, has_any in zip(runs, has_graded, strict=True)
             if not has_any
         ),
     ]

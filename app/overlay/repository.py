@@ -10,9 +10,8 @@ from sqlalchemy import ColumnElement, case, func, null, select
 from sqlalchemy.orm import Session, contains_eager, defer, joinedload, load_only, selectinload
 
 from app.datasets.models import Task
-from app.runs.figures import FINISHED_REASONS
 from app.runs.models import Run, RunCurve, RunTask
-from app.samples.models import Sample
+from app.samples.models import FINISHED_REASONS, Sample
 from app.states import LISTED_RUN_KINDS, TaskState
 from evaluation.verdicts import Status
 

@@ -79,8 +79,12 @@ def over_recorded(
     rows = [s for task in graded for s in task.samples]
     failed = [s for s in rows if s.run_task_id in mixed and s.verdict in _FAILED_IN_A_CALL]
     known = bool(mixed) and all(s.calls is not None for s in failed)
-    later = {s.id for s in failed if s.trust == Trust.PROXY and (s.calls or 0) > mixed[s.run_task_id]}
-    recorded = [replace(o, passed=o.passed or s.id in later) for o, s in zip(outcomes, rows, strict=True)]
+    later = {
+        (s.run_task_id, s.index) for s in failed if s.trust == Trust.PROXY and (s.calls or 0) > mixed[s.run_task_id]
+    }
+    recorded = [
+        replace(o, passed=o.passed or (s.run_task_id, s.index) in later) for o, s in zip(outcomes, rows, strict=True)
+    ]
     return {
         "generated_tasks": len(mixed),
         "pass_first_recorded": metrics.pass_first(recorded, budget_s, selector) if known else None,
@@ -140,6 +144,8 @@ def without_weak_tests(figures: Figures) -> str | None:
     if not figures.weak_tasks:
         return None
     tests = "1 task has a weak test" if figures.weak_tasks == 1 else f"{figures.weak_tasks} tasks have weak tests"
+    if figures.pass_first_strong is None and figures.weak_tasks < figures.tasks:
+        return tests  # the samples have no finish times
     if figures.pass_first_strong is None:
         return f"{tests}, and no other task was graded"
     first, every = (

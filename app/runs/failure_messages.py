@@ -12,9 +12,9 @@ from sqlalchemy import Row, case, or_, select
 from sqlalchemy.orm import Session
 
 from app.datasets.models import Task
-from app.runs.figures import FINISHED_REASONS, in_budget_s
+from app.runs.figures import is_finished
 from app.runs.models import RunTask
-from app.samples.models import Sample
+from app.samples.models import FINISHED_REASONS, Sample
 from app.states import PASSED
 from app.ui.display import UNFINISHED, VerdictSign, verdict_sign
 from evaluation.verdicts import Status
@@ -72,10 +72,10 @@ class Cause:
 
 def causes(session: Session, run_id: uuid.UUID) -> list[Cause]:
     """The causes, most frequent first; samples that did not finish come last."""
-    samples = [s for s in _failed(session, run_id) if in_budget_s(s) is None or s.verdict is not None]
+    samples = [s for s in _failed(session, run_id) if not is_finished(s) or s.verdict is not None]
     found = [
         Cause(sign, len(alike), _n_tasks(alike), _messages(sign, alike))
-        for sign, alike in _grouped(samples, lambda s: verdict_sign(s.verdict, in_budget_s(s)))
+        for sign, alike in _grouped(samples, lambda s: verdict_sign(s.verdict, finished=is_finished(s)))
     ]
     return sorted(found, key=lambda cause: cause.sign is UNFINISHED)
 
@@ -116,7 +116,6 @@ def _failed(session: Session, run_id: uuid.UUID) -> Iterable[FailedSample]:
             or_(
                 Sample.verdict != PASSED,
                 Sample.finish_reason.not_in(FINISHED_REASONS),
-                Sample.finished_s.is_(None),
             ),
         )
         .order_by(RunTask.position, Sample.index)

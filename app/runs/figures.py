@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from sqlalchemy import Row
@@ -17,11 +17,10 @@ from app.runs.engine_time import busy_s
 from app.runs.models import Run, RunCurve, RunTask
 from app.runs.repository import tasks_without_texts
 from app.runs.results import Figures
-from app.samples.models import Sample
+from app.samples.models import FINISHED_REASONS, Sample
 from app.states import DECODED_TASK_STATES, PASSED, SANDBOX_ERROR, TaskState
 from evaluation import metrics
 
-FINISHED_REASONS = ("stop", "length")
 SELECTOR: metrics.Selector = "mean_logprob"
 
 
@@ -37,8 +36,10 @@ class Measurement:
 def measure(session: Session, run: Run) -> Measurement:
     """Computes figures and curve over the tasks that are finished now; this may take seconds, so hold no lock."""
     tasks = tasks_without_texts(session, run.id)
-    graded = _graded(tasks) if run.graded else []
-    return Measurement(figures(run, tasks), curve(run, tasks), tuple(task.task.task_id for task in graded))
+    found = curve(run, tasks)
+    # Without finish times there is no curve, so the run is neither on the leaderboard nor in an overlay.
+    graded = _graded(tasks) if found.budgets else []
+    return Measurement(figures(run, tasks), found, tuple(task.task.task_id for task in graded))
 
 
 def write(session: Session, run: Run, found: Measurement) -> None:
@@ -75,9 +76,14 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
     decoded = [t for t in tasks if t.state == TaskState.FINISHED]
     graded = _graded(tasks) if run.graded else decoded
     outcomes = _outcomes(graded) if run.graded else []
-    first = metrics.pass_first(outcomes, run.budget_s, SELECTOR) if outcomes else None
-    every = metrics.pass_all(outcomes, run.budget_s) if outcomes else None
+    is_timed = has_finish_times(graded)
+    first = metrics.pass_first(outcomes, run.budget_s, SELECTOR) if outcomes and is_timed else None
+    every = metrics.pass_all(outcomes, run.budget_s) if outcomes and is_timed else None
+    at_any_time = [] if is_timed else _outcomes(graded, at_any_time=True) if run.graded else []
     rests_on = (graded if outcomes else (), outcomes, run.budget_s, SELECTOR)
+    resting = in_guest(*rests_on) | weak_tests(*rests_on) | by_judge(*rests_on) | over_recorded(*rests_on)
+    if not is_timed:
+        resting |= {name: None for name in resting if name.startswith("pass_")}
     samples = [s for t in decoded for s in t.samples]
     latency = metrics.latency(_outcomes(decoded)) if samples else metrics.Latency(None, None, None)
     rounds = sum(s.n_rounds for s in samples)
@@ -94,7 +100,7 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
         tasks_left=len(tasks) - len(decoded),
         samples=len(samples),
         samples_passed=sum(s.verdict == PASSED for s in samples),
-        samples_finished=sum(s.finish_reason in FINISHED_REASONS for s in samples),
+        samples_finished=sum(map(is_finished, samples)),
         selector=SELECTOR,
         budget_s=run.budget_s,
         pass_first=first,
@@ -103,10 +109,9 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
         pass_all_interval=_interval(every, len(graded)),
         ranking_loss=None if first is None or every is None else every - first,
         pass_at_1=metrics.mean_pass_at_k(outcomes, 1) if outcomes else None,
-        **in_guest(*rests_on),
-        **weak_tests(*rests_on),
-        **by_judge(*rests_on),
-        **over_recorded(*rests_on),
+        pass_first_unbudgeted=metrics.pass_first(at_any_time, 0.0, SELECTOR) if at_any_time else None,
+        pass_all_unbudgeted=metrics.pass_all(at_any_time, 0.0) if at_any_time else None,
+        **resting,
         ms_per_token_first=latency.first,
         ms_per_token_last=latency.last,
         ms_per_token_all=latency.all,
@@ -115,7 +120,9 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
         mean_acceptance_length=1 + sum(s.n_accepted for s in samples) / rounds if rounds else None,
         seconds_per_right=_seconds_per_right(run, graded, first),
         peak_memory_bytes=max((t.peak_memory_bytes for t in decoded if t.peak_memory_bytes), default=None),
-        budget_overrun_max_s=max((max(0.0, (t.wall_s or 0.0) - run.budget_s) for t in decoded), default=None),
+        budget_overrun_max_s=max(
+            (max(0.0, t.wall_s - run.budget_s) for t in decoded if t.wall_s is not None), default=None
+        ),
         first_finished_p50_s=_quantile(firsts, 0.5),
         first_finished_p95_s=_quantile(firsts, 0.95),
         clock_drift=known.drift,
@@ -133,8 +140,9 @@ def _comparison_with_plain(run: Run) -> dict[str, Any]:
 
 
 def curve(run: Run, tasks: Sequence[RunTask]) -> metrics.Curve:
-    """The curve of a graded run up to its budget; without any point where nothing is graded."""
-    outcomes = _outcomes(_graded(tasks)) if run.graded else []
+    """The curve of a graded run up to its budget; without any point where nothing is graded or timed."""
+    graded = _graded(tasks) if run.graded else []
+    outcomes = _outcomes(graded) if has_finish_times(graded) else []
     return metrics.curve(outcomes, run.budget_s, SELECTOR) if outcomes else metrics.Curve((), (), ())
 
 
@@ -196,8 +204,18 @@ def _graded(tasks: Sequence[RunTask]) -> list[RunTask]:
     ]
 
 
-def _outcomes(tasks: Sequence[RunTask]) -> list[metrics.SampleOutcome]:
-    return [outcome(task.task.task_id, s) for task in tasks for s in task.samples]
+def has_finish_times(tasks: Iterable[RunTask]) -> bool:
+    """Whether every sample that finished says when. Otherwise, as for most imports, no figure at a budget is known."""
+    return all(s.finished_s is not None for task in tasks for s in task.samples if is_finished(s))
+
+
+def _outcomes(tasks: Sequence[RunTask], *, at_any_time: bool = False) -> list[metrics.SampleOutcome]:
+    """The samples as the metrics see them; with `at_any_time` as if all that finished had done so at once."""
+    found = [outcome(task.task.task_id, s) for task in tasks for s in task.samples]
+    if not at_any_time:
+        return found
+    finished = (is_finished(s) for task in tasks for s in task.samples)
+    return [replace(o, finished_s=0.0 if ended else None) for o, ended in zip(found, finished, strict=True)]
 
 
 def outcome(task_id: str, sample: Sample) -> metrics.SampleOutcome:
@@ -223,9 +241,14 @@ class Ended(Protocol):
 
 
 def in_budget_s(sample: Ended | Row[*tuple[Any, ...]]) -> float | None:
-    """When the sample finished; None if it was cut off by deadline or cancellation."""
+    """When the sample finished; None if it was cut off by deadline or cancellation, or if nobody knows."""
     end: float | None = sample.finished_s
-    return end if sample.finish_reason in FINISHED_REASONS else None
+    return end if is_finished(sample) else None
+
+
+def is_finished(sample: Ended | Row[*tuple[Any, ...]]) -> bool:
+    """Whether the sample ended by itself, not cut off; when it did may be unknown."""
+    return sample.finish_reason in FINISHED_REASONS
 
 
 def _finish_times(task: RunTask) -> list[float]:

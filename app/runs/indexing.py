@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from app.context import Context
 from app.datasets.models import Task
 from app.db.database import Database, short_transaction
-from app.runs.figures import in_budget_s
+from app.runs.figures import is_finished
 from app.runs.index_models import TaskWords
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
@@ -173,7 +173,7 @@ def _words(session: Session, run_task_ids: Sequence[uuid.UUID]) -> dict[uuid.UUI
 
 def _words_of(task_id: str, samples: Sequence[Indexed]) -> list[str]:
     verdicts = {s.verdict for s in samples if s.verdict is not None}
-    late = [LATE] if any(in_budget_s(s) is None for s in samples) else []
+    late = [LATE] if any(not is_finished(s) for s in samples) else []
     labels = [with_task_id(task_id), *late, *map(with_verdict, sorted(verdicts))]
     texts = chain.from_iterable(zip(*(sample.texts for sample in samples), strict=True))
     return within_limit([*labels, *words_in(text[:SEARCHED] for text in texts if text)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -37,6 +38,10 @@ from app.ui.units import counted, exact
 
 bp = Blueprint("runs", __name__)
 
+TASKS_OF_PAGE = 100
+SQUARES_OF_TASK = 48  # the first to finish
+TEXTS_OF_TASK = 40  # failures first
+MEMBERS_OF_TEXT = 20  # of which the figures are shown
 PAGE_SIZE = 40  # at most eight screens of a phone
 LABELS = labels_of(RunSpec)
 FILTERS = {"name": "Name", "state": "State", "dataset": "Dataset", "since": "From", "until": "To"}
@@ -116,12 +121,12 @@ def _show(run_id: uuid.UUID, refused: Refused | None = None) -> str:
     run = repository.get_run(session(), run_id)
     tab = request.args.get("tab", "curve")
     tab = tab if tab in TABS else "curve"
-    tasks = repository.tasks_without_texts(session(), run_id)
-    figures = run.figures or measured.figures(run, tasks)
-    counts = {"tasks": run.n_tasks, "failures": shown.n_failures(tasks)}
+    figures = run.figures or measured.figures(run, repository.tasks_without_texts(session(), run_id))
+    n_decoded, n_failures = repository.count_samples(session(), run_id)
+    counts = {"tasks": run.n_tasks, "failures": n_failures}
     asked = parse_budget(request.args.get("budget"))
     budget = min(asked or run.budget_s, run.budget_s)
-    data = _tab(tab, run, tasks, figures, budget)
+    data = _tab(tab, run, figures, budget)
     progress = repository.progress(session(), run)
     return render_template(
         f"runs/{tab}.html",
@@ -129,7 +134,7 @@ def _show(run_id: uuid.UUID, refused: Refused | None = None) -> str:
         run_open=run.state in OPEN_RUN_STATES,
         progress=progress,
         status=run_status(session(), context().bus, run, progress),
-        n_decoded=sum(bool(task.samples) for task in tasks),
+        n_decoded=n_decoded,
         tab=tab,
         tabs=[(key, label, counts.get(key)) for key, label in TABS.items()],
         figures=figures,
@@ -143,7 +148,7 @@ def _show(run_id: uuid.UUID, refused: Refused | None = None) -> str:
     )
 
 
-annotation_pages = AnnotationPages(bp, "run_id", ("tab", "budget", "show"), RunTag, service.annotate, _show)
+annotation_pages = AnnotationPages(bp, "run_id", ("tab", "budget", "show", "page"), RunTag, service.annotate, _show)
 
 
 @bp.get("/runs/<uuid:run_id>/tasks/<path:task_id>")
@@ -157,18 +162,22 @@ def task(run_id: uuid.UUID, task_id: str) -> str:
     budget = min(asked or run.budget_s, run.budget_s)
     row = repository.task_with_samples(session(), run_id, task_id)
     signs = shown.in_finish_order(row.samples, budget)
+    groups = sorted(shown.groups(signs), key=lambda group: group.best.sign.letter == "P")
     show = request.args.get("show", "all")
     return render_template(
         "runs/task.html",
         run=run,
         row=row,
-        samples=sorted(shown.groups(signs), key=lambda group: group.best.sign.letter == "P"),
+        samples=groups if "all" in request.args else groups[:TEXTS_OF_TASK],
+        n_texts=len(groups),
+        most_members=MEMBERS_OF_TEXT,
         n_samples=len(signs),
         budget=budget,
         address=exact(budget) if asked else None,
-        timeline=shown.task_timeline(budget, row, signs),
+        timeline=shown.task_timeline(budget, row, signs[:SQUARES_OF_TASK]),
+        most_lives=SQUARES_OF_TASK,
         ledger_parts=shown.ledger(row),
-        walk=shown.walk(repository.tasks_without_texts(session(), run_id), row.task.task_id, show, budget),
+        walk=_walk(row, show, budget),
         show=show,
         others=other_runs_of(session(), row),
     )
@@ -252,14 +261,15 @@ def resume(run_id: uuid.UUID) -> AnyResponse:
     return redirect(url_for("runs.show", run_id=run_id), 303)
 
 
-def _tab(tab: str, run: Run, tasks: Sequence[RunTask], figures: Figures, budget: float) -> dict[str, Any]:
+def _tab(tab: str, run: Run, figures: Figures, budget: float) -> dict[str, Any]:
     if tab == "curve":
-        return _curve(run, tasks, figures, budget)
+        return _curve(run, figures, budget)
     if tab == "tasks":
-        return _task_lines(tasks, budget)
+        return _task_lines(repository.tasks_without_texts(session(), run.id), budget)
     if tab == "failures":
         return {"causes": failure_messages.causes(session(), run.id), "most": failure_messages.SHOWN}
     if tab == "timing":
+        tasks = repository.tasks_alone(session(), run.id)
         charts = clock.charts(tasks, run.calibrations)
         return {"timing": shown.timing(run, tasks, figures), "clock": charts, "lost_share": clock.lost_share}
     api = f"/api/v1/runs/{run.id}"
@@ -267,8 +277,11 @@ def _tab(tab: str, run: Run, tasks: Sequence[RunTask], figures: Figures, budget:
     return {"configuration": configuration.table(run), "downloads": downloads}
 
 
-def _curve(run: Run, tasks: Sequence[RunTask], figures: Figures, budget: float) -> dict[str, Any]:
-    curve = measured.stored_curve(run.curve) if run.curve else measured.curve(run, tasks)
+def _curve(run: Run, figures: Figures, budget: float) -> dict[str, Any]:
+    if run.curve:
+        curve = measured.stored_curve(run.curve)
+    else:
+        curve = measured.curve(run, repository.tasks_without_texts(session(), run.id))
     n_tasks = figures.tasks
     number = numbers_of(session(), [run.id])[run.id]
     note = f"Over {counted(n_tasks, 'judged task')}; the band is Wilson's 95 % interval of Pass@First."
@@ -283,14 +296,34 @@ def _task_lines(tasks: Sequence[RunTask], budget: float) -> dict[str, Any]:
     groups = shown.line_groups(shown.task_lines(tasks, budget))
     show = request.args.get("show", "all")
     show = show if show in groups else "all"
-    rows = groups[show][1]
-    used = {s.sign for row in rows for s in row.samples}
+    found = groups[show][1]
+    page = _page_in_address(len(found))
+    rows = found[(page - 1) * TASKS_OF_PAGE : page * TASKS_OF_PAGE]
+    used = {s.sign for row in rows for s in row.samples[:SQUARES_OF_TASK]}
     return {
         "rows": rows,
         "show": show,
+        "page": page,
+        "n_pages": max(1, math.ceil(len(found) / TASKS_OF_PAGE)),
+        "squares": SQUARES_OF_TASK,
         "signs": sorted(used, key=lambda s: s.name),
         "filters": [(key, label, len(lines)) for key, (label, lines) in groups.items()],
     }
+
+
+def _page_in_address(n_rows: int) -> int:
+    """The page that `?page=` asks for, one that there is."""
+    asked = request.args.get("page", "1")[:9]
+    return min(max(int(asked), 1), max(1, math.ceil(n_rows / TASKS_OF_PAGE))) if asked.isdecimal() else 1
+
+
+def _walk(row: RunTask, show: str, budget: float) -> shown.Walk:
+    """Through the tasks of a filter of the Tasks tab, or through all if it does not have this one."""
+    if show in shown.FILTERS and show != "all":
+        tasks = repository.tasks_without_texts(session(), row.run_id)
+        if (walk := shown.walk(tasks, row.task.task_id, show, budget)) is not None:
+            return walk
+    return shown.Walk("", *repository.neighbours(session(), row))
 
 
 def _form(values: dict[str, str], errors: dict[str, str]) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import fmean
 
-from app.runs.figures import in_budget_s
+from app.runs.figures import in_budget_s, is_finished
 from app.runs.models import Run, RunTask
 from app.runs.results import Figures
 from app.samples.models import Sample
@@ -33,6 +34,8 @@ from evaluation import metrics
 from evaluation.metrics import wilson
 
 SLOWEST = 10
+FILTERS = ("all", "failed", "missed", "passed", "waiting")
+"""The filters of the Tasks tab."""
 QUEUE = "queue"
 STEPS = (
     (QUEUE, "Queue"),
@@ -78,13 +81,24 @@ class SampleGroup:
 
 @dataclass(frozen=True)
 class TaskLine:
-    """A task of the run on the Tasks tab. Times in seconds since the engine took it up."""
+    """A task of the run on the Tasks tab, within `budget_s`. Times in seconds since the engine took it up."""
 
     row: RunTask
-    samples: list[SampleSign]
+    budget_s: float
+    passes: bool  # whether any sample does
+    chosen_passes: bool
     first_pass_s: float | None
     first_finished_s: float | None
-    tokens: int | None
+
+    @cached_property
+    def samples(self) -> list[SampleSign]:
+        """The samples as squares: of a task that is shown, as a run may have a hundred thousand."""
+        return in_finish_order(self.row.samples, self.budget_s)
+
+    @property
+    def tokens(self) -> int | None:
+        """Of all its samples."""
+        return sum(s.n_tokens for s in self.row.samples) if self.row.samples else None
 
 
 @dataclass(frozen=True)
@@ -97,6 +111,11 @@ class Timing:
     slowest: list[RunTask]
 
 
+def counts_within(sample: Sample, budget_s: float = math.inf) -> bool:
+    """Whether the sample finished within its run's budget and `budget_s` seconds; at an unknown time counts as well."""
+    return is_finished(sample) and (sample.finished_s is None or sample.finished_s <= budget_s)
+
+
 def finish_s(sample: Sample, budget_s: float = math.inf) -> float | None:
     """When the sample finished; None if that was not within its run's budget and `budget_s` seconds."""
     end = in_budget_s(sample)
@@ -104,18 +123,18 @@ def finish_s(sample: Sample, budget_s: float = math.inf) -> float | None:
 
 
 def chosen(samples: Sequence[Sample], budget_s: float = math.inf) -> Sample | None:
-    """The finished sample with the best mean log-probability, which Pass@First counts; None if none finished."""
-    finished = [s for s in samples if finish_s(s, budget_s) is not None and s.mean_logprob is not None]
-    return max(finished, key=lambda s: (s.mean_logprob or 0.0, -s.index), default=None)
+    """The finished sample that Pass@First counts; None if none finished."""
+    finished = [s for s in samples if counts_within(s, budget_s)]
+    return max(finished, key=lambda s: metrics.rank_key(s.mean_logprob, s.index), default=None)
 
 
 def in_finish_order(samples: Sequence[Sample], budget_s: float = math.inf) -> list[SampleSign]:
     """Samples as squares in the order they finished; those that did not finish within `budget_s` come last."""
     best = chosen(samples, budget_s)
     signs = []
-    for sample in sorted(samples, key=lambda s: (finish_s(s, budget_s) is None, s.finished_s or 0.0, s.index)):
+    for sample in sorted(samples, key=lambda s: (not counts_within(s, budget_s), s.finished_s or 0.0, s.index)):
         end = finish_s(sample, budget_s)
-        sign = verdict_sign(sample.verdict, end)
+        sign = verdict_sign(sample.verdict, finished=counts_within(sample, budget_s))
         label = f"sample {sample.index}: {sign.name}"
         if end is not None:
             label += f" at {seconds(end)}"
@@ -135,8 +154,8 @@ def groups(signs: Sequence[SampleSign]) -> list[SampleGroup]:
 
 def ranks(signs: Sequence[SampleSign]) -> dict[int, int]:
     """The rank of each finished sample by mean log-probability, from 1; keys are sample indices."""
-    finished = [s.row for s in signs if in_budget_s(s.row) is not None and s.row.mean_logprob is not None]
-    ordered = sorted(finished, key=lambda s: (-(s.mean_logprob or 0.0), s.index))
+    finished = [s.row for s in signs if is_finished(s.row)]
+    ordered = sorted(finished, key=lambda s: metrics.rank_key(s.mean_logprob, s.index), reverse=True)
     return {sample.index: place for place, sample in enumerate(ordered, start=1)}
 
 
@@ -144,30 +163,34 @@ def task_lines(tasks: Sequence[RunTask], budget_s: float = math.inf) -> list[Tas
     """One line per task within `budget_s` seconds, in dataset order."""
     lines = []
     for task in tasks:
-        signs = in_finish_order(task.samples, budget_s)
-        finished = [t for s in task.samples if (t := finish_s(s, budget_s)) is not None]
-        passed = [t for s in task.samples if (t := finish_s(s, budget_s)) is not None and s.verdict == PASSED]
-        tokens = sum(s.n_tokens for s in task.samples) if task.samples else None
-        lines.append(TaskLine(task, signs, min(passed, default=None), min(finished, default=None), tokens))
+        finished = [s for s in task.samples if counts_within(s, budget_s)]
+        passed = [s for s in finished if s.verdict == PASSED]
+        best = chosen(finished, budget_s)
+        lines.append(
+            TaskLine(
+                row=task,
+                budget_s=budget_s,
+                passes=bool(passed),
+                chosen_passes=best is not None and best.verdict == PASSED,
+                first_pass_s=min((s.finished_s for s in passed if s.finished_s is not None), default=None),
+                first_finished_s=min((s.finished_s for s in finished if s.finished_s is not None), default=None),
+            )
+        )
     return lines
 
 
 def line_groups(lines: Sequence[TaskLine]) -> dict[str, tuple[str, list[TaskLine]]]:
     """The filters of the Tasks tab: key to (label, lines)."""
-
-    def chosen_passes(line: TaskLine) -> bool:
-        return any(s.chosen and s.sign.letter == "P" for s in line.samples)
-
-    decoded = [line for line in lines if line.samples]
+    decoded = [line for line in lines if line.row.samples]
     return {
         "all": ("All", list(lines)),
-        "failed": ("No sample passed", [t for t in decoded if t.first_pass_s is None]),
+        "failed": ("No sample passed", [t for t in decoded if not t.passes]),
         "missed": (
             "Passed but not chosen",
-            [t for t in decoded if t.first_pass_s is not None and not chosen_passes(t)],
+            [t for t in decoded if t.passes and not t.chosen_passes],
         ),
-        "passed": ("Chosen sample passed", [t for t in decoded if chosen_passes(t)]),
-        "waiting": ("Not decoded", [t for t in lines if not t.samples]),
+        "passed": ("Chosen sample passed", [t for t in decoded if t.chosen_passes]),
+        "waiting": ("Not decoded", [t for t in lines if not t.row.samples]),
     }
 
 
@@ -182,25 +205,19 @@ class Walk:
     after: str | None
 
 
-def walk(tasks: Sequence[RunTask], task_id: str, show: str, budget_s: float = math.inf) -> Walk:
-    """The walk through the tasks of the filter `show`, or through all if it does not have the task."""
-    found = line_groups(task_lines(tasks, budget_s)) if show != "all" else {}
-    label, lines = found.get(show, ("", []))
+def walk(tasks: Sequence[RunTask], task_id: str, show: str, budget_s: float = math.inf) -> Walk | None:
+    """The walk through the tasks of the filter `show`; None if it does not have the task."""
+    label, lines = line_groups(task_lines(tasks, budget_s)).get(show, ("", []))
     ids = [line.row.task.task_id for line in lines]
     if task_id not in ids:
-        label, ids = "", [task.task.task_id for task in tasks]
+        return None
     at = ids.index(task_id)
     return Walk(label, at + 1, len(ids), ids[at - 1] if at else None, ids[at + 1] if at + 1 < len(ids) else None)
 
 
-def n_failures(tasks: Sequence[RunTask]) -> int:
-    """How many samples did not pass: judged otherwise, or not finished."""
-    return sum(s.verdict not in (None, PASSED) or in_budget_s(s) is None for task in tasks for s in task.samples)
-
-
 def scores(curve: metrics.Curve, figures: Figures, n_tasks: int, budget: float) -> list[Score]:
     """The cards of the Curve tab: shares at `budget` seconds with Wilson's interval, then the speed of the run."""
-    cards = []
+    cards = _unbudgeted_scores(figures)
     first, every = curve.at(budget) if curve.budgets and figures.pass_first is not None else (None, None)
     for label, share in (("Pass@First", first), ("Pass@All", every)):
         if share is not None and n_tasks:
@@ -234,6 +251,25 @@ def scores(curve: metrics.Curve, figures: Figures, n_tasks: int, budget: float) 
         over = f"over {counted(figures.speedup_tasks or 0, 'task')}"
         cards.append(Score("Speed-up", decimal(gain), "×", f"tokens per second against plain decoding, {over}"))
     return cards
+
+
+def _unbudgeted_scores(figures: Figures) -> list[Score]:
+    """The cards of a run whose samples have no finish times."""
+    shares = {
+        "Chosen sample passes": figures.pass_first_unbudgeted,
+        "Any sample passes": figures.pass_all_unbudgeted,
+    }
+    return [
+        Score(
+            label,
+            per_cent(share, figures.tasks),
+            "%",
+            f"95 % interval {interval(wilson(round(share * figures.tasks), figures.tasks), figures.tasks)} %, "
+            f"{counted(figures.tasks, 'task')}, whenever it finished",
+        )
+        for label, share in shares.items()
+        if share is not None
+    ]
 
 
 def timing(run: Run, tasks: Sequence[RunTask], figures: Figures) -> Timing | None:

@@ -41,6 +41,13 @@ class Figures(BaseModel):
     ranking_loss: float | None = Field(None, description="Pass@All minus Pass@First")
     pass_at_1: float | None = Field(None, description="the unbiased estimate, without a budget")
     in_guest_tasks: int | None = Field(None, description="tasks with verdicts that a program could have forged")
+    pass_first_unbudgeted: float | None = Field(
+        None,
+        description="share of tasks whose chosen sample passes, whenever it finished; only where no times are known",
+    )
+    pass_all_unbudgeted: float | None = Field(
+        None, description="share of tasks with a passing sample, at any time; only where no times are known"
+    )
     in_guest_samples: int | None = Field(None, description="samples with such a verdict (trust: in-guest)")
     in_guest_passed: int | None = Field(None, description="of those, passed")
     pass_first_proxy: float | None = Field(None, description="Pass@First if none of those had passed")

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 FinishReason = Literal["stop", "length", "deadline", "cancelled", "error"]
 FINISH_REASONS: tuple[FinishReason, ...] = get_args(FinishReason)
+FINISHED_REASONS: tuple[FinishReason, ...] = ("stop", "length")
+"""Of a sample that ended by itself."""
 
 DECODED = REST | EXPORT | IMPORT | ARCHIVE
 JUDGED = REST | EXPORT | ARCHIVE
@@ -32,7 +34,22 @@ class Sample(Identified, Base):
     __tablename__ = "samples"
     __table_args__ = (
         UniqueConstraint("run_task_id", "index"),
-        Index("ix_samples_run_id_verdict", "run_id", "verdict"),
+        # All that counts and figures read: they touch no texts.
+        Index(
+            "ix_samples_measured",
+            "run_id",
+            "verdict",
+            "run_task_id",
+            "index",
+            "n_tokens",
+            "mean_logprob",
+            "finish_reason",
+            "finished_s",
+            "n_rounds",
+            "n_accepted",
+            "trust",
+            "calls",
+        ),
         CheckConstraint(f"finish_reason IN {FINISH_REASONS}", name="finish_reason"),
     )
 

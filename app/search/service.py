@@ -11,7 +11,7 @@ from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
 from app.errors import BadInputError
-from app.runs.figures import in_budget_s
+from app.runs.figures import is_finished
 from app.runs.indexing import TEXTS, n_unread
 from app.search import filters, repository
 from app.search.excerpts import Excerpt, Part, excerpt, fits, marked
@@ -106,7 +106,7 @@ def _samples(
 
 
 def _hit(sample: Row[*tuple[Any, ...]], terms: Sequence[Term], query: SearchQuery) -> Hit | None:
-    finished = in_budget_s(sample) is not None
+    finished = is_finished(sample)
     failure = failure_of(sample.verdict, sample.verdict_detail or "", finished) if sample.verdict else None
     if query.failure and failure != query.failure:
         return None

@@ -76,9 +76,9 @@ _DEF = re.compile(r"(?:async\s+)?def\s")
 _TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
 
 
-def verdict_sign(verdict: str | None, finished_s: float | None = 0.0) -> VerdictSign:
+def verdict_sign(verdict: str | None, *, finished: bool = True) -> VerdictSign:
     """The sign of a sample: its verdict, unless it did not finish within its budget."""
-    if finished_s is None:
+    if not finished:
         return UNFINISHED
     return UNGRADED if verdict is None else VERDICTS[verdict]
 

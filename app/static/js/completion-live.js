@@ -110,13 +110,14 @@ function factsOf(sample, origins) {
 }
 
 /**
- * Ranks the lanes that finished by their mean log-probability; the first is the chosen one.
+ * Ranks the lanes that finished by their mean log-probability, those without one last; the first is the chosen one.
  *
  * @param {Lane[]} lanes
  */
 function showRanks(lanes) {
-  const done = lanes.filter((lane) => FINISHED.includes(lane.finish ?? "") && lane.logprob !== null);
-  done.sort((a, b) => Number(b.logprob) - Number(a.logprob));
+  const done = lanes.filter((lane) => FINISHED.includes(lane.finish ?? ""));
+  const better = (/** @type {Lane} */ lane) => lane.logprob ?? Number.NEGATIVE_INFINITY;
+  done.sort((a, b) => better(b) - better(a) || 0); // NaN between two without one: they keep their order
   done.forEach((lane, i) => {
     lane.place.textContent = `ranked ${i + 1}${SUFFIXES[ORDINALS.select(i + 1)]}`;
     lane.item.classList.toggle("chosen", i === 0);
