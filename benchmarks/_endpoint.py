@@ -2,75 +2,85 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-import openai
-
+from app.remote.chunks import RemoteServerError
+from app.remote.connection import BusyWait, ServerConnection
+from app.remote.profile import ServerProfile, probe_server
+from app.remote.target import RemoteTarget
 from benchmarks._speed import TOP_P, Speed
 
-CONNECT_S, LONGEST_S = 5.0, 600.0
+LONGEST_S = 600.0
+MAX_EVENT_BYTES = 1024 * 1024
 
 
 @dataclass(slots=True)
-class _Heard:
-    """The content of one stream: its tokens, when its first choice finished, and which choices there were."""
+class _Answer:
+    """What was counted of one stream."""
 
-    tokens: int
-    first_s: float
-    choices: set[int]
+    pieces: int = 0
+    first_s: float | None = None  # when its first choice finished
+    # OpenAI and vLLM count all choices in a last chunk without any; llama.cpp counts each choice where it ends.
+    of_all: int = 0
+    of_each: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def tokens(self) -> int:
+        """Without a count, a piece of text is taken for a token; it may be more."""
+        return self.of_all or sum(self.of_each.values()) or self.pieces
 
 
 class Endpoint:
     """A server, asked for n samples in one request if it makes them, else in n requests at once."""
 
     def __init__(self, model: str, base_url: str) -> None:
-        """Raises openai.OpenAIError if the server does not answer."""
-        self._model = model
-        self._client = openai.OpenAI(
-            base_url=base_url, api_key="none", max_retries=0, timeout=openai.Timeout(LONGEST_S, connect=CONNECT_S)
-        )
-        self._takes_n = len(self._stream("def add(a, b):\n", 2, 0, 0.2, 4).choices) == 2
+        """Raises RequestError or RemoteServerError if the server does not answer."""
+        self._target = RemoteTarget(model, base_url.rstrip("/"))
+        # Log-probabilities are left out: they would cost the server time.
+        self._profile = replace(asyncio.run(self._probe()), takes_logprobs=False)
 
     def run(self, prompt: str, n: int, temperature: float, max_tokens: int) -> Speed:
         """Decode n samples of one prompt."""
-        started = time.perf_counter()
-        if self._takes_n or n == 1:
-            streams = [self._stream(prompt, n, 0, temperature, max_tokens)]
-        else:
-            with ThreadPoolExecutor(n) as pool:
-                streams = list(pool.map(lambda seed: self._stream(prompt, 1, seed, temperature, max_tokens), range(n)))
-        seconds = time.perf_counter() - started
-        return Speed(sum(heard.tokens for heard in streams), seconds, first_s=min(heard.first_s for heard in streams))
+        return asyncio.run(self._decode(prompt, n, temperature, max_tokens))
 
-    def _stream(self, prompt: str, n: int, seed: int, temperature: float, max_tokens: int) -> _Heard:
-        """Raises openai.OpenAIError."""
-        started = time.perf_counter()
-        pieces, choices = 0, set[int]()
-        # OpenAI and vLLM count all choices in a last chunk without any; llama.cpp counts each choice where it ends.
-        of_all: int | None = None
-        of_each: dict[int, int] = {}
-        first_s: float | None = None
-        for chunk in self._client.completions.create(
-            model=self._model,
-            prompt=prompt,
-            n=n,
-            max_tokens=max_tokens,
-            temperature=temperature,
-            top_p=TOP_P,
-            seed=seed,
-            stream=True,
-            stream_options={"include_usage": True},
-        ):
-            if chunk.usage is not None and chunk.choices:
-                of_each[chunk.choices[0].index] = chunk.usage.completion_tokens
-            elif chunk.usage is not None:
-                of_all = chunk.usage.completion_tokens
-            for choice in chunk.choices:
-                choices.add(choice.index)
-                pieces += bool(choice.text)
-                if choice.finish_reason is not None and first_s is None:
-                    first_s = time.perf_counter() - started
-        # Without a count, a piece of text is taken for a token; it may be more.
-        return _Heard(of_all or sum(of_each.values()) or pieces, first_s or time.perf_counter() - started, choices)
+    async def _probe(self) -> ServerProfile:
+        async with asyncio.timeout(LONGEST_S), ServerConnection(self._target) as server:
+            return await probe_server(server)
+
+    async def _decode(self, prompt: str, n: int, temperature: float, max_tokens: int) -> Speed:
+        body = {"prompt": prompt, "max_tokens": max_tokens, "temperature": temperature, "top_p": TOP_P}
+        async with asyncio.timeout(LONGEST_S), ServerConnection(self._target) as server:
+            started = time.perf_counter()
+
+            async def ask(n_choices: int, seed: int) -> _Answer:
+                options = self._profile.build_options(n_choices, seed, ())
+                return await _count(server, {**body, **options}, n_choices, started)
+
+            asked = [ask(n, 0)] if self._profile.takes_n else [ask(1, seed) for seed in range(n)]
+            answers = await asyncio.gather(*asked)
+            seconds = time.perf_counter() - started
+        first_s = min((answer.first_s for answer in answers if answer.first_s is not None), default=seconds)
+        return Speed(sum(answer.tokens for answer in answers), seconds, first_s=first_s)
+
+
+async def _count(server: ServerConnection, body: dict[str, object], n_choices: int, started: float) -> _Answer:
+    """Raises RequestError, RemoteServerError."""
+    answer = _Answer()
+    async with contextlib.aclosing(server.stream(body, MAX_EVENT_BYTES, BusyWait())) as chunks:
+        async for chunk in chunks:
+            known = [choice for choice in chunk.choices if 0 <= choice.index < n_choices]
+            counted = chunk.usage.completion_tokens if chunk.usage is not None else None
+            if counted is not None and not chunk.choices:
+                answer.of_all = counted
+            elif counted is not None and known:
+                answer.of_each[known[0].index] = counted
+            for choice in known:
+                answer.pieces += bool(choice.text)
+                if choice.finish_reason is not None and answer.first_s is None:
+                    answer.first_s = time.perf_counter() - started
+    if not answer.pieces and answer.first_s is None:
+        raise RemoteServerError(f"{server.address} ended its answer without a choice that was asked for")
+    return answer

@@ -53,6 +53,7 @@ from benchmarks._timing import copy_bandwidth, matmul_rate, read_bandwidth
 from decoding.models import trained_heads
 from decoding.models.device import DTYPES, device_name
 from decoding.models.errors import first_line
+from decoding.request import RequestError
 
 MODELS = ("qwen2.5-coder-0.5b", "smollm2-135m", "qwen2.5-coder-1.5b")
 LOOKUP_ARMS = (
@@ -141,15 +142,15 @@ def _peers(endpoints: list[tuple[str, str, str]], openvino: str | None) -> tuple
         except (ImportError, RuntimeError) as error:
             not_run[f"{PEER}openvino"] = first_line(error)
     if endpoints:
-        import openai  # noqa: PLC0415 (only here, so that the benchmark runs where it is not installed)
-
+        # Only here, so that the benchmark runs where the service is not installed.
+        from app.remote.chunks import RemoteServerError  # noqa: PLC0415
         from benchmarks._endpoint import Endpoint  # noqa: PLC0415
 
         for name, model, url in endpoints:
             try:
                 found[PEER + name] = Endpoint(model, url)
-            except openai.OpenAIError as error:
-                not_run[PEER + name] = f"{url}: {error}"
+            except (RequestError, RemoteServerError, TimeoutError) as error:
+                not_run[PEER + name] = first_line(error)
     return found, not_run
 
 

@@ -28,7 +28,7 @@ def server(request):
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             asked.append(body)
-            choices = range(body["n"] if obeys_n else 1)
+            choices = range(body.get("n", 1) if obeys_n else 1)
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")
             self.end_headers()
@@ -60,14 +60,16 @@ def test_all_tokens_of_n_samples_are_counted_whatever_way_the_server_makes_them(
     speed = endpoint.run("def f():\n", 8, 0.2, 64)
     assert speed.tokens == 40
     assert 0 < speed.first_s <= speed.seconds
-    assert sorted((body["n"], body["seed"]) for body in asked) == ([(8, 0)] if obeys_n else [(1, i) for i in range(8)])
+    assert sorted((body.get("n", 1), body["seed"]) for body in asked) == (
+        [(8, 0)] if obeys_n else [(1, i) for i in range(8)]
+    )
     assert {(body["temperature"], body["max_tokens"]) for body in asked} == {(0.2, 64)}
 
 
 def test_a_server_that_does_not_answer_is_named_with_the_reason():
     found, not_run = decode._peers([("away", "m", "http://127.0.0.1:9/v1")], None)
     assert found == {}
-    assert "http://127.0.0.1:9/v1: Connection error" in not_run["@away"]
+    assert not_run["@away"].startswith("http://127.0.0.1:9/v1 cannot be reached")
 
 
 def test_openvino_without_its_package_is_named_with_the_reason(monkeypatch):

@@ -1,0 +1,194 @@
+"""Requests to an OpenAI-compatible /v1/completions: streamed, bounded in bytes, and hung up when they are left."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import email.utils
+import json
+import os
+import re
+import ssl
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Self
+
+import httpx2
+
+from app.remote.chunks import DONE, Chunk, EventReader, RemoteServerError, find_message, parse_chunk
+from app.remote.target import KEY, RemoteTarget
+from decoding.request import RequestError
+
+CONNECT_S = 10.0
+BUSY_LIMIT_S = 120.0  # without a budget
+BUSY = (httpx2.codes.TOO_MANY_REQUESTS, httpx2.codes.SERVICE_UNAVAILABLE)
+USUAL_PAUSE_S = 1.0  # for a busy server that does not say how long
+SHORTEST_PAUSE_S = 0.1
+MAX_ERROR_BYTES = 64 * 1024
+REJECTED_KEY = (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN)
+
+
+class RefusedError(RequestError):
+    """The server refuses the request as it is; `status` is that of HTTP."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class ServerBusyError(RemoteServerError):
+    """The server is too busy to take the request, and asks to wait `asked_s` seconds."""
+
+    def __init__(self, status: int, asked_s: float) -> None:
+        super().__init__(f"is too busy: it answers {status} and asks to wait {asked_s:g} s")
+        self.asked_s = asked_s
+
+
+@dataclass(slots=True)
+class BusyWait:
+    """How long a request has waited for a busy server, and how long it may (None: until it is cancelled)."""
+
+    limit_s: float | None = BUSY_LIMIT_S
+    waited_s: float = 0.0
+
+    async def pause(self, asked_s: float, started: float) -> bool:
+        """Sleeps as long as the server asks; False at once if that is beyond the limit."""
+        if self.limit_s is not None and time.perf_counter() - started + asked_s > self.limit_s:
+            return False
+        try:
+            await asyncio.sleep(asked_s)
+        finally:
+            self.waited_s = time.perf_counter() - started
+        return True
+
+
+class ServerConnection:
+    """The connections of one engine call to its server; an asynchronous context manager.
+
+    Follows no redirect: only the address that was named, and allowed, gets the prompts and the key. Takes no compressed
+    answer, because a few bytes of it may become many.
+    """
+
+    def __init__(self, target: RemoteTarget) -> None:
+        self._target = target
+        self._key = os.environ.get(KEY, "").strip()
+        self._http = httpx2.AsyncClient(
+            headers={"Authorization": f"Bearer {self._key or 'none'}", "Accept-Encoding": "identity"},
+            timeout=httpx2.Timeout(None, connect=CONNECT_S),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
+            follow_redirects=False,
+            verify=_load_certificates(),
+        )
+
+    @property
+    def address(self) -> str:
+        """The server, as the target names it."""
+        return self._target.base_url
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._http.aclose()
+
+    async def stream(self, body: dict[str, Any], max_event_bytes: int, busy: BusyWait) -> AsyncIterator[Chunk]:
+        """The chunks of a streamed completion. A busy server is asked again, which ends with its first byte.
+
+        Close it (`contextlib.aclosing`) to hang up. Raises RefusedError, RemoteServerError.
+        """
+        started = time.perf_counter()
+        while True:
+            try:
+                async with contextlib.aclosing(self._stream_once(body, max_event_bytes)) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
+                return
+            except ServerBusyError as error:
+                if not await busy.pause(error.asked_s, started):
+                    error.args = (f"{self.address} {error}, after {busy.waited_s:.0f} s of waiting",)
+                    raise
+            except RemoteServerError as error:
+                raise RemoteServerError(self._redact(f"{self.address} {error}")) from None
+            except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+                has_connected = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.InvalidURL)
+                fault = "broke the connection off" if has_connected else "cannot be reached"
+                reason = str(error) or type(error).__name__
+                raise RemoteServerError(self._redact(f"{self.address} {fault}: {reason}")) from None
+
+    async def _stream_once(self, body: dict[str, Any], max_event_bytes: int) -> AsyncIterator[Chunk]:
+        asked = {"model": self._target.model, **body, "stream": True}
+        async with self._http.stream("POST", f"{self.address}/completions", json=asked) as response:
+            await self._require_stream(response)
+            events = EventReader(max_event_bytes)
+            async with contextlib.aclosing(response.aiter_raw()) as blocks:
+                async for block in blocks:
+                    for data in events.feed(block):
+                        if data.strip() == DONE:
+                            return
+                        yield parse_chunk(data)
+
+    async def _require_stream(self, response: httpx2.Response) -> None:
+        """Raises what the status says, or what the headers say of a body that is no stream of events."""
+        status = response.status_code
+        if status in BUSY:
+            raise ServerBusyError(status, parse_retry_after(response.headers.get("Retry-After")))
+        if response.has_redirect_location:
+            location = response.headers["Location"][:200]
+            raise self._refuse(f"redirects to {location}: name that address as the target", status)
+        if status in REJECTED_KEY:
+            raise self._refuse(f"rejected the API key: set {KEY}", status)
+        if httpx2.codes.is_client_error(status):
+            raise self._refuse(f"refuses: {await _read_message(response)}", status)
+        if status != httpx2.codes.OK:
+            raise RemoteServerError(f"answers {status}: {await _read_message(response)}")
+        if _is_compressed(response):
+            raise RemoteServerError("compresses its answer, which was not asked for")
+        if response.headers.get("Content-Type", "").startswith("application/json"):
+            raise RemoteServerError(f"answers without streaming: {await _read_message(response)}")
+
+    def _refuse(self, sentence: str, status: int) -> RefusedError:
+        return RefusedError(self._redact(f"{self.address} {sentence}"), status)
+
+    def _redact(self, sentence: str) -> str:
+        return sentence.replace(self._key, "***") if self._key else sentence
+
+
+@cache
+def _load_certificates() -> ssl.SSLContext:
+    """Once, because it takes longer than a short answer."""
+    return httpx2.create_ssl_context()
+
+
+def parse_retry_after(header: str | None) -> float:
+    """The seconds that a Retry-After header asks for, as a number or as a date."""
+    asked_s = USUAL_PAUSE_S
+    if header is not None and re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", header.strip()):
+        asked_s = float(header)
+    elif header is not None:
+        with contextlib.suppress(ValueError, OverflowError):
+            at = email.utils.parsedate_to_datetime(header)
+            asked_s = (at.replace(tzinfo=at.tzinfo or dt.UTC) - dt.datetime.now(dt.UTC)).total_seconds()
+    return max(asked_s, SHORTEST_PAUSE_S)
+
+
+def _is_compressed(response: httpx2.Response) -> bool:
+    return response.headers.get("Content-Encoding", "identity").lower() != "identity"
+
+
+async def _read_message(response: httpx2.Response) -> str:
+    """The sentence in an error's body, or the reason of its status, from the body's first bytes."""
+    if _is_compressed(response):
+        return response.reason_phrase
+    body = bytearray()
+    async with contextlib.aclosing(response.aiter_raw()) as blocks:
+        async for block in blocks:
+            body += block
+            if len(body) > MAX_ERROR_BYTES:
+                break
+    text = bytes(body[:MAX_ERROR_BYTES]).decode("utf-8", "replace")
+    with contextlib.suppress(ValueError, RecursionError):
+        return find_message(json.loads(text)) or response.reason_phrase
+    return find_message(text) or response.reason_phrase

@@ -1,0 +1,121 @@
+"""One request to a server, and the samples that it fills."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import Sequence
+
+from app.remote.chunks import Choice, RemoteServerError, Usage
+from app.remote.connection import BUSY_LIMIT_S, BusyWait, ServerConnection
+from app.remote.profile import ServerProfile
+from app.remote.receiver import SampleReceiver
+from decoding.request import FinishReason, Request, RequestError
+from decoding.state.clock import Clock
+
+SILENCE_S = 600.0  # without any text; keep-alives are none
+LAST_WORDS_S = 1.0  # for the usage, once every sample has ended
+EVENT_BYTES = 64 * 1024
+EVENT_BYTES_PER_TOKEN = 512  # some servers send all log-probabilities of a sample in its last event
+MAX_EVENT_BYTES = 8 * 1024 * 1024
+
+
+class Exchange:
+    """A request for as many samples as there are receivers; choice i of its answer is for receiver i."""
+
+    def __init__(
+        self,
+        server: ServerConnection,
+        profile: ServerProfile,
+        request: Request,
+        clock: Clock,
+        receivers: Sequence[SampleReceiver],
+    ) -> None:
+        self.receivers = receivers
+        self.usage: Usage | None = None
+        self.fault: RequestError | RemoteServerError | None = None
+        self._server, self._profile, self._request, self._clock = server, profile, request, clock
+        self._busy = BusyWait(None if request.budget_s is not None else BUSY_LIMIT_S)
+        self._changed: set[SampleReceiver] = set()
+        self._over_s: float | None = None  # when the server had sent all that it sends
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the server sent anything for a sample."""
+        return any(receiver.has_begun for receiver in self.receivers)
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds on the request's clock until the server took it."""
+        return self._request.waited_s + self._busy.waited_s
+
+    async def run(self) -> None:
+        """Fills the samples until all have ended. What prevents that is left in `fault`."""
+        fault: RequestError | RemoteServerError | None = None
+        try:
+            await self._listen()
+            if not self.has_begun:
+                fault = RemoteServerError(
+                    f"{self._server.address} ended its answer without a choice that was asked for"
+                )
+        except (RequestError, RemoteServerError) as error:
+            fault = error
+        if self._clock.left_s > 0:  # past the deadline it prevents nothing
+            self.fault, self._over_s = fault, self._clock.elapsed
+
+    def end(self, *, is_cancelled: bool) -> None:
+        """Ends the samples that the server has not ended: it stopped sending, or nobody waits any longer."""
+        reason: FinishReason = "error" if self._over_s is not None else "cancelled" if is_cancelled else "deadline"
+        for receiver in self.receivers:
+            if not receiver.is_ended:
+                receiver.end(reason, self._clock.elapsed if self._over_s is None else self._over_s)
+                self._changed.add(receiver)
+
+    def take_changed(self) -> Sequence[SampleReceiver]:
+        """The receivers that have received something since the last call, in order."""
+        changed = [receiver for receiver in self.receivers if receiver in self._changed]
+        self._changed.clear()
+        return changed
+
+    async def _listen(self) -> None:
+        request, first = self._request, self.receivers[0].sample
+        body = {
+            "prompt": request.prompt if isinstance(request.prompt, str) else list(request.prompt),
+            "max_tokens": request.max_new_tokens,
+            "temperature": request.sampling.temperature,
+            "top_p": request.sampling.top_p,
+            **self._profile.build_options(len(self.receivers), first.seed, request.stop),
+        }
+        per_event = EVENT_BYTES + len(self.receivers) * request.max_new_tokens * EVENT_BYTES_PER_TOKEN
+        chunks = self._server.stream(body, min(per_event, MAX_EVENT_BYTES), self._busy)
+        now = asyncio.get_running_loop().time
+        try:
+            async with contextlib.aclosing(chunks), asyncio.timeout(SILENCE_S) as patience:
+                async for chunk in chunks:
+                    if self._clock.left_s <= 0:
+                        return
+                    self.usage = chunk.usage or self.usage
+                    has_text = self._take(chunk.choices)
+                    if self._are_all_ended():
+                        if any(receiver.is_cut for receiver in self.receivers):
+                            return  # the server may go on without end
+                        patience.reschedule(min(patience.when() or math.inf, now() + LAST_WORDS_S))
+                    elif has_text:
+                        patience.reschedule(now() + SILENCE_S)
+        except TimeoutError:
+            if not self._are_all_ended():
+                raise RemoteServerError(f"{self._server.address} sent no text for {SILENCE_S:g} s") from None
+
+    def _take(self, choices: Sequence[Choice]) -> bool:
+        """Adds choices to their samples, and leaves out those that were not asked for; whether there was any text."""
+        heard_s = self._clock.elapsed
+        known = [choice for choice in choices if 0 <= choice.index < len(self.receivers)]
+        for choice in known:
+            receiver = self.receivers[choice.index]
+            receiver.take(choice, heard_s)
+            self._changed.add(receiver)
+        return any(choice.text for choice in known)
+
+    def _are_all_ended(self) -> bool:
+        return all(receiver.is_ended for receiver in self.receivers)

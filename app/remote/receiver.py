@@ -1,0 +1,116 @@
+"""One sample as a server streams it: cut off at its stop strings, and bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.remote.chunks import Choice, join_surrogates
+from decoding.request import FinishReason, Request, Sample, Update
+from decoding.streamed_text import StreamedText
+
+MAX_TOKEN_CHARACTERS = 128  # the longest tokens of usual vocabularies are as many blanks
+MAX_SAMPLE_CHARACTERS = 512 * 1024
+
+
+@dataclass(slots=True)
+class RemoteSample(Sample):
+    """A sample as far as it was received: without token ids, tokens are counted by their log-probabilities, or else by
+    the pieces in which the text came, which are no more than its tokens."""
+
+    n_pieces: int = 0
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens received."""
+        return max(len(self.logprobs), self.n_pieces)
+
+
+class SampleReceiver:
+    """Makes a sample of the pieces of a choice, as an engine of ours would have ended it.
+
+    The text ends before the first stop string, whether the server knows that string or not. A server that ignores
+    `max_tokens` is cut off where the log-probabilities show it, at the latest at MAX_TOKEN_CHARACTERS for each token.
+    """
+
+    def __init__(self, request: Request, index: int, seed: int) -> None:
+        self.sample = RemoteSample(index=index, seed=seed)
+        self.has_begun = False  # whether the server sent anything for it
+        self.is_cut = False  # ended here, so the server may still be sending
+        self._max_tokens = request.max_new_tokens
+        self._max_characters = min(request.max_new_tokens * MAX_TOKEN_CHARACTERS, MAX_SAMPLE_CHARACTERS)
+        self._streamed = StreamedText(request.stop)
+        self._half_character = ""
+        self._n_received = 0  # characters
+        self._has_logprobs = True
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether nothing more is wanted of the choice."""
+        return self.sample.finish_reason is not None
+
+    def take(self, choice: Choice, heard_s: float) -> None:
+        """Adds what a chunk holds, heard at `heard_s` on the request's clock. Nothing once the sample has ended."""
+        if self.is_ended:
+            return
+        self.has_begun = True
+        text, self._half_character = join_surrogates(self._half_character + choice.text)
+        if text and self.sample.first_token_s is None:
+            self.sample.first_token_s = heard_s
+        if choice.has_unusable_logprobs:
+            self._has_logprobs = False
+            self.sample.logprobs.clear()
+        tokens = choice.tokens if self._has_logprobs else None
+        if tokens is not None and "".join(tokens.texts) == text:
+            is_over = not all(map(self._append_token, tokens.texts, tokens.logprobs))
+        else:
+            is_over = not self._append_piece(text, tokens.logprobs if tokens is not None else ())
+        self.sample.text = self._streamed.text
+        self.sample.n_pieces += bool(text)
+        if self._streamed.stop_string:
+            self._cut("stop", heard_s)
+        elif choice.finish_reason is not None:
+            self.end("stop" if choice.finish_reason == "stop" else "length", heard_s)
+        elif is_over:
+            self._cut("length", heard_s)
+
+    def end(self, reason: FinishReason, at_s: float) -> None:
+        """Ends the sample with the text that it has; one that has ended stays as it is."""
+        if self.is_ended:
+            return
+        self._streamed.close()
+        sample = self.sample
+        sample.text, sample.stop_string = self._streamed.text, self._streamed.stop_string
+        sample.finish_reason, sample.finished_s = reason, at_s
+
+    def build_update(self, elapsed_s: float) -> Update:
+        """The sample so far, for a live view."""
+        sample = self.sample
+        return Update(
+            *(sample.index, sample.text, sample.n_tokens, ()), sample.mean_logprob, elapsed_s, sample.finish_reason
+        )
+
+    def _cut(self, reason: FinishReason, heard_s: float) -> None:
+        self.is_cut = True
+        self.end(reason, heard_s)
+
+    def _append_token(self, text: str, logprob: float) -> bool:
+        """Adds a token of a chunk; False once the sample is over, so that what follows in the chunk is left out."""
+        if len(self.sample.logprobs) >= self._max_tokens:
+            return False
+        self.sample.logprobs.append(logprob)
+        return self._append_text(text)
+
+    def _append_piece(self, text: str, logprobs: Sequence[float]) -> bool:
+        """Adds a chunk whose text is not that of its tokens, as where a server holds text back."""
+        goes_on = self._append_text(text)
+        self.sample.logprobs += logprobs
+        is_within = len(self.sample.logprobs) <= self._max_tokens
+        del self.sample.logprobs[self._max_tokens :]
+        return goes_on and is_within
+
+    def _append_text(self, text: str) -> bool:
+        room = self._max_characters - self._n_received
+        self._n_received += len(text)
+        is_stopped = bool(text) and self._streamed.append(text[:room])
+        return not is_stopped and len(text) <= room
