@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 DONE = "[DONE]"
@@ -21,7 +22,8 @@ class TokenLogprobs(NamedTuple):
     logprobs: Sequence[float]
 
 
-class Choice(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Choice:
     """What a chunk adds to one choice. `tokens` is None where the server sends none that can be used."""
 
     index: int

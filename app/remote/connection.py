@@ -11,7 +11,7 @@ import os
 import re
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Self
@@ -94,7 +94,7 @@ class ServerConnection:
     async def __aexit__(self, *_: object) -> None:
         await self._http.aclose()
 
-    async def stream(self, body: dict[str, Any], max_event_bytes: int, busy: BusyWait) -> AsyncIterator[Chunk]:
+    async def stream(self, body: dict[str, Any], max_event_bytes: int, busy: BusyWait) -> AsyncGenerator[Chunk]:
         """The chunks of a streamed completion. A busy server is asked again, which ends with its first byte.
 
         Close it (`contextlib.aclosing`) to hang up. Raises RefusedError, RemoteServerError.
@@ -118,7 +118,7 @@ class ServerConnection:
                 reason = str(error) or type(error).__name__
                 raise RemoteServerError(self._redact(f"{self.address} {fault}: {reason}")) from None
 
-    async def _stream_once(self, body: dict[str, Any], max_event_bytes: int) -> AsyncIterator[Chunk]:
+    async def _stream_once(self, body: dict[str, Any], max_event_bytes: int) -> AsyncGenerator[Chunk]:
         asked = {"model": self._target.model, **body, "stream": True}
         async with self._http.stream("POST", f"{self.address}/completions", json=asked) as response:
             await self._require_stream(response)
