@@ -6,8 +6,9 @@ they are missing, or the body alone, which continues the prompt? READINGS are tr
 compiles and whose function is more than a placeholder wins. If there is none, the literal reading is returned, and the
 sandbox reports its syntax error.
 
-Versions: `extraction-3` keeps statements after the function that fill a table, joins fenced blocks, takes the last
-definition, removes reasoning and replaces unusual spaces; `extraction-2` did none of these.
+Versions: `extraction-4` leaves reasoning tags inside strings and comments alone; `extraction-3` keeps statements after
+the function that fill a table, joins fenced blocks, takes the last definition, removes reasoning and replaces unusual
+spaces; `extraction-2` did none of these.
 
 Nothing is executed. Inside a function only a lost indentation is restored.
 """

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 
-_REASONING_TAGS = ("think", "thinking", "reasoning")
+from evaluation.reasoning import without_reasoning
+
 _SPACES = {
     **dict.fromkeys(map(ord, "\u00a0\u1680\u2007\u202f\u205f\u3000"), " "),
     **dict.fromkeys(range(0x2000, 0x200B), " "),
@@ -25,21 +26,7 @@ def unix_lines(text: str) -> str:
 
 def answer_of(text: str) -> str:
     """The text without a byte order mark and without the part that the model marked as reasoning, closed or not."""
-    text = text.removeprefix("\ufeff")
-    for tag in _REASONING_TAGS:
-        opening, closing = f"<{tag}>", f"</{tag}>"
-        head, ended, tail = text.rpartition(closing)
-        if ended:
-            # Some chat templates open the reasoning in the prompt: then the text has the closing tag alone.
-            text = head.partition(opening)[0] + tail if _opens_line(head, opening) else tail
-        if _opens_line(text, opening):
-            text = text.partition(opening)[0]
-    return text
-
-
-def _opens_line(text: str, tag: str) -> bool:
-    before, found, _ = text.partition(tag)
-    return bool(found) and not before.rpartition("\n")[2].strip()
+    return without_reasoning(text.removeprefix("\ufeff"))
 
 
 def with_plain_spaces(text: str) -> str:

@@ -17,7 +17,7 @@ from evaluation.languages.syntax import Part, body_is_empty, parts
 from evaluation.normalization import answer_of, unix_lines
 from evaluation.prompting import Mode
 
-VERSION = "extraction-tree-2"
+VERSION = "extraction-tree-3"
 _MAIN = "main"
 """What a program starts with: in an answer a demonstration, whose errors would cost the answer."""
 _ENDINGS = ("", "\n}\n", "}\n", "\n    }\n}\n")
