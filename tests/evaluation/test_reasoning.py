@@ -40,7 +40,7 @@ PROGRAMS = {
     "a raw string of Rust": 'fn f(t: &str) -> bool {\n    t == r#"\n"</think>\n"#\n}\n',
     "a string of Rust over two lines": 'fn f(t: &str) -> bool {\n    t == "one\n</think>"\n}\n',
     "a character of Rust": 'fn f(t: &str) -> bool {\n    t.contains(\'"\') && t.contains("</think>")\n}\n',
-    "Java": 'class A {\n  String f(String t) {\n    return t.split("</think>")[1] + """\n      </think>\n      """;\n  }\n}\n',
+    "Java": ('class A {\n  String f(String t) {\n    return t.split("</think>")[1] + """\n      </think>\n"""; }\n}\n'),
     "C++": 'std::string f() {\n  auto m = R"x(\n</think>\n)x";\n  return m + std::string("</think>");\n}\n',
     "a fence": f"```python\ndef answer(text):\n{CODE}```\nIt cuts at `</think>`.\n",
     "a sentence after the fence": f"```python\ndef answer(text):\n{CODE}```\nIt cuts at </think> and strips.\n",

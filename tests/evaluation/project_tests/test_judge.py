@@ -37,6 +37,12 @@ def test_a_right_answer_passes_in_every_form_that_models_give(shop: Packed, prog
     assert result.calls == len(TOTAL)
 
 
+def test_a_right_answer_that_prints_much_passes(shop: Packed) -> None:
+    program = HEAD + "        print('x' * 70_000)\n        return round(gross(sum(self.prices)) + shipping, 2)\n"
+
+    assert shop.judge.judge(program, shop.spec("shop.py", "Basket.total", *TOTAL)).status == Status.PASSED
+
+
 @pytest.mark.parametrize(
     ("program", "status", "said"),
     [
