@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from app.errors import BadInputError, UnavailableError
 from app.remote import target
@@ -11,6 +11,7 @@ from decoding.models.errors import ModelError
 
 if TYPE_CHECKING:
     from decoding.config import EngineConfig
+    from decoding.models.infilling import InfillFormat
     from decoding.models.loaded import ModelSpec
     from decoding.request import (
         Calibration,
@@ -40,8 +41,8 @@ class Engine(Protocol):
         """Whether the target's tokenizer has a chat template."""
 
     @property
-    def fim_tokens(self) -> tuple[str, str, str] | None:
-        """(prefix, suffix, middle) of a model that can fill in, else None."""
+    def infill_format(self) -> InfillFormat | None:
+        """How a model that can fill a gap is asked to, else None."""
 
     def generate(
         self, request: Request, on_update: OnUpdate | None = None, should_cancel: ShouldCancel | None = None
@@ -67,8 +68,11 @@ class Engine(Protocol):
     def calibrate(self) -> Calibration | None:
         """How fast the machine is now; None where it is not this one. To be called between requests."""
 
-    def render_chat(self, messages: list[dict[str, str]], reply_prefix: str) -> str:
-        """The messages in the target's chat template with the reply opened by `reply_prefix`."""
+    def render_chat(
+        self, messages: list[dict[str, str]], reply_prefix: str, template_kwargs: Mapping[str, Any] | None = None
+    ) -> str:
+        """The messages in the target's chat template, which can read `template_kwargs`, with the reply opened by
+        `reply_prefix`."""
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of token ids; RequestError for one that the target does not have."""

@@ -13,8 +13,9 @@ The loop is `loop/scheduler.py` and `loop/step.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from typing import Any
 
 import torch
 from jinja2 import TemplateError
@@ -42,6 +43,7 @@ from decoding.memory.store import KVStore
 from decoding.models.device import device_name
 from decoding.models.device_memory import is_out_of_memory
 from decoding.models.errors import NoMemoryError
+from decoding.models.infilling import InfillFormat
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.loading import check_same_tokenizer
 from decoding.models.memory import weight_bytes
@@ -160,19 +162,31 @@ class Engine:
         return self.target.has_chat_template
 
     @property
-    def fim_tokens(self) -> tuple[str, str, str] | None:
-        """Fill-in-the-middle markers (prefix, suffix, middle) of the target's family, or None."""
-        return self.target.fim_tokens
+    def infill_format(self) -> InfillFormat | None:
+        """How the target's family is asked to fill a gap, or None."""
+        return self.target.infill_format
 
-    def render_chat(self, messages: list[dict[str, str]], reply_prefix: str) -> str:
+    def render_chat(
+        self, messages: list[dict[str, str]], reply_prefix: str, template_kwargs: Mapping[str, Any] | None = None
+    ) -> str:
         """Return the prompt text of a conversation with the reply already begun by `reply_prefix`.
 
-        Raises RequestError for messages that the template refuses.
+        The template can read `template_kwargs`, such as enable_thinking. Raises RequestError for messages or values
+        that the template refuses.
         """
+        values = template_kwargs or {}
         try:
-            text: str = self.target.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+            text: str = self.target.tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=True, **values
+            )
         except TemplateError as error:  # many templates refuse an order of roles
             raise RequestError(f"messages do not fit the chat template of {self.target.name}: {error}") from None
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            if not values:
+                raise
+            raise RequestError(
+                f"chat_template_kwargs do not fit the chat template of {self.target.name}: {error}"
+            ) from None
         return text + reply_prefix
 
     def decode(self, tokens: Sequence[int]) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import string
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 from evaluation.datasets import PYTHON, Task
 from evaluation.languages import registry
@@ -59,8 +59,19 @@ class Prompt:
     token_ids: tuple[int, ...] | None = None
 
 
-def build(task: Task, mode: Mode, fim_tokens: tuple[str, str, str] | None = None) -> Prompt:
-    """The prompt of a task. `fim_tokens` are the model's (prefix, suffix, middle), used in infill mode only.
+class InfillFormat(Protocol):
+    """How a model is asked to fill a gap: decoding/models/infilling.py lists the formats."""
+
+    @property
+    def markers(self) -> tuple[str, ...]:
+        """The tokens around prefix and suffix, at which an answer ends."""
+
+    def render(self, prefix: str, suffix: str) -> str:
+        """The prompt for the gap between two texts."""
+
+
+def build(task: Task, mode: Mode, infill_format: InfillFormat | None = None) -> Prompt:
+    """The prompt of a task. `infill_format` is the model's, used in infill mode only.
 
     Raises PromptError for an unknown mode, a task without suffix in infill mode or with one in another mode,
     and a model without infilling tokens.
@@ -70,7 +81,7 @@ def build(task: Task, mode: Mode, fim_tokens: tuple[str, str, str] | None = None
     by_language = task.language != PYTHON and mode in ("completion", "chat")
     version = f"{VERSIONS[mode]}-{task.language}" if by_language else VERSIONS[mode]
     if mode == "infill":
-        return _infill(task, fim_tokens)
+        return _infill(task, infill_format)
     if task.suffix is not None:
         raise PromptError(f"task {task.task_id} has a suffix to be met: use mode infill")
     if mode == "chat":
@@ -103,14 +114,13 @@ def _messages(task: Task) -> list[dict[str, str]]:
     return [{"role": "user", "content": f"{instruction}\n\n{fence}{_fence(task)}\n{task.prompt.rstrip()}\n{fence}"}]
 
 
-def _infill(task: Task, fim_tokens: tuple[str, str, str] | None) -> Prompt:
+def _infill(task: Task, infill_format: InfillFormat | None) -> Prompt:
     if task.suffix is None:
         raise PromptError(f"task {task.task_id} has no suffix: use mode completion or chat")
-    if fim_tokens is None:
+    if infill_format is None:
         raise PromptError("the model has no fill-in-the-middle tokens: use another model for mode infill")
-    prefix, suffix, middle = fim_tokens
-    text = f"{prefix}{task.prompt}{suffix}{task.suffix}{middle}"
-    return Prompt("infill", VERSIONS["infill"], text, None, "", _joined(fim_tokens, task.stop))
+    text = infill_format.render(task.prompt, task.suffix)
+    return Prompt("infill", VERSIONS["infill"], text, None, "", _joined(infill_format.markers, task.stop))
 
 
 def _joined(*lists: tuple[str, ...]) -> tuple[str, ...]:

@@ -12,12 +12,14 @@ from types import SimpleNamespace
 import app.domains  # noqa: F401 (registers the policies, as every process does at its start)
 from app.broker import queues
 from app.broker.broker import MemoryBroker, Message
+from decoding.models.infilling import InfillFormat
 from decoding.request import Calibration, Completion, PromptToken, Request, RequestError, Sample, Update
 from evaluation.verdicts import Status, Trust, Verdict
 
 RIGHT = "    return a + b\n"
 WRONG = "    return a - b\n"
 FENCE = "\n```"
+INFILL = InfillFormat("test", "<PRE>{prefix}<SUF>{suffix}<MID>", ("<PRE>", "<SUF>", "<MID>"), "")
 VOCABULARY = 256  # a token of a prompt is a character
 TOP = (("    ", -0.05), ("\tif", -1.5), ("\n", -2.5))
 
@@ -30,7 +32,7 @@ class FakeEngine:
     """
 
     has_chat_template = False
-    fim_tokens = None
+    infill_format = None
     context_length = 4096
 
     def __init__(self, hold: threading.Event | None = None, pace: float = 1.0) -> None:
@@ -42,7 +44,7 @@ class FakeEngine:
         self.most_together = 0
         self.calibrations = 0
 
-    def render_chat(self, messages: list[dict[str, str]], reply_prefix: str) -> str:
+    def render_chat(self, messages: list[dict[str, str]], reply_prefix: str, template_kwargs=None) -> str:
         return "\n".join(m["content"] for m in messages) + reply_prefix
 
     def decode(self, tokens: Sequence[int]) -> str:

@@ -7,6 +7,7 @@ import json
 import re
 import textwrap
 import uuid
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any
@@ -22,6 +23,7 @@ from app.jobs.work.prepare import prepare_run
 from app.language_models.service import require_infilling
 from app.remote import target as remote
 from app.runs import enqueue
+from app.runs.provenance import TEMPLATE_KWARGS
 from app.runs.schemas import DecodingSpec
 from app.runs.service import is_local, new_run, require_allowed, require_models
 from evaluation import datasets as files
@@ -61,12 +63,14 @@ def submit_prompts(
     prompt_logprobs: int | None = None,
     top_logprobs: int = 0,
     n_min: int | None = None,
+    template_kwargs: Mapping[str, Any] | None = None,
 ) -> uuid.UUID:
     """Stores a completion of several prompts, all within one budget, which begins now.
 
     `name` is by default the first line of the first prompt; with `n_min` fewer samples may be decoded under load. The
     completion begins when the one named by `after_id` has ended. `pinned_worker` and `handover` are as for runs,
-    `prompt_logprobs` and `top_logprobs` as in decoding.request.Request. An editor sends nearly the same file again and
+    `prompt_logprobs` and `top_logprobs` as in decoding.request.Request. The chat template can read `template_kwargs`. An
+    editor sends nearly the same file again and
     again, so a completion uses the prefix cache, unless `prefix_cache` says that it must not.
 
     Raises BadInputError, OverloadedError if too many wait, UnavailableError where no worker can be told.
@@ -95,6 +99,7 @@ def submit_prompts(
             top_logprobs=top_logprobs,
             n_min=n_min,
             after_id=after_id,
+            provenance={TEMPLATE_KWARGS: json.dumps(template_kwargs)} if template_kwargs else {},
         )
         for job, prompt in zip(completion.tasks, prompts, strict=True):
             job.task = prompt

@@ -11,6 +11,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    JsonValue,
     StrictBool,
     StrictFloat,
     StrictInt,
@@ -169,6 +170,11 @@ class SamplesRequest(BaseModel, ABC):
     @abstractmethod
     def tasks(self) -> tuple[Task, ...]:
         """The prompts as tasks without tests; their order is the order of the answer's choices."""
+
+    @property
+    def template_kwargs(self) -> dict[str, JsonValue]:
+        """What the chat template can read beside the messages."""
+        return {}
 
     def wanted(self) -> Wanted:
         """The log-probabilities that the answer shows beside the chosen tokens."""

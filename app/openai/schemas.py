@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -10,6 +11,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    JsonValue,
     StrictBool,
     StrictInt,
     Tag,
@@ -28,6 +30,22 @@ MAX_MESSAGES = 1000
 USUAL_MAX_TOKENS = 2048  # of a chat: a cache has room for all of them, so no more than an answer needs
 MAX_PROMPTS = 128
 MAX_PROMPT_TOKENS = 200_000
+MAX_TEMPLATE_KWARGS = 10_000
+RESERVED = frozenset(
+    {
+        *(
+            "add_generation_prompt",
+            "additional_special_tokens",
+            "chat_template",
+            "continue_final_message",
+            "conversation",
+            "conversations",
+        ),
+        *("documents", "max_length", "messages", "padding", "return_assistant_tokens_mask", "return_dict"),
+        *("return_tensors", "sanitize_control_tokens", "self", "tokenize", "tokenizer_kwargs", "tools", "truncation"),
+    }
+)
+"""Names in a chat template, and of options of what renders it, that a request sets elsewhere or not at all."""
 TokenId = Annotated[StrictInt, Field(ge=0, lt=2**31)]
 Prompt = Annotated[
     Annotated[Text, Tag("text")] | Annotated[tuple[TokenId, ...], Tag("token_ids")],
@@ -123,6 +141,18 @@ class Message(BaseModel):
         return {"role": "system" if self.role == "developer" else self.role, "content": self.content}
 
 
+def _check_template_kwargs(values: dict[str, JsonValue]) -> None:
+    """Raises BadInputError for values that are too large, or that would replace what the template is given anyway."""
+    field = "chat_template_kwargs"
+    if (length := len(json.dumps(values))) > MAX_TEMPLATE_KWARGS:
+        raise BadInputError(f"{field} has {length} characters of JSON: give at most {MAX_TEMPLATE_KWARGS}", field)
+    for name in values:
+        if not name.isidentifier():
+            raise BadInputError(f"{field} holds {name[:60]!r}: give names that a template can read", field)
+        if name in RESERVED or name.endswith("_token"):
+            raise BadInputError(f"{field} holds {name[:60]}, which is set here: leave it out", field)
+
+
 class ChatRequest(SamplesRequest):
     """n answers to a conversation."""
 
@@ -131,6 +161,7 @@ class ChatRequest(SamplesRequest):
     max_completion_tokens: StrictInt | None = Field(None, ge=1, le=MAX_TOKENS)
     logprobs: StrictBool = False
     top_logprobs: StrictInt = Field(0, ge=0, le=MAX_TOP_LOGPROBS)
+    chat_template_kwargs: dict[str, JsonValue] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Self:
@@ -140,7 +171,13 @@ class ChatRequest(SamplesRequest):
             raise ValueError("top_logprobs is given without logprobs: set logprobs to true, or leave it out")
         if None not in (self.max_tokens, self.max_completion_tokens) and self.max_tokens != self.max_completion_tokens:
             raise ValueError("max_tokens and max_completion_tokens differ: give one of them")
+        _check_template_kwargs(self.chat_template_kwargs)
         return self
+
+    @property
+    def template_kwargs(self) -> dict[str, JsonValue]:
+        """What the chat template can read beside the messages."""
+        return self.chat_template_kwargs
 
     @property
     def longest(self) -> int:

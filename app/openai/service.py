@@ -39,7 +39,14 @@ def submit(ctx: Context, asked: SamplesRequest) -> uuid.UUID:
     """Stores the request as a completion and enqueues it; returns the id of its run. Raises BadInputError."""
     try:
         spec = asked.decoding(ctx.settings.completion_budget_s)
-        return completions.submit_prompts(ctx, spec, asked.tasks(), n_min=asked.n_min, **asked.wanted()._asdict())
+        return completions.submit_prompts(
+            ctx,
+            spec,
+            asked.tasks(),
+            n_min=asked.n_min,
+            template_kwargs=asked.template_kwargs,
+            **asked.wanted()._asdict(),
+        )
     except ValidationError as error:
         raise bad_input(error) from None
 

@@ -45,7 +45,7 @@ class RemoteEngine:
     """A model behind an OpenAI-compatible /v1/completions. Draws no tokens itself, so it drafts nothing."""
 
     has_chat_template = False  # what /v1/completions takes is plain text
-    fim_tokens = None
+    infill_format = None
 
     def __init__(self, target: RemoteTarget, profile: ServerProfile | None = None) -> None:
         self._target = target
@@ -64,7 +64,9 @@ class RemoteEngine:
             raise ModelError(str(error)) from None
         return engine
 
-    def render_chat(self, messages: list[dict[str, str]], reply_prefix: str) -> str:
+    def render_chat(
+        self, messages: list[dict[str, str]], reply_prefix: str, template_kwargs: Mapping[str, Any] | None = None
+    ) -> str:
         """Raises RequestError: the template is the server's."""
         raise RequestError("prompt_mode is 'chat': a remote target takes plain prompts, use completion")
 

@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, m
 
 from app.db.storable import Text, require_storable
 
+TEMPLATE_KWARGS = "chat_template_kwargs"
+"""What a request gave to the chat template beside its messages, as JSON."""
 Word = Annotated[Text, Field(max_length=500)]
 
 

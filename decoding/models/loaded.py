@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     import torch
 
+    from decoding.models.infilling import InfillFormat
+
 T = TypeVar("T")
 
 
@@ -50,7 +52,7 @@ class LoadedModel:
     context_length: int  # tokens
     vocab_size: int
     eos_token_ids: tuple[int, ...]  # a sample ends at any of these
-    fim_tokens: tuple[str, str, str] | None  # prefix, suffix and middle markers of infilling
+    infill_format: InfillFormat | None  # None: its tokenizer has no markers of infilling
     has_chat_template: bool
     # kernels that must not be used for this model here, with the reasons
     disabled: Mapping[str, str] = field(default_factory=dict)

@@ -18,13 +18,14 @@ from decoding.models import fetch, registry
 from decoding.models.device import pick_device, pick_dtype
 from decoding.models.device_memory import is_out_of_memory
 from decoding.models.errors import EncoderDecoderError, ModelError, NotCausalError, TokenizerMismatchError, first_line
-from decoding.models.infilling import markers_among
+from decoding.models.infilling import find_format
 from decoding.models.loaded import LoadedModel
 from decoding.models.trusted_code import VARIABLE, check_code, is_trusted
 
 # Tokens that end an answer. Instruct checkpoints often declare one of them as EOS and generate another.
 END_TOKENS = (
     "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|end_of_text|>", "<end_of_turn>", "<｜end▁of▁sentence｜>",
+    "▁<EOT>",  # of CodeLlama, after the text of a gap
 )  # fmt: skip
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 
@@ -55,6 +56,7 @@ def load(
     model = _weights(folder, name, config, kind, on, attention, trusted)
     parameters = list(model.parameters())
     text_config = config.get_text_config()
+    vocab_size = min(text_config.vocab_size, len(tokenizer))
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
@@ -68,9 +70,9 @@ def load(
         n_parameters=sum(parameter.numel() for parameter in parameters),
         n_weight_bytes=sum(parameter.numel() * parameter.element_size() for parameter in parameters),
         context_length=_context_length(text_config, tokenizer),
-        vocab_size=min(text_config.vocab_size, len(tokenizer)),
+        vocab_size=vocab_size,
         eos_token_ids=_eos_token_ids(model, tokenizer),
-        fim_tokens=markers_among(tokenizer.get_added_vocab()),
+        infill_format=find_format(tokenizer, vocab_size),
         has_chat_template=bool(tokenizer.chat_template),
     )
 

@@ -105,7 +105,7 @@ def loaded(tokenizer: PreTrainedTokenizerFast) -> Callable[[PreTrainedModel], Lo
             context_length=512,
             vocab_size=EOS + 1,
             eos_token_ids=(EOS,),
-            fim_tokens=None,
+            infill_format=None,
             has_chat_template=False,
         )
 

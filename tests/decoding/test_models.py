@@ -116,16 +116,16 @@ def test_every_token_that_ends_an_answer_is_found(save: Save) -> None:
 def test_infilling_markers_are_known_only_where_all_three_exist(save: Save) -> None:
     some = loading.load(save(tiny(), byte_tokenizer(*FIM[:2]), "some"), "float32", "cpu")
     every = loading.load(save(tiny(), byte_tokenizer(*FIM), "every"), "float32", "cpu")
-    assert some.fim_tokens is None
-    assert every.fim_tokens == tuple(FIM)
+    assert some.infill_format is None
+    assert every.infill_format == infilling.FORMATS[0]
     assert [infilling.may_have_markers(loaded.folder) for loaded in (some, every)] == [False, True]
 
 
 @pytest.mark.parametrize("escape", [False, True])
 def test_markers_are_found_in_the_files_however_json_writes_them(escape: bool, tmp_path: Path) -> None:
     assert infilling.may_have_markers(tmp_path), "another format of tokenizer may have any"
-    for triple in infilling.FIM_TOKENS:
-        added = [{"content": token} for token in triple]
+    for each in infilling.FORMATS:
+        added = [{"content": token} for token in each.tokens]
         (tmp_path / "tokenizer.json").write_text(json.dumps({"added_tokens": added}, ensure_ascii=escape))
         assert infilling.may_have_markers(tmp_path)
     (tmp_path / "tokenizer.json").write_text("{}")

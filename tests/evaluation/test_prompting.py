@@ -6,12 +6,13 @@ from typing import get_args
 
 import pytest
 
+from decoding.models.infilling import FORMATS
 from evaluation import dataset_files
 from evaluation.datasets import Task
 from evaluation.prompting import BLOCK_STOP, MODES, PROGRAM_STOP, VERSIONS, Mode, PromptError, build
 
 TASKS = dataset_files.load("humaneval").tasks
-FIM = ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>")
+QWEN, *_ = FORMATS
 GAP = Task("I/0", "def f():\n", "f", "", "", suffix="    return 1\n", stop=("\n",))
 
 
@@ -79,10 +80,14 @@ def test_a_fence_in_the_prompt_gets_a_longer_one_around_it() -> None:
     assert messages[0]["content"].count("````") == 2
 
 
-def test_infilling_is_prefix_suffix_middle_and_stops_at_those_tokens_and_at_the_tasks_stops() -> None:
-    prompt = build(GAP, "infill", FIM)
+def test_infilling_has_the_models_format_and_stops_at_its_tokens_and_at_the_tasks_stops() -> None:
+    prompt = build(GAP, "infill", QWEN)
     assert prompt.text == "<|fim_prefix|>def f():\n<|fim_suffix|>    return 1\n<|fim_middle|>"
-    assert prompt.stop == (*FIM, "\n")
+    assert prompt.stop == (*QWEN.markers, "\n")
+    for each in FORMATS:
+        text = build(GAP, "infill", each).text
+        assert text is not None
+        assert (text.index(GAP.suffix or "") < text.index(GAP.prompt)) == each.suffix_first
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from app.runs.models import Run
 from app.runs.repository import list_runs, tasks_with_samples
 from app.settings import Settings
 from app.states import OPEN_RUN_STATES, RunKind, RunState
-from tests.fakes import RIGHT, FakeEngine
+from tests.fakes import INFILL, RIGHT, FakeEngine
 from tests.integration.servers import free_port
 from tests.integration.waiting import wait_for
 from tests.thorough import thorough
@@ -75,7 +75,7 @@ class Service:
 def waitress(tmp_path: Path) -> Iterator[Service]:
     """The embedded form: its engine holds every prompt until it is told to go on or to stop."""
     engine = FakeEngine(hold=threading.Event())
-    vars(engine).update(has_chat_template=True, fim_tokens=("<PRE>", "<SUF>", "<MID>"))
+    vars(engine).update(has_chat_template=True, infill_format=INFILL)
     settings = Settings(_env_file=None, data_dir=tmp_path, max_streams=MAX_STREAMS)
     ctx = Context(settings, Database(settings.database), MemoryBus(), load_engine=lambda config, on_progress: engine)
     with Embedded(ctx, "test"):

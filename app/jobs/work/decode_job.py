@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import json
 import math
 import uuid
 from typing import TYPE_CHECKING
@@ -32,6 +33,7 @@ from app.runs import indexing, transitions
 from app.runs.configuration import engine_config
 from app.runs.figures import in_budget_s
 from app.runs.models import Run, RunTask
+from app.runs.provenance import TEMPLATE_KWARGS
 from app.samples.models import Sample
 from app.states import RunState, Step, TaskState
 from app.workers import service as workers
@@ -221,18 +223,20 @@ def prompt_for(engine: Engine, run: Run, task: PlainTask) -> tuple[prompting.Pro
     """(prompt, text for the model). Raises PromptError for a mode that the model or the task does not have."""
     mode = run.prompt_mode
     if mode == "auto":
-        infill = task.suffix is not None and engine.fim_tokens is not None
+        infill = task.suffix is not None and engine.infill_format is not None
         mode = "infill" if infill else "chat" if engine.has_chat_template else "completion"
     if mode == "chat" and not engine.has_chat_template:
         raise prompting.PromptError(f"{run.target} has no chat template: use --prompt-mode completion")
     if task.messages is not None and not engine.has_chat_template:
         raise prompting.PromptError(f"{run.target} has no chat template: send a prompt to /v1/completions")
-    prompt = prompting.build(task, mode, engine.fim_tokens)  # type: ignore[arg-type]
+    prompt = prompting.build(task, mode, engine.infill_format)  # type: ignore[arg-type]
     if prompt.text is not None:
         return prompt, prompt.text
     if prompt.token_ids is not None:
         return prompt, engine.decode(prompt.token_ids)
-    return prompt, engine.render_chat(prompt.messages or [], prompt.reply_prefix)
+    kwargs = run.provenance.get(TEMPLATE_KWARGS)
+    values = {"template_kwargs": json.loads(kwargs)} if kwargs else {}
+    return prompt, engine.render_chat(prompt.messages or [], prompt.reply_prefix, **values)
 
 
 def ready_engine(ctx: Context, run: Run) -> Engine:

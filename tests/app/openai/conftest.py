@@ -10,7 +10,7 @@ from app.runs.models import Run
 from app.runs.repository import list_runs
 from app.states import RunKind
 from tests.app.openai_service import served_service
-from tests.fakes import FakeEngine
+from tests.fakes import INFILL, FakeEngine
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def engine(served) -> FakeEngine:
     """The fake, as if new."""
     found = served[0].load_engine(None, None)
     found.__init__()
-    vars(found).update(has_chat_template=True, fim_tokens=("<PRE>", "<SUF>", "<MID>"))
+    vars(found).update(has_chat_template=True, infill_format=INFILL)
     return found
 
 

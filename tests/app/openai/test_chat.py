@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 import threading
+from functools import partial
+from types import SimpleNamespace
 
 import openai
 import pytest
+from transformers import PreTrainedTokenizerBase
+from transformers.utils.chat_template_utils import render_jinja_template
 
 from app.completions import waiting
+from app.openai.schemas import RESERVED
 from app.states import RunState
+from decoding.engine import Engine
 from decoding.request import RequestError
 from tests.app.openai.conftest import newest
 from tests.app.openai_service import MODEL
+from tests.decoding.conftest import byte_tokenizer
 from tests.fakes import RIGHT, TOP, WRONG
 from tests.integration.waiting import wait_for
 
@@ -127,6 +136,75 @@ def test_what_a_template_refuses_is_the_clients_fault(client, engine, monkeypatc
     with pytest.raises(openai.BadRequestError, match="roles must alternate") as refused:
         client.chat.completions.create(**ASK)
     assert refused.value.param == "messages"
+
+
+THINKING = (
+    "{% for m in messages %}{{ m.content }}{% endfor %}"
+    "{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}"
+    "{% for part in parts or [] %}{{ part.name }}{% endfor %}{{ limit + 1 if limit is defined else '' }}"
+)
+
+
+@pytest.fixture
+def template(engine, monkeypatch):
+    """The engine's own rendering, with a template that reads values beside the messages."""
+    tokenizer = byte_tokenizer()
+    tokenizer.chat_template = THINKING
+    target = SimpleNamespace(tokenizer=tokenizer, name="tiny")
+    monkeypatch.setattr(engine, "render_chat", partial(Engine.render_chat, SimpleNamespace(target=target)))
+
+
+@pytest.mark.usefixtures("template")
+def test_the_chat_template_reads_its_own_values(client, engine, served):
+    for values, prompt in (
+        ({}, "Write add."),
+        ({"enable_thinking": True}, "Write add."),
+        ({"enable_thinking": False}, "Write add.<think></think>"),
+        ({"parts": [{"name": "é"}, {"name": "\x00"}], "unknown": None}, "Write add.é\x00"),
+    ):
+        client.chat.completions.create(**ASK, extra_body={"chat_template_kwargs": values})
+        assert engine.requests[-1].prompt == prompt
+        stored = newest(served[0]).provenance.get("chat_template_kwargs")
+        assert (json.loads(stored) if stored else {}) == values
+    stream = client.chat.completions.create(
+        **ASK, stream=True, extra_body={"chat_template_kwargs": {"enable_thinking": False}}
+    )
+    assert len(list(stream)) > 1
+    assert engine.requests[-1].prompt == "Write add.<think></think>"
+
+
+@pytest.mark.usefixtures("template")
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [
+        ({"messages": []}, "messages, which is set here"),
+        ({"tools": []}, "tools, which is set here"),
+        ({"add_generation_prompt": False}, "add_generation_prompt, which is set here"),
+        ({"tokenize": True}, "tokenize, which is set here"),
+        ({"bos_token": ""}, "bos_token, which is set here"),
+        ({"a b": 1}, "'a b'"),
+        ({"x": "x" * 10_000}, "at most 10000"),
+        ({"limit": "x"}, "do not fit the chat template"),
+        ([], "chat_template_kwargs"),
+        ("{}", "chat_template_kwargs"),
+        (1, "chat_template_kwargs"),
+    ],
+)
+def test_values_that_a_template_cannot_have_are_refused_in_one_sentence(client, values, word):
+    with pytest.raises(openai.BadRequestError, match=word) as refused:
+        client.chat.completions.create(**ASK, extra_body={"chat_template_kwargs": values})
+    assert refused.value.param == "chat_template_kwargs"
+
+
+def test_every_option_of_rendering_is_reserved():
+    named = [
+        name
+        for function in (PreTrainedTokenizerBase.apply_chat_template, render_jinja_template)
+        for name, one in inspect.signature(function).parameters.items()
+        if one.kind is not one.VAR_KEYWORD
+    ]
+    assert len(named) > 10
+    assert {*named} <= RESERVED
 
 
 @pytest.mark.parametrize(

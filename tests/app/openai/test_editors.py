@@ -153,7 +153,7 @@ def test_an_infill_needs_the_name_of_a_model_that_can_fill_in(post, engine):
     answer = post("/infill", LLAMA_VSCODE)
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "model")
     assert post("/v1/models/no-such-model/infill", LLAMA_VSCODE).status_code == 404
-    engine.fim_tokens = None
+    engine.infill_format = None
     answer = post(f"/v1/models/{MODEL}/infill", LLAMA_VSCODE)
     assert answer.status_code == 400
     assert "no fill-in-the-middle tokens: use another model" in answer.json()["error"]["message"]

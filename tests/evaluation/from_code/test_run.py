@@ -19,6 +19,7 @@ from evaluation.grading import Grader
 from evaluation.prompting import build as prompt_of_task
 from evaluation.sandbox import Result
 from tests.evaluation.from_code.conftest import opener_in
+from tests.fakes import INFILL
 
 SHOP = '''
 import random
@@ -96,8 +97,8 @@ def connected(n):
 
 
 def loud(n):
-    """Prints a megabyte."""
-    line = "x" * 2**20
+    """Prints sixteen megabytes."""
+    line = "x" * 2**24
     print(line)
     return n + 1
 
@@ -194,7 +195,7 @@ def test_the_infilling_form_shows_the_file_and_judges_a_program_that_runs(opened
     assert task.prompt == '\n\ndef gross(net, rate=RATE):\n    """The price with tax, rounded to cents."""\n'
     assert task.suffix == "\n\ndef gross_again(price, tax=RATE):\n"
     assert task.program_prefix == 'def gross(net, rate=RATE):\n    """The price with tax, rounded to cents."""\n'
-    prompt = prompt_of_task(task, "infill", ("<PRE>", "<SUF>", "<MID>"))
+    prompt = prompt_of_task(task, "infill", INFILL)
     assert prompt.text == f"<PRE>{task.prompt}<SUF>{task.suffix}<MID>"
     assert {"\nd", "\n@"} < set(prompt.stop), "a sample ends at the first unindented line"
 
