@@ -69,9 +69,9 @@ def submit_prompts(
 
     `name` is by default the first line of the first prompt; with `n_min` fewer samples may be decoded under load. The
     completion begins when the one named by `after_id` has ended. `pinned_worker` and `handover` are as for runs,
-    `prompt_logprobs` and `top_logprobs` as in decoding.request.Request. The chat template can read `template_kwargs`. An
-    editor sends nearly the same file again and
-    again, so a completion uses the prefix cache, unless `prefix_cache` says that it must not.
+    `prompt_logprobs` and `top_logprobs` as in decoding.request.Request. The chat template can read `template_kwargs`.
+    An editor sends nearly the same file again and again, so a completion uses the prefix cache, unless `prefix_cache`
+    says that it must not.
 
     Raises BadInputError, OverloadedError if too many wait, UnavailableError where no worker can be told.
     """
