@@ -14,11 +14,13 @@ from typing import Any
 import click
 
 from app.commands import common, foreground, from_code, handover, study_report
+from app.commands.quiet import QuietChoice, quiet_options
 from app.context import Context
 from app.datasets import service as datasets
 from app.datasets.models import Dataset
 from app.errors import BadInputError
 from app.language_models import cached
+from app.runs.failed_samples import count_failed_samples
 from app.runs.schemas import parse_spec
 from app.states import RunState
 from app.studies import export, repository, service
@@ -59,6 +61,7 @@ class _State:
     "--report", metavar="FILE", default="advice.md", show_default=True, callback=common.writable,
     help="where the report goes, in Markdown",
 )  # fmt: skip
+@quiet_options
 @common.json_option
 def advise(
     project: str,
@@ -71,6 +74,7 @@ def advise(
     minutes: float,
     report: str,
     json_file: str | None,
+    quiet: QuietChoice,
 ) -> None:
     """Say which model to use for a project: makes tasks of its code, and lets the models take turns over them.
 
@@ -95,14 +99,22 @@ def advise(
         dataset = _dataset(ctx, state, project, name, tests, python)
         state.dataset_id = str(dataset.id)
         _write(path, state, started)
-        document = _study(ctx, state, path, started, dataset, models, budget, n, 60.0 * minutes)
+        document = _study(ctx, state, path, started, dataset, models, budget, n, 60.0 * minutes, quiet)
     finally:  # also after Ctrl-C
         _write(path, state, started)
-    sentence = advice(document)
+    with ctx.database.read() as session:
+        failed = count_failed_samples(session, [arm.run_id for arm in document.arms])
+    sentence = advice(document, failed)
     _report(ctx, document, dataset, sentence, report)
     path.unlink(missing_ok=True)
     common.write_json(
-        json_file, {"advice": sentence, "dataset": dataset.name, "study": document.model_dump(mode="json")}
+        json_file,
+        {
+            "advice": sentence,
+            "dataset": dataset.name,
+            "failed_samples": asdict(failed),
+            "study": document.model_dump(mode="json"),
+        },
     )
     console = common.result_console(json_file)
     console.print()
@@ -157,7 +169,7 @@ def _dataset(
 
 def _study(
     ctx: Context, state: _State, path: Path, started: float, dataset: Dataset, models: list[str], budget: float, n: int,
-    seconds: float,
+    seconds: float, quiet: QuietChoice,
 ) -> StudyDocument:  # fmt: skip
     """The finished study of the models over the dataset."""
     ctx.make_grader()  # without a sandbox, fail before decoding
@@ -167,6 +179,7 @@ def _study(
             if study_report.read(ctx, study_id).study.state is not RunState.FINISHED:
                 echo("resumed: the study continues", err=True)
                 service.resume(ctx, study_id, **place.options)
+                service.set_quiet_limit(ctx, study_id, quiet.get_limit_s())
                 place.work_study(study_id)
         else:
             arms = arms_of(models, n)
@@ -178,7 +191,7 @@ def _study(
                 StudySpec,
                 {
                     "dataset": dataset.name, "task_ids": tasks, "budget_s": budget, "race": True, "arms": arms,
-                    "name": f"advice for {dataset.name}"[:200],
+                    "name": f"advice for {dataset.name}"[:200], "quiet_limit_s": quiet.get_limit_s(),
                 },
             )  # fmt: skip
             spec = handover.prepare_study_for_server(ctx, spec) if place.server else spec

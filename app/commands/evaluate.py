@@ -11,6 +11,7 @@ import click
 
 from app.commands import common, foreground, handover
 from app.commands.options import parse_options, spec_options
+from app.commands.quiet import QuietChoice, quiet_flag
 from app.context import Context
 from app.errors import BadInputError, ConflictError
 from app.runs import figures, service
@@ -29,15 +30,17 @@ from app.states import RunState, TaskState
     metavar="K",
     help="then decode K of the same prompts without drafting, and show the speed-up",
 )
+@quiet_flag("do not wait")
 @common.json_option
-def evaluate(json_file: str | None, compare_plain: int, **options: Any) -> None:
+def evaluate(json_file: str | None, compare_plain: int, wait_for_quiet: bool | None, **options: Any) -> None:
     """Create a run and finish it in this process, or in `bassline serve` while that has the database.
 
     Example:
         bassline eval --target qwen2.5-coder-0.5b --limit 5 --n 8 --budget 10
         bassline eval --target smollm2-135m --task HumanEval/0 --temperature 0 --n 1 --json -
     """
-    spec = parse_options(RunSpec, options)
+    limit_s = QuietChoice(wait_for_quiet, options["quiet_limit_s"]).get_limit_s(default=False)
+    spec = parse_options(RunSpec, options | {"quiet_limit_s": limit_s})
     if compare_plain < 0:
         raise BadInputError(f"compare-plain is {compare_plain}: give how many prompts, 0 or more", "compare_plain")
     if compare_plain and spec.throughput:

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from app.commands import handover, study_progress
-from app.commands.common import failed, result_console, write_json
+from app.commands.common import result_console, write_json
 from app.commands.progress import show
 from app.commands.report import run_tables
 from app.context import Context
@@ -24,6 +24,7 @@ from app.jobs.database_lock import InUseError
 from app.jobs.embedded import Embedded
 from app.runs import transitions
 from app.runs.event_stream import follow
+from app.runs.failed_samples import count_failed_samples
 from app.runs.models import Run
 from app.runs.render import run_document
 from app.runs.repository import get_run, progress
@@ -114,9 +115,9 @@ def workers(ctx: Context, purpose: str) -> Iterator[Place]:
 def report(ctx: Context, run: Run, json_file: str | None) -> None:
     """Prints and writes an ended run. Raises BasslineError unless it is finished."""
     with ctx.database.read() as session:
-        counts = progress(session, run)
+        counts, failed = progress(session, run), count_failed_samples(session, [run.id])
     write_json(json_file, run_document(run))
-    run_tables(result_console(json_file), run, counts)
+    run_tables(result_console(json_file), run, counts, failed)
     if run.state is not RunState.FINISHED:
         raise failed(f"the run ended as {run.state}: {run.error or 'see `bassline runs show`'}")
 

@@ -17,6 +17,7 @@ from app.events.bus import Event
 from app.jobs.database_lock import DatabaseLock
 from app.language_models.service import require_model
 from app.remote import target as remote
+from app.runs.quiet import describe_quiet_wait
 from app.runs.repository import get_run
 from app.runs.schemas import EngineOptions
 from app.runs.task_repository import task_statuses
@@ -88,6 +89,7 @@ def events(ctx: Context, run_id: uuid.UUID) -> Iterator[Event | None]:
     """
     state: RunState | None = None
     loading: str | None = None
+    waiting: str | None = None
     tasks: dict[str, TaskState] = {}
     watch = Watch(ctx, "run", f"bassline runs cancel {run_id}")
     while True:
@@ -101,12 +103,15 @@ def events(ctx: Context, run_id: uuid.UUID) -> Iterator[Event | None]:
         now_loading = next((w.loading for w in alive if w.loading == run.target), None)
         if now_loading and now_loading != loading:
             new.append(Event("", event_types.LOADING, {"message": f"loading {now_loading}"}))
+        now_waiting = describe_quiet_wait([run])
+        if now_waiting and now_waiting != waiting:
+            new.append(Event("", event_types.LOADING, {"message": now_waiting}))
         for task in statuses:
             if tasks.get(task.task_id, TaskState.QUEUED) is not task.state:
                 data = {"task_id": task.task_id, "position": task.position, "state": task.state, "error": task.error}
                 new.append(Event("", event_types.TASK, data))
             tasks[task.task_id] = task.state
-        state, loading = run.state, now_loading
+        state, loading, waiting = run.state, now_loading, now_waiting
         yield from new
         if state not in OPEN_RUN_STATES:
             yield Event("", event_types.STATE, {"state": state, "error": run.error})

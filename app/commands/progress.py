@@ -102,7 +102,7 @@ def show(ctx: Context, run_id: uuid.UUID, events: Iterable[Event | None]) -> Non
                 if line := _line(ctx, run, event):
                     bars.note(line)
             elif event.type == event_types.LOADING:
-                bars.show("model", counts.decoded, run.n_tasks, event.data["message"])
+                bars.show("preparing", counts.decoded, run.n_tasks, event.data["message"])
             elif event.type in (event_types.TASK, event_types.GRADED, event_types.TOKENS):
                 run, counts = _read(ctx, run_id) if event.type == event_types.TASK else (run, counts)
                 _update(bars, run, counts, event)

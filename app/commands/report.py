@@ -9,6 +9,7 @@ from rich.console import Console
 from app.annotations import presentation as annotation
 from app.commands.common import interval, number, pairs
 from app.runs import caveats, configuration
+from app.runs.failed_samples import FailedSamples
 from app.runs.models import Run
 from app.runs.repository import Progress
 from app.runs.results import Figures
@@ -16,7 +17,7 @@ from app.states import RunState
 from app.ui.units import percent
 
 
-def run_tables(console: Console, run: Run, counts: Progress) -> None:
+def run_tables(console: Console, run: Run, counts: Progress, failed: FailedSamples) -> None:
     """Prints configuration, progress and figures."""
     rows = [
         ("Run", str(run.id)),
@@ -28,7 +29,7 @@ def run_tables(console: Console, run: Run, counts: Progress) -> None:
     console.print(pairs(f"{run.name}  ({run.state})", [*rows, ("Error", run.error)] if run.error else rows))
     console.print()
     measured = run.measured.samples
-    console.print(pairs("Figures", figures(run)) if measured else "No figures: no task is finished.")
+    console.print(pairs("Figures", figures(run, failed)) if measured else "No figures: no task is finished.")
 
 
 def _progress_text(run: Run, counts: Progress) -> str:
@@ -40,8 +41,8 @@ def _progress_text(run: Run, counts: Progress) -> str:
     return f"{text}; `bassline runs resume {run.id}` finishes it" if counts.resumable else text
 
 
-def figures(run: Run) -> list[tuple[str, str]]:
-    """The figures, each with its unit and its population."""
+def figures(run: Run, failed: FailedSamples) -> list[tuple[str, str]]:
+    """The figures, each with its unit and its population; `failed` are the samples of the run that did not pass."""
     f = run.measured
     rows = [("tasks", _coverage(run))]
     if run.graded:
@@ -65,6 +66,7 @@ def figures(run: Run) -> list[tuple[str, str]]:
             rows.append(("recorded calls", recorded))
     rows += [
         ("samples", f"{f.samples}, {f.samples_finished} finished in time, {f.samples_passed} passed"),
+        *([("failed samples", failed.in_words)] if run.graded and failed.failed else []),
         (
             "ms per token",
             f"first {number(f.ms_per_token_first)}, last {number(f.ms_per_token_last)}, "

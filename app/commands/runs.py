@@ -23,6 +23,7 @@ from app.overlay.markdown import markdown as as_markdown
 from app.overlay.pair import compare_runs
 from app.runs import import_samples, repository, service
 from app.runs.export_samples import FORMATS, chunks
+from app.runs.failed_samples import count_failed_samples
 from app.runs.render import run_document
 from app.runs.schemas import ImportSpec
 from app.states import RunState
@@ -99,9 +100,9 @@ def show(run: str, json_file: str | None) -> None:
     """
     ctx, found = find_row(repository.find_run, run)
     with ctx.database.read() as session:
-        counts = repository.progress(session, found)
+        counts, failed = repository.progress(session, found), count_failed_samples(session, [found.id])
     common.write_json(json_file, run_document(found))
-    run_tables(common.result_console(json_file), found, counts)
+    run_tables(common.result_console(json_file), found, counts, failed)
 
 
 @runs.command()

@@ -14,8 +14,10 @@ from app.annotations.selection import Selection
 from app.capacity import reference as capacity
 from app.commands import common, foreground, handover, study_report
 from app.commands.options import as_typed, given_options, parse_options
+from app.commands.quiet import QuietChoice, quiet_options
 from app.commands.run_and_study import add_commands, find_row, print_rows, selection_options
 from app.errors import BadInputError
+from app.runs.quiet import find_quiet_limit
 from app.runs.render import plain
 from app.runs.schemas import ArmOptions, parse_spec
 from app.studies import export, files, loading, presets, progress, render, repository, service
@@ -48,8 +50,11 @@ def study() -> None:
 )
 @given_options(ArmOptions, several=True)
 @given_options(StudySpec, *SHARED)
+@quiet_options
 @common.json_option
-def run(file: Path | None, preset: str | None, json_file: str | None, **options: Any) -> None:
+def run(
+    file: Path | None, preset: str | None, json_file: str | None, quiet: QuietChoice, **options: Any
+) -> None:
     """Create a study and finish it in this process, or in `bassline serve` while that has the database.
 
     The arms come from FILE (TOML), from a preset, or from every combination of the options that take several values.
@@ -71,7 +76,7 @@ def run(file: Path | None, preset: str | None, json_file: str | None, **options:
         target = "qwen2.5-coder-0.5b"
         n = 8
     """
-    spec = _spec(file, preset, {name: value for name, value in options.items() if value not in (None, ())})
+    spec = _spec(file, preset, {name: value for name, value in options.items() if value not in (None, ())}, quiet)
     ctx = common.opened_context()
     service.check(ctx, spec)
     ctx.make_grader()  # without a sandbox, fail before decoding
@@ -131,8 +136,9 @@ def show(reference: str, budget: float | None, json_file: str | None) -> None:
 
 @study.command()
 @click.argument("reference", metavar="ID")
+@quiet_options
 @common.json_option
-def resume(reference: str, json_file: str | None) -> None:
+def resume(reference: str, json_file: str | None, quiet: QuietChoice) -> None:
     """Finish the remaining tasks of an ended study: in this process, or in `bassline serve` while that has the
     database.
 
@@ -140,8 +146,10 @@ def resume(reference: str, json_file: str | None) -> None:
         bassline study resume 01a1fde0
     """
     ctx, found = find_row(repository.find_study, reference)
+    limit_s = quiet.get_limit_s(find_quiet_limit(found.runs))
     with foreground.workers(ctx, "study resume") as place:
         service.resume(ctx, found.id, **place.options)
+        service.set_quiet_limit(ctx, found.id, limit_s)
         place.work_study(found.id)
     study_report.report_end(ctx, found.id, json_file)
 
@@ -195,7 +203,7 @@ def load(file: Path | None) -> None:
 add_commands(study, "study", repository.find_study, service, " with the runs of its arms")
 
 
-def _spec(file: Path | None, preset: str | None, given: dict[str, Any]) -> StudySpec:
+def _spec(file: Path | None, preset: str | None, given: dict[str, Any], quiet: QuietChoice) -> StudySpec:
     """The study that the options ask for. Says on stderr which combinations were left out."""
     values = {name: given.pop(name) for name in ArmOptions.model_fields if name in given}
     if file is not None:
@@ -204,6 +212,7 @@ def _spec(file: Path | None, preset: str | None, given: dict[str, Any]) -> Study
             raise BadInputError(f"{file} defines the arms: leave --{other.replace('_', '-')} out", other)
         asked = files.read(common.read_bytes(file, files.LARGEST + 1), file.name)
         try:
+            asked["quiet_limit_s"] = quiet.get_limit_s(asked.get("quiet_limit_s"))
             return parse_spec(StudySpec, {**asked, **given})
         except BadInputError as error:
             raise BadInputError(f"{file.name}: {error}", error.field) from None
@@ -216,4 +225,4 @@ def _spec(file: Path | None, preset: str | None, given: dict[str, Any]) -> Study
             raise BadInputError("target is missing: give --target, or FILE, or --preset", "target")
     for sentence in made.left_out:
         echo(sentence, err=True)
-    return parse_options(StudySpec, {**given, "arms": made.arms})
+    return parse_options(StudySpec, {**given, "arms": made.arms, "quiet_limit_s": quiet.get_limit_s()})

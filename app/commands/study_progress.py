@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from app.commands.handover import Watch, alive_workers
 from app.commands.progress import Bars, time_left
 from app.context import Context
+from app.runs.quiet import describe_quiet_wait
 from app.states import OPEN_RUN_STATES, RunState
 from app.studies import progress
 from app.studies.models import Study, StudyArm
@@ -21,11 +22,12 @@ BEAT_S = 1.0  # between two looks at the database, so that watching costs the ar
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The study at one moment; `loading` is the model that a worker loads."""
+    """The study at one moment; `loading` is the model that a worker loads, `waiting` why measuring waits."""
 
     study: Study
     arms: dict[uuid.UUID, ArmProgress]
     loading: str | None
+    waiting: str | None
 
     def done(self, arm: StudyArm) -> int:
         """Finished tasks of the arm."""
@@ -59,7 +61,7 @@ def _watch_rows(ctx: Context, study_id: uuid.UUID, watch: Watch | None) -> Itera
             alive = alive_workers(session)
             targets = {run.target for run in study.runs}
             loading = next((worker.loading for worker in alive if worker.loading in targets), None)
-            look = Look(study, progress.of_study(session, study), loading)
+            look = Look(study, progress.of_study(session, study), loading, describe_quiet_wait(study.runs))
         yield look
         if study.state not in OPEN_RUN_STATES:
             return
@@ -72,6 +74,8 @@ def _lines(before: Look | None, look: Look) -> Iterator[str]:
     """The changes since the last look."""
     if look.loading and (before is None or before.loading != look.loading):
         yield f"loading {look.loading}"
+    if look.waiting and (before is None or before.waiting != look.waiting):
+        yield look.waiting
     for place, arm in enumerate(look.study.arms):
         earlier = before.study.arms[place] if before else None
         done = look.done(arm)
@@ -86,7 +90,7 @@ def _lines(before: Look | None, look: Look) -> Iterator[str]:
 def _show_arms(bars: Bars, look: Look) -> None:
     arms = look.study.arms
     together = sum(map(look.done, arms)), sum(arm.run.n_tasks for arm in arms)
-    doing = f"loading {look.loading}" if look.loading else look.left
+    doing = look.waiting or (f"loading {look.loading}" if look.loading else look.left)
     bars.show("all arms", *together, f"{together[0]} of {together[1]}  {doing}")
     for arm in arms:
         done, total = look.done(arm), arm.run.n_tasks

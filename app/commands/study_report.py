@@ -30,9 +30,9 @@ def write(document: StudyDocument, json_file: str | None) -> None:
     console = common.result_console(json_file)
     console.print(common.pairs(report.heading(document), report.facts(document)))
     console.print()
-    console.print(document.sentence, soft_wrap=True)
+    console.print(document.disturbance + document.sentence, soft_wrap=True)
     if document.at_budget is not None:
-        console.print(_at_budget(document), soft_wrap=True)
+        console.print(document.disturbance + _at_budget(document), soft_wrap=True)
     if document.study.state in OPEN_RUN_STATES:
         console.print(f"The study is {document.study.state}: these are the results so far.")
     for section in report.sections(document):

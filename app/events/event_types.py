@@ -24,7 +24,7 @@ GRADED = "graded"
 PAYLOADS: Mapping[str, tuple[str, ...]] = {
     # The run changed state; a final one ends the stream. `error` is why it failed or was interrupted, else null.
     STATE: ("state", "error"),
-    # A model is fetched or loaded.
+    # A model is fetched or loaded, or measuring waits for a quiet machine.
     LOADING: ("message",),
     # A task changed state. `position` is its place in the run, from 0; `error` is why it failed, else null.
     TASK: ("task_id", "position", "state", "error"),

@@ -10,10 +10,12 @@ from typing import NamedTuple
 from sqlalchemy.orm import Session
 
 from app.leaderboard.entries import Entry, labels_of
+from app.runs.clock import describe_disturbance
 from app.runs.repository import get_run
 from app.states import OPEN_RUN_STATES
 from app.studies.analysis import arm_of, compared_arms
 from app.studies.presentation import short_names
+from app.studies.render import find_disturbance
 from app.studies.repository import get_study
 from app.ui.opening import opening_budget
 from evaluation.metrics import BUDGET_GRID, Curve, MetricError
@@ -49,6 +51,7 @@ class Card:
     of_runs: int
     opening_s: float  # the budget to begin with
     disturbed: Sequence[uuid.UUID]  # runs whose clock was disturbed (app/runs/clock.py)
+    disturbance: str  # how a sentence about them begins; "" where no clock was disturbed
 
     @property
     def n_tasks(self) -> int:
@@ -112,6 +115,7 @@ def of_study(session: Session, study_id: uuid.UUID) -> Card | None:
         of_runs=len(scored.arms),
         opening_s=opening_budget(_curves(scored), study.budget_s),
         disturbed=[arm.run_id for arm in study.arms if arm.name in names and arm.run.measured.clock_marks],
+        disturbance=find_disturbance(study, names),
     )
 
 
@@ -132,6 +136,7 @@ def of_runs(session: Session, runs: Sequence[Entry]) -> Card:
         of_runs=len(runs),
         opening_s=opening_budget([run.curve for run in runs], min(run.budget_s for run in chosen)),
         disturbed=[run.id for run in chosen if run.figures.clock_marks],
+        disturbance=describe_disturbance(run.figures for run in chosen),
     )
 
 

@@ -21,10 +21,11 @@ from app.http.security import caller, needs
 from app.http.web import context, session
 from app.runs import event_stream, export_samples, import_samples, repository, service
 from app.runs.documents import CurveDocument, ProgressDocument, RunDocument, RunPage, RunWithProgress, SamplePage
+from app.runs.quiet import describe_quiet_wait
 from app.runs.render import run_of, sample_of
 from app.runs.repository import Sort
 from app.runs.schemas import ImportSpec, RunSpec
-from app.states import RunState, Scope
+from app.states import OPEN_RUN_STATES, RunState, Scope
 from evaluation.exchange import Format
 
 bp = Blueprint("runs_api", __name__, url_prefix="/api/v1")
@@ -127,6 +128,7 @@ def show(run_id: uuid.UUID) -> RunWithProgress:
         tasks_decoded=progress.decoded,
         tasks_finished=progress.finished,
         tasks_left=progress.left,
+        waiting=describe_quiet_wait([run]) if run.state in OPEN_RUN_STATES else None,
     )
     return RunWithProgress(run=found.run, figures=found.figures, progress=document)
 

@@ -6,12 +6,14 @@ The thresholds stand here alone; docs/metrics.md explains them.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
+from typing import Protocol
 
 from app.runs.models import Calibration, RunTask
+from app.runs.results import Figures
 from app.ui.charts.lines import Level, levels
 from app.ui.charts.parts import Chart
 from app.ui.units import counted, milliseconds, percent
@@ -22,6 +24,7 @@ LOST_TO_OTHERS = 0.05
 """The share of the machine that others may take while a task is decoded."""
 LOST_AT_LEAST_S = 0.05
 """CPU seconds. The system counts in ticks of 0.01 s for each CPU, so that less is not told from nothing."""
+BY_PROGRAMS, BY_HYPERVISOR = "other programs used", "the hypervisor withheld"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ class Clock:
         """Why the times of the run are not to be trusted, in sentences; none where nothing is wrong or known."""
         found = []
         if self.disturbed:
-            who = "the hypervisor withheld" if self.stolen else "other programs used"
+            who = BY_HYPERVISOR if self.stolen else BY_PROGRAMS
             found.append(
                 f"In {self.disturbed} of {counted(self.tasks, 'task')} {who} up to {percent(self.lost_max)} of the "
                 f"machine (limit {percent(LOST_TO_OTHERS)})."
@@ -89,18 +92,52 @@ def drift(verifies: Sequence[float]) -> float | None:
     return max(parts) / min(parts) - 1
 
 
-def lost_share(task: RunTask) -> float | None:
-    """The share of the machine that others took while the task was decoded, at most 1; None where it is unknown."""
-    if not task.capacity_s or task.others_cpu_s is None or task.steal_s is None:
+class LostTime(Protocol):
+    """What others took of the machine while something was measured: a task, or a moment (machine_use.MachineUse)."""
+
+    @property
+    def capacity_s(self) -> float | None:
+        """CPU seconds that there were."""
+
+    @property
+    def others_cpu_s(self) -> float | None:
+        """CPU seconds that other programs took."""
+
+    @property
+    def steal_s(self) -> float | None:
+        """CPU seconds that the hypervisor withheld."""
+
+
+def lost_share(reading: LostTime) -> float | None:
+    """The share of the machine that others took meanwhile, at most 1; None where it is unknown."""
+    if not reading.capacity_s or reading.others_cpu_s is None or reading.steal_s is None:
         return None
-    return min((task.others_cpu_s + task.steal_s) / task.capacity_s, 1.0)
+    return min((reading.others_cpu_s + reading.steal_s) / reading.capacity_s, 1.0)
 
 
-def is_disturbed(task: RunTask) -> bool:
-    """Whether the task lost more to others than the limits allow."""
-    share = lost_share(task)
-    lost_s = (task.others_cpu_s or 0.0) + (task.steal_s or 0.0)
+def is_disturbed(reading: LostTime) -> bool:
+    """Whether more was lost to others than the limits allow."""
+    share = lost_share(reading)
+    lost_s = (reading.others_cpu_s or 0.0) + (reading.steal_s or 0.0)
     return share is not None and share > LOST_TO_OTHERS and lost_s > LOST_AT_LEAST_S
+
+
+def describe_disturbance(runs: Iterable[Figures]) -> str:
+    """How a sentence about runs with these figures begins if their times are not to be trusted; else "".
+
+    Such as "Measured on a busy machine (other programs used up to 38 %): ".
+    """
+    marked = [figures for figures in runs if figures.clock_marks]
+    lost = [(f.lost_to_others_max or 0.0, f) for f in marked if f.tasks_disturbed]
+    causes, machine = [], "an unsteady machine"
+    if lost:
+        share, worst = max(lost, key=lambda pair: pair[0])
+        stolen = any(BY_HYPERVISOR in mark for mark in worst.clock_marks or ())
+        machine, who = ("a shared machine", BY_HYPERVISOR) if stolen else ("a busy machine", BY_PROGRAMS)
+        causes.append(f"{who} up to {percent(share)}")
+    if drifts := [f.clock_drift for f in marked if f.clock_drift is not None and f.clock_drift > DRIFT]:
+        causes.append(f"its speed changed by up to {percent(max(drifts))}")
+    return f"Measured on {machine} ({', '.join(causes)}): " if causes else ""
 
 
 def charts(tasks: Sequence[RunTask], calibrations: Sequence[Calibration]) -> list[tuple[str, str, Chart]]:

@@ -75,6 +75,7 @@ class ProgressDocument(ResponseModel):
     graded: int
     tokens_per_s: float | None
     remaining_s: float | None = Field(description="an estimate; null until the first task is decoded")
+    waiting: str | None = Field(description="why measuring waits for a quiet machine now; null: it does not")
 
 
 class RunWithProgress(RunDocument):

@@ -86,6 +86,10 @@ class Policy(Protocol):
         waiting, if that has changed. Raises CannotLoadError, StoppedError."""
         return None
 
+    def runs_sharing_wait(self, session: Session, run_id: uuid.UUID) -> Sequence[uuid.UUID]:
+        """The runs that together wait for a quiet machine no longer than the limit of each (app/runs/quiet.py)."""
+        return [run_id]
+
     def request_options(self, run: Run) -> dict[str, Any]:
         """The fields of decoding.request.Request that only its runs choose, by name."""
         return {}

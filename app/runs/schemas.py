@@ -23,6 +23,8 @@ from decoding.request import RequestError, SamplingParams
 MAX_N = 256
 MAX_TOKENS = 8192
 MAX_TIME_LIMIT_S = 30 * 24 * 3600.0
+QuietLimit = Annotated[float | None, Field(gt=0, le=MAX_TIME_LIMIT_S, allow_inf_nan=False)]
+QUIET_LIMIT_HELP = "before each task wait until other programs leave the machine, so many seconds in all at most"
 PromptMode = Literal["auto", "chat", "completion", "infill", "raw"]
 PromptModeOption = Annotated[
     PromptMode,
@@ -214,6 +216,16 @@ class RunSpec(TaskChoice, RunOptions):
     name: Annotated[Text, Option("Name", Fieldset.RUN)] = Field(
         "", max_length=200, description="the name in lists (default: target, drafter, n and budget)"
     )
+    quiet_limit_s: Annotated[QuietLimit, Option("Wait for a quiet machine", Fieldset.RUN, fingerprint=False)] = Field(
+        None, description=QUIET_LIMIT_HELP
+    )
+
+    @model_validator(mode="after")
+    def _waiting_is_for_the_clock_of_this_machine(self) -> Self:
+        if self.quiet_limit_s is not None and (self.throughput or is_remote(self.target)):
+            why = "a run for throughput" if self.throughput else "a remote target"
+            raise ValueError(f"quiet_limit_s is for tasks with a clock on this machine: leave it out for {why}")
+        return self
 
 
 class ImportSpec(RequestModel):

@@ -22,6 +22,7 @@ from app.remote import target as remote
 from app.runs import deletion, enqueue, transitions
 from app.runs.configuration import option_columns, shell_command
 from app.runs.models import Run, RunTask
+from app.runs.quiet import start_quiet_wait
 from app.runs.repository import get_run
 from app.runs.schemas import DecodingSpec, RunSpec
 from app.states import RunKind
@@ -56,6 +57,7 @@ def submit(
         dataset_id=dataset.id,
         name=spec.name or default_name(spec),
         command=command or shell_command(spec),
+        quiet=start_quiet_wait(spec.quiet_limit_s),
         pinned_worker=pinned_worker,
         handover=handover,
     )

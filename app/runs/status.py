@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from app.events import event_types
 from app.events.bus import FIRST, EventBus
 from app.runs.models import Run
+from app.runs.quiet import describe_quiet_wait
 from app.runs.repository import Progress
 from app.runs.task_repository import open_runs_before
 from app.states import OPEN_RUN_STATES, UNTOUCHED_TASK_STATES, RunState
@@ -29,6 +30,8 @@ def run_status(session: Session, bus: EventBus, run: Run, progress: Progress) ->
 
     A worker takes a task before it loads the model, which may take a minute; tokens come once it is loaded.
     """
+    if run.state in OPEN_RUN_STATES and (why := describe_quiet_wait([run])) is not None:
+        return RunStatus("running", "waiting", why)
     if run.state not in OPEN_RUN_STATES or progress.decoded:
         return RunStatus(run.state, run.state)
     events = bus.read(run.id, FIRST, 0.0)

@@ -17,6 +17,7 @@ from app.events import event_types
 from app.runs import enqueue, figures, indexing
 from app.runs.models import IMPORT_OPEN, Run, RunTask
 from app.runs.policy import policy_of
+from app.runs.quiet import read_quiet_wait, start_quiet_wait
 from app.runs.repository import get_run, lock_run
 from app.samples.models import Sample
 from app.states import OPEN_RUN_STATES, OPEN_TASK_STATES, Failure, RunState, TaskState
@@ -131,6 +132,8 @@ def reopen_in(
         raise ConflictError("the run has finished all its tasks: nothing is left to resume")
     run.state, run.error, run.failure, run.finished_at = RunState.QUEUED, None, None, None
     run.cancel_requested_at = run.time_limit_s = None
+    wait = read_quiet_wait(run.quiet)
+    run.quiet = start_quiet_wait(wait.limit_s if wait else None)  # its limit begins again
     run.pinned_worker, run.enqueued_at = pinned_worker, None if handover else utcnow()
     _publish_after_commit(ctx, session, run)
     if not handover:

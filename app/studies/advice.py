@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.runs.failed_samples import FailedSamples
 from app.studies.documents import NamedAnswer, StudyDocument
 from app.ui.units import counted, exact_seconds, interval, percent
 
@@ -11,32 +12,30 @@ ENOUGH_SOLVED = 6
 """Below this no loss of another model could be significant (docs/ci.md)."""
 
 
-def advice(found: StudyDocument) -> str:
-    """The sentence about a study at its own budget; a second one where other programs disturbed its clock."""
-    said = _sentence(found)
-    if not any(arm.marks for arm in found.arms):
-        return said
-    return f"{said} Other programs used the machine meanwhile, which costs answers: repeat it when it is quiet."
+def advice(found: StudyDocument, failed: FailedSamples) -> str:
+    """The sentence about a study at its own budget. It begins with what disturbed the clock.
+
+    `failed` are the samples of its arms that did not pass.
+    """
+    return found.disturbance + _sentence(found, failed)
 
 
-def _sentence(found: StudyDocument) -> str:
+def _sentence(found: StudyDocument, failed: FailedSamples) -> str:
     n = found.study.tasks_common
     if not n or not found.answer:
         return "No task was graded for every model, so there is nothing to advise."
     answer = found.answer[-1]
     code, at = f"{counted(n, 'task')} of your code", f"within {exact_seconds(answer.budget_s)}"
     if answer.arm is None:
-        return (
-            f"None of these models solves any of the {code} {at}: give a larger budget, or pull a larger model with "
-            "`bassline models pull`."
-        )
+        return f"None of these models solves any of the {code} {at}. {failed.advice}".rstrip()
     share = f"{percent(answer.pass_first, n)} ({interval(answer.interval, n)} %) of the {code} {at}"
     solved = round(answer.pass_first * n)
     if solved < ENOUGH_SOLVED or n < ENOUGH_TASKS:
-        return (
+        said = (
             f"Too few to advise: the best of them, {answer.arm}, solves {solved} of the {code} {at}. A choice needs at "
             f"least {ENOUGH_TASKS} tasks, of which one model solves {ENOUGH_SOLVED}."
         )
+        return f"{said} {failed.advice}" if solved < ENOUGH_SOLVED and n >= ENOUGH_TASKS else said
     if not answer.equally_good:
         return f"Use {answer.arm}: it solves {share}, significantly more than every other one."
     return _undecided(answer, share)

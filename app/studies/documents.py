@@ -39,6 +39,7 @@ class StudyHead(ResponseModel):
     command: str = Field(description="repeats the study from a shell; empty for one from before it was recorded")
     created_at: dt.datetime
     remaining_s: float | None = Field(description="an estimate; null until every arm has decoded a task")
+    waiting: str | None = Field(description="why measuring waits for a quiet machine now; null: it does not")
     tags: TagsOf = ()
     note: NoteOf = ""
     starred: StarredOf = False
@@ -124,6 +125,9 @@ class StudyDocument(ResponseModel):
     study: StudyInfo
     arms: list[ArmDocument]
     sentence: str = Field(description="the answer in words")
+    disturbance: str = Field(
+        description="how the sentence has to begin because the times are not to be trusted; empty where they are"
+    )
     answer: list[NamedAnswer] = Field(description="which arm to use at 1, 2, 3, 5, 10 s and at the study's own budget")
     at_budget: Answer | None = Field(None, description="the answer at the budget that was asked for")
     reached: list[Reached] = Field(description="the smallest budget at which Pass@First of an arm is each share")

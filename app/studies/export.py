@@ -66,7 +66,7 @@ def as_csv(found: StudyDocument, analysis: StudyAnalysis) -> str:
 
 def as_markdown(found: StudyDocument) -> str:
     """The report as GitHub's Markdown. Names are text there: no markup, links or HTML."""
-    parts = [f"# {_text(found.study.name)}", _text(found.sentence)]
+    parts = [f"# {_text(found.study.name)}", _text(found.disturbance + found.sentence)]
     parts.append("\n".join(f"- {label}: {_text(value)}" for label, value in report.facts(found)))
     for section in report.sections(found):
         parts += [f"## {_text(section.title)}", section.note, _table(section.headings, section.rows)]

@@ -6,10 +6,18 @@ from collections.abc import Mapping, Sequence
 
 from app.studies.presentation import Family
 from app.ui.units import counted, exact_seconds, percent, points, seconds
+from evaluation.studies.analysis import Analysis
 from evaluation.studies.paper_table import METHODS, PaperRow
 from evaluation.studies.speculation import Gain, Speculation
 
 REGULAR, _, BATCHED = METHODS
+
+
+def first_right_s(found: Analysis) -> float | None:
+    """The smallest budget in seconds at which a chosen sample of any arm is right; None where none ever is."""
+    curves = [one.curve for one in found.curves]
+    rises = [b for curve in curves for b, share in zip(curve.budgets, curve.pass_first, strict=True) if share]
+    return min(rises, default=None)
 
 
 def enough_samples(family: Family, n_tasks: int) -> str:

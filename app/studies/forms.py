@@ -16,6 +16,7 @@ from app.language_models.service import cached_references, list_models
 from app.runs import service as runs
 from app.runs.forms import FormField, field_error, form_fields
 from app.runs.options import options_of
+from app.runs.quiet import QUIET_LIMIT_S
 from app.runs.schemas import ArmOptions, RunSpec
 from app.studies import presets, service
 from app.studies.grid import Grid, grid
@@ -27,6 +28,7 @@ OWN_GRID = ("drafter", "n")  # a preset sets these itself
 LABELS = {name: option.form_label for name, option in options_of(RunSpec).items()} | {
     "race": "Race",
     "preset": "Question",
+    "wait_for_quiet": "Wait for a quiet machine",
 }
 DEFAULTS = {
     "preset": ["samples"],
@@ -36,6 +38,7 @@ DEFAULTS = {
     "dataset": [RunSpec.model_fields["dataset"].default],
     "budget_s": [f"{StudySpec.model_fields['budget_s'].default:g}"],
     "seed": ["0"],
+    "wait_for_quiet": ["true"],
 }
 
 
@@ -130,6 +133,7 @@ def _shared(values: MultiDict[str, str]) -> tuple[dict[str, Any], dict[str, str]
     if "task_ids" in given:
         given["task_ids"] = tuple(_words(given["task_ids"]))
     given["race"] = "race" in values
+    given["quiet_limit_s"] = QUIET_LIMIT_S if "wait_for_quiet" in values else None
     stand_ins = [{"target": "any", "n": n} for n in range(1, MIN_ARMS + 1)]
     try:
         StudySpec.model_validate({**given, "arms": stand_ins})

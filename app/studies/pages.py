@@ -22,7 +22,9 @@ from app.http.security import needs
 from app.http.web import context, id_in_address, kept, session
 from app.language_models.service import drafter_choices
 from app.runs.colours import numbers_of
+from app.runs.failed_samples import count_failed_samples
 from app.runs.forms import parse_budget
+from app.runs.quiet import QUIET_LIMIT_S, describe_quiet_wait
 from app.states import OPEN_RUN_STATES, Scope
 from app.studies import findings, forms, repository, service
 from app.studies import presentation as shown
@@ -30,6 +32,7 @@ from app.studies.analysis import Analyses, StudyAnalysis
 from app.studies.loading import load_reference, reference_to_load
 from app.studies.models import Study, StudyTag
 from app.studies.progress import ArmProgress, of_runs, of_study, remaining_s
+from app.studies.render import find_disturbance
 from app.ui.units import seconds
 
 bp = Blueprint("studies", __name__)
@@ -97,6 +100,9 @@ def _show(study_id: uuid.UUID, refused: Refused | None = None) -> str:
         lines=shown.in_order(shown.arm_lines(study, said, progress, budget), sort if tab == "arms" else ""),
         sort=sort,
         left_s=remaining_s(study.arms, progress),
+        waiting=describe_quiet_wait(study.runs),
+        disturbance=find_disturbance(study, said.compared),
+        later=_later(study, said, budget),
         few=FEW,
         tab=tab,
         tabs=TABS if said.found else {"arms": TABS["arms"]},
@@ -182,6 +188,7 @@ def _form(values: MultiDict[str, str], filled: forms.Filled, errors: dict[str, s
         filled=filled,
         errors=errors,
         labels=forms.LABELS,
+        quiet_limit=seconds(QUIET_LIMIT_S),
         questions=forms.questions(),
         models=forms.model_choices(),
         drafters=drafter_choices(),
@@ -235,6 +242,17 @@ def _known_or_computed(study: Study, *, known: bool) -> StudyAnalysis | Literal[
     except Exception:
         log.exception("a study could not be analysed", study=str(study.id))
         return "failed"
+
+
+def _later(study: Study, said: StudyAnalysis, budget: float) -> str:
+    """When a right answer comes where none comes within the budget, or why none does; "" where one does."""
+    if said.found is None or said.found.answer_at(budget).arm is not None:
+        return ""
+    first_s = findings.first_right_s(said.found)
+    if first_s is not None:
+        return f"The first comes within {seconds(first_s)}."
+    runs = [arm.run_id for arm in study.arms if arm.name in said.compared]
+    return count_failed_samples(session(), runs).advice
 
 
 def _resumable(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> bool:

@@ -66,6 +66,11 @@ class ArmPolicy(EvaluationPolicy):
         starting.try_engines(ctx, study_id)
         starting.keep_to_device(ctx, study_id, run)
 
+    def runs_sharing_wait(self, session: Session, run_id: uuid.UUID) -> Sequence[uuid.UUID]:
+        """Returns the runs of all arms: what disturbs one turn would disturb the next."""
+        study = select(StudyArm.study_id).where(StudyArm.run_id == run_id).scalar_subquery()
+        return session.scalars(select(StudyArm.run_id).where(StudyArm.study_id == study)).all()
+
     def on_end(self, ctx: Context, run_id: uuid.UUID) -> None:
         """Drops arms that have lost the race, and sends the message for the next job of the study."""
         from app.studies import race  # noqa: PLC0415 (imports scipy, which takes a second)

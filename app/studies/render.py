@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
+from app.runs.clock import describe_disturbance
 from app.runs.configuration import arm_options
+from app.runs.quiet import describe_quiet_wait
+from app.states import OPEN_RUN_STATES
 from app.studies.analysis import StudyAnalysis
 from app.studies.documents import (
     ArmDocument,
@@ -48,6 +51,7 @@ def document(
         ),
         arms=_arms(study, progress),
         sentence=found.sentence if found else NOTHING_YET,
+        disturbance=find_disturbance(study, analysis.compared) if found else "",
         answer=[_named(answer) for answer in found.answers] if found else [],
         reached=list(found.reached) if found else [],
         frontier=_frontier(found, found.frontier_first) if found else [],
@@ -69,6 +73,11 @@ def _samples(found: Analysis, budget_s: float | None) -> list[FamilySamples]:
     return list(found.samples_at(sorted({*found.samples[0].budgets, budget_s})))
 
 
+def find_disturbance(study: Study, arms: Collection[str]) -> str:
+    """How a sentence about these arms begins if their times are not to be trusted; else ""."""
+    return describe_disturbance(arm.run.measured for arm in study.arms if arm.name in arms)
+
+
 def device(study: Study) -> str:
     """The device that the arms were measured on; of several, all."""
     return ", ".join(dict.fromkeys(run.device_label for run in study.runs))
@@ -82,6 +91,7 @@ def _head(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> StudyHead:
         dataset_tasks=study.dataset.n_tasks,
         device=device(study),
         remaining_s=remaining_s(study.arms, progress),
+        waiting=describe_quiet_wait(study.runs) if study.state in OPEN_RUN_STATES else None,
     )
 
 

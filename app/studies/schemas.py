@@ -10,7 +10,8 @@ from pydantic import Field
 
 from app.db.storable import Text
 from app.errors import BadInputError
-from app.runs.schemas import ArmOptions, RunSpec, TaskChoice, parse_spec
+from app.remote.target import is_remote
+from app.runs.schemas import QUIET_LIMIT_HELP, ArmOptions, QuietLimit, RunSpec, TaskChoice, parse_spec
 from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
 
 MIN_ARMS, MAX_ARMS = 2, 32
@@ -35,6 +36,7 @@ class StudySpec(TaskChoice):
     )
     seed: int = Field(0, ge=0, le=2**63 - 1, description="seed of the random numbers and of the order of the arms")
     race: bool = Field(False, description="drop an arm as soon as another one is better at every budget of interest")
+    quiet_limit_s: QuietLimit = Field(None, description=QUIET_LIMIT_HELP)
     arms: tuple[ArmSpec, ...] = Field(
         min_length=MIN_ARMS, max_length=MAX_ARMS, description="the configurations to compare, at least two"
     )
@@ -50,6 +52,8 @@ class StudySpec(TaskChoice):
         title = self.name or self.default_name()
         for number, (arm, name) in enumerate(zip(self.arms, self.names(), strict=True), start=1):
             values: dict[str, Any] = {**arm.model_dump(exclude={"name"}), **shared, "name": f"{title}: {name}"[:200]}
+            if not is_remote(arm.target):  # what others take of this machine says nothing about another one's times
+                values["quiet_limit_s"] = self.quiet_limit_s
             with naming_arm(number, name):
                 specs.append(parse_spec(RunSpec, values))
         return specs

@@ -12,10 +12,12 @@ from app.datasets.models import Dataset, Task
 from app.db.database import after_commit
 from app.db.ids import new_id
 from app.errors import BadInputError, ConflictError
+from app.remote.target import is_remote
 from app.runs import deletion, enqueue, transitions
 from app.runs import service as runs
 from app.runs.configuration import shell_command
 from app.runs.models import Run
+from app.runs.quiet import start_quiet_wait
 from app.runs.repository import lock_run
 from app.runs.schemas import RunSpec, TaskChoice
 from app.states import OPEN_RUN_STATES
@@ -60,6 +62,7 @@ def submit(
             dataset_id=dataset.id,
             name=one.name,
             command=shell_command(one),
+            quiet=start_quiet_wait(one.quiet_limit_s),
             pinned_worker=pinned_worker,
             handover=handover,
         )
@@ -132,6 +135,16 @@ def resume(ctx: Context, study_id: uuid.UUID, pinned_worker: str | None = None, 
                 resumed += 1
         if not resumed:
             raise ConflictError("the study has finished all its tasks: nothing is left to resume")
+
+
+def set_quiet_limit(ctx: Context, study_id: uuid.UUID, limit_s: float | None) -> None:
+    """Makes the study wait for a quiet machine from its next turn on, `limit_s` seconds in all at most; None: not.
+
+    Raises NotFoundError.
+    """
+    with ctx.database.session() as session:
+        for run in get_study(session, study_id).runs:
+            run.quiet = None if is_remote(run.target) else start_quiet_wait(limit_s)
 
 
 def annotate(ctx: Context, study_id: uuid.UUID, changes: Changes) -> None:

@@ -23,7 +23,7 @@ POLL_S = 0.25
 
 
 class GaveWayError(StoppedError):
-    """An interactive job came while a job waited for its turn: it is decoded first."""
+    """A job that waited for its turn, or for a quiet machine, lets others go first; its message is sent again."""
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import uuid
 from app.context import Context
 from app.jobs.claims import MAX_ATTEMPTS
 from app.jobs.next_job import claim_next
-from app.jobs.work import calibrate, cpu_turns
+from app.jobs.work import calibrate, cpu_turns, quiet_wait
 from app.jobs.work.decode_batch import ThroughputBatch
 from app.jobs.work.decode_interactive import InteractiveBatch
 from app.jobs.work.decode_job import DecodeJob, claim_job
@@ -52,6 +52,7 @@ def _decode(ctx: Context, job: DecodeJob) -> None:
         # Under the lease, so that a model that kills its worker costs an attempt, but before the budget's clock starts.
         engine = job.ready_engine()
         try:
+            quiet_wait.wait_for_quiet(ctx, job, engine)
             with cpu_turns.decoding(ctx, job, engine):
                 calibrate.before_task(ctx, job, engine)
                 completion = engine.generate(job.start(engine), job.live_updates, lambda: job.lease.stop is not None)

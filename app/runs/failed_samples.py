@@ -1,0 +1,77 @@
+"""How samples that did not pass ended, and what would help: more time helps only those that the deadline cut off."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from sqlalchemy import func, or_, select
+from sqlalchemy.orm import Session
+
+from app.samples.models import Sample
+from app.states import PASSED, SANDBOX_ERROR
+from app.ui.units import count, counted
+
+MANY = 0.5
+"""The share of the failed samples that must have ended alike for a remedy against that to be worth a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedSamples:
+    """The samples of some runs that did not pass, by how they ended. Those that the sandbox could not judge are left
+    out, and those that a cancellation or a fault ended."""
+
+    samples: int  # judged or cut off, passed ones too
+    cut: int  # by the deadline
+    at_limit: int  # at the token limit, and wrong
+    stopped: int  # by themselves, and wrong
+
+    @property
+    def failed(self) -> int:
+        """All that did not pass."""
+        return self.cut + self.at_limit + self.stopped
+
+    @property
+    def in_words(self) -> str:
+        """How they ended: `57 of 80 samples failed: 50 stopped by themselves and are wrong, 7 were cut off ...`."""
+        ends = (
+            (self.stopped, "stopped by themselves and are wrong"),
+            (self.cut, "were cut off by the deadline"),
+            (self.at_limit, "reached the token limit and are wrong"),
+        )
+        parts = [f"{count(number)} {what}" for number, what in sorted(ends, reverse=True) if number]
+        if not parts:
+            return "no sample failed"
+        return f"{count(self.failed)} of {counted(self.samples, 'sample')} failed: {', '.join(parts)}"
+
+    @property
+    def remedy(self) -> str:
+        """What to try next, by what ended most of them."""
+        if self.failed and self.cut >= MANY * self.failed:
+            return "give a larger budget, or use a faster model or drafter"
+        if self.failed and self.at_limit >= MANY * self.failed:
+            return "allow more tokens per sample (--max-tokens)"
+        return "use a stronger model, or more samples per task; a larger budget would not help those"
+
+    @property
+    def advice(self) -> str:
+        """Both in a sentence; "" where none failed."""
+        return f"{self.in_words}: {self.remedy}." if self.failed else ""
+
+
+def count_failed_samples(session: Session, run_ids: Collection[uuid.UUID]) -> FailedSamples:
+    """The samples of these runs that did not pass."""
+    judged = Sample.verdict.is_not(None) & (Sample.verdict != SANDBOX_ERROR)
+    rows = session.execute(
+        select(Sample.finish_reason, Sample.verdict == PASSED, func.count())
+        .where(Sample.run_id.in_(run_ids), or_(Sample.finish_reason == "deadline", judged))
+        .group_by(Sample.finish_reason, Sample.verdict == PASSED)
+    ).all()
+    ends = ("deadline", "length", "stop")
+    numbers = {
+        reason: sum(number for found, passed, number in rows if found == reason and (reason == "deadline" or not passed))
+        for reason in ends
+    }
+    samples = sum(number for reason, _, number in rows if reason in ends)
+    return FailedSamples(samples, numbers["deadline"], numbers["length"], numbers["stop"])
