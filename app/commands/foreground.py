@@ -115,9 +115,9 @@ def workers(ctx: Context, purpose: str) -> Iterator[Place]:
 def report(ctx: Context, run: Run, json_file: str | None) -> None:
     """Prints and writes an ended run. Raises BasslineError unless it is finished."""
     with ctx.database.read() as session:
-        counts, failed = progress(session, run), count_failed_samples(session, [run.id])
+        counts, failed_samples = progress(session, run), count_failed_samples(session, [run.id])
     write_json(json_file, run_document(run))
-    run_tables(result_console(json_file), run, counts, failed)
+    run_tables(result_console(json_file), run, counts, failed_samples)
     if run.state is not RunState.FINISHED:
         raise failed(f"the run ended as {run.state}: {run.error or 'see `bassline runs show`'}")
 

@@ -52,9 +52,7 @@ def study() -> None:
 @given_options(StudySpec, *SHARED)
 @quiet_options
 @common.json_option
-def run(
-    file: Path | None, preset: str | None, json_file: str | None, quiet: QuietChoice, **options: Any
-) -> None:
+def run(file: Path | None, preset: str | None, json_file: str | None, quiet: QuietChoice, **options: Any) -> None:
     """Create a study and finish it in this process, or in `bassline serve` while that has the database.
 
     The arms come from FILE (TOML), from a preset, or from every combination of the options that take several values.

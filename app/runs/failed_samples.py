@@ -6,9 +6,10 @@ import uuid
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import case, func, or_, select
 from sqlalchemy.orm import Session
 
+from app.runs.figures import FINISHED_REASONS
 from app.samples.models import Sample
 from app.states import PASSED, SANDBOX_ERROR
 from app.ui.units import count, counted
@@ -62,16 +63,16 @@ class FailedSamples:
 
 def count_failed_samples(session: Session, run_ids: Collection[uuid.UUID]) -> FailedSamples:
     """The samples of these runs that did not pass."""
+    is_cut, passed = Sample.finish_reason == "deadline", Sample.verdict == PASSED
     judged = Sample.verdict.is_not(None) & (Sample.verdict != SANDBOX_ERROR)
+    end = case((is_cut, "cut"), (passed, "passed"), else_=Sample.finish_reason)
     rows = session.execute(
-        select(Sample.finish_reason, Sample.verdict == PASSED, func.count())
-        .where(Sample.run_id.in_(run_ids), or_(Sample.finish_reason == "deadline", judged))
-        .group_by(Sample.finish_reason, Sample.verdict == PASSED)
+        select(end, func.count())
+        .where(
+            Sample.run_id.in_(run_ids), or_(is_cut, judged), Sample.finish_reason.in_(("deadline", *FINISHED_REASONS))
+        )
+        .group_by(end)
     ).all()
-    ends = ("deadline", "length", "stop")
-    numbers = {
-        reason: sum(number for found, passed, number in rows if found == reason and (reason == "deadline" or not passed))
-        for reason in ends
-    }
-    samples = sum(number for reason, _, number in rows if reason in ends)
-    return FailedSamples(samples, numbers["deadline"], numbers["length"], numbers["stop"])
+    numbers = dict(rows)
+    ends = (numbers.get(reason, 0) for reason in ("cut", "length", "stop"))
+    return FailedSamples(sum(numbers.values()), *ends)

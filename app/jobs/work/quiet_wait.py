@@ -66,8 +66,8 @@ class _Wait:
         run_id = job.run.id
         with ctx.database.read() as session:
             sharing = job.claim.policy.runs_sharing_wait(session, run_id)
-            columns = dict(session.execute(select(Run.id, Run.quiet).where(Run.id.in_(sharing))).all())
-        waits = {key: wait for key, column in columns.items() if (wait := read_quiet_wait(column)) is not None}
+            columns = session.execute(select(Run.id, Run.quiet).where(Run.id.in_(sharing))).all()
+        waits = {key: wait for key, column in columns if (wait := read_quiet_wait(column)) is not None}
         self._before = waits.get(run_id) or QuietWait(0.0)
         self._limit_s = self._before.limit_s - sum(wait.waited_s for wait in waits.values())
         self._began = time.monotonic()
