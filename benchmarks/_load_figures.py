@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from benchmarks._load_service import ALONE, TOGETHER
+from evaluation.load_comparison import bound_capacity
 from evaluation.load_metrics import (
     UNCLOCKED_S,
     LoadedRequest,
     Point,
     RateResult,
-    capacity,
+    against_idle,
     collapse,
-    difference,
+    compare_rates,
+    compare_right,
     low_rate,
-    sentence,
 )
+from evaluation.load_sentences import LoadedService, describe_capacity, describe_comparison
 
 Rate = float | None  # None: idle
 
@@ -42,13 +45,14 @@ class Measured:
 
     @property
     def tried(self) -> list[RateResult]:
-        """The rates with their Pass@First."""
-        return [RateResult(point.rate, point.pass_first) for point in self.loaded if point.rate is not None]
+        """The rates, ascending, with their Pass@First."""
+        points = sorted(self.loaded, key=lambda point: point.rate or 0.0)
+        return [RateResult(point.rate or 0.0, point.pass_first, point.by_prompt) for point in points]
 
-    @property
-    def capacity(self) -> float | None:
-        """The highest tried rate at which the service keeps its quality; None where none is."""
-        return capacity(self.idle.pass_first, self.tried)
+    def summarize(self, budget_s: float, dataset: str = "", dataset_tasks: int | None = None) -> LoadedService:
+        """What the sentences are about. KeyError before it was measured idle."""
+        idle = RateResult(0.0, self.idle.pass_first, self.idle.by_prompt)
+        return LoadedService(self.arm, idle, self.tried, budget_s, dataset, dataset_tasks)
 
 
 def row(arm: str, point: Point) -> dict[str, Any]:
@@ -68,7 +72,7 @@ def row(arm: str, point: Point) -> dict[str, Any]:
         "p95 ": _seconds(point.answer_p95_s),
         "over": f"{100 * point.over_budget:.0f} %",
         "tokens/s": point.tokens_per_s,
-        "right/s": f"{point.right_in_time_per_s:.3f}",
+        "right/s": _rate(point),
         "others": "-" if point.lost_to_others is None else f"{100 * point.lost_to_others:.0f} %",
     }
 
@@ -84,27 +88,33 @@ def figures(services: Mapping[str, Measured], budget_s: float) -> dict[str, floa
             found[f"{at}.right_in_time_per_s"] = point.right_in_time_per_s
             found[f"{at}.tokens_per_s"] = point.tokens_per_s
         if measured.loaded:
-            found[f"capacity.{arm}"] = measured.capacity or 0.0
+            service = measured.summarize(budget_s)
+            shown = bound_capacity(against_idle(service.idle, service.tried))
+            found[f"capacity.{arm}"] = service.capacity or 0.0
+            found[f"capacity.{arm}.low"], found[f"capacity.{arm}.high"] = shown.low or 0.0, shown.high or 0.0
     if TOGETHER in services and ALONE in services:
-        found |= _compared(services[TOGETHER], services[ALONE], budget_s)
+        found |= _compare(services[TOGETHER], services[ALONE])
     return found
 
 
-def sentences(services: Mapping[str, Measured], found: Mapping[str, float]) -> list[str]:
+def sentences(
+    services: Mapping[str, Measured],
+    found: Mapping[str, float],
+    budget_s: float,
+    dataset: str = "",
+    dataset_tasks: int | None = None,
+) -> list[str]:
     """The figures in sentences, a line each."""
-    lines = [f"{arm}: {sentence(one.idle.pass_first, one.tried)}" for arm, one in services.items() if one.loaded]
+    loaded = {arm: one.summarize(budget_s, dataset, dataset_tasks) for arm, one in services.items() if one.loaded}
+    lines = [f"{arm}: {describe_capacity(one)}" for arm, one in loaded.items()]
+    if TOGETHER in loaded and ALONE in loaded:
+        lines += describe_comparison(loaded[TOGETHER], loaded[ALONE])
     if (ratio := found.get("right_in_time.together_vs_alone")) is not None:
         rate = found["right_in_time.rate"]
         at_least = "" if found["right_in_time.alone"] else "at least "
         lines.append(
             f"at {rate:g} requests/s, the lowest rate where alone has less than half of its idle Pass@First, together "
-            f"gives {at_least}{ratio:.2f} times the right answers in time"
-        )
-    if "low_rate.pass_first_difference" in found:
-        shown = [100 * found[f"low_rate.pass_first_difference{end}"] for end in ("", ".low", ".high")]
-        lines.append(
-            f"at {found['low_rate.rate']:g} requests/s Pass@First of together minus alone is {shown[0]:+.1f} points "
-            f"(95 %: {shown[1]:+.1f} to {shown[2]:+.1f}), paired by request"
+            f"gives {at_least}{ratio:.2f} times the right answers in time{_ratio_interval(found)}"
         )
     for arm, measured in services.items():
         unclocked = max(point.unclocked_p95_s or 0.0 for point in measured.points.values())
@@ -116,7 +126,7 @@ def sentences(services: Mapping[str, Measured], found: Mapping[str, float]) -> l
     return lines
 
 
-def _compared(together: Measured, alone: Measured, budget_s: float) -> dict[str, float]:
+def _compare(together: Measured, alone: Measured) -> dict[str, float]:
     rates = [rate for rate in together.points if rate is not None and rate in alone.points]
     if not rates:
         return {}
@@ -128,17 +138,46 @@ def _compared(together: Measured, alone: Measured, budget_s: float) -> dict[str,
         found["right_in_time.together"], found["right_in_time.alone"] = float(ours), float(theirs)
         # Without a right answer of the other the ratio is infinite; counting one for it gives a lower limit.
         found["right_in_time.together_vs_alone"] = ours / max(theirs, 1)
+        of_prompts = [service.points[collapsed].by_prompt for service in (together, alone)]
+        if theirs and of_prompts[0] is not None and of_prompts[1] is not None:
+            low_end, high_end = compare_right(of_prompts[0], of_prompts[1], len(rates))
+            found["right_in_time.together_vs_alone.low"] = low_end
+            if math.isfinite(high_end):
+                found["right_in_time.together_vs_alone.high"] = high_end
     low = low_rate(rates, collapsed)
-    compared = difference(together.asked[low], alone.asked[low], budget_s)
     found["low_rate.rate"] = low
-    found["low_rate.pass_first_difference"] = compared.delta
-    found["low_rate.pass_first_difference.low"] = compared.low
-    found["low_rate.pass_first_difference.high"] = compared.high
+    for rate, compared in compare_rates(together.tried, alone.tried):
+        for name in (f"r{rate:g}", "low_rate") if rate == low else (f"r{rate:g}",):
+            found[f"{name}.pass_first_difference"] = compared.delta
+            found[f"{name}.pass_first_difference.low"] = compared.low
+            found[f"{name}.pass_first_difference.high"] = compared.high
     return found
+
+
+def compare_arms(services: Mapping[str, Measured]) -> list[dict[str, Any]]:
+    """Together minus alone at each rate, with the verdict, for JSON; [] unless both were measured."""
+    if TOGETHER not in services or ALONE not in services:
+        return []
+    compared = compare_rates(services[TOGETHER].tried, services[ALONE].tried)
+    return [{"rate": rate, **asdict(difference)} for rate, difference in compared]
+
+
+def _ratio_interval(found: Mapping[str, float]) -> str:
+    low = found.get("right_in_time.together_vs_alone.low")
+    if low is None:
+        return ""
+    high = found.get("right_in_time.together_vs_alone.high")
+    return f" (95 %, all rates together: {low:.2f} to {'no bound' if high is None else f'{high:.2f}'})"
 
 
 def _share(value: float, interval: tuple[float, float]) -> str:
     return f"{100 * value:.0f} % ({100 * interval[0]:.0f} to {100 * interval[1]:.0f})"
+
+
+def _rate(point: Point) -> str:
+    """Right answers in time per second; the interval is that of Pass@First, times the requests of a second."""
+    low, high = (bound * point.requests / point.window_s for bound in point.pass_first_interval)
+    return f"{point.right_in_time_per_s:.3f} ({low:.3f} to {high:.3f})"
 
 
 def _seconds(value: float | None) -> str:

@@ -75,7 +75,7 @@ class Judge:
         planned = reply.planned
         if not answer:
             fate: Fate = "refused" if reply.fate == "refused" else "failed"
-            return LoadedRequest(planned.key, fate, retry_after_s=reply.retry_after_s)
+            return LoadedRequest(planned.key, fate, retry_after_s=reply.retry_after_s, prompt=planned.task.task_id)
         samples = answer["samples"]
         budget_s = answer["run"]["budget_s"]
         ends = [budget_s if s["finish_reason"] == "deadline" else s["finished_s"] or 0.0 for s in samples]
@@ -95,6 +95,7 @@ class Judge:
             ),
             answer_s=reply.answered_s,
             unclocked_s=max(0.0, reply.answered_s - reply.late_s - max(ends)) if ends else None,
+            prompt=planned.task.task_id,
         )
 
 

@@ -83,6 +83,7 @@ class Load:
                 "prompt_mode": options.prompt_mode,
                 "dataset": dataset.name,
                 "dataset_sha256": dataset.sha256,
+                "dataset_tasks": len(dataset.tasks),
                 "prompts": len(self.prompts),
                 "duration_s": options.duration,
                 "seed": options.seed,

@@ -27,13 +27,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import _load_store
-from benchmarks._load_figures import Measured, figures, row, sentences
+from benchmarks._load_figures import Measured, compare_arms, figures, row, sentences
 from benchmarks._load_grading import Judge
 from benchmarks._load_plan import how_many_prompts, shuffled
 from benchmarks._load_run import SERVICE, Load, RefusedError
 from benchmarks._load_service import ARMS, ServiceError, own_service
 from benchmarks._report import Report, print_table
-from evaluation.datasets import DatasetError
+from evaluation.datasets import Dataset, DatasetError
 from evaluation.prompting import MODES
 from evaluation.sandbox import SandboxUnavailableError
 
@@ -42,11 +42,12 @@ LARGEST_BUDGET_S = 600.0
 
 @dataclass
 class LoadReport(Report):
-    """With `load_tests`, the bodies of POST /api/v1/capacity, and when they were measured: docs/results/capacity.json
-    is such a report."""
+    """With `load_tests`, the bodies of POST /api/v1/capacity, when they were measured, and `comparison`, the verdict at
+    each rate: docs/results/capacity.json is such a report."""
 
     measured_at: str = field(default_factory=lambda: dt.datetime.now(dt.UTC).isoformat(timespec="seconds"))
     load_tests: list[dict[str, Any]] = field(default_factory=list)
+    comparison: list[dict[str, Any]] = field(default_factory=list)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -80,14 +81,18 @@ def main(argv: list[str] | None = None) -> int:
         judge.close()
     measured = {arm: one for arm, one in load.services.items() if one.points}
     documents = [load.document(one, dataset) for one in measured.values() if one.loaded]
-    _report(options, load, measured, documents).write(options.json)
+    _report(options, load, measured, documents, dataset).write(options.json)
     for line in _load_store.store(documents, options.url, options.token):
         print(line, file=sys.stderr)
     return int(interrupted)
 
 
 def _report(
-    options: argparse.Namespace, load: Load, measured: dict[str, Measured], documents: list[dict[str, Any]]
+    options: argparse.Namespace,
+    load: Load,
+    measured: dict[str, Measured],
+    documents: list[dict[str, Any]],
+    dataset: Dataset,
 ) -> LoadReport:
     """Prints the table and the conclusions. Returns the report."""
     settings = {key: value for key, value in vars(options).items() if key != "token"}
@@ -95,6 +100,7 @@ def _report(
     report.load_tests = documents
     report.rows = [row(arm, point) for arm, one in measured.items() for point in one.points.values()]
     report.figures = figures(measured, options.budget)
+    report.comparison = compare_arms(measured)
     out = sys.stderr if options.json == "-" else sys.stdout
     with contextlib.redirect_stdout(out):
         print(
@@ -102,7 +108,8 @@ def _report(
             f"{len(load.prompts)}, {options.duration:g} s per rate; shares with 95 % intervals, times in seconds"
         )
         print_table(report.rows)
-        for line in (*sentences(measured, report.figures), *load.faults):
+        said = sentences(measured, report.figures, options.budget, dataset.name, len(dataset.tasks))
+        for line in (*said, *load.faults):
             print(line)
     return report
 

@@ -14,12 +14,20 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from evaluation.inference import Comparison, compare
+from evaluation.load_comparison import (
+    MARGIN,
+    Difference,
+    PromptTally,
+    compare_tallies,
+    effective_requests,
+    ratio_interval,
+    tally,
+)
 from evaluation.metrics import MetricError, SampleOutcome, solved, wilson
 
 Fate = Literal["answered", "refused", "failed"]
 
-CAPACITY_LOSS = 0.05
+CAPACITY_LOSS = MARGIN
 """By how much Pass@First may be lower than on the idle service at a rate that the service still carries."""
 COLLAPSED = 0.5
 """A service has collapsed at a rate where Pass@First is below this share of its idle one."""
@@ -42,6 +50,7 @@ class LoadedRequest:
     # after its last sample
     unclocked_s: float | None = None
     retry_after_s: float | None = None
+    prompt: str = ""  # the same for all requests of a prompt; empty: no other request has it
 
     @property
     def outcomes(self) -> tuple[SampleOutcome, ...]:
@@ -51,8 +60,8 @@ class LoadedRequest:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A service at one rate. Shares are of all requests, with Wilson's 95 % intervals; quantiles are over the requests
-    that have such a time, None where none has.
+    """A service at one rate. Shares are of all requests, with 95 % intervals over prompts; quantiles are over the
+    requests that have such a time, None where none has.
     """
 
     rate: float | None  # requests per second; None: idle, one request at a time
@@ -78,13 +87,16 @@ class Point:
     right_in_time_per_s: float  # over the window
     n_given: float | None
     lost_to_others: float | None = None  # share of the machine that other programs took meanwhile; None: unknown
+    # for each prompt, in the order in which all rates ask for them: (requests, of these right in time)
+    by_prompt: tuple[tuple[int, int], ...] | None = None
 
 
 class RateResult(NamedTuple):
-    """A rate that was tried, and Pass@First at it."""
+    """A rate that was tried (0: idle), Pass@First at it, and the tallies of its prompts in their order."""
 
     rate: float
     pass_first: float
+    by_prompt: Sequence[Sequence[int]] | None = None
 
 
 def point(
@@ -98,6 +110,8 @@ def point(
         raise MetricError("there are no requests to measure")
     grid = solved((sample for one in asked for sample in one.outcomes), (budget_s,))
     first, every = int(grid.first.sum()), int(grid.all.sum())
+    prompts = [one.prompt or one.key for one in asked]
+    tallies = tally(zip(prompts, grid.first[:, 0].tolist(), strict=True))
     answered = [one for one in asked if one.fate == "answered"]
     firsts = [
         min(ends) for one in answered if (ends := [s.finished_s for s in one.samples if s.finished_s is not None])
@@ -114,9 +128,11 @@ def point(
         failed=sum(one.fate == "failed" for one in asked),
         retry_after_s=median(hints) if hints else None,
         pass_first=first / len(asked),
-        pass_first_interval=wilson(first, len(asked)),
+        pass_first_interval=_interval(first / len(asked), tallies.values()),
         pass_all=every / len(asked),
-        pass_all_interval=wilson(every, len(asked)),
+        pass_all_interval=_interval(
+            every / len(asked), tally(zip(prompts, grid.all[:, 0].tolist(), strict=True)).values()
+        ),
         first_finished_p50_s=_quantile(firsts, 0.5),
         first_finished_p95_s=_quantile(firsts, 0.95),
         answer_p50_s=_quantile(answers, 0.5),
@@ -128,6 +144,7 @@ def point(
         right_in_time=first,
         right_in_time_per_s=first / window_s,
         n_given=fmean(len(one.samples) for one in answered) if answered else None,
+        by_prompt=tuple((one.asked, one.right) for one in tallies.values()),
     )
 
 
@@ -139,30 +156,32 @@ def capacity(idle_pass_first: float, tried: Iterable[RateResult]) -> float | Non
     if not idle_pass_first:
         return None
     least = idle_pass_first - CAPACITY_LOSS - 1e-9
-    return max((rate for rate, pass_first in tried if pass_first >= least), default=None)
+    return max((one.rate for one in tried if one.pass_first >= least), default=None)
 
 
-def sentence(idle_pass_first: float, tried: Sequence[RateResult]) -> str:
-    """The capacity in words, with the rates that were tried."""
-    rates = ", ".join(f"{rate:g}" for rate, _ in tried)
-    loss, idle = f"{100 * CAPACITY_LOSS:g} points", f"{100 * idle_pass_first:.0f} %"
-    if not idle_pass_first:
-        return "The idle service has no right answer in time, so there is no quality that load could take away."
-    found = capacity(idle_pass_first, tried)
-    if found is None:
-        return (
-            f"It carries none of the rates tried, {rates} requests per second: Pass@First is more than {loss} below "
-            f"the {idle} of the idle service."
-        )
-    return (
-        f"It carries {found:g} {'request' if found == 1 else 'requests'} per second: there Pass@First is within {loss} "
-        f"of the {idle} of the idle service, or above. Tried: {rates}."
-    )
+def against_idle(idle: RateResult, tried: Iterable[RateResult]) -> list[tuple[float, Difference]]:
+    """Each tried rate minus the idle service, paired by prompt; [] where answers were not stored by prompt."""
+    if idle.by_prompt is None:
+        return []
+    own = _by_place(idle.by_prompt)
+    return [(one.rate, compare_tallies(_by_place(one.by_prompt), own)) for one in tried if one.by_prompt is not None]
+
+
+def compare_rates(a: Iterable[RateResult], b: Iterable[RateResult]) -> list[tuple[float, Difference]]:
+    """Service A minus service B at each rate that both had, paired by prompt; intervals hold at all rates together."""
+    ours, theirs = ({one.rate: _by_place(one.by_prompt) for one in of if one.by_prompt is not None} for of in (a, b))
+    rates = [rate for rate in ours if rate in theirs]
+    return [(rate, compare_tallies(ours[rate], theirs[rate], len(rates))) for rate in rates]
+
+
+def _by_place(by_prompt: Sequence[Sequence[int]]) -> dict[str, PromptTally]:
+    """The tallies by the place of their prompt: every rate asks for the same prompts, in the same order."""
+    return {str(place): PromptTally(asked, right) for place, (asked, right) in enumerate(by_prompt)}
 
 
 def collapse(idle_pass_first: float, tried: Iterable[RateResult]) -> float | None:
     """The lowest tried rate at which Pass@First is below COLLAPSED of the idle one; None where none is."""
-    return min((rate for rate, pass_first in tried if pass_first < COLLAPSED * idle_pass_first), default=None)
+    return min((one.rate for one in tried if one.pass_first < COLLAPSED * idle_pass_first), default=None)
 
 
 def low_rate(rates: Iterable[float], collapsed_at: float | None) -> float:
@@ -176,10 +195,15 @@ def low_rate(rates: Iterable[float], collapsed_at: float | None) -> float:
     return min(rates, key=lambda rate: abs(math.log(rate / wanted)))
 
 
-def difference(a: Sequence[LoadedRequest], b: Sequence[LoadedRequest], budget_s: float) -> Comparison:
-    """Pass@First of service A against B over the same requests. Raises MetricError where they share none."""
-    of_a, of_b = ([sample for one in asked for sample in one.outcomes] for asked in (a, b))
-    return compare(of_a, of_b, budget_s)
+def compare_right(a: Sequence[Sequence[int]], b: Sequence[Sequence[int]], comparisons: int) -> tuple[float, float]:
+    """The 95 % interval of A's right answers over B's, where both had the same prompts (`Point.by_prompt`)."""
+    return ratio_interval(_by_place(a), _by_place(b), comparisons)
+
+
+def _interval(share: float, tallies: Iterable[PromptTally]) -> tuple[float, float]:
+    """Wilson's interval with the effective number of requests: those of one prompt tell less than as many prompts."""
+    requests = effective_requests(tallies)
+    return wilson(share * requests, requests)
 
 
 def _quantile(values: Sequence[float], q: float) -> float | None:

@@ -241,7 +241,7 @@ def latency(outcomes: Iterable[SampleOutcome]) -> Latency:
     return Latency(float(np.mean(firsts)), float(np.mean(lasts)), float(np.mean(alls)))
 
 
-def wilson(k: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+def wilson(k: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
     """Wilson's interval for k of n as (low, high) shares. Raises MetricError unless 0 <= k <= n and n > 0.
 
     E. B. Wilson, JASA 22 (1927), in closed form: a page shows hundreds of intervals, and scipy takes 0.4 ms for each.

@@ -32,7 +32,8 @@ def load_test(
         "prompt_mode": "auto",
         "dataset": "humaneval",
         "dataset_sha256": "b796127e" * 8,
-        "prompts": 12,
+        "dataset_tasks": 164,
+        "prompts": 20,
         "duration_s": 60.0,
         "seed": 0,
         "arm": "together",
@@ -55,8 +56,12 @@ def _point(rate: float | None, skill: float, served: float, unclocked_s: float) 
     asked = []
     for i in range(20):
         if i >= 20 * served:
-            asked.append(LoadedRequest(f"{i}", "refused", retry_after_s=3.0))
+            asked.append(LoadedRequest(f"{i}", "refused", retry_after_s=3.0, prompt=f"prompt {i}"))
             continue
         sample = SampleOutcome(f"{i}", 0, 1.0 + i / 20, -0.1, i < 20 * skill * served, 100)
-        asked.append(LoadedRequest(f"{i}", "answered", (sample,), answer_s=2.0 + i / 5, unclocked_s=unclocked_s))
+        asked.append(
+            LoadedRequest(
+                f"{i}", "answered", (sample,), prompt=f"prompt {i}", answer_s=2.0 + i / 5, unclocked_s=unclocked_s
+            )
+        )
     return asdict(point(asked, rate, BUDGET_S, window_s=60.0, elapsed_s=65.0))

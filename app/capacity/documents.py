@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
+from collections.abc import Sequence
+from dataclasses import asdict
 
 from pydantic import Field
 
@@ -11,7 +13,24 @@ from app.capacity.models import LoadTest
 from app.capacity.schemas import LoadPoint, LoadSettings
 from app.http.schemas import ResponseModel
 from app.runs.clock import LOST_TO_OTHERS
-from evaluation.load_metrics import RateResult, capacity, sentence
+from evaluation.load_comparison import Verdict, bound_capacity
+from evaluation.load_metrics import RateResult, against_idle
+from evaluation.load_sentences import LoadedService, describe_capacity
+
+
+class RateDifference(ResponseModel):
+    """Pass@First at a rate minus that of the idle service, paired by prompt."""
+
+    rate: float = Field(description="requests per second")
+    delta: float
+    low: float = Field(description="of the 95 % interval over prompts")
+    high: float
+    prompts: int
+    requests: int = Field(description="at the rate and idle")
+    verdict: Verdict = Field(
+        description="better: the interval excludes 0; as_good: within 5 points; undecided: neither is shown"
+    )
+    prompts_needed: int = Field(description="would show a difference of 5 points in 80 % of the cases")
 
 
 class LoadTestDocument(ResponseModel):
@@ -26,6 +45,13 @@ class LoadTestDocument(ResponseModel):
     capacity: float | None = Field(
         description="the highest tried rate (requests per second) at which Pass@First is within 5 points of idle"
     )
+    capacity_low: float | None = Field(
+        description="up to this rate Pass@First is shown (95 %) to be within 5 points; null: at no rate"
+    )
+    capacity_high: float | None = Field(
+        description="every tried rate above it is shown to lose more; null: every rate is, or nothing is known"
+    )
+    against_idle: list[RateDifference] = Field(description="each rate minus idle; empty: not stored by prompt")
     sentence: str = Field(description="the capacity in words")
     disturbed: int = Field(description="points at which other programs took more of the machine than the limit")
     lost_max: float | None = Field(description="the largest share of the machine that they took; null: unknown")
@@ -42,14 +68,31 @@ def document(row: LoadTest) -> LoadTestDocument:
     """The load test with its capacity."""
     idle = LoadPoint.model_validate(row.idle)
     points = [LoadPoint.model_validate(point) for point in row.points]
-    tried = [RateResult(point.rate, point.pass_first) for point in points if point.rate is not None]
+    service = summarize(row.name, LoadSettings.model_validate(row.settings), idle, points)
+    compared = against_idle(service.idle, service.tried)
+    shown = bound_capacity(compared)
     lost = [share for point in (idle, *points) if (share := point.lost_to_others) is not None]
     return LoadTestDocument.of(
         row,
         idle=idle,
         points=points,
-        capacity=capacity(idle.pass_first, tried),
-        sentence=sentence(idle.pass_first, tried),
+        capacity=service.capacity,
+        capacity_low=shown.low,
+        capacity_high=shown.high,
+        against_idle=[RateDifference(rate=rate, **asdict(found)) for rate, found in compared],
+        sentence=describe_capacity(service),
         disturbed=sum(share > LOST_TO_OTHERS for share in lost),
         lost_max=max(lost, default=None),
+    )
+
+
+def summarize(name: str, settings: LoadSettings, idle: LoadPoint, points: Sequence[LoadPoint]) -> LoadedService:
+    """What the sentences about a load test are about."""
+    return LoadedService(
+        name=name,
+        idle=RateResult(0.0, idle.pass_first, idle.by_prompt),
+        tried=[RateResult(one.rate, one.pass_first, one.by_prompt) for one in points if one.rate is not None],
+        budget_s=settings.budget_s,
+        dataset=settings.dataset,
+        dataset_tasks=settings.dataset_tasks,
     )

@@ -93,6 +93,7 @@ def show(load_test_id: uuid.UUID) -> str:
         charts=presentation.charts(tests),
         settings=presentation.settings(tests),
         caution=presentation.caution(tests),
+        comparison=presentation.comparison(tests),
         others=others,
         unclocked_s=UNCLOCKED_S,
         LOST_TO_OTHERS=LOST_TO_OTHERS,

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app.capacity.documents import LoadTestDocument
+from app.capacity.documents import LoadTestDocument, summarize
 from app.capacity.schemas import LoadPoint
 from app.ui.charts.lines import Line, rate_chart
 from app.ui.charts.parts import Chart
 from app.ui.units import UNKNOWN, decimal, seconds
+from evaluation.load_sentences import describe_comparison
+
+SAME_PROMPTS = ("dataset_sha256", "prompts", "budget_s", "seed")
+"""The settings in which two load tests must agree to be compared prompt by prompt."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +43,9 @@ def charts(tests: Sequence[LoadTestDocument]) -> list[tuple[Chart, str]]:
     quality = _lines(
         tests,
         RateFigure("Pass@First", lambda p: p.pass_first, interval=lambda p: p.pass_first_interval),
-        RateFigure("Pass@All", lambda p: p.pass_all, dashed=True),
+        RateFigure("Pass@All", lambda p: p.pass_all, dashed=True, interval=lambda p: p.pass_all_interval),
     )
-    right = _lines(tests, RateFigure("right answers", lambda p: p.right_in_time_per_s))
+    right = _lines(tests, RateFigure("right answers", lambda p: p.right_in_time_per_s, interval=_right_per_s))
     waits = _lines(
         tests,
         RateFigure("median", lambda p: p.first_finished_p50_s),
@@ -98,14 +102,27 @@ def settings(tests: Sequence[LoadTestDocument]) -> list[tuple[str, list[str], bo
     return [(name, values, len(set(values)) > 1) for name, values in found]
 
 
+def comparison(tests: Sequence[LoadTestDocument]) -> list[str]:
+    """Which of two load tests over the same prompts carries more, and a sentence for each rate; [] for other ones."""
+    if len(tests) != 2 or any(_differ(tests, name) for name in SAME_PROMPTS):
+        return []
+    names = short_names(tests)
+    a, b = (summarize(name, one.settings, one.idle, one.points) for name, one in zip(names, tests, strict=True))
+    return describe_comparison(a, b)
+
+
 def caution(tests: Sequence[LoadTestDocument]) -> str:
     """Why two load tests are not comparable; "" if they are, and for one alone."""
     names = ("target", "dataset_sha256", "prompts", "n", "budget_s", "prompt_mode", "duration_s", "seed", "device")
-    differ = [name for name in names if len({str(getattr(test.settings, name)) for test in tests}) > 1]
+    differ = [name for name in names if _differ(tests, name)]
     if not differ:
         return ""
     words = ", ".join(name.removesuffix("_s").removesuffix("_sha256").replace("_", " ") for name in differ)
     return f"They differ in more than the service: {words}. A difference between the curves may come from that."
+
+
+def _differ(tests: Sequence[LoadTestDocument], name: str) -> bool:
+    return len({str(getattr(test.settings, name)) for test in tests}) > 1
 
 
 def _lines(tests: Sequence[LoadTestDocument], *figures: RateFigure) -> list[Line]:
@@ -127,6 +144,11 @@ def _lines(tests: Sequence[LoadTestDocument], *figures: RateFigure) -> list[Line
                 )
             )
     return lines
+
+
+def _right_per_s(point: LoadPoint) -> tuple[float, float]:
+    low, high = point.pass_first_interval
+    return low * point.requests / point.window_s, high * point.requests / point.window_s
 
 
 def _budget(budget: float | None) -> str:

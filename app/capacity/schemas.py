@@ -11,7 +11,7 @@ from app.http.schemas import RequestModel
 from app.runs.schemas import MAX_N, MAX_TOKENS, PromptMode
 from app.settings import MAX_BUDGET_S
 
-MAX_POINTS = 100
+MAX_POINTS, MAX_PROMPTS = 100, 10_000
 Rate = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Interval = tuple[Share, Share]
@@ -37,9 +37,9 @@ class LoadPoint(RequestModel):
     pass_first: Share = Field(
         description="share of all requests whose chosen sample is right, among those finished in time", examples=[0.5]
     )
-    pass_first_interval: Interval = Field(description="Wilson's 95 % interval", examples=[[0.3, 0.7]])
+    pass_first_interval: Interval = Field(description="95 %, over prompts", examples=[[0.3, 0.7]])
     pass_all: Share = Field(description="share of all requests with a right sample finished in time", examples=[0.6])
-    pass_all_interval: Interval = Field(description="Wilson's 95 % interval", examples=[[0.4, 0.8]])
+    pass_all_interval: Interval = Field(description="95 %, over prompts", examples=[[0.4, 0.8]])
     first_finished_p50_s: Seconds | None = Field(None, examples=[1.5])
     first_finished_p95_s: Seconds | None = Field(None, examples=[3.5])
     answer_p50_s: Seconds | None = Field(None, description="whole answers", examples=[2.5])
@@ -58,6 +58,18 @@ class LoadPoint(RequestModel):
     lost_to_others: Share | None = Field(
         None, description="share of the machine that other programs took meanwhile; null: unknown", examples=[0.01]
     )
+    by_prompt: Annotated[tuple[tuple[Count, Count], ...], Field(min_length=1, max_length=MAX_PROMPTS)] | None = Field(
+        None,
+        description="for each prompt, in the order in which every rate asks for them: its requests, and those right in "
+        "time; null: not stored, so that comparisons have no interval",
+        examples=[[[3, 2], [2, 0]]],
+    )
+
+    @model_validator(mode="after")
+    def _right_ones_were_asked_for(self) -> Self:
+        if any(right > asked or not asked for asked, right in self.by_prompt or ()):
+            raise ValueError("by_prompt has a prompt with more right requests than requests, or with none: correct it")
+        return self
 
 
 class LoadSettings(RequestModel):
@@ -72,6 +84,7 @@ class LoadSettings(RequestModel):
     prompt_mode: PromptMode = Field("auto", examples=["auto"])
     dataset: Word = Field(examples=["humaneval"])
     dataset_sha256: Word = Field(examples=["b796127e"])
+    dataset_tasks: Count | None = Field(None, description="tasks of the dataset; null: unknown", examples=[164])
     prompts: Count = Field(description="different prompts; every rate asks for the same ones", examples=[12])
     duration_s: Seconds = Field(description="seconds for which requests arrived at each rate", examples=[60.0])
     seed: int = Field(ge=0, le=2**63 - 1, description="of arrivals, prompts and samples", examples=[0])

@@ -19,7 +19,7 @@ from app.settings import Settings
 from benchmarks import _load_client, _load_store, load
 from benchmarks import _load_plan as plan
 from benchmarks._load_client import Client
-from benchmarks._load_figures import Measured, figures, sentences
+from benchmarks._load_figures import Measured, compare_arms, figures, sentences
 from benchmarks._load_grading import Judge
 from benchmarks._load_service import ServiceError, own_service
 from evaluation.datasets import Task
@@ -197,7 +197,13 @@ def service_at(arm: str, right: dict[float | None, int], requests: int = 20) -> 
     measured = Measured(arm)
     for rate, count in right.items():
         asked = [
-            LoadedRequest(f"{rate}/{i}", "answered", (SampleOutcome(f"{rate}/{i}", 0, 1.0, -0.1, i < count, 10),), 1.5)
+            LoadedRequest(
+                f"{rate}/{i}",
+                "answered",
+                (SampleOutcome(f"{rate}/{i}", 0, 1.0, -0.1, i < count, 10),),
+                1.5,
+                prompt=f"prompt {i}",
+            )
             for i in range(requests)
         ]
         measured.asked[rate] = asked
@@ -215,16 +221,21 @@ def test_the_arms_are_compared_where_alone_has_collapsed_and_at_a_tenth_of_that_
     assert (found["right_in_time.rate"], found["right_in_time.together_vs_alone"]) == (2.0, 4.0)
     assert (found["low_rate.rate"], found["low_rate.pass_first_difference"]) == (0.2, pytest.approx(-0.05))
     assert found["low_rate.pass_first_difference.low"] < -0.05 < found["low_rate.pass_first_difference.high"]
-    said = " ".join(sentences(services, found))
+    said = " ".join(sentences(services, found, 5.0))
     assert "at 2 requests/s" in said
-    assert "4.00 times the right answers in time" in said
+    assert "4.00 times the right answers in time (95 %, all rates together: 1." in said
+    assert "together carries more (best estimates: together and alone carry 1 and 0.2" in said
+    assert "together against alone at 0.2 requests per second: Pass@First −5.0 points (95 %: " in said
+    assert "20 prompts, 40 requests): undecided. About " in said
+    verdicts = {one["rate"]: one["verdict"] for one in compare_arms(services)}
+    assert verdicts == {0.2: "undecided", 1.0: "better", 2.0: "better"}
 
 
 def test_against_no_right_answer_at_all_the_ratio_is_a_lower_limit():
     services = {arm: service_at(arm, {None: 10, 1.0: right}) for arm, right in (("together", 8), ("alone", 0))}
     found = figures(services, 5.0)
     assert found["right_in_time.together_vs_alone"] == 8.0
-    assert "at least 8.00 times" in " ".join(sentences(services, found))
+    assert "at least 8.00 times" in " ".join(sentences(services, found, 5.0))
     assert found["capacity.alone"] == 0.0
 
 

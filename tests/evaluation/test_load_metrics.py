@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.load_metrics import LoadedRequest, RateResult, capacity, collapse, difference, low_rate, point, sentence
+from evaluation.load_metrics import LoadedRequest, RateResult, capacity, collapse, compare_rates, low_rate, point
 from evaluation.metrics import MetricError, SampleOutcome
 
 BUDGET_S = 5.0
@@ -109,23 +109,15 @@ RATES = st.lists(st.tuples(st.floats(0.01, 100), st.floats(0, 1)), min_size=1, u
 @given(st.floats(0.01, 1), RATES)
 def test_capacity_is_the_highest_rate_within_five_points_of_idle(idle, tried):
     found = capacity(idle, tried)
-    fits = {rate for rate, share in tried if share >= idle - 0.05 - 1e-9}
+    fits = {rate for rate, share, _ in tried if share >= idle - 0.05 - 1e-9}
     assert found == (max(fits) if fits else None)
-    below = {rate for rate, share in tried if share < idle / 2}
+    below = {rate for rate, share, _ in tried if share < idle / 2}
     assert collapse(idle, tried) == (min(below) if below else None)
 
 
 def test_a_service_without_right_answers_has_no_capacity_and_collapses_nowhere():
     tried = [RateResult(0.1, 0.0), RateResult(1.0, 0.0)]
     assert (capacity(0.0, tried), collapse(0.0, tried)) == (None, None)
-    assert "no quality" in sentence(0.0, tried)
-
-
-def test_the_sentence_names_the_capacity_and_what_was_tried():
-    tried = [RateResult(0.1, 0.6), RateResult(1.0, 0.56), RateResult(2.0, 0.2)]
-    assert sentence(0.6, tried).startswith("It carries 1 request per second: there Pass@First is within 5 points")
-    assert sentence(0.6, tried).endswith("Tried: 0.1, 1, 2.")
-    assert "none of the rates tried, 2 requests per second" in sentence(0.6, tried[2:])
 
 
 def test_the_low_rate_is_the_tried_one_nearest_to_a_tenth_of_the_collapse():
@@ -134,10 +126,26 @@ def test_the_low_rate_is_the_tried_one_nearest_to_a_tenth_of_the_collapse():
     assert low_rate([0.5, 1], None) == 0.5
 
 
-def test_two_services_are_compared_request_by_request():
+def test_two_services_are_compared_prompt_by_prompt():
     right, wrong = (1.0, -0.1, True), (1.0, -0.1, False)
     a = [asked("0", right), asked("1", right), asked("2", wrong)]
     b = [asked("0", right), LoadedRequest("1", "refused"), asked("2", wrong)]
-    found = difference(a, b, BUDGET_S)
-    assert (found.delta, found.wins, found.losses) == (pytest.approx(1 / 3), ("1",), ())
-    assert found.low < found.delta < found.high
+    ours, theirs = ([RateResult(0.5, 0.0, measured(*requests).by_prompt)] for requests in (a, b))
+    ((rate, found),) = compare_rates(ours, theirs)
+    assert (rate, found.delta, found.prompts, found.requests) == (0.5, pytest.approx(1 / 3), 3, 6)
+    assert found.low < 0 < found.high
+    assert found.verdict == "undecided"
+
+
+def test_requests_of_one_prompt_count_as_one_where_they_agree():
+    right, wrong = (1.0, -0.1, True), (1.0, -0.1, False)
+    alike = [asked(f"{i}", right if i % 4 < 2 else wrong, prompt=f"p{i % 4}") for i in range(40)]
+    once = [asked(f"{i}", right if i < 2 else wrong, prompt=f"p{i}") for i in range(4)]
+    found, of_each = measured(*alike), measured(*once)
+    assert found.by_prompt == ((10, 10), (10, 10), (10, 0), (10, 0))
+    assert found.pass_first == of_each.pass_first == 0.5
+    low, high = found.pass_first_interval
+    assert high - low >= of_each.pass_first_interval[1] - of_each.pass_first_interval[0]
+    independent = [asked(f"{i}", right if i % 2 else wrong, prompt=f"p{i // 10}") for i in range(40)]
+    low, high = measured(*independent).pass_first_interval
+    assert high - low < 0.31  # as 40 independent requests

@@ -26,7 +26,9 @@ def test_a_load_test_is_stored_as_sent_and_read_with_its_capacity(client, body):
     }
     assert found["settings"] == {**body["settings"], "drafter": "", "measured_elsewhere": False}
     assert found["capacity"] == 0.5
-    assert found["sentence"].startswith("It carries 0.5 requests per second")
+    assert found["sentence"].startswith("It carries 0.5 requests per second by the best estimate")
+    assert (found["capacity_low"], found["capacity_high"]) == (None, 0.5)
+    assert [one["verdict"] for one in found["against_idle"]] == ["undecided"] * 3 + ["better"] * 2
 
 
 def test_lists_are_newest_first_and_paged(client, body):
@@ -59,6 +61,7 @@ def test_a_repeated_request_stores_once(client, body):
         (lambda b: b["points"][0].update(rate=None), "points name no rate"),
         (lambda b: b["idle"].update(rate=1.0), "idle names a rate: leave it out"),
         (lambda b: b["points"][0].update(pass_first=1.5), "points.0.pass_first is 1.5"),
+        (lambda b: b["points"][0].update(by_prompt=[[1, 2]]), "by_prompt has a prompt with more right requests"),
         (lambda b: b["points"][0].update(right=1), "points.0.right is not a known field"),
         (lambda b: b["settings"].update(arm="a\0"), "settings.arm"),
         (lambda b: b["settings"]["machine"].update(cpu=1.5), "settings.machine.cpu"),

@@ -40,7 +40,10 @@ def test_the_list_names_each_capacity_and_has_pages(world, add, monkeypatch):
 
 def test_a_load_test_shows_its_capacity_curves_points_and_settings(world, add):
     page = text_of(world.client.get(f"/capacity/{add()}"))
-    assert "It carries 0.5 requests per second: there Pass@First is within 5 points of the 60 %" in page
+    assert (
+        "It carries 0.5 requests per second by the best estimate: there Pass@First is within 5 points of the 60 %"
+        in page
+    )
     for heading in ("Quality against load", "Right answers in time", "First finished sample", "Whole answer"):
         assert heading in page
     assert "retry after 3 s" in page
@@ -60,11 +63,23 @@ def test_two_selected_load_tests_are_overlaid_under_short_names(world, add):
     answer = world.client.get(ticked.headers["Location"])
     page = text_of(answer)
     assert "together and alone" in page
-    assert "together : It carries 1 request per second" in page
-    assert "alone : It carries 0.1 requests per second" in page
+    assert "together : It carries 1 request per second by the best estimate" in page
+    assert "alone : It carries 0.1 requests per second by the best estimate" in page
     assert "alone: Pass@First" in page
+    assert "together carries more (best estimates: together and alone carry 1 and 0.1 of the tried rates" in page
+    assert "together against alone at 0.1 requests per second: Pass@First +0.0 points (95 %: −" in page
+    assert "20 prompts, 40 requests): undecided. About " in page
     assert "<strong>alone</strong>" in answer.get_data(as_text=True)
     assert "They differ in more than the service" not in page
+
+
+def test_without_the_answers_by_prompt_nothing_is_claimed(world, add, body):
+    for point in (body["idle"], *body["points"]):
+        point["by_prompt"] = None
+    old = [world.client.post("/api/v1/capacity", json=body | {"name": name}).json["id"] for name in ("x", "y")]
+    page = text_of(world.client.get(f"/capacity/{old[0]}?with={old[1]}"))
+    assert page.count("there is no interval and this decides nothing: measure it again") == 3
+    assert "no interval" in text_of(world.client.get("/capacity"))
 
 
 def test_load_tests_of_other_settings_are_compared_with_a_caution(world, add):
