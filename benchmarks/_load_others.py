@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import psutil
+
+WINDOW_S, TELL_EVERY_S = 0.5, 10.0
 
 
 def watch() -> Callable[[], float | None]:
@@ -24,6 +27,32 @@ def watch() -> Callable[[], float | None]:
         return None if use is None else min((use.others_cpu_s + use.steal_s) / use.capacity_s, 1.0)
 
     return lost
+
+
+class QuietMachine:
+    """Waits for other programs to leave the machine, `limit_s` seconds in all; `tell` gets a line now and then."""
+
+    def __init__(self, limit_s: float, tell: Callable[[str], None]) -> None:
+        self._left_s, self._tell = limit_s, tell
+
+    def wait(self) -> None:
+        """Returns once others take no more than a measured task may lose, or the limit is over."""
+        try:
+            from app.runs.clock import LOST_TO_OTHERS  # noqa: PLC0415
+            from app.runs.quiet import describe_wait  # noqa: PLC0415
+        except ImportError:
+            return
+        told: float | None = None
+        while self._left_s > 0:
+            lost, began = watch(), time.monotonic()
+            time.sleep(min(WINDOW_S, self._left_s))
+            share = lost()
+            if share is None or share <= LOST_TO_OTHERS:
+                return
+            self._left_s -= time.monotonic() - began
+            if told is None or told - self._left_s >= TELL_EVERY_S:
+                told = self._left_s
+                self._tell(describe_wait(share, self._left_s, stolen=False))
 
 
 def _own_s() -> float:

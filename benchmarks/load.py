@@ -38,6 +38,7 @@ from evaluation.prompting import MODES
 from evaluation.sandbox import SandboxUnavailableError
 
 LARGEST_BUDGET_S = 600.0
+QUIET_LIMIT_S = 600.0
 
 
 @dataclass
@@ -137,12 +138,25 @@ def _options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.
     parser.add_argument(
         "--json", metavar="FILE", type=_file, help="also write the report as JSON; - for standard output"
     )
+    parser.add_argument(
+        "--wait-for-quiet", action=argparse.BooleanOptionalAction, default=None,
+        help="before each rate wait until other programs leave the machine (default: do not wait)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--quiet-limit", type=_number(0, 86400), help="seconds to wait for that in all (default: 600)",
+    )  # fmt: skip
     parser.add_argument("--name", default="", help="the name of the load test in lists")
     options = parser.parse_args(argv)
     if options.url is not None and options.arms:
         parser.exit(2, "--arms and --url exclude each other: leave one out, a running service is its own arm\n")
     if options.token and options.url is None:
         parser.exit(2, "--token is for a running service: give its address with --url\n")
+    if options.wait_for_quiet is False and options.quiet_limit is not None:
+        parser.exit(2, "--quiet-limit is for --wait-for-quiet: leave one of them out\n")
+    if options.url is not None and (options.wait_for_quiet or options.quiet_limit is not None):
+        parser.exit(2, "--wait-for-quiet looks at this machine: leave it out, --url may name another one\n")
+    if options.quiet_limit is None:
+        options.quiet_limit = QUIET_LIMIT_S if options.wait_for_quiet else 0.0
     options.arms = options.arms or (list(ARMS) if options.url is None else [SERVICE])
     return parser, options
 
