@@ -73,6 +73,6 @@ def count_failed_samples(session: Session, run_ids: Collection[uuid.UUID]) -> Fa
         )
         .group_by(end)
     ).all()
-    numbers = dict(rows)
+    numbers: dict[str, int] = dict(rows)
     ends = (numbers.get(reason, 0) for reason in ("cut", "length", "stop"))
     return FailedSamples(sum(numbers.values()), *ends)
