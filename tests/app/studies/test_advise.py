@@ -10,17 +10,20 @@ import pytest
 from app.commands import advise, from_code
 from app.datasets import service
 from app.errors import UnavailableError
+from app.runs.failed_samples import FailedSamples
 from app.studies.advice import advice
 from app.studies.repository import list_studies
 
+STOPPED, CUT = FailedSamples(80, cut=3, at_limit=0, stopped=57), FailedSamples(80, cut=70, at_limit=0, stopped=0)
 
-def said(n=40, arm="big", solved=20, equal=(), cheapest="big", settle=None, marks=()):
+
+def said(n=40, arm="big", solved=20, equal=(), cheapest="big", settle=None, disturbance="", failed=STOPPED):
     answer = SimpleNamespace(
         budget_s=3.0, arm=arm, pass_first=solved / max(n, 1), interval=(0.3, 0.7), equally_good=equal,
         cheapest=cheapest, tasks_to_settle=settle,
     )  # fmt: skip
-    arms = [SimpleNamespace(marks=marks)]
-    return advice(SimpleNamespace(study=SimpleNamespace(tasks_common=n), answer=[answer], arms=arms))
+    study = SimpleNamespace(tasks_common=n)
+    return advice(SimpleNamespace(study=study, answer=[answer], disturbance=disturbance), failed)
 
 
 @pytest.mark.parametrize(
@@ -31,9 +34,15 @@ def said(n=40, arm="big", solved=20, equal=(), cheapest="big", settle=None, mark
         ({"equal": ("small",)}, "small cannot be told apart from it, and costs more."),
         ({"solved": 5}, "Too few to advise: the best of them, big, solves 5 of the 40 tasks"),
         ({"n": 12, "solved": 10}, "Too few to advise"),
-        ({"arm": None}, "None of these models solves any of the 40 tasks of your code within 3 s"),
+        (
+            {"arm": None},
+            "None of these models solves any of the 40 tasks of your code within 3 s. 60 of 80",
+        ),
+        ({"arm": None}, "57 stopped by themselves and are wrong, 3 were cut off by the deadline: use a stronger model"),
+        ({"arm": None, "failed": CUT}, "70 were cut off by the deadline: give a larger budget"),
+        ({"solved": 5}, "of which one model solves 6. 60 of 80 samples failed"),
         ({"n": 0}, "nothing to advise"),
-        ({"marks": ("busy",)}, "than every other one. Other programs used the machine meanwhile"),
+        ({"disturbance": "Measured on a busy machine: "}, "Measured on a busy machine: Use big: it solves 50 %"),
     ],
 )
 def test_the_sentence_is_as_strong_as_its_tasks(case, sentence):
