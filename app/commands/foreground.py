@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from app.commands import handover, study_progress
-from app.commands.common import result_console, write_json
+from app.commands.common import failed, result_console, write_json
 from app.commands.progress import show
 from app.commands.report import run_tables
 from app.context import Context
