@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
@@ -9,11 +10,12 @@ from contextlib import contextmanager
 from importlib import resources
 from typing import Any
 
-from evaluation.datasets import PYTHON, Dataset, DatasetError, Task
+from evaluation.datasets import PYTHON, Dataset, DatasetError, LeftOut, Task
 from evaluation.formats import registry
-from evaluation.formats.base import RecordError
+from evaluation.formats.base import LeftOutError, RecordError
 from evaluation.from_code.placing.spec import SpecError, unpacked
 from evaluation.jsonlines import objects, text_of
+from evaluation.sandbox.crossing import CANONICAL
 from evaluation.source import compile_error, defined_names, defines, parse, parse_open
 
 HUMANEVAL_SHA256 = "b796127e635a67f93fb35c04f4cb03cf06f38c8072ee7cee8833d7bee06979ef"
@@ -41,7 +43,8 @@ def load(name: str) -> Dataset:
 
 def loads(data: bytes, name: str, origin: str) -> Dataset:
     """The dataset in the bytes of a file; errors call the file `origin`. Raises DatasetError as the two below do."""
-    return Dataset(name, tasks_in(text_in(data, origin), origin), hashlib.sha256(data).hexdigest())
+    tasks, left_out = tasks_in(text_in(data, origin), origin)
+    return Dataset(name, tasks, hashlib.sha256(data).hexdigest(), left_out)
 
 
 def text_in(data: bytes, origin: str) -> str:
@@ -52,17 +55,22 @@ def text_in(data: bytes, origin: str) -> str:
     return text
 
 
-def tasks_in(text: str, origin: str) -> tuple[Task, ...]:
-    """The tasks in the text of a file.
+def tasks_in(text: str, origin: str) -> tuple[tuple[Task, ...], tuple[LeftOut, ...]]:
+    """The tasks in the text of a file, and those that cannot be judged.
 
     Raises DatasetError with file, line, field and remedy for the first record that is not a task, for two tasks with
     one id, and for a file without tasks. Programs are compiled last, because that takes most of the time.
     """
     places: dict[str, str] = {}
     tasks: list[Task] = []
+    left_out: list[LeftOut] = []
     for where, record in objects(text.split("\n"), origin, DatasetError):
-        with _located(where):
-            task = registry.to_task(record)
+        try:
+            with _located(where):
+                task = registry.to_task(record)
+        except LeftOutError as error:
+            left_out.append(error.left_out)
+            continue
         if task.task_id in places:
             raise DatasetError(
                 f"{where}, field task_id: {task.task_id!r} is already the task of {places[task.task_id]}: "
@@ -70,12 +78,14 @@ def tasks_in(text: str, origin: str) -> tuple[Task, ...]:
             )
         places[task.task_id] = where
         tasks.append(task)
+    if not tasks and left_out:
+        raise DatasetError(f"{origin} holds no task that can be judged: {left_out[0].task_id}: {left_out[0].reason}")
     if not tasks:
         raise DatasetError(f"{origin} holds no tasks: write one JSON object a line")
     for task in tasks:
         with _located(places[task.task_id]):
             _check(task)
-    return tuple(tasks)
+    return tuple(tasks), tuple(left_out)
 
 
 @contextmanager
@@ -113,6 +123,9 @@ def _check_test(task: Task) -> None:
         raise RecordError(f"field test: does not compile: {compile_error(task.test)}")
     if "check" not in defined_names(test):
         raise RecordError("field test: define check(candidate), which raises where the candidate is wrong")
+    calls_canonical = any(isinstance(node, ast.Name) and node.id == CANONICAL for node in ast.walk(test))
+    if calls_canonical and not task.canonical_solution:
+        raise RecordError(f"field test: calls {CANONICAL}, and the task has none: add the field")
 
 
 def _check(task: Task) -> None:

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from evaluation.dataset_files import dumps, loads, tasks_in, text_in
-from evaluation.datasets import Dataset, DatasetError, Task
+from evaluation.datasets import Dataset, DatasetError, LeftOut, Task
 from evaluation.formats import registry
 
 CHECKED_HERE = 2**19
@@ -30,10 +30,11 @@ def loads_apart(data: bytes, name: str, origin: str) -> Dataset:
     text = text_in(data, origin)
     if len(text) <= CHECKED_HERE:
         return loads(data, name, origin)
-    return Dataset(name, _tasks_apart(text, origin), hashlib.sha256(data).hexdigest())
+    tasks, left_out = _tasks_apart(text, origin)
+    return Dataset(name, tasks, hashlib.sha256(data).hexdigest(), left_out)
 
 
-def _tasks_apart(text: str, origin: str) -> tuple[Task, ...]:
+def _tasks_apart(text: str, origin: str) -> tuple[tuple[Task, ...], tuple[LeftOut, ...]]:
     # The service's variables hold secrets: pass none but the one that some interpreters need to start.
     needed = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
     done = subprocess.run(
@@ -45,15 +46,20 @@ def _tasks_apart(text: str, origin: str) -> tuple[Task, ...]:
         raise DatasetError(done.stdout.decode())
     if done.returncode:
         raise DatasetError(f"{origin} cannot be checked: Python's parser failed on one of its programs, split the file")
-    return tuple(registry.to_task(json.loads(line)) for line in done.stdout.splitlines())
+    left_out, *lines = done.stdout.splitlines()
+    return (
+        tuple(registry.to_task(json.loads(line)) for line in lines),
+        tuple(LeftOut(*fields) for fields in json.loads(left_out)),
+    )
 
 
 def serve() -> None:
-    """The process: reads the name of a file and its text, writes its tasks in one format, or why it is refused."""
+    """The process: reads the name of a file and its text, writes what is left out and the tasks, or why it is refused."""
     origin, text = sys.stdin.buffer.read().decode().split("\n", 1)
     try:
-        tasks = tasks_in(text, json.loads(origin))
+        tasks, left_out = tasks_in(text, json.loads(origin))
     except DatasetError as error:
         sys.stdout.buffer.write(str(error).encode("utf-8", "replace"))
         sys.exit(_REFUSED)
-    sys.stdout.buffer.write(dumps(tasks))
+    fields = [(each.task_id, each.reason) for each in left_out]
+    sys.stdout.buffer.write(f"{json.dumps(fields)}\n".encode() + dumps(tasks))

@@ -64,12 +64,21 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A task of a file that cannot be judged, and why."""
+
+    task_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Dataset:
     """Tasks in file order. `sha256` is the hash of the file on disk, so `sha256sum` confirms it."""
 
     name: str
     tasks: tuple[Task, ...]
     sha256: str
+    left_out: tuple[LeftOut, ...] = ()
 
     def task(self, task_id: str) -> Task:
         """The task of that id; DatasetError names the ids that look alike where there is none."""

@@ -32,7 +32,7 @@ class Grader:
         A timeout stands: CPU time does not depend on other work, and the wall-clock limit leaves out waits for a CPU. A
         fault of the sandbox is repeated up to twice; then it is the verdict (`sandbox_error`).
         """
-        refused = _refused(program)
+        refused, reference = _refused(program), ""
         if isinstance(task, datasets.Task):
             if task.signature is not None:
                 return self._judge_by_cases(program, task, task.signature, refused)
@@ -40,10 +40,11 @@ class Grader:
                 return self._judge_whole(program, task, refused)
             if task.project_tests is not None:
                 return self._judge_by_project(program, ProjectTests.of(task.project_tests), refused)
+            reference = task.judged_program(task.program(task.canonical_solution)) if task.canonical_solution else ""
             program, task = program if refused else task.judged_program(program), task.as_judged()
         if refused:
             return self._verdict(replace(refused, trust=self._sandbox.prepare(program, task).trust))
-        return self._verdict(repeat_faults(lambda: self._sandbox.judge(program, task, self._limits)))
+        return self._verdict(repeat_faults(lambda: self._sandbox.judge(program, task, self._limits, reference)))
 
     def judge_many(self, items: Iterable[tuple[str, Task]], workers: int = 2) -> Iterator[tuple[int, Verdict]]:
         """Yield (position, verdict) as verdicts come; `items` is read a few steps ahead of the workers."""

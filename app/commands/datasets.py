@@ -17,8 +17,10 @@ from app.datasets.checking import check_solutions
 from app.datasets.models import Dataset
 from app.db.references import find_id
 from app.errors import UnavailableError
+from app.states import SANDBOX_ERROR
 from app.ui.terminal import echo
 from app.ui.units import counted
+from evaluation.verdicts import Status, Verdict
 
 NAMED = 20  # failing tasks
 
@@ -57,9 +59,9 @@ def list_(json_file: str | None) -> None:
 @click.option("--name", help="default: the file's name without its ending")
 @click.option("--no-check", is_flag=True, help="do not run the canonical solutions; the first run will")
 def import_(file: Path, name: str | None, no_check: bool) -> None:
-    """Check a JSONL(.gz) file in HumanEval's, MBPP's, MultiPL-E's or HumanEval-X's form and store it.
+    """Check a JSONL(.gz) file in the form of HumanEval, MBPP, EvalPlus, MultiPL-E or HumanEval-X and store it.
 
-    Then the canonical solutions are run in the sandbox. Tasks whose own solution fails are stored and named; runs leave
+    Fields that play no part are named. Then the canonical solutions are run in the sandbox. Tasks whose own solution fails are stored and named; runs leave
     them out.
 
     Example:
@@ -75,32 +77,73 @@ def import_(file: Path, name: str | None, no_check: bool) -> None:
             "import this one under another --name to use it",
             err=True,
         )
+    _print_fields(ctx, dataset)
     if not no_check:
         _check_solutions(ctx, dataset)
 
 
+def _print_fields(ctx: Context, dataset: Dataset) -> None:
+    """Says which fields of the file decide, which play no part, and which tasks cannot be judged."""
+    with ctx.database.read() as session:
+        echo(repository.field_use(session, dataset.id).describe(dataset.n_tasks))
+        left_out = session.get_one(Dataset, dataset.id).left_out or []
+    by_reason: dict[str, list[str]] = {}
+    for row in left_out:
+        by_reason.setdefault(row["reason"], []).append(row["function"])
+    for reason, names in by_reason.items():
+        echo(f"{counted(len(names), 'task')} left out, {_join_names(names)}: {reason}", err=True)
+
+
 def _check_solutions(ctx: Context, dataset: Dataset) -> None:
     """Runs the canonical solutions in the sandbox, and prints which tasks fail."""
+    verdicts: dict[str, Verdict] = {}
     with Bars() as bars:
         try:
-            failing = check_solutions(
+            failed = check_solutions(
                 ctx,
                 dataset.id,
                 ctx.make_grader(),
                 lambda done, n: bars.show("running the canonical solutions", done, n, f"{done} of {n}"),
+                verdicts.__setitem__,
             )
         except UnavailableError as error:
             echo(f"the canonical solutions were not run, the first run will: {error}", err=True)
             return
-    if not failing:
-        echo("no canonical solution fails")
+    failing = {task_id: verdicts.get(task_id) for task_id in failed}  # no verdict: found by an earlier check
+    unjudged: dict[str, list[str]] = {}
+    for task_id, verdict in failing.items():
+        if verdict is not None and verdict.status == SANDBOX_ERROR:
+            unjudged.setdefault(verdict.detail, []).append(task_id)
+    for reason, names in unjudged.items():
+        echo(
+            f"{len(names)} of {dataset.n_tasks} tasks cannot be judged here, and runs leave them out: "
+            f"{_join_names(names)}: {reason}",
+            err=True,
+        )
+    wrong = {id_: verdict for id_, verdict in failing.items() if verdict is None or verdict.status != SANDBOX_ERROR}
+    if not wrong:
+        if not unjudged:
+            echo("no canonical solution fails")
         return
-    more = f" and {len(failing) - NAMED} more" if len(failing) > NAMED else ""
     echo(
-        f"{len(failing)} of {dataset.n_tasks} tasks fail with their own canonical solution, and runs leave them out: "
-        f"{', '.join(failing[:NAMED])}{more}; correct the file and import it again",
+        f"{len(wrong)} of {dataset.n_tasks} tasks fail with their own canonical solution, and runs leave them out: "
+        f"{_join_names(list(wrong))}; correct the file and import it again",
         err=True,
     )
+    for task_id, verdict in list(wrong.items())[:NAMED]:
+        if verdict is not None:
+            echo(f"  {task_id}: {verdict.status}: {_first_line(verdict)}", err=True)
+
+
+def _first_line(verdict: Verdict) -> str:
+    """The first line of what went wrong: of a compiler's errors, or of the verdict."""
+    text = verdict.traceback if verdict.status == Status.COMPILE_ERROR and verdict.traceback else verdict.detail
+    return text.strip().partition("\n")[0][:300]
+
+
+def _join_names(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more}"
 
 
 datasets.add_command(from_code)
@@ -144,5 +187,6 @@ def show(name: str, task_id: str | None) -> None:
             echo(f"# source: {json.dumps(task.source)}")
         return
     echo(f"{dataset.name}: {counted(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")
+    _print_fields(ctx, dataset)
     for task in dataset.tasks:
         echo(f"{task.task_id}  {task.entry_point}")

@@ -72,6 +72,8 @@ class CheckDocument(ResponseModel):
 class DatasetWithTasks(DatasetDocument):
     """A dataset and a page of its tasks, in their order."""
 
+    judged_by: dict[str, int] = Field(description="which fields of the file decide, and for how many tasks")
+    not_used: dict[str, int] = Field(description="fields of the file that play no part, and in how many tasks")
     checks: list[CheckDocument] = Field(description="empty: the first run checks the canonical solutions")
     tasks: list[TaskDocument]
     next: str | None
@@ -119,7 +121,11 @@ def show(dataset_id: uuid.UUID, query: PageQuery) -> DatasetWithTasks:
     rows = repository.tasks_page(session(), dataset_id, limit=query.limit + 1, after=after)
     page, following = page_from_rows(rows, query, lambda task: str(task.position))
     checks = [CheckDocument.of(check) for check in repository.checks(session(), dataset_id)]
-    return DatasetWithTasks.of(dataset, checks=checks, tasks=[TaskDocument.of(task) for task in page], next=following)
+    use = repository.field_use(session(), dataset_id)
+    fields = {"judged_by": dict(use.judged_by), "not_used": dict(use.not_used)}
+    return DatasetWithTasks.of(
+        dataset, **fields, checks=checks, tasks=[TaskDocument.of(task) for task in page], next=following
+    )
 
 
 @bp.delete("/datasets/<uuid:dataset_id>")

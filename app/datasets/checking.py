@@ -16,11 +16,13 @@ from app.errors import BasslineError, NotFoundError
 from app.ports import Grader
 from app.states import PASSED, SANDBOX_ERROR, Failure
 from evaluation.datasets import Task as PlainTask
+from evaluation.verdicts import Verdict
 
 STEP_S = 2.0  # between two times at which results are stored: a killed worker loses no more
 MAX_LOST = 3  # workers in a row that stopped without storing a step
 RETRY_S = 0.5
 OnJudged = Callable[[int, int], object]
+OnFailed = Callable[[str, Verdict], object]
 
 
 class WorkersLostError(BasslineError):
@@ -32,12 +34,16 @@ class UnfinishedError(Exception):
 
 
 def check_solutions(
-    ctx: Context, dataset_id: uuid.UUID, grader: Grader, on_judged: OnJudged = lambda _done, _all: None
+    ctx: Context,
+    dataset_id: uuid.UUID,
+    grader: Grader,
+    on_judged: OnJudged = lambda _done, _all: None,
+    on_failed: OnFailed = lambda _task_id, _verdict: None,
 ) -> list[str]:
     """Returns what `check_for_a_while` returns, after as long as it takes; waits while another worker checks."""
     while True:
         try:
-            return check_for_a_while(ctx, dataset_id, grader, on_judged)
+            return check_for_a_while(ctx, dataset_id, grader, on_judged, on_failed)
         except HeldByOtherError:
             time.sleep(RETRY_S)
 
@@ -47,6 +53,7 @@ def check_for_a_while(
     dataset_id: uuid.UUID,
     grader: Grader,
     on_judged: OnJudged = lambda _done, _all: None,
+    on_failed: OnFailed = lambda _task_id, _verdict: None,
     *,
     turn_s: float = math.inf,
     is_wanted: Callable[[], bool] = lambda: True,
@@ -54,9 +61,10 @@ def check_for_a_while(
     """Ids of the tasks whose own solution fails in this sandbox, checked once per dataset content and sandbox.
 
     A task without a canonical solution cannot be checked and counts as fine. `on_judged` gets the number of solutions
-    that are judged, and of all. Goes on where an earlier call or a lost worker stopped. Raises NotFoundError for an
-    unknown dataset, HeldByOtherError while another worker checks it, UnfinishedError after `turn_s` seconds or once
-    `is_wanted` says no (asked after each step), and WorkersLostError if three workers were lost in a row.
+    that are judged, and of all, `on_failed` each verdict of this call that is a failure. Goes on where an earlier call
+    or a lost worker stopped. Raises NotFoundError for an unknown dataset, HeldByOtherError while another worker checks
+    it, UnfinishedError after `turn_s` seconds or once `is_wanted` says no (asked after each step), and WorkersLostError
+    if three workers were lost in a row.
     """
     with ctx.database.read() as session:
         dataset = session.get(Dataset, dataset_id)
@@ -72,7 +80,7 @@ def check_for_a_while(
         raise WorkersLostError(_describe_loss(dataset, lease, tasks))
     with lease:
         try:
-            _judge(ctx, lease, tasks, grader, on_judged, time.monotonic() + turn_s, is_wanted)
+            _judge(ctx, lease, tasks, grader, on_judged, on_failed, time.monotonic() + turn_s, is_wanted)
         except HeldByOtherError:
             raise
         except BaseException:  # also Ctrl-C
@@ -89,6 +97,7 @@ def _judge(
     tasks: list[PlainTask],
     grader: Grader,
     on_judged: OnJudged,
+    on_failed: OnFailed,
     ends_at: float,
     is_wanted: Callable[[], bool],
 ) -> None:
@@ -102,6 +111,7 @@ def _judge(
         progress.judged.add(left[position])
         if verdict.status != PASSED:
             progress.failed.append(tasks[left[position]].task_id)
+            on_failed(tasks[left[position]].task_id, verdict)
             progress.faults += verdict.status == SANDBOX_ERROR
         on_judged(len(progress.judged), len(tasks))
         if time.monotonic() - stored_at < STEP_S and not ctx.stopping.is_set():

@@ -9,6 +9,7 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
 from app.datasets import deletion, repository, service
+from app.datasets.field_use import summarize_fields
 from app.errors import BadInputError, ConflictError, NotFoundError
 from app.http.limits import UPLOAD_BYTES
 from app.http.security import may_use, needs
@@ -99,6 +100,7 @@ def _dataset_page(dataset_id: uuid.UUID, fault: str = "") -> str:
         fault=fault,
         coverage=dataset.coverage if from_code and not task else None,
         checks=repository.checks(session(), dataset_id),
+        fields=summarize_fields((t.source, t.signature) for t in dataset.tasks).describe(dataset.n_tasks),
         may_drop=dataset.kind is DatasetKind.IMPORTED and may_use("datasets.drop"),
         may_delete=may_use("datasets.delete"),
     )

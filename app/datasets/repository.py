@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session, selectinload
 
+from app.datasets.field_use import FieldUse, summarize_fields
 from app.datasets.models import Dataset, DatasetCheck, Task
 from app.errors import NotFoundError
 
@@ -39,6 +40,12 @@ def tasks_page(session: Session, dataset_id: uuid.UUID, *, limit: int, after: in
     if after is not None:
         query = query.where(Task.position > after)
     return session.scalars(query.order_by(Task.position).limit(limit)).all()
+
+
+def field_use(session: Session, dataset_id: uuid.UUID) -> FieldUse:
+    """Which fields of its file judge the tasks of a dataset, and which play no part."""
+    rows = session.execute(select(Task.source, Task.signature).where(Task.dataset_id == dataset_id))
+    return summarize_fields((source, signature) for source, signature in rows)
 
 
 def newest(session: Session, name: str) -> Dataset | None:

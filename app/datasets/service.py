@@ -8,7 +8,7 @@ import re
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
@@ -24,6 +24,9 @@ from decoding.suggest import advice
 from evaluation import dataset_files, dataset_process
 from evaluation import datasets as files
 from evaluation.languages.cases import read_cases, read_signature
+
+if TYPE_CHECKING:
+    pass
 
 BUILTIN = {"humaneval": dataset_files.HUMANEVAL_SHA256}  # name -> sha256 of the content
 LONGEST_NAME = 200
@@ -91,6 +94,9 @@ def import_bytes(
         raise BadInputError(str(error), "dataset") from None
     for task in loaded.tasks:
         _check_storable(task)
+    if loaded.left_out:
+        rows = [{"file": "", "function": each.task_id, "line": 0, "reason": each.reason} for each in loaded.left_out]
+        left_out = [*left_out, *({**row, "detail": ""} for row in rows)]
     return _keep(ctx, loaded, DatasetKind.IMPORTED, left_out, coverage)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
-from evaluation.datasets import Task
+from evaluation.datasets import LeftOut, Task
 
-Record = Mapping[str, Any]
+Record: TypeAlias = Mapping[str, Any]
 """One JSON object of a dataset file."""
 
 
@@ -16,11 +16,45 @@ class RecordError(ValueError):
     """A record that is not a task; the message starts with the field. The reader adds file and line."""
 
 
+class LeftOutError(Exception):
+    """A task that cannot be judged, and why; the rest of its file can be used."""
+
+    def __init__(self, task_id: str, reason: str) -> None:
+        super().__init__(f"{task_id}: {reason}")
+        self.left_out = LeftOut(task_id, reason)
+
+
+class ReadRecord(Record):
+    """A record that knows which of its fields were read."""
+
+    def __init__(self, fields: Record) -> None:
+        self._fields = fields
+        self._read: set[str] = set()
+
+    @property
+    def unread(self) -> list[str]:
+        """The fields that nobody has read."""
+        return [name for name in self._fields if name not in self._read]
+
+    def __getitem__(self, name: str) -> Any:
+        self._read.add(name)
+        return self._fields[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._fields  # a look for a field does not read it
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+
 @dataclass(frozen=True, slots=True)
 class Format:
     """One format: whether a record is of it, and the task in such a record, the strings that stop it included.
 
-    `to_task` raises RecordError.
+    `to_task` raises RecordError, and LeftOutError for a task that cannot be judged.
     """
 
     matches: Callable[[Record], bool]

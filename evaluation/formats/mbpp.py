@@ -1,6 +1,7 @@
 """MBPP (Austin et al., arXiv 2108.07732): task_id, text (or prompt), code, test_list, optional test_setup_code.
 
-The prompt is the InCoder paper's: a docstring with the first test. The tests become check(candidate).
+The prompt is the InCoder paper's: a docstring with the first test. The tests become check(candidate). MBPP+ of the
+Hugging Face Hub has a `test` in addition, a script with all inputs, which then decides alone.
 """
 
 from __future__ import annotations
@@ -23,18 +24,50 @@ def to_task(record: Record) -> Task:
     tests = _strings(record, "test_list")
     setup = record.get("test_setup_code") or "\n".join(record.get("test_imports") or [])
     entry_point = _entry_point(code, tests)
-    checks = [line for test in tests for line in _renamed(test, entry_point).splitlines()]
-    body = "\n".join(f"    {line}" for line in checks)
+    judged_by = "test_list" if record.get("test") is None else "test"
+    body = _check_of_script(text(record, "test"), entry_point) if judged_by == "test" else _check_of(tests, entry_point)
     docstring = f"{question}\n{tests[0]}".replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     number = record.get("task_id")
     return Task(
         task_id=f"MBPP/{number}" if isinstance(number, int) else text(record, "task_id"),
         prompt=f'"""\n{docstring}\n"""\n',
         entry_point=entry_point,
-        test=f"{setup}\n\ndef check(candidate):\n{body}\n".lstrip("\n"),
+        test=f"{setup}\n\n{body}".lstrip("\n"),
         canonical_solution=code if code.endswith("\n") else code + "\n",
         stop=stops(record),
+        source={"format": "MBPP", "judged_by": [judged_by]},
     )
+
+
+def _check_of(tests: list[str], entry_point: str) -> str:
+    lines = [line for test in tests for line in _renamed(test, entry_point).splitlines()]
+    return "def check(candidate):\n" + "".join(f"    {line}\n" for line in lines)
+
+
+def _check_of_script(script: str, entry_point: str) -> str:
+    """The script as it is up to its first use of the entry point; the statements from there on are the check."""
+    tree = parse(script)
+    if tree is None:
+        raise RecordError(f"field test: does not compile: {compile_error(script)}")
+    if any(isinstance(node, ast.FunctionDef) and node.name == "check" for node in tree.body):
+        return script
+    start = next((n for n, statement in enumerate(tree.body) if _uses(statement, entry_point)), None)
+    if start is None:
+        raise RecordError(f"field test: calls no {entry_point}, the function that test_list calls")
+    lines = script.splitlines(keepends=True)[: tree.body[start].lineno - 1]
+    for statement in tree.body[start:]:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and node.id == entry_point:
+                node.id = "candidate"
+    check = ast.FunctionDef(
+        "check", ast.arguments([], [ast.arg("candidate")], kwonlyargs=[], kw_defaults=[], defaults=[]),
+        tree.body[start:], [], lineno=0,
+    )  # fmt: skip
+    return f"{''.join(lines)}\n\n{ast.unparse(ast.fix_missing_locations(check))}\n"
+
+
+def _uses(statement: ast.stmt, name: str) -> bool:
+    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(statement))
 
 
 def _entry_point(code: str, tests: list[str]) -> str:

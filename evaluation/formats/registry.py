@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from evaluation.datasets import Task
-from evaluation.formats import cases, humaneval, humaneval_x, infilling, mbpp, multipl_e, programs
-from evaluation.formats.base import Record
+from evaluation.formats import cases, evalplus, humaneval, humaneval_x, infilling, mbpp, multipl_e, programs
+from evaluation.formats.base import ReadRecord, Record
 
 FORMATS = (
-    *(multipl_e.FORMAT, humaneval_x.FORMAT, programs.FORMAT, cases.FORMAT),
+    *(evalplus.FORMAT, multipl_e.FORMAT, humaneval_x.FORMAT, programs.FORMAT, cases.FORMAT),
     *(mbpp.FORMAT, infilling.FORMAT, humaneval.FORMAT),
 )
 """The first that matches a record reads it; HumanEval's matches every record."""
 
 
 def to_task(record: Record) -> Task:
-    """The task in a record of any format. Raises RecordError, whose message starts with the field at fault."""
-    return next(form for form in FORMATS if form.matches(record)).to_task(record)
+    """The task in a record of any format; its source names the fields that play no part.
+
+    Raises RecordError, whose message starts with the field at fault, and LeftOutError for a task that cannot be judged.
+    """
+    read = ReadRecord(record)
+    task = next(form for form in FORMATS if form.matches(record)).to_task(read)
+    not_used = [name for name in read.unread if name != "language"]  # its value has chosen the format
+    return replace(task, source={**(task.source or {}), "not_used": not_used}) if not_used else task

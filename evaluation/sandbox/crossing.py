@@ -13,6 +13,9 @@ from evaluation.sandbox import obstacles
 from evaluation.sandbox.interpreter import Names
 from evaluation.source import parse
 
+CANONICAL = "canonical_solution"
+"""A test may call its task's own solution by this name. It runs in the checker, where no program can see it."""
+
 
 def obstacle(prompt: str, test: str, entry_point: str, names: Names) -> str | None:
     """Return why the test cannot run against a proxy, in a few words, or None where it can.
@@ -26,6 +29,7 @@ def obstacle(prompt: str, test: str, entry_point: str, names: Names) -> str | No
     tree = parse(test)
     if tree is None:
         return None
+    tree = _ConstantDropper().visit(tree)
     prompt_tree = _parse_prompt(prompt)
     if any(isinstance(node, ast.ClassDef) and node.name == entry_point for node in prompt_tree.body):
         return "the entry point is a class"
@@ -47,7 +51,7 @@ def obstacle(prompt: str, test: str, entry_point: str, names: Names) -> str | No
             for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
                 if any(_is_callable(part, own, names) for part in _parts(argument)):
                     return "the test passes a function or class to the candidate"
-    known = _bound(tree) | _bound(prompt_tree) | names.builtins | {entry_point, "__name__"}
+    known = _bound(tree) | _bound(prompt_tree) | names.builtins | {entry_point, "__name__", CANONICAL}
     unknown = sorted(_used(tree) - known)
     return f"the test uses {unknown[0]!r}, which only the candidate defines" if unknown else None
 
@@ -60,6 +64,37 @@ def needs_prompt(prompt: str, test: str, entry_point: str) -> bool:
     used = _used(tree)
     bound = _bound(_parse_prompt(prompt)) - {entry_point}
     return "*" in bound or bool(used & bound)
+
+
+class _ConstantDropper(ast.NodeTransformer):
+    """Leaves constants out of lists and the like: a test may hold 100,000 of them, and every rule reads the tree."""
+
+    def visit_List(self, node: ast.List) -> ast.List:  # noqa: N802  (ast's name)
+        """The list without its constants."""
+        node.elts = self._visit_variable(node.elts)
+        return node
+
+    def visit_Tuple(self, node: ast.Tuple) -> ast.Tuple:  # noqa: N802
+        """The tuple without its constants."""
+        node.elts = self._visit_variable(node.elts)
+        return node
+
+    def visit_Set(self, node: ast.Set) -> ast.Set:  # noqa: N802
+        """The set without its constants."""
+        node.elts = self._visit_variable(node.elts)
+        return node
+
+    def _visit_variable(self, parts: list[ast.expr]) -> list[ast.expr]:
+        return [part for part in map(self.visit, parts) if not _is_constant(part)]
+
+
+def _is_constant(node: ast.expr) -> bool:
+    match node:
+        case ast.Constant() | ast.UnaryOp(operand=ast.Constant()):
+            return True
+        case ast.List(elts=[]) | ast.Tuple(elts=[]) | ast.Set(elts=[]):
+            return True
+    return False
 
 
 def _parse_prompt(prompt: str) -> ast.Module:

@@ -48,6 +48,8 @@ class Interpreter:
     packages: str = ""  # the folder of installed packages that programs may import, "" for none
     project: str = ""  # the folder of a project whose tests run, "" for none
     preload: tuple[str, ...] = ()  # packages that its zygotes import before they fork
+    judge_packages: str = ""  # the folder of compiled packages of Bassline's own environment, "" for none
+    judge_modules: tuple[str, ...] = ()  # of these packages; its zygotes import them before they fork, or do not start
 
     def with_packages(self, folder: str) -> Interpreter:
         """Return the same interpreter with a folder of packages that programs may import."""
@@ -57,6 +59,10 @@ class Interpreter:
         """Return the same interpreter with a project's files and the packages that its tests need."""
         trees = (*self.without_packages().trees, folder, packages)
         return replace(self, trees=trees, packages=packages, project=folder, preload=preload)
+
+    def with_judge_packages(self, folder: str, modules: tuple[str, ...]) -> Interpreter:
+        """Return the same interpreter with compiled packages of Bassline's environment, imported beforehand."""
+        return replace(self, trees=(*self.trees, folder), judge_packages=folder, judge_modules=modules)
 
     def without_packages(self) -> Interpreter:
         """Return the same interpreter with the standard library alone."""

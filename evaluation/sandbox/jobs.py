@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from evaluation.sandbox.crossing import needs_prompt, obstacle
+from evaluation.sandbox.crossing import CANONICAL, needs_prompt, obstacle
 from evaluation.sandbox.interpreter import Names
+from evaluation.sandbox.judge_packages import PACKAGES, find_outside_imports
 from evaluation.verdicts import Status, Trust
 
 _ENTRY, _BUILTINS = "__bassline_check__", "__bassline_builtins__"
@@ -34,18 +35,35 @@ class Task(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One program and the test to judge it by. `in_guest`: the test is part of the program and runs in the guest."""
+    """One program and the test to judge it by. `in_guest`: the test is part of the program and runs in the guest.
+
+    `reference` is a right program, which the checker runs for a test that calls CANONICAL. `packages` are those outside
+    the standard library that the test needs.
+    """
 
     program: str
     entry_point: str
     prompt: str
     test: str
     in_guest: bool = False
+    reference: str = ""
+    packages: tuple[str, ...] = ()
+    fault: str = ""  # why it cannot be judged, whatever the program
 
     @property
     def trust(self) -> Trust:
         """How far a verdict on this job can be trusted."""
         return Trust.IN_GUEST if self.in_guest else Trust.PROXY
+
+    @property
+    def has_many_inputs(self) -> bool:
+        """Whether the test is of EvalPlus' kind, with hundreds of inputs for one program."""
+        return bool(self.reference) or self.needs_judge_packages
+
+    @property
+    def needs_judge_packages(self) -> bool:
+        """Whether the test needs a compiled package of Bassline's environment."""
+        return not set(PACKAGES).isdisjoint(self.packages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,26 +88,39 @@ class Result:
     trust: Trust = Trust.PROXY
 
 
-def prepare(program: str, task: Task, names: Names) -> Job:
+def prepare(program: str, task: Task, names: Names, reference: str = "") -> Job:
     """The job that judges a program by its task's test: against a proxy where the test allows it, else in the guest.
 
-    `names` are the names that the sandbox's Python defines.
+    `names` are the names that the sandbox's Python defines; `reference` is the task's own program.
     """
-    if _obstacle(task.prompt, task.test, task.entry_point, names) is not None:
-        return in_guest(program, task)
+    obstacle = _obstacle(task.prompt, task.test, task.entry_point, names)
+    if obstacle is not None:
+        return in_guest(program, task, names, obstacle)
     prompt = task.prompt if _needs_prompt(task.prompt, task.test, task.entry_point) else ""
-    return Job(program, task.entry_point, prompt, task.test)
+    reference = reference if CANONICAL in task.test else ""
+    needed = {name for text in (prompt, task.test, reference) for name in _outside_imports(text, names.modules)}
+    return Job(program, task.entry_point, prompt, task.test, reference=reference, packages=tuple(sorted(needed)))
 
 
-def in_guest(program: str, task: Task) -> Job:
-    """The job that runs the test beside the program, in the guest."""
+def in_guest(program: str, task: Task, names: Names, obstacle: str) -> Job:
+    """The job that runs the test beside the program, in the guest, because of the obstacle."""
     # The test is executed as a separate text: neither text can change how the other is parsed.
     run_test = (
         f"{_BUILTINS}.exec({_BUILTINS}.compile({task.test!r}, '<test>', 'exec', dont_inherit=True),"
         f" {_BUILTINS}.globals())"
     )
     whole = f"{program}\nimport builtins as {_BUILTINS}\n{run_test}\ndef {_ENTRY}():\n    check({task.entry_point})\n"
-    return Job(whole, _ENTRY, "", "def check(candidate):\n    candidate()\n", in_guest=True)
+    return Job(
+        whole,
+        _ENTRY,
+        "",
+        "def check(candidate):\n    candidate()\n",
+        in_guest=True,
+        packages=_outside_imports(task.test, names.modules),
+        fault=f"the test calls {CANONICAL} and must run beside the program: {obstacle}"
+        if CANONICAL in task.test
+        else "",
+    )
 
 
 def repeat_faults(attempt: Callable[[], Result]) -> Result:
@@ -118,4 +149,5 @@ def clean(text: str) -> str:
 
 
 _obstacle = functools.lru_cache(maxsize=4096)(obstacle)
+_outside_imports = functools.lru_cache(maxsize=4096)(find_outside_imports)
 _needs_prompt = functools.lru_cache(maxsize=4096)(needs_prompt)

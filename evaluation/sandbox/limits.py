@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,25 @@ class Limits:
     open_files: int = 64
     threads: int = 16
     stack_bytes: int = 64 * 2**20
+    call_cpu_s: int | None = None  # of one call of the candidate; None for what the others leave
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
-            if getattr(self, name) <= 0:
-                raise ValueError(f"the sandbox limit {name} must be above 0, not {getattr(self, name)}")
+            if (value := getattr(self, name)) is not None and value <= 0:
+                raise ValueError(f"the sandbox limit {name} must be above 0, not {value}")
+
+    def for_many_inputs(self) -> Limits:
+        """Return the limits for a test with hundreds of inputs: EvalPlus gives a task 60 s, and an input 1 s or more.
+
+        A program that never returns from a call ends about as soon as with other tests.
+        """
+        return replace(
+            self,
+            cpu_s=max(self.cpu_s, 60),
+            wall_s=max(self.wall_s, 120.0),
+            call_cpu_s=self.cpu_s + 2,
+            memory_bytes=max(self.memory_bytes, 2**30),  # results may have a million parts
+        )
 
     def rlimits(self, other_threads: int) -> dict[str, int]:
         """Return setrlimit values by name; `other_threads` of the same uid count against NPROC too.

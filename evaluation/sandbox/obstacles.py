@@ -7,7 +7,7 @@ a refused test runs beside the candidate instead, and the verdict's trust says s
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from itertools import pairwise
 
 from evaluation.sandbox.interpreter import Names
@@ -22,6 +22,21 @@ _MODULES = frozenset(
 )  # fmt: skip
 """Modules that execute no text, hold no state shared with the candidate and do not read this process."""
 _CONSTANTS = {"sys": {"maxsize", "float_info", "version_info"}}
+_OF_NUMPY = frozenset(
+    (
+        "abs", "absolute", "all", "allclose", "any", "arange", "argmax", "argmin", "argsort", "around", "array",
+        "array_equal", "array_equiv", "asarray", "assert_allclose", "assert_almost_equal", "assert_array_almost_equal",
+        "assert_array_equal", "assert_equal", "bool_", "ceil", "complex128", "concatenate", "cumsum", "diff", "dot",
+        "dtype", "e", "exp", "float32", "float64", "floating", "floor", "full", "generic", "inf", "int32", "int64",
+        "integer", "isclose", "isfinite", "isinf", "isnan", "linalg", "linspace", "log", "log10", "log2", "max",
+        "maximum", "mean", "median", "min", "minimum", "nan", "ndarray", "norm", "number", "ones", "pi", "power",
+        "prod", "ravel", "reshape", "round", "sign", "sort", "sqrt", "square", "stack", "std", "sum", "testing",
+        "transpose", "unique", "var", "where", "zeros",
+    )
+)  # fmt: skip
+"""What a test may use of numpy in the checker: it computes and compares. Other parts open files or execute text."""
+_OF_ARRAYS = frozenset(("T", "all", "any", "astype", "dtype", "flatten", "item", "ndim", "shape", "size", "tolist"))
+"""Attributes of arrays. A program has no numpy, so what has one of these was made by the test."""
 _EXECUTING = frozenset(
     (
         "eval", "exec", "compile", "__import__", "open", "globals", "locals", "vars", "input", "breakpoint", "setattr",
@@ -78,7 +93,8 @@ def needs_one_thread_of_control(tree: ast.Module, prompt: ast.Module, entry_poin
 def uses_own_types(tree: ast.Module, prompt: ast.Module, candidate: set[str], names: Names) -> str | None:
     """Objects of the candidate's classes, and functions that it returns, cannot leave the guest."""
     exceptions = set(names.exceptions - _QUIET)
-    attributes = names.attributes - _UNSENDABLE_ATTRIBUTES
+    arrays = _OF_ARRAYS if "numpy" in _imports(tree) else frozenset()
+    attributes = (names.attributes - _UNSENDABLE_ATTRIBUTES) | arrays
     for node in ast.walk(prompt):
         if isinstance(node, ast.ClassDef):
             if not any(isinstance(base, ast.Name) and base.id in exceptions for base in node.bases):
@@ -136,11 +152,44 @@ def _imports(tree: ast.Module) -> Iterator[str]:
             yield (node.module or "").partition(".")[0]
 
 
+def _uses_numpy_to_compute(tree: ast.Module) -> bool:
+    """Whether a test uses the listed parts of numpy only, each by its name."""
+    modules: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found = {alias.asname or alias.name.partition(".")[0]: alias.name for alias in node.names}
+            parts = {name: module.split(".") for name, module in found.items() if module.split(".")[0] == "numpy"}
+            if any(set(part[1:]) - _OF_NUMPY for part in parts.values()):
+                return False
+            modules |= set(parts)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "numpy":
+            if {*(node.module or "").split(".")[1:], *(alias.name for alias in node.names)} - _OF_NUMPY:
+                return False
+            modules |= {alias.asname or alias.name for alias in node.names}
+    named: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and (root := _find_root(node)) is not None and root.id in modules:
+            if node.attr not in _OF_NUMPY:
+                return False
+            named.add(id(root))
+    uses = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+    return all(node.id not in modules or id(node) in named for node in uses)
+
+
+def _find_root(node: ast.expr) -> ast.Name | None:
+    """The name that a chain of attributes begins with."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node if isinstance(node, ast.Name) else None
+
+
 def _is_harmless(module: str, tree: ast.Module, names: Names) -> bool:
-    """A module outside the standard library cannot be loaded at all; the checker reports that for the task."""
+    """A module outside the standard library that the judge lacks is not loaded at all."""
+    if module == "numpy":
+        return _uses_numpy_to_compute(tree)
     if module in _MODULES or module not in names.modules:
         return True
-    allowed = _CONSTANTS.get(module, set())
+    allowed: Set[str] = _CONSTANTS.get(module, frozenset())
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module == module and {n.name for n in node.names} - allowed:
             return False

@@ -6,6 +6,7 @@ It lies where the unprivileged user of the sandbox can read it, and it is checke
 
 from __future__ import annotations
 
+import compileall
 import functools
 import hashlib
 import importlib.metadata
@@ -17,6 +18,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from py_compile import PycInvalidationMode
 
 MAX_BYTES = 64 * 2**20
 _COMPILED = (".so", ".pyd", ".dll", ".dylib", ".a", ".o")
@@ -67,13 +69,16 @@ def stage(names: tuple[str, ...]) -> Packages | None:
     return Packages(folder, tuple((name, _version(name)) for name in sorted(set(names))), sha256_of(files))
 
 
-def stage_files(kind: str, files: dict[str, bytes]) -> str:
+def stage_files(kind: str, files: dict[str, bytes], compiled: bool = False) -> str:
     """The folder that holds exactly these files, by their paths in it, for the sandbox to read; made if it is not
-    there. Raises PackagesError where somebody else has a folder of that name."""
+    there. Raises PackagesError where somebody else has a folder of that name.
+
+    `compiled`: with bytecode, which no process in the sandbox can write.
+    """
     sha256 = sha256_of(files)
     folder = Path(tempfile.gettempdir()) / f"bassline-{kind}-{os.geteuid()}-{sha256[:16]}"
-    if not _is_intact(folder, sha256):
-        _write(folder, files)
+    if not _is_intact(folder, sha256, compiled):
+        _write(folder, files, compiled)
     return str(folder)
 
 
@@ -118,7 +123,7 @@ def sha256_of(files: dict[str, bytes]) -> str:
     return digest.hexdigest()
 
 
-def _is_intact(folder: Path, sha256: str) -> bool:
+def _is_intact(folder: Path, sha256: str, compiled: bool) -> bool:
     """Whether the folder is ours, nobody else may write to it, and its content is intact."""
     try:
         every = [folder, *folder.rglob("*")]
@@ -127,17 +132,19 @@ def _is_intact(folder: Path, sha256: str) -> bool:
         return False
     if any(fact.st_uid != os.geteuid() or fact.st_mode & 0o022 for fact in facts):
         return False
-    files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in every if path.is_file()}
-    return sha256_of(files) == sha256
+    given = [path for path in every if path.is_file() and not (compiled and path.parent.name == "__pycache__")]
+    return sha256_of({path.relative_to(folder).as_posix(): path.read_bytes() for path in given}) == sha256
 
 
-def _write(folder: Path, files: dict[str, bytes]) -> None:
+def _write(folder: Path, files: dict[str, bytes], compiled: bool) -> None:
     partial = Path(tempfile.mkdtemp(prefix="bassline-packages-", dir=folder.parent))
     try:
         for relative, content in files.items():
             target = partial / relative
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
+        if compiled:
+            compileall.compile_dir(partial, quiet=2, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)
         for path in [partial, *partial.rglob("*")]:
             path.chmod(0o755 if path.is_dir() else 0o644)
         try:

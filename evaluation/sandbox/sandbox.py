@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import threading
 from contextlib import AbstractContextManager
@@ -15,7 +16,8 @@ from evaluation.sandbox.inside.checker import OBSTACLE
 from evaluation.sandbox.interpreter import Interpreter
 from evaluation.sandbox.jobs import Job, Result, Task, in_guest, prepare
 from evaluation.sandbox.limits import Limits
-from evaluation.sandbox.packages import Packages
+from evaluation.sandbox.judge_packages import PACKAGES, stage_judge_packages
+from evaluation.sandbox.packages import Packages, PackagesError
 from evaluation.sandbox.pool import Pool
 from evaluation.sandbox.programs import ProgramSlot, Tools
 from evaluation.sandbox.tiers import TIERS, Tier, candidates
@@ -41,6 +43,10 @@ class Sandbox:
         self._python = python
         self._refused = refused
         self._pool = Pool(self._start_slot)
+        # Tests that import the judge's packages, in the checker and in the guest.
+        self._package_pools = {
+            in_guest: Pool(functools.partial(self._start_slot, in_guest)) for in_guest in (False, True)
+        }
         self._program_pools: dict[Tools, Pool[ProgramSlot]] = {}
         self._landlock_abi = 0
         atexit.register(self.close)
@@ -129,19 +135,20 @@ class Sandbox:
         """Run the named built-in probes as one job; it passes if all of them were blocked."""
         return self.run(probes.job(names, self._tier.root_names(self._python)), probes.LIMITS)
 
-    def prepare(self, program: str, task: Task) -> Job:
+    def prepare(self, program: str, task: Task, reference: str = "") -> Job:
         """Return the job that judges a program by its task's test, without running it."""
-        return prepare(program, task, self._python.names)
+        return prepare(program, task, self._python.names, reference)
 
-    def judge(self, program: str, task: Task, limits: Limits) -> Result:
+    def judge(self, program: str, task: Task, limits: Limits, reference: str = "") -> Result:
         """Judge a program by its task's test: against a proxy where the test allows it, else in the guest.
 
-        A fault of the sandbox is not raised: it is a result with the status `sandbox_error`.
+        `reference` is the task's own program, for a test that calls it. A fault of the sandbox is not raised: it is a
+        result with the status `sandbox_error`.
         """
-        result = self.run(self.prepare(program, task), limits)
+        result = self.run(self.prepare(program, task, reference), limits)
         if result.status == OBSTACLE:
             # Only running the test showed that a value of it cannot be sent to the proxy.
-            result = self.run(in_guest(program, task), limits)
+            result = self.run(in_guest(program, task, self._python.names, result.detail), limits)
         return result
 
     def run(self, job: Job, limits: Limits) -> Result:
@@ -149,16 +156,44 @@ class Sandbox:
         return replace(self._run(job, limits), trust=job.trust)
 
     def _run(self, job: Job, limits: Limits) -> Result:
+        if fault := job.fault or self._find_missing(job):
+            return Result(Status.SANDBOX_ERROR, fault, lasting=True)
+        if job.has_many_inputs:
+            limits = limits.for_many_inputs()
+            if job.in_guest:
+                limits = replace(limits, call_cpu_s=None)  # its one call runs the whole test
         try:
-            with self._pool.slot() as slot:
+            with (self._package_pools[job.in_guest] if job.needs_judge_packages else self._pool).slot() as slot:
                 return supervisor.run(slot, job, limits)
         except (ZygoteError, OSError) as error:
             return Result(Status.SANDBOX_ERROR, str(error))
 
-    def _start_slot(self) -> Slot:
+    def _find_missing(self, job: Job) -> str:
+        """The packages that a test imports and that its process does not have, in a sentence; "" for none."""
+        allowed = self._packages.names if self._packages is not None and job.in_guest else frozenset()
+        missing = sorted(set(job.packages) - allowed - set(PACKAGES))
+        if missing:
+            return f"the test imports {', '.join(missing)}, which the judge does not have"
+        if job.needs_judge_packages:
+            try:
+                stage_judge_packages(self._python.version[:2])
+            except PackagesError as error:
+                return f"the test imports numpy, which the judge cannot use: {error}"
+        return ""
+
+    def _start_slot(self, in_guest: bool | None = None) -> Slot:
+        """Processes for tests of the standard library, or, in the guest or in the checker, of the judge's packages."""
+        # The checker never imports the operator's packages.
+        for_candidates, for_tests = self._python, self._python.without_packages()
         try:
-            slot = Slot.start(self._tier, self._python)
-        except ZygoteError as error:
+            if in_guest is not None:
+                judge = stage_judge_packages(self._python.version[:2])
+                if in_guest:
+                    for_candidates = judge.extend(for_candidates)
+                else:
+                    for_tests = judge.extend(for_tests)
+            slot = Slot.start(self._tier, for_candidates, for_tests)
+        except (PackagesError, ZygoteError) as error:
             raise ZygoteError(f"no process could be started: {error}") from error
         self._landlock_abi = slot.guest.landlock_abi
         return slot
@@ -174,6 +209,7 @@ class Sandbox:
 
     def close(self) -> None:
         """End all idle processes; a later job starts new ones."""
-        self._pool.close()
+        for slots in (self._pool, *self._package_pools.values()):
+            slots.close()
         for pool in self._program_pools.values():
             pool.close()

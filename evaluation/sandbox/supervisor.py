@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import selectors
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -81,6 +82,7 @@ def _job_file(stack: contextlib.ExitStack, job: Job) -> int:
         "entry": job.entry_point,
         "prompt": job.prompt,
         "test": job.test,
+        "reference": job.reference,
     }
     descriptor = close_with(stack, os.memfd_create("job"))
     codec.write(descriptor, json.dumps({**content, "in_guest": job.in_guest}).encode())
@@ -178,6 +180,8 @@ def _decide(watch: _Watch, guest: dict[str, Any], checker: dict[str, Any], limit
         return result(Status.CRASHED, late) if started else result(status, detail, lasting=lasting)
     if out_of_time:
         return result(Status.TIMEOUT, f"the program used more than {limits.cpu_s} CPU seconds")
+    if limits.call_cpu_s is not None and guest["exit_code"] == -signal.SIGPROF:
+        return result(Status.TIMEOUT, f"one call used more than {limits.call_cpu_s} CPU seconds")
     if status == Status.CRASHED:
         detail = f"{detail} ({exit_reason(guest['exit_code'])})"
     if checker["exit_code"] != 0:

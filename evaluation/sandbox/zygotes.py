@@ -117,6 +117,8 @@ class Zygote:
             "folder": self.grant.folder,
             "writable": self.grant.writable,
             "preload": self._preload(),
+            "judge_packages": self.interpreter.judge_packages,
+            "judge_modules": self.interpreter.judge_modules,
             "may_preload": self.tier.namespaces,
             "packages": self.interpreter.packages,
             "project": self.interpreter.project,
@@ -137,7 +139,7 @@ class Zygote:
         """
         rlimits = limits.rlimits(self.other_threads) | more.get("rlimits", {})
         kept = {name: value for name, value in rlimits.items() if value is not None}
-        job = json.dumps({"cpu_s": limits.cpu_s, **more, "rlimits": kept}).encode()
+        job = json.dumps({"cpu_s": limits.cpu_s, "call_cpu_s": limits.call_cpu_s, **more, "rlimits": kept}).encode()
         try:
             socket.send_fds(self._control, [job], descriptors)
         except OSError as error:
@@ -213,11 +215,11 @@ class Slot:
     checker: Zygote
 
     @classmethod
-    def start(cls, tier: Tier, interpreter: Interpreter) -> Slot:
-        """Start both; the checker never imports the operator's packages. Raises ZygoteError."""
-        guest = Zygote("guest", tier, interpreter)
+    def start(cls, tier: Tier, for_candidates: Interpreter, for_tests: Interpreter) -> Slot:
+        """Start both. Raises ZygoteError."""
+        guest = Zygote("guest", tier, for_candidates)
         try:
-            return cls(guest, Zygote("checker", tier, interpreter.without_packages()))
+            return cls(guest, Zygote("checker", tier, for_tests))
         except ZygoteError:
             guest.close()
             raise

@@ -12,7 +12,9 @@ import builtins
 import json
 import os
 import select
+import sys
 import traceback
+import types
 from collections.abc import Generator
 from typing import Any, NoReturn
 
@@ -139,7 +141,7 @@ def serve(_job: dict[str, Any]) -> None:
     with open(JOB_IN, "rb") as file:
         job = json.loads(file.read())
     try:
-        namespace = _load_test(job)
+        namespace, check = _load_test(job)
     except BaseException as error:
         lasting = not isinstance(error, MemoryError)
         detail = f"the task's test cannot be loaded: {_line(error)}"
@@ -156,10 +158,10 @@ def serve(_job: dict[str, Any]) -> None:
         report({"status": "sandbox_error", "detail": f"the guest sent no hello: {reason}"})
         return
     report({"stage": "started"})
-    report({**_judge(job, namespace, proxy), "calls": proxy.calls})
+    report({**_judge(job, check, proxy), "calls": proxy.calls})
 
 
-def _load_test(job: dict[str, Any]) -> dict[str, Any]:
+def _load_test(job: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     own_builtins = dict(vars(builtins))
     namespace: dict[str, Any] = {"__name__": "test", "__builtins__": own_builtins}
     # Prompts define helpers that tests use; a prompt that ends in a `def` line compiles with a body added.
@@ -170,16 +172,26 @@ def _load_test(job: dict[str, Any]) -> dict[str, Any]:
         except SyntaxError:
             continue
     proxy = namespace[job["entry"]] = Proxy(dict(namespace))
+    if job["reference"]:
+        namespace["canonical_solution"] = _load_reference(job["reference"], job["entry"])
     exec(compile(job["test"], "<test>", "exec"), namespace)
-    if not callable(namespace.get("check")):
+    check = namespace.get("check")  # the entry point may have the same name
+    if check is proxy or not callable(check):
         raise NameError("it defines no function check(candidate)")
     namespace[job["entry"]] = proxy
     # Tests that execute text run in the guest (see `crossing`); for one that was overlooked these builtins are blocked.
     own_builtins.update(dict.fromkeys(_EXECUTING, proxy.execute))
-    return namespace
+    return namespace, check
 
 
-def _judge(job: dict[str, Any], namespace: dict[str, Any], proxy: Proxy) -> dict[str, Any]:
+def _load_reference(program: str, entry: str) -> Any:
+    """The task's own solution, in a module of its own. It gets the test's values and never the candidate's."""
+    module = sys.modules["canonical_solution"] = types.ModuleType("canonical_solution")
+    exec(compile(program, "<canonical_solution>", "exec"), module.__dict__)
+    return module.__dict__[entry]
+
+
+def _judge(job: dict[str, Any], check: Any, proxy: Proxy) -> dict[str, Any]:
     try:
         proxy.send(codec.dump({"code": job["code"], "entry": job["entry"]}))
         ready = proxy.receive()
@@ -193,7 +205,7 @@ def _judge(job: dict[str, Any], namespace: dict[str, Any], proxy: Proxy) -> dict
         status = "syntax_error" if compiling else facts.status
         return {"status": status, "detail": facts.summary, "traceback": facts.trace}
     try:
-        answer = namespace["check"](proxy)
+        answer = check(proxy)
     except BaseException as error:
         return _fatal(proxy) if proxy.fatal else _failure(job, proxy, error)
     if proxy.fatal:

@@ -29,9 +29,9 @@ from evaluation.sandbox.inside.plain import (
 )
 from evaluation.sandbox.inside.shared import MUTABLE, Shared, base_of
 
-MAX_FRAME = 2**23
+MAX_FRAME = 2**25
 """Largest frame of values or of a program, bytes (4 MiB of a program's text can double in JSON)."""
-MAX_NODES = 1_000_000
+MAX_NODES = 1_250_000
 MAX_DEPTH = 150
 _FACTORIES: dict[str, type] = {kind.__name__: kind for kind in (int, float, str, bool, list, tuple, dict, set)}
 """What a defaultdict may make; one that makes something else crosses without its factory."""

@@ -6,6 +6,7 @@ A candidate that takes over this process can only change the values that it retu
 from __future__ import annotations
 
 import linecache
+import signal
 import sys
 import types
 from typing import Any
@@ -22,7 +23,7 @@ def refuse(reason: str) -> None:
     codec.write(REPLIES_OUT, codec.dump({"sandbox_error": reason}))
 
 
-def serve(_job: dict[str, Any]) -> None:
+def serve(limits: dict[str, Any]) -> None:
     """Send the hello, load the program that comes back, answer calls until the checker closes the pipe."""
     codec.write(REPLIES_OUT, codec.dump({"hello": True}))
     job = codec.read(CALLS_IN)
@@ -37,7 +38,7 @@ def serve(_job: dict[str, Any]) -> None:
             request = codec.read(CALLS_IN)
             if request is None:
                 return
-            codec.write(REPLIES_OUT, _answer(function, request, shared))
+            codec.write(REPLIES_OUT, _answer(function, request, shared, limits["call_cpu_s"]))
 
 
 def _load(code: str, entry: str, namespace: dict[str, Any]) -> Any:
@@ -60,11 +61,13 @@ def _load(code: str, entry: str, namespace: dict[str, Any]) -> Any:
     return None
 
 
-def _answer(function: Any, request: dict[str, Any], shared: Shared) -> bytes:
+def _answer(function: Any, request: dict[str, Any], shared: Shared, limit_s: int | None) -> bytes:
     codec.decode_changes(request["changes"], shared)
     for number in request["unused"]:
         shared.drop(number)
     try:
+        if limit_s is not None:  # the kernel then ends this process by SIGPROF; the program's other limits stay
+            signal.setitimer(signal.ITIMER_PROF, limit_s)
         outcome = _outcome(function, request, shared)
         return codec.dump({"id": request["id"], **outcome, "unused": shared.drop_unused()})
     except CodecError as error:

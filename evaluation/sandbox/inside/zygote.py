@@ -23,6 +23,7 @@ from evaluation.sandbox.inside import hardening, semaphores
 from evaluation.sandbox.inside.cpu_clock import read_cpu_s
 
 _TICK_S = 0.01
+_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 def main(control: socket.socket, settings: dict[str, Any]) -> None:
@@ -34,11 +35,11 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
     hardening.adopt_orphans()
     if not settings["namespaces"]:
         os.chdir("/")
-    if settings["packages"]:
-        sys.path.append(settings["packages"])
+    sys.path.extend(folder for folder in (settings["packages"], settings["judge_packages"]) if folder)
     for name in settings["preload"]:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    _import_compiled(settings["judge_modules"])
     hardening.list_import_path()
     hardening.hide_machine()
     semaphores.install()
@@ -79,6 +80,15 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
         if not wanted:
             return
         control.send(b'{"exit_code":%d,"cpu_s":%f,"memory_kib":%d}' % report)
+
+
+def _import_compiled(names: list[str]) -> None:
+    """Import compiled packages. A library that starts threads here would leave them out of every fork."""
+    os.environ.update(_ONE_THREAD)
+    for name in names:
+        importlib.import_module(name)
+    for name in _ONE_THREAD:
+        del os.environ[name]
 
 
 def _end(child: int) -> tuple[int, float, int]:
