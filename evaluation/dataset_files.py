@@ -43,7 +43,7 @@ def load(name: str) -> Dataset:
 
 def loads(data: bytes, name: str, origin: str) -> Dataset:
     """The dataset in the bytes of a file; errors call the file `origin`. Raises DatasetError as the two below do."""
-    tasks, left_out = tasks_in(text_in(data, origin), origin)
+    tasks, left_out = read_tasks(text_in(data, origin), origin)
     return Dataset(name, tasks, hashlib.sha256(data).hexdigest(), left_out)
 
 
@@ -55,7 +55,7 @@ def text_in(data: bytes, origin: str) -> str:
     return text
 
 
-def tasks_in(text: str, origin: str) -> tuple[tuple[Task, ...], tuple[LeftOut, ...]]:
+def read_tasks(text: str, origin: str) -> tuple[tuple[Task, ...], tuple[LeftOut, ...]]:
     """The tasks in the text of a file, and those that cannot be judged.
 
     Raises DatasetError with file, line, field and remedy for the first record that is not a task, for two tasks with
@@ -123,7 +123,9 @@ def _check_test(task: Task) -> None:
         raise RecordError(f"field test: does not compile: {compile_error(task.test)}")
     if "check" not in defined_names(test):
         raise RecordError("field test: define check(candidate), which raises where the candidate is wrong")
-    calls_canonical = any(isinstance(node, ast.Name) and node.id == CANONICAL for node in ast.walk(test))
+    calls_canonical = CANONICAL in task.test and any(
+        isinstance(node, ast.Name) and node.id == CANONICAL for node in ast.walk(test)
+    )
     if calls_canonical and not task.canonical_solution:
         raise RecordError(f"field test: calls {CANONICAL}, and the task has none: add the field")
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from evaluation.dataset_files import dumps, loads, tasks_in, text_in
+from evaluation.dataset_files import dumps, loads, read_tasks, text_in
 from evaluation.datasets import Dataset, DatasetError, LeftOut, Task
 from evaluation.formats import registry
 
@@ -54,10 +54,10 @@ def _tasks_apart(text: str, origin: str) -> tuple[tuple[Task, ...], tuple[LeftOu
 
 
 def serve() -> None:
-    """The process: reads the name of a file and its text, writes what is left out and the tasks, or why it is refused."""
+    """The process: reads the name of a file and its text, writes what it leaves out and its tasks, or why not."""
     origin, text = sys.stdin.buffer.read().decode().split("\n", 1)
     try:
-        tasks, left_out = tasks_in(text, json.loads(origin))
+        tasks, left_out = read_tasks(text, json.loads(origin))
     except DatasetError as error:
         sys.stdout.buffer.write(str(error).encode("utf-8", "replace"))
         sys.exit(_REFUSED)

@@ -61,8 +61,8 @@ def list_(json_file: str | None) -> None:
 def import_(file: Path, name: str | None, no_check: bool) -> None:
     """Check a JSONL(.gz) file in the form of HumanEval, MBPP, EvalPlus, MultiPL-E or HumanEval-X and store it.
 
-    Fields that play no part are named. Then the canonical solutions are run in the sandbox. Tasks whose own solution fails are stored and named; runs leave
-    them out.
+    Fields that play no part are named. Then the canonical solutions are run in the sandbox. Tasks whose own solution
+    fails are stored and named; runs leave them out.
 
     Example:
         bassline datasets import tasks.jsonl --name mine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -66,21 +67,21 @@ def run(
     With --language, judge the program by the cases of --task; exit 1 unless it passes.
 
     Example:
-        bassline sandbox run candidate.py
+        bassline sandbox run candidate.py --json -
         bassline sandbox run --language javascript --task task.json --program answer.js --json -
     """
     if language is not None:
         if file is not None or task_file is None or program_file is None:
             raise BadInputError("--language judges a program by cases: give --task FILE and --program FILE", "language")
         judge_by_cases(language, common.read_text(task_file), common.read_text(program_file), json_file)
-    elif file is None or task_file or program_file or json_file:
+    elif file is None or task_file or program_file:
         raise BadInputError("give the FILE of a Python program, or --language, --task and --program", "file")
     else:
-        _run_python(file)
+        _run_python(file, json_file)
 
 
-def _run_python(file: str) -> None:
-    from evaluation.datasets import Task  # noqa: PLC0415
+def _run_python(file: str, json_file: str | None) -> None:
+    from evaluation.datasets import PYTHON, Task  # noqa: PLC0415
     from evaluation.grading import Grader  # noqa: PLC0415
 
     source = common.read_text(file)
@@ -88,10 +89,13 @@ def _run_python(file: str) -> None:
     # The grader judges functions: what the file does when it is loaded is judged by a function that does nothing more.
     task = Task("file", "", ENTRY, "def check(candidate):\n    candidate()\n", "")
     verdict = Grader(found).judge(f"{source}\n\ndef {ENTRY}():\n    return None\n", task)
-    status = "done" if verdict.passed else verdict.status
-    echo(f"{status} in {verdict.wall_s:.2f} s ({verdict.cpu_s:.2f} s CPU), tier {verdict.isolation}")
+    common.write_json(json_file, asdict(verdict) | {"language": PYTHON, "passed": verdict.passed})
+    if json_file is None:
+        status = "done" if verdict.passed else verdict.status
+        echo(f"{status} in {verdict.wall_s:.2f} s ({verdict.cpu_s:.2f} s CPU), tier {verdict.isolation}")
     if not verdict.passed:
-        echo(verdict.traceback or verdict.detail, err=True)
+        if json_file is None:
+            echo(verdict.traceback or verdict.detail, err=True)
         raise common.failed(f"{file} ended as {verdict.status}")
 
 

@@ -12,7 +12,7 @@ from app.settings import load_settings
 from app.ui.terminal import echo
 from evaluation.datasets import Task
 from evaluation.formats import registry
-from evaluation.formats.base import RecordError
+from evaluation.formats.base import LeftOutError, RecordError
 
 
 def judge_by_cases(language: str, task_text: str, program: str, json_file: str | None) -> None:
@@ -42,7 +42,7 @@ def _task(language: str, text: str) -> Task:
         if record.get("language") not in (None, language):
             raise BadInputError(f"--task is a task in {str(record['language'])[:60]}, not in {language}", "task")
         return registry.to_task({"task_id": "task", "prompt": "(none)", **record, "language": language})
-    except RecordError as error:
+    except (RecordError, LeftOutError) as error:
         raise BadInputError(f"--task, {error}", "task") from None
     except (ValueError, RecursionError) as error:
         raise BadInputError(f"--task is not JSON: {error}", "task") from None

@@ -12,7 +12,7 @@ from collections.abc import Set
 from importlib import resources
 from typing import Any
 
-from evaluation.datasets import Task
+from evaluation.datasets import PYTHON, Task
 from evaluation.formats.base import Format, LeftOutError, Record, RecordError, stops, text
 
 _ORACLE = resources.files("evaluation.formats").joinpath("evalplus_oracle.py").read_text("utf-8")
@@ -23,8 +23,8 @@ inputs = {inputs!r}
 
 def check(candidate):
     for number, arguments in enumerate(inputs, 1):
-        expected = canonical_solution(*copy.deepcopy(arguments))
-        result = candidate(*copy.deepcopy(arguments))
+        expected = canonical_solution(*copy_arguments(arguments))
+        result = candidate(*copy_arguments(arguments))
         assert {compare}(result, expected, arguments, {atol!r}), (
             f"input {{number}} of {{len(inputs)}}: {{show(expected)}} is expected"
         )
@@ -57,7 +57,7 @@ _TUPLES: tuple[tuple[int | None, Set[int], tuple[int, ...]], ...] = (
     (0, {2}, (75, 413, 444, 722, 753)),
     (1, {1}, (106, 750)),
 )  # fmt: skip
-"""JSON has no tuples: (argument or None for all, levels of it, numbers of MBPP's tasks whose lists there are tuples)."""
+"""JSON has no tuples: (argument or None for all, levels of it, numbers of MBPP's tasks where lists are tuples)."""
 _SETS = 115
 _COMPLEX = {124: 1, 252: 0}
 """Tasks of MBPP with a complex number, and the number of its argument."""
@@ -135,4 +135,8 @@ def _to_tuples(value: Any, levels: Set[int], level: int) -> Any:
     return tuple(parts) if level in levels else parts
 
 
-FORMAT = Format(matches=lambda record: "base_input" in record or "plus_input" in record, to_task=to_task)
+def _matches(record: Record) -> bool:
+    return record.get("language") in (None, PYTHON) and ("base_input" in record or "plus_input" in record)
+
+
+FORMAT = Format(matches=_matches, to_task=to_task)

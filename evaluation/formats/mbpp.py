@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 
 from evaluation.datasets import Task
-from evaluation.formats.base import Format, Record, RecordError, stops, text
+from evaluation.formats.base import Format, LeftOutError, Record, RecordError, stops, text
 from evaluation.source import compile_error, parse
 
 
@@ -25,11 +25,14 @@ def to_task(record: Record) -> Task:
     setup = record.get("test_setup_code") or "\n".join(record.get("test_imports") or [])
     entry_point = _entry_point(code, tests)
     judged_by = "test_list" if record.get("test") is None else "test"
-    body = _check_of_script(text(record, "test"), entry_point) if judged_by == "test" else _check_of(tests, entry_point)
+    task_id = f"MBPP/{number}" if isinstance(number := record.get("task_id"), int) else text(record, "task_id")
+    if judged_by == "test":
+        body = _check_of_script(text(record, "test"), entry_point, task_id)
+    else:
+        body = _check_of(tests, entry_point)
     docstring = f"{question}\n{tests[0]}".replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-    number = record.get("task_id")
     return Task(
-        task_id=f"MBPP/{number}" if isinstance(number, int) else text(record, "task_id"),
+        task_id=task_id,
         prompt=f'"""\n{docstring}\n"""\n',
         entry_point=entry_point,
         test=f"{setup}\n\n{body}".lstrip("\n"),
@@ -44,17 +47,20 @@ def _check_of(tests: list[str], entry_point: str) -> str:
     return "def check(candidate):\n" + "".join(f"    {line}\n" for line in lines)
 
 
-def _check_of_script(script: str, entry_point: str) -> str:
+def _check_of_script(script: str, entry_point: str, task_id: str) -> str:
     """The script as it is up to its first use of the entry point; the statements from there on are the check."""
     tree = parse(script)
     if tree is None:
         raise RecordError(f"field test: does not compile: {compile_error(script)}")
+    if not any(_can_fail(node) for node in ast.walk(tree)):
+        raise LeftOutError(task_id, "its test asserts nothing, so every answer would pass")
     if any(isinstance(node, ast.FunctionDef) and node.name == "check" for node in tree.body):
         return script
-    start = next((n for n, statement in enumerate(tree.body) if _uses(statement, entry_point)), None)
+    lines = script.splitlines(keepends=True)
+    start = next((n for n, statement in enumerate(tree.body) if _uses(statement, entry_point, lines)), None)
     if start is None:
         raise RecordError(f"field test: calls no {entry_point}, the function that test_list calls")
-    lines = script.splitlines(keepends=True)[: tree.body[start].lineno - 1]
+    del lines[tree.body[start].lineno - 1 :]
     for statement in tree.body[start:]:
         for node in ast.walk(statement):
             if isinstance(node, ast.Name) and node.id == entry_point:
@@ -66,7 +72,15 @@ def _check_of_script(script: str, entry_point: str) -> str:
     return f"{''.join(lines)}\n\n{ast.unparse(ast.fix_missing_locations(check))}\n"
 
 
-def _uses(statement: ast.stmt, name: str) -> bool:
+def _can_fail(node: ast.AST) -> bool:
+    """Whether a part of a test asserts, or calls something that does by its name."""
+    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return isinstance(node, ast.Assert | ast.Raise) or name.startswith("assert_")
+
+
+def _uses(statement: ast.stmt, name: str, lines: list[str]) -> bool:
+    if not any(name in line for line in lines[statement.lineno - 1 : statement.end_lineno]):
+        return False  # most of a script is the values of its inputs
     return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(statement))
 
 

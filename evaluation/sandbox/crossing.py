@@ -69,17 +69,17 @@ def needs_prompt(prompt: str, test: str, entry_point: str) -> bool:
 class _ConstantDropper(ast.NodeTransformer):
     """Leaves constants out of lists and the like: a test may hold 100,000 of them, and every rule reads the tree."""
 
-    def visit_List(self, node: ast.List) -> ast.List:  # noqa: N802  (ast's name)
+    def visit_List(self, node: ast.List) -> ast.List:
         """The list without its constants."""
         node.elts = self._visit_variable(node.elts)
         return node
 
-    def visit_Tuple(self, node: ast.Tuple) -> ast.Tuple:  # noqa: N802
+    def visit_Tuple(self, node: ast.Tuple) -> ast.Tuple:
         """The tuple without its constants."""
         node.elts = self._visit_variable(node.elts)
         return node
 
-    def visit_Set(self, node: ast.Set) -> ast.Set:  # noqa: N802
+    def visit_Set(self, node: ast.Set) -> ast.Set:
         """The set without its constants."""
         node.elts = self._visit_variable(node.elts)
         return node

@@ -15,8 +15,8 @@ from evaluation.sandbox.gvisor import inside_gvisor
 from evaluation.sandbox.inside.checker import OBSTACLE
 from evaluation.sandbox.interpreter import Interpreter
 from evaluation.sandbox.jobs import Job, Result, Task, in_guest, prepare
-from evaluation.sandbox.limits import Limits
 from evaluation.sandbox.judge_packages import PACKAGES, stage_judge_packages
+from evaluation.sandbox.limits import Limits
 from evaluation.sandbox.packages import Packages, PackagesError
 from evaluation.sandbox.pool import Pool
 from evaluation.sandbox.programs import ProgramSlot, Tools

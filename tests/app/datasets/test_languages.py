@@ -65,7 +65,7 @@ def no_node(monkeypatch):
 
 def test_a_stored_task_keeps_signature_and_cases_and_writes_the_same_file(ctx, stored):
     task = service.as_plain(service.require(ctx, "js").tasks[0])
-    (back,) = dataset_files.tasks_in(dataset_files.dumps([task]).decode(), "back")
+    (back,), _ = dataset_files.read_tasks(dataset_files.dumps([task]).decode(), "back")
     assert back == task
     assert task.signature.to_json() == ROW["signature"]
     assert [case.to_json() for case in task.cases] == ROW["cases"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.dataset_files import dumps, loads, tasks_in
+from evaluation.dataset_files import dumps, loads, read_tasks
 from evaluation.datasets import DatasetError
 from evaluation.extraction import extract
 from evaluation.extractor import Extractor
@@ -33,7 +33,7 @@ EXITS = {
 
 def pairs(name):
     """The tasks of a file, each with its record."""
-    return list(zip(tasks_in(FILES[name], name), map(json.loads, FILES[name].splitlines()), strict=True))
+    return list(zip(read_tasks(FILES[name], name)[0], map(json.loads, FILES[name].splitlines()), strict=True))
 
 
 def verdicts(grader, programs):  # noqa: F811
@@ -95,7 +95,7 @@ BAD = {
 @pytest.mark.parametrize(("change", "sentence"), BAD.values(), ids=BAD)
 def test_a_bad_record_is_refused_with_line_and_field(change, sentence):
     with pytest.raises(DatasetError) as refused:
-        tasks_in(json.dumps({**FIRST["javascript"], **change}), "m.jsonl")
+        read_tasks(json.dumps({**FIRST["javascript"], **change}), "m.jsonl")
     assert str(refused.value).startswith(f"m.jsonl, {sentence}")
 
 
@@ -109,12 +109,12 @@ def test_a_bad_record_is_refused_with_line_and_field(change, sentence):
 )
 def test_a_bad_record_of_humaneval_x_is_refused_with_line_and_field(change, sentence):
     with pytest.raises(DatasetError, match=f"h.jsonl, line 1, {sentence}"):
-        tasks_in(json.dumps({**FIRST["humaneval_x"], **change}), "h.jsonl")
+        read_tasks(json.dumps({**FIRST["humaneval_x"], **change}), "h.jsonl")
 
 
 def test_what_is_not_json_is_refused_with_its_line():
     with pytest.raises(DatasetError, match=r"m.jsonl, line 2 is not JSON"):
-        tasks_in(json.dumps(FIRST["go"]) + "\n{name: 1}\n", "m.jsonl")
+        read_tasks(json.dumps(FIRST["go"]) + "\n{name: 1}\n", "m.jsonl")
 
 
 def test_an_answer_loses_what_the_test_defines_and_keeps_what_the_prompt_brings():
