@@ -122,7 +122,7 @@ def test_a_timeout_is_judged_once_and_a_fault_is_repeated_unless_it_is_the_tasks
         def __init__(self, status, lasting):
             self.status, self.lasting, self.n = status, lasting, 0
 
-        def judge(self, program, task, limits):
+        def judge(self, program, task, limits, reference):
             self.n += 1
             return Result(self.status, "because", lasting=self.lasting)
 

@@ -11,6 +11,7 @@ from app.cli import cli
 from app.datasets import repository
 from app.datasets.service import require
 from app.errors import UnavailableError
+from app.factory import create_app
 from tests.fakes import RIGHT
 
 ROW = {
@@ -72,3 +73,54 @@ def test_without_a_sandbox_the_file_is_imported_unchecked(imported, ctx):
 def test_no_check_runs_nothing(imported, ctx):
     assert imported("    return 'broken'\n", options=("--no-check",)).stderr == ""
     assert checks(ctx) == []
+
+
+PLUS = {
+    "prompt": "def add(a, b):\n",
+    "entry_point": "add",
+    "base_input": [[1, 2]],
+    "plus_input": [[-1, -2]],
+    "atol": 0,
+    "contract": "",
+}
+
+
+def import_rows(tmp_path, *rows):
+    file = tmp_path / "mine.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result = CliRunner().invoke(cli, ["datasets", "import", str(file)])
+    assert result.exit_code == 0, result.output
+    return result
+
+
+@pytest.fixture
+def own_context(ctx, monkeypatch):
+    monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
+    return ctx
+
+
+def test_the_fields_that_decide_and_those_that_play_no_part_are_named_and_stored(own_context, tmp_path):
+    client = create_app(own_context).test_client()
+    rows = [{**PLUS, "task_id": "add/0", "canonical_solution": RIGHT}, {**ROW, "task_id": "add/1", "note": 1}]
+    expected = (
+        "judged by base_input, plus_input, atol, canonical_solution (1 task), test (1 task); "
+        "fields not used: contract (1 task), note (1 task)"
+    )
+    assert expected in import_rows(tmp_path, *rows).stdout
+    assert expected in import_rows(tmp_path, *rows).stdout  # known content, whose file is not read again
+    assert expected in CliRunner().invoke(cli, ["datasets", "show", "mine"]).stdout
+    document = client.get(f"/api/v1/datasets/{require(own_context, 'mine').id}").get_json()
+    assert document["judged_by"] == {"base_input, plus_input, atol, canonical_solution": 1, "test": 1}
+    assert document["not_used"] == {"contract": 1, "note": 1}
+    assert "Judged by base_input" in client.get(f"/datasets/{require(own_context, 'mine').id}").text
+
+
+def test_a_task_that_cannot_be_judged_is_left_out_with_its_reason(own_context, tmp_path):
+    left_out = {**PLUS, "task_id": "Mbpp/164", "entry_point": "are_equivalent", "canonical_solution": RIGHT}
+    result = import_rows(tmp_path, {**PLUS, "task_id": "add/0", "canonical_solution": RIGHT}, left_out)
+    assert result.stdout.startswith("mine: 1 task,")
+    assert "1 task left out, Mbpp/164: EvalPlus accepts every answer" in result.stderr
+
+
+def test_why_a_solution_fails_is_said(imported):
+    assert "  add/0: wrong_answer: " in imported("    return 'broken'\n").stderr
