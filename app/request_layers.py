@@ -9,7 +9,7 @@ from flask import Flask, Response
 from flask.typing import ResponseReturnValue
 
 from app.accounts import access
-from app.http import compression, idempotency, limits, request_log, responses, security, web
+from app.http import compression, disconnect, idempotency, limits, request_log, responses, security, web
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,7 @@ LAYERS = (
         before=request_log.begin,
         after=request_log.end,
     ),
+    Layer("send timeout", "holds for every response, also one of a layer further in", disconnect.limit_sending),
     Layer(
         "access", "refuses strangers before anything reads the body, and tells the rate limit the caller", access.check
     ),

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session, joinedload
 
 from app.accounts.models import Token, User
 from app.context import Context
-from app.db.storable import unstorable_reason
+from app.db.storable import clean_name, unstorable_reason
 from app.db.types import utcnow
 from app.errors import BadInputError, ForbiddenError, NotFoundError, UnauthorizedError
 from app.http.security import LOCAL, USER_KEY, Caller
@@ -90,7 +90,10 @@ def lower(one: Scope, other: Scope) -> Scope:
 def checked_name(name: str, remedy: str) -> str:
     """The name without surrounding whitespace. Raises BadInputError for a name that is empty, too long or not
     storable."""
-    name = name.strip()
+    try:
+        name = clean_name(name)
+    except ValueError:
+        name = ""
     if not name:
         raise BadInputError(f"name is empty: {remedy}", "name")
     if len(name) > LONGEST_NAME:

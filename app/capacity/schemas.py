@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from app.db.storable import Text
+from app.db.storable import DisplayName, Text
 from app.http.schemas import RequestModel
 from app.runs.schemas import MAX_N, MAX_TOKENS, PromptMode
 from app.settings import MAX_BUDGET_S
@@ -98,7 +98,7 @@ class LoadSettings(RequestModel):
 class LoadTestSpec(RequestModel):
     """A load test of one service."""
 
-    name: Annotated[Text, Field(min_length=1, max_length=200)] = Field(examples=["qwen2.5-coder-0.5b, together"])
+    name: Annotated[DisplayName, Field(min_length=1, max_length=200)] = Field(examples=["qwen2.5-coder-0.5b, together"])
     settings: LoadSettings
     idle: LoadPoint
     points: Annotated[tuple[LoadPoint, ...], Field(min_length=1, max_length=MAX_POINTS)]

@@ -6,10 +6,22 @@ import math
 import re
 from typing import Annotated, Any
 
-from pydantic import StringConstraints
+from pydantic import AfterValidator, StringConstraints
 
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
 """A text from outside. PostgreSQL stores no NUL; pydantic itself refuses half a surrogate pair."""
+
+
+def clean_name(text: str) -> str:
+    """The name without surrounding whitespace. Raises ValueError for a name of which nothing can be seen."""
+    name = text.strip()
+    if text and not any(character.isprintable() and not character.isspace() for character in name):
+        raise ValueError("nothing of it can be seen: give a name with a letter, or leave it out")
+    return name
+
+
+DisplayName = Annotated[Text, AfterValidator(clean_name)]
+"""The name that somebody gives to a run, a study, an arm or a load test; empty for none."""
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _FOR_SURROGATES = "\N{REPLACEMENT CHARACTER}\N{VARIATION SELECTOR-15}"
 _STAND_INS = {"\0": "\N{SYMBOL FOR NULL}\N{VARIATION SELECTOR-15}"}

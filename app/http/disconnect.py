@@ -1,12 +1,17 @@
-"""Whether the client of a request has closed the connection. WSGI has no call for it; both of our servers do."""
+"""What WSGI has no call for and our servers can do: whether a client is still there, and takes its response."""
 
 from __future__ import annotations
 
 import select
+import socket
+import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from flask import request
+
 ClientDisconnected = Callable[[], bool]
+STALLED_S = 30  # after which a connection that takes none of its response is closed
 
 
 def disconnect_probe(environ: Mapping[str, Any]) -> ClientDisconnected:
@@ -25,3 +30,11 @@ def disconnect_probe(environ: Mapping[str, Any]) -> ClientDisconnected:
     watch = select.poll()
     watch.register(connection, select.POLLRDHUP)
     return lambda: bool(watch.poll(0))
+
+
+def limit_sending() -> None:
+    """Lets gunicorn's connection of this request fail once its client takes nothing for STALLED_S seconds: each holds a
+    thread. waitress has limits of its own (app/http/waitress_server.py)."""
+    connection = request.environ.get("gunicorn.socket")
+    if connection is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", STALLED_S, 0))

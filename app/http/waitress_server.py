@@ -13,13 +13,13 @@ from waitress.channel import HTTPChannel  # type: ignore[import-untyped]
 from waitress.parser import HTTPRequestParser, ParsingError  # type: ignore[import-untyped]
 from waitress.server import TcpWSGIServer  # type: ignore[import-untyped]
 
+from app.http.disconnect import STALLED_S
 from app.settings import WEB_THREADS
 
 CONNECTIONS = 500  # open at a time; each takes a file descriptor, and many systems allow a process 1024
 SILENT_S = 15  # after which a connection without a whole request is closed
 LOOK_S = 3  # between looks for such connections
 LEAST_BYTES_PER_S = 32 * 1024  # at which a request must arrive
-STALLED_S = 30  # after which a connection that takes none of its response is closed
 LEAST_BYTES_TAKEN_PER_S = 4 * 1024  # of a response
 KERNEL_BYTES = 128 * 1024  # sent ahead by the kernel for one connection; it grants twice that
 MEMORY_BYTES = 256 * 1024  # of a response in memory for one connection; the rest goes to a file

@@ -25,7 +25,7 @@ BEAT_S = 5.0
 LONGEST_S = 300.0
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 TextForm = Literal["whole", "delta"]
-_ID = re.compile(r"\d+-\d+")
+_ID = re.compile("[0-9]{1,19}-[0-9]{1,19}")  # two numbers of 64 bits, to Redis
 
 
 def response(ctx: Context, run_id: uuid.UUID, after: str | None, caller: str, text: TextForm = "whole") -> Response:

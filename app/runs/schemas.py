@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from app.db.storable import Text
+from app.db.storable import DisplayName, Text
 from app.http.schemas import RequestModel, bad_input
 from app.remote.target import is_remote
 from app.runs.options import Fieldset, Option
@@ -213,7 +213,7 @@ class TaskChoice(RequestModel):
 class RunSpec(TaskChoice, RunOptions):
     """One configuration over (some of) the tasks of a dataset; the body of POST /api/v1/runs and of New run."""
 
-    name: Annotated[Text, Option("Name", Fieldset.RUN)] = Field(
+    name: Annotated[DisplayName, Option("Name", Fieldset.RUN)] = Field(
         "", max_length=200, description="the name in lists (default: target, drafter, n and budget)"
     )
     quiet_limit_s: Annotated[QuietLimit, Option("Wait for a quiet machine", Fieldset.RUN, fingerprint=False)] = Field(
@@ -233,7 +233,7 @@ class ImportSpec(RequestModel):
 
     target: Text = Field(min_length=1, max_length=500, description="the model that wrote the samples, as lists call it")
     dataset: Text = Field("humaneval", max_length=200, description="name of a dataset")
-    name: Text = Field("", max_length=200, description="how lists call the run; empty: target and file")
+    name: DisplayName = Field("", max_length=200, description="how lists call the run; empty: target and file")
 
 
 def parse_spec(kind: type[S], values: dict[str, Any]) -> S:

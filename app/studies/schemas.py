@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from app.db.storable import Text
+from app.db.storable import DisplayName
 from app.errors import BadInputError
 from app.remote.target import is_remote
 from app.runs.schemas import QUIET_LIMIT_HELP, ArmOptions, QuietLimit, RunSpec, TaskChoice, parse_spec
@@ -21,13 +21,15 @@ _RUN = RunSpec.model_fields
 class ArmSpec(ArmOptions):
     """One configuration of a study."""
 
-    name: Text = Field("", max_length=200, description="the name in tables (default: what differs between the arms)")
+    name: DisplayName = Field(
+        "", max_length=200, description="the name in tables (default: what differs between the arms)"
+    )
 
 
 class StudySpec(TaskChoice):
     """Configurations over the same tasks, in turns; the body of POST /api/v1/studies and of New study."""
 
-    name: Text = Field("", max_length=200, description="the name in lists (default: the dataset and the arms)")
+    name: DisplayName = Field("", max_length=200, description="the name in lists (default: the dataset and the arms)")
     budget_s: float = Field(
         _RUN["budget_s"].default,
         ge=MIN_BUDGET_S,

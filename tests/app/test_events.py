@@ -61,6 +61,8 @@ def test_an_id_from_before_a_restart_does_not_hide_what_comes_after_it(run_id):
 
 
 def test_a_last_event_id_that_is_none_is_refused(client, run_id):
+    for other in ("9" * 5000 + "-0", "0-" + "9" * 30):
+        assert client.get(f"/api/v1/runs/{run_id}/events", headers={"Last-Event-ID": other}).status_code == 422
     refused = client.get(f"/api/v1/runs/{run_id}/events", headers={"Last-Event-ID": "yesterday"})
     assert refused.status_code == 422
     assert "Last-Event-ID" in refused.json["detail"]

@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
+from app.accounts import users
+from app.accounts.service import create_token
+from app.annotations.tags import parse_tag
 from app.cli import cli
+from app.datasets.service import check_name
+from app.errors import BadInputError
 from app.factory import create_app
+from app.states import Scope
 
 BODY = {"target": "smollm2-135m", "dataset": "additions", "n": 2, "budget_s": 5}
 
@@ -84,3 +90,33 @@ def test_a_list_in_the_order_of_names_goes_on_behind_its_page(client):
     rest = client.get(f"/api/v1/runs?sort=name&limit=2&cursor={first['next']}").json
     assert [r["run"]["name"] for r in rest["runs"]] == ["c"]
     assert [r["run"]["name"] for r in client.get("/api/v1/runs?name=B").json["runs"]] == ["b"]
+
+
+UNSEEN = ("\n", " ", "\t\r\n", "\x1b\x07", "\u200b", "\u2028\u00a0")
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_a_name_of_which_nothing_can_be_seen_is_refused(client, ctx, name):
+    arms = [{"target": "smollm2-135m", "n": 1}, {"target": "smollm2-135m", "n": 2}]
+    study = {"dataset": "additions", "budget_s": 5, "arms": arms}
+    named_arm = {**study, "arms": [arms[0], {**arms[1], "name": name}]}
+    for path, body in (
+        ("/api/v1/runs", {**BODY, "name": name}),
+        ("/api/v1/studies", {**study, "name": name}),
+        ("/api/v1/studies", named_arm),
+    ):
+        refused = client.post(path, json=body)
+        assert refused.status_code == 422, path
+        assert refused.json["errors"][0]["field"].endswith("name")
+    for make in (
+        lambda: create_token(ctx, name, Scope.READ),
+        lambda: users.create_user(ctx, name, "correct horse battery", Scope.READ),
+        lambda: check_name(name),
+        lambda: parse_tag(name),
+    ):
+        with pytest.raises(BadInputError):
+            make()
+
+
+def test_a_name_is_stored_without_surrounding_whitespace(client):
+    assert client.post("/api/v1/runs", json={**BODY, "name": " mine\n"}).json["run"]["name"] == "mine"
