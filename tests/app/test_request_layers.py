@@ -19,6 +19,7 @@ def test_requests_pass_the_layers_inwards(app):
     names = [f"{hook.__module__}.{hook.__name__}" for hook in app.before_request_funcs[None]]
     assert names == [
         "app.http.request_log.begin",
+        "app.http.disconnect.limit_sending",
         "app.accounts.access.check",
         "flask_wtf.csrf.csrf_protect",
         "app.http.limits.check_size",
