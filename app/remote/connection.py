@@ -32,7 +32,7 @@ REJECTED_KEY = (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN)
 
 
 class RefusedError(RequestError):
-    """The server refuses the request as it is; `status` is that of HTTP."""
+    """The server refuses the request as it is, with this HTTP status."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -131,7 +131,7 @@ class ServerConnection:
                         yield parse_chunk(data)
 
     async def _require_stream(self, response: httpx2.Response) -> None:
-        """Raises what the status says, or what the headers say of a body that is no stream of events."""
+        """Raises RefusedError or RemoteServerError unless the answer is a stream of events."""
         status = response.status_code
         if status in BUSY:
             raise ServerBusyError(status, parse_retry_after(response.headers.get("Retry-After")))

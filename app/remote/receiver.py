@@ -102,7 +102,7 @@ class SampleReceiver:
         return self._append_text(text)
 
     def _append_piece(self, text: str, logprobs: Sequence[float]) -> bool:
-        """Adds a chunk whose text is not that of its tokens, as where a server holds text back."""
+        """Adds a chunk whose text differs from its tokens, as where a server holds text back."""
         goes_on = self._append_text(text)
         self.sample.logprobs += logprobs
         is_within = len(self.sample.logprobs) <= self._max_tokens
