@@ -21,13 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from decoding.models.errors import ConversionError
+from decoding.models.gguf_tokenizers import complete_tokenizer
 from decoding.models.progress import OnProgress, Progress
 
-# Families whose tokenizer splits numbers into digits before merging, by the GGUF's `tokenizer.ggml.pre`. The reader in
-# transformers ignores that key, and would split the spaces before a number differently.
-SINGLE_DIGITS = {"smollm", "starcoder", "refact", "command-r"}
-# Families whose tokenizer normalizes to NFC. A GGUF file does not record this.
-NFC = {"qwen2"}
 # Rows of a weight that are dequantized together.
 _ROWS = 512
 
@@ -122,7 +118,7 @@ def _convert_tokenizer(gguf: Path, folder: Path) -> None:
     tokenizer = transformers.AutoTokenizer.from_pretrained(
         str(gguf.parent), gguf_file=gguf.name, trust_remote_code=False
     )
-    _complete(tokenizer, gguf)
+    complete_tokenizer(tokenizer, gguf)
     tokenizer.save_pretrained(folder)
 
 
@@ -176,36 +172,6 @@ def _dequantize(filename: str) -> dict[str, Any]:
     if not hasattr(transformers, "GgufConfig"):
         return {}
     return {"quantization_config": transformers.GgufConfig(gguf_file=filename, dequantize=True)}
-
-
-def _complete(tokenizer: Any, gguf: Path) -> None:
-    """Add to a tokenizer read from GGUF the settings of the file or its family that the reader ignores."""
-    from gguf import GGUFReader, TokenType  # noqa: PLC0415
-    from tokenizers import AddedToken, decoders, normalizers, pre_tokenizers  # noqa: PLC0415
-
-    reader = GGUFReader(gguf)
-
-    def setting(key: str) -> Any:
-        field = reader.get_field(f"tokenizer.ggml.{key}")
-        return field.contents() if field else None
-
-    for token_id, kind in enumerate(setting("token_type") or []):
-        if kind in (TokenType.CONTROL, TokenType.USER_DEFINED) and token_id not in tokenizer.added_tokens_decoder:
-            special = kind == TokenType.CONTROL
-            token = AddedToken(tokenizer.convert_ids_to_tokens(token_id), normalized=False, special=special)
-            tokenizer.add_tokens([token], special_tokens=special)
-    for role, key in (("eos_token", "eos_token_id"), ("pad_token", "padding_token_id")):
-        token_id = setting(key)
-        if token_id is not None:
-            setattr(tokenizer, role, tokenizer.convert_ids_to_tokens(token_id))
-    backend, family = tokenizer.backend_tokenizer, setting("pre")
-    if setting("model") == "gpt2":
-        backend.decoder = decoders.ByteLevel()
-    if family in SINGLE_DIGITS:
-        digits = pre_tokenizers.Digits(individual_digits=True)
-        backend.pre_tokenizer = pre_tokenizers.Sequence([digits, pre_tokenizers.ByteLevel(add_prefix_space=False)])
-    if family in NFC:
-        backend.normalizer = normalizers.NFC()
 
 
 if __name__ == "__main__":
