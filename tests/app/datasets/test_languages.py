@@ -218,3 +218,10 @@ def test_a_dataset_whose_program_decides_says_in_guest_on_pages_and_in_rest(ctx)
     for address in (f"/datasets/{stored.id}", f"/datasets/{stored.id}?task=HumanEval_53_add"):
         assert "Judged in-guest." in client.get(address).get_data(as_text=True)
     assert service.as_plain(service.require(ctx, "mpe").tasks[0]).language == "javascript"
+
+
+def test_sandbox_run_writes_the_verdict_on_a_python_program_as_json(bassline, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("print(1)\n")
+    verdict = json.loads(bassline("sandbox", "run", str(program), "--json", "-").stdout)
+    assert (verdict["status"], verdict["passed"], verdict["language"]) == ("passed", True, "python")
