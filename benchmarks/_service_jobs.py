@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,9 +38,11 @@ class _Engine:
     """Returns n samples of N_TOKENS tokens at once."""
 
     has_chat_template = False
-    fim_tokens = None
+    infill_format = None
 
-    def render_chat(self, messages: list[dict[str, str]], reply_prefix: str) -> str:
+    def render_chat(
+        self, messages: list[dict[str, str]], reply_prefix: str, template_kwargs: Mapping[str, Any] | None = None
+    ) -> str:
         return reply_prefix
 
     def decode(self, tokens: Sequence[int]) -> str:

@@ -293,7 +293,7 @@ def _model(shape: dict[str, int], options: argparse.Namespace, dtype: torch.dtyp
         context_length=4096,
         vocab_size=vocabulary,
         eos_token_ids=(),
-        fim_tokens=None,
+        infill_format=None,
         has_chat_template=False,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, object_mapper
 
 from app.db.types import Base, Named
 from app.errors import BadInputError, NotFoundError
@@ -53,10 +53,10 @@ def ids_beginning_with(prefix: str) -> tuple[uuid.UUID, uuid.UUID] | None:
 def count_references(session: Session, row: Named) -> dict[str, int]:
     """How many rows keep this one from being deleted, by table; empty where none does. Those that go along are left
     out."""
-    counts = {}
+    target, counts = object_mapper(row).local_table, {}
     for table in Base.metadata.sorted_tables:
         for key in table.foreign_keys:
-            if key.column.table is row.__table__ and key.ondelete is None:
+            if key.column.table is target and key.ondelete is None:
                 count = session.scalar(select(func.count()).where(key.parent == row.id))
                 if count:
                     counts[table.name] = count

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from sqlalchemy import case, func, or_, select
 from sqlalchemy.orm import Session
 
-from app.runs.figures import FINISHED_REASONS
-from app.samples.models import Sample
+from app.samples.models import FINISHED_REASONS, Sample
 from app.states import PASSED, SANDBOX_ERROR
 from app.ui.units import count, counted
 
