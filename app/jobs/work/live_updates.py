@@ -96,7 +96,10 @@ class LiveUpdates:
         now = time.monotonic()
         if now - self._published_at >= self._interval_s():
             self._published_at = now
-            self._publish_texts(self._changed) if self._texts else self._publish_tokens()
+            if self._texts:
+                self._publish_texts(self._changed)
+            else:
+                self._publish_tokens()
         elif self._texts and (ended := {u.index for u in updates if u.finish_reason}):
             self._publish_texts(ended)
 
