@@ -73,6 +73,39 @@ class ManyRuns:
         first, every = (np.stack(of, axis=2) for of in zip(*map(self.at, budgets), strict=True))
         return first, every
 
+    def solved_at_changes(
+        self, runs: Sequence[int], end_s: float, stretch: Sequence[float] | None = None
+    ) -> tuple[Floats, Bools, Bools]:
+        """(budgets, first, every): `solved` for `runs` at every budget up to `end_s` at which one of them changes.
+
+        The last budget is `end_s`. With `stretch`, the times of each run are multiplied by its factor.
+        """
+        found = []
+        for place, run in enumerate(runs):
+            pair, time, state, before = self._states(run)
+            time = time * stretch[place] if stretch else time
+            for figure in range(2):
+                changed = np.flatnonzero((state[figure] != before[figure]) & (time <= end_s))
+                found.append((figure, place, pair[changed] - run * self.n_tasks, time[changed]))
+        budgets = np.unique(np.concatenate([times for *_, times in found] + [np.array([end_s])]))
+        toggles = np.zeros((2, len(runs), self.n_tasks, len(budgets)), dtype=np.int8)
+        for figure, place, tasks, times in found:
+            columns = tasks * len(budgets) + np.searchsorted(budgets, times)
+            toggles[figure, place] = np.bincount(columns, minlength=self.n_tasks * len(budgets)).reshape(
+                -1, len(budgets)
+            )
+        first, every = toggles.cumsum(axis=3, dtype=np.int8) % 2 == 1
+        return budgets, first, every
+
+    def _states(self, run: int) -> tuple[Ints, Floats, Ints, Ints]:
+        """Of each finished sample of a run: its pair, its time, and both figures of its task after and before it."""
+        start, stop = np.searchsorted(self._pair, (run * self.n_tasks, (run + 1) * self.n_tasks))
+        pair, time = self._pair[start:stop], self._time[start:stop]
+        state = np.stack((self._passed[self._best[start:stop]], self._any[start:stop])).astype(np.int64)
+        before = np.zeros_like(state)
+        before[:, 1:] = state[:, :-1] * (pair[1:] == pair[:-1])
+        return pair, time, state, before
+
     def chosen(self, budget_s: float) -> Ints:
         """The index in the columns of the sample that is chosen within `budget_s`, -1 where none finished, `[R, T]`."""
         last, known = self._last(budget_s)
@@ -82,11 +115,7 @@ class ManyRuns:
 
     def curve(self, run: int, end_s: float) -> Curve:
         """The curve of one run up to `end_s` seconds."""
-        start, stop = np.searchsorted(self._pair, (run * self.n_tasks, (run + 1) * self.n_tasks))
-        pair, time = self._pair[start:stop], self._time[start:stop]
-        state = np.stack((self._passed[self._best[start:stop]], self._any[start:stop])).astype(np.int64)
-        before = np.zeros_like(state)
-        before[:, 1:] = state[:, :-1] * (pair[1:] == pair[:-1])
+        _, time, state, before = self._states(run)
         inside = time <= end_s
         budgets, place = np.unique(time[inside], return_inverse=True)
         gains = (np.bincount(place, row, len(budgets)).astype(np.int64) for row in (state - before)[:, inside])

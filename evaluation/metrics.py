@@ -303,7 +303,8 @@ def _progress(samples: Sequence[SampleOutcome], selector: Selector, truncate: bo
     found: list[tuple[float, bool, bool]] = []
     chosen = None
     for time, sample in _ended(samples, truncate):
-        if chosen is None or (selector == "mean_logprob" and _preferred(sample) > _preferred(chosen)):
+        rank = rank_sample(sample.mean_logprob, sample.index)
+        if chosen is None or (selector == "mean_logprob" and rank > rank_sample(chosen.mean_logprob, chosen.index)):
             chosen = sample
         found.append((time, chosen.passed, sample.passed or (bool(found) and found[-1][2])))
     return found
@@ -315,14 +316,9 @@ def _ended(rows: Sequence[SampleOutcome], truncate: bool) -> list[tuple[float, S
     return sorted(ended, key=lambda pair: (pair[0], pair[1].index))
 
 
-def rank_key(mean_logprob: float | None, index: int) -> tuple[float, int]:
+def rank_sample(mean_logprob: float | None, index: int) -> tuple[float, int]:
     """The key by which finished samples of a task are ranked, the highest first: that one is the chosen sample.
 
     A higher mean log-probability is better, then a lower index; samples without a log-probability come last.
     """
-    missing = mean_logprob is None or math.isnan(mean_logprob)
-    return -math.inf if missing else float(mean_logprob or 0.0), -index
-
-
-def _preferred(sample: SampleOutcome) -> tuple[float, int]:
-    return rank_key(sample.mean_logprob, sample.index)
+    return -math.inf if mean_logprob is None or math.isnan(mean_logprob) else mean_logprob, -index

@@ -7,12 +7,13 @@ from rich.console import Console
 from app.commands.common import number, pairs
 from app.errors import BasslineError
 from app.overlay.pair import RunComparison
-from app.ui.units import counted, percent, points, size
+from app.ui.units import percent, points
+from evaluation.decisions import PairDecision
 from evaluation.inference import Comparison
 
 
 class WorseError(BasslineError):
-    """`--fail-if-worse`, and the paired test says so."""
+    """`--fail-if-worse`, and the verdict says so."""
 
     exit_code = 3
 
@@ -20,7 +21,10 @@ class WorseError(BasslineError):
 def comparison_tables(console: Console, found: RunComparison) -> None:
     """Prints the differences with their intervals, the options that differ, and the conclusion."""
     title = f"{found.other.name} against {found.reference.name} (baseline), at {found.budget_s:g} s"
-    rows = [("Pass@First", _difference(found.pass_first)), ("Pass@All", _difference(found.pass_all))]
+    rows = [
+        ("Pass@First", _difference(found.pass_first, found.decision_first)),
+        ("Pass@All", _difference(found.pass_all, found.decision_all)),
+    ]
     if found.speed is not None:
         rows.append(("tokens per second", number(found.speed, " x the baseline's", 2)))
     else:
@@ -42,11 +46,11 @@ def comparison_tables(console: Console, found: RunComparison) -> None:
     console.print(f"{found.conclusion.title}. {found.conclusion.sentence}", highlight=False)
 
 
-def _difference(found: Comparison) -> str:
+def _difference(found: Comparison, decision: PairDecision) -> str:
     n = found.n_tasks
     return (
         f"{percent(found.b, n)} -> {percent(found.a, n)}, {points(found.delta, n)} points "
-        f"(95 % interval {points(found.low, n)} to {points(found.high, n)}), "
+        f"(95 % interval {points(decision.low, n)} to {points(decision.high, n)}), "
         f"{len(found.wins)} wins, {len(found.losses)} losses, "
-        f"p {found.p:.3f}; {counted(n, 'task')} can show {size(found.detectable, n)} points"
+        f"p {found.p:.3f} at this budget alone"
     )

@@ -22,7 +22,7 @@ from app.runs.repository import get_run, tasks_with_samples
 from app.states import RunState
 from app.ui.terminal import stderr
 from evaluation.datasets import PYTHON
-from evaluation.metrics import rank_key
+from evaluation.metrics import rank_sample
 
 PRINTED = ("index", "finish_reason", "elapsed_s", "n_tokens", "text")
 DEFAULT_TARGET = "qwen2.5-coder-0.5b"
@@ -91,7 +91,7 @@ def _print_sample(console: Console, index: int, finish_reason: str, elapsed_s: f
 
 
 def _summary(console: Console, task: RunTask) -> None:
-    ranked = sorted(task.samples, key=lambda s: rank_key(s.mean_logprob, s.index), reverse=True)
+    ranked = sorted(task.samples, key=lambda s: rank_sample(s.mean_logprob, s.index), reverse=True)
     rows = [
         (
             f"sample {s.index}",

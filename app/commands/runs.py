@@ -16,7 +16,7 @@ from app.commands.report import run_tables
 from app.commands.run_and_study import add_commands, find_row, print_rows, selection_options
 from app.errors import BadInputError
 from app.overlay import run_file
-from app.overlay.decision import inferior
+from app.overlay.decision import describe_inferiority
 from app.overlay.documents import ComparisonDocument
 from app.overlay.junit import junit as as_junit
 from app.overlay.markdown import markdown as as_markdown
@@ -28,6 +28,7 @@ from app.runs.render import run_document
 from app.runs.schemas import ImportSpec
 from app.states import RunState
 from app.ui.units import percent
+from evaluation.decisions import MARGIN
 from evaluation.inference import ALPHA
 
 DAY = click.DateTime(["%Y-%m-%d"])
@@ -168,13 +169,14 @@ def resume(run: str, json_file: str | None) -> None:
 @click.option(
     "--fail-if-worse",
     is_flag=True,
-    help="exit with 3 if NEW is worse than BASE, with 2 if BASE solves too few tasks for any loss to be significant",
+    help="exit with 3 if NEW is worse than BASE, with 2 if BASE solves too few tasks for any loss to be seen",
 )
 @click.option(
     "--margin",
     type=click.FloatRange(0, 100, min_open=True),
     metavar="POINTS",
-    help="with --fail-if-worse: exit with 2 unless NEW is shown to be at most so many points worse (non-inferiority)",
+    help="difference within which two runs are as good (default: 5); with --fail-if-worse: exit with 2 unless NEW is "
+    "shown to be at most so many points worse (non-inferiority)",
 )
 @click.option(
     "--markdown", metavar="FILE", callback=common.writable, help="also write a report for a pull request; - for stdout"
@@ -195,7 +197,7 @@ def compare(
     """NEW against BASE at one budget, over the tasks that both have.
 
     Each is a run (id, beginning of an id, or name) or a file FILE.json that `bassline runs export ID --format run`
-    wrote. The conclusion is about Pass@First: McNemar's exact two-sided test at --alpha.
+    wrote. The conclusion is about Pass@First: better, as good within the margin, or undecided, at the level --alpha.
 
     Example:
         bassline runs compare plain demo --budget 5
@@ -208,7 +210,7 @@ def compare(
     ctx = common.opened_context()
     with ctx.database.read() as session:
         base, new = (run_file.measured(ctx, session, given) for given in (reference, other))
-        found = compare_runs(session, base, new, budget, alpha)
+        found = compare_runs(session, base, new, budget, alpha, MARGIN if margin is None else margin / 100)
         reports = [(markdown, as_markdown(found)), (junit, as_junit(found))]
         document = ComparisonDocument.at(found)
     common.write_json(json_file, document.model_dump(mode="json"))
@@ -223,7 +225,11 @@ def compare(
             f"whether {found.other.name} (B) is worse than {found.reference.name} (A) cannot be decided: "
             f"{found.conclusion.underpowered}"
         )
-    if fail_if_worse and margin is not None and (fault := inferior(found.pass_first, margin / 100)) is not None:
+    if (
+        fail_if_worse
+        and margin is not None
+        and (fault := describe_inferiority(found.decision_first, found.pass_first.n_tasks)) is not None
+    ):
         raise BadInputError(fault, "margin")
 
 

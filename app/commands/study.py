@@ -26,10 +26,21 @@ from app.studies.grid import grid
 from app.studies.presets import PRESETS
 from app.studies.schemas import StudySpec
 from app.ui.terminal import echo
+from evaluation.decisions import MARGIN
 from evaluation.jsonlines import MAX_BYTES
 
 C = TypeVar("C", bound=Callable[..., Any])
 SHARED = ("dataset", "limit", "task_ids", "weak", "budget_s", "seed", "name", "race")
+
+
+margin_option = click.option(
+    "--margin",
+    type=click.FloatRange(0, 100, min_open=True),
+    metavar="POINTS",
+    default=100 * MARGIN,
+    show_default=True,
+    help="a cheaper arm that is shown to be at most so many points worse is as good",
+)
 
 
 @click.group()
@@ -50,9 +61,12 @@ def study() -> None:
 )
 @given_options(ArmOptions, several=True)
 @given_options(StudySpec, *SHARED)
+@margin_option
 @quiet_options
 @common.json_option
-def run(file: Path | None, preset: str | None, json_file: str | None, quiet: QuietChoice, **options: Any) -> None:
+def run(
+    file: Path | None, preset: str | None, margin: float, json_file: str | None, quiet: QuietChoice, **options: Any
+) -> None:
     """Create a study and finish it in this process, or in `bassline serve` while that has the database.
 
     The arms come from FILE (TOML), from a preset, or from every combination of the options that take several values.
@@ -84,7 +98,7 @@ def run(file: Path | None, preset: str | None, json_file: str | None, quiet: Qui
         command = "" if file else shlex.join(["bassline", *sys.argv[1:]])
         study_id = service.submit(ctx, spec, command=command, **place.options)
         place.work_study(study_id)
-    study_report.report_end(ctx, study_id, json_file)
+    study_report.report_end(ctx, study_id, json_file, margin / 100)
 
 
 @study.command("list")
@@ -121,15 +135,17 @@ def list_(limit: int, json_file: str | None, selection: Selection) -> None:
 @study.command()
 @click.argument("reference", metavar="ID")
 @click.option("--budget", type=float, callback=common.positive, metavar="SECONDS", help="also answer for this budget")
+@margin_option
 @common.json_option
-def show(reference: str, budget: float | None, json_file: str | None) -> None:
+def show(reference: str, budget: float | None, margin: float, json_file: str | None) -> None:
     """What a study says (id, beginning of an id, or name).
 
     Example:
         bassline study show nightly --budget 3
+        bassline study show nightly --margin 10
     """
     ctx, found = find_row(repository.find_study, reference)
-    study_report.write(study_report.read(ctx, found.id, budget), json_file)
+    study_report.write(study_report.read(ctx, found.id, budget, margin / 100), json_file)
 
 
 @study.command()

@@ -14,14 +14,19 @@ from app.studies import progress, render, report
 from app.studies.analysis import analysis
 from app.studies.documents import StudyDocument
 from app.studies.repository import get_study
-from app.ui.units import exact_seconds, percent, points
+from app.studies.sentences import Measured, describe_answer, to_text
+from app.ui.units import points
+from evaluation.decisions import MARGIN
 
 
-def read(ctx: Context, study_id: uuid.UUID, budget_s: float | None = None) -> StudyDocument:
-    """The study and its results, with the answer at one budget if asked for. Raises NotFoundError."""
+def read(ctx: Context, study_id: uuid.UUID, budget_s: float | None = None, margin: float = MARGIN) -> StudyDocument:
+    """The study and its results by a margin (a share), with the answer at one budget if asked for.
+
+    Raises NotFoundError, and BadInputError for a budget above the study's.
+    """
     with ctx.database.read() as session:
         study = get_study(session, study_id)
-        return render.document(study, analysis(session, study), progress.of_study(session, study), budget_s)
+        return render.document(study, analysis(session, study), progress.of_study(session, study), budget_s, margin)
 
 
 def write(document: StudyDocument, json_file: str | None) -> None:
@@ -39,9 +44,9 @@ def write(document: StudyDocument, json_file: str | None) -> None:
         _print(console, section)
 
 
-def report_end(ctx: Context, study_id: uuid.UUID, json_file: str | None) -> None:
+def report_end(ctx: Context, study_id: uuid.UUID, json_file: str | None, margin: float = MARGIN) -> None:
     """Writes an ended study as `write` does. Raises BasslineError unless it has finished."""
-    document = read(ctx, study_id)
+    document = read(ctx, study_id, margin=margin)
     write(document, json_file)
     study = document.study
     if study.state is not RunState.FINISHED:
@@ -52,15 +57,10 @@ def report_end(ctx: Context, study_id: uuid.UUID, json_file: str | None) -> None
 def _at_budget(document: StudyDocument) -> str:
     answer = document.at_budget
     assert answer is not None
-    n, at = document.study.tasks_common, f"At {exact_seconds(answer.budget_s)}"
-    if answer.arm is None:
-        return f"{at}: no chosen sample passes."
-    first = report.share(answer.pass_first, answer.interval, n)
-    text = f"{at}: {answer.arm}: Pass@First {first}, Pass@All {percent(answer.pass_all, n)}."
+    study = document.study
+    text = to_text(describe_answer(answer, Measured(study.tasks_common, study.dataset, study.dataset_tasks)))
     if answer.one_second_more is not None:
-        text += f" One more second: {points(answer.one_second_more, n)} points."
-    if answer.equally_good:
-        text += f" Not distinguishable from it: {'; '.join(answer.equally_good)}."
+        text += f" One more second: {points(answer.one_second_more, study.tasks_common)} points."
     return text
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sqlalchemy.orm import Session
@@ -17,11 +17,13 @@ from app.studies.analysis import arm_of, compared_arms
 from app.studies.presentation import short_names
 from app.studies.render import find_disturbance
 from app.studies.repository import get_study
+from app.studies.sentences import Measured
 from app.ui.opening import opening_budget
 from evaluation.metrics import BUDGET_GRID, Curve, MetricError
 from evaluation.studies.analysis import study_budgets
-from evaluation.studies.answer import Answer, answers
+from evaluation.studies.answer import Answer, answer_at
 from evaluation.studies.arms import Scored, score
+from evaluation.studies.leaders import PairBands
 
 COMPARED = 8
 """Runs that an answer without a study compares: reading the samples of one takes tenths of a second."""
@@ -41,7 +43,7 @@ class Card:
     """The answer at every budget (seconds)."""
 
     scored: Scored  # the arms over the tasks that all of them have graded
-    own_budgets: Mapping[str, float]  # of each arm: past its own an arm counts with what it had
+    own_budgets: Mapping[str, float]  # of each arm: past its own nothing is known of it
     runs: Mapping[str, uuid.UUID]  # of each arm
     labels: Mapping[str, str]  # a short name of each arm
     dataset: str
@@ -52,6 +54,7 @@ class Card:
     opening_s: float  # the budget to begin with
     disturbed: Sequence[uuid.UUID]  # runs whose clock was disturbed (app/runs/clock.py)
     disturbance: str  # how a sentence about them begins; "" where no clock was disturbed
+    bands: dict[float, PairBands] = field(default_factory=dict)  # by the smallest budget of the arms that they compare
 
     @property
     def n_tasks(self) -> int:
@@ -73,10 +76,10 @@ class Card:
         """Whether this service measured it."""
         return self.study is None or self.study.elsewhere is None
 
-    def pass_first(self, arm: str, budget_s: float) -> float:
-        """Pass@First of an arm at a budget, as a share."""
-        place = [one.name for one in self.scored.arms].index(arm)
-        return self.scored.curve(place).at(budget_s)[0]
+    @property
+    def over(self) -> Measured:
+        """What the answer is about."""
+        return Measured(self.n_tasks, self.dataset, self.dataset_tasks)
 
     @property
     def first_right(self) -> Answer | None:
@@ -85,14 +88,16 @@ class Card:
         rises = [b for curve in curves for b, share in zip(curve.budgets, curve.pass_first, strict=True) if share]
         return self.at(min(rises)) if rises else None
 
-    def at(self, budget_s: float) -> Answer:
-        """The answer at a budget; past `budget_s`, the answer at `budget_s`.
-
-        It promises no gain of one more second that the arm was not given.
-        """
-        (answer,) = answers(self.scored, (min(budget_s, self.budget_s),))
-        over = answer.arm and answer.budget_s + 1 > self.own_budgets[answer.arm]
-        return replace(answer, one_second_more=None) if over else answer
+    def at(self, budget_s: float) -> Answer | None:
+        """The answer at a budget, among the arms that had so much time; None past `budget_s`, where none had."""
+        names = [name for name, own in self.own_budgets.items() if own >= budget_s]
+        if not names:
+            return None
+        end_s = min(self.own_budgets[name] for name in names)
+        if end_s not in self.bands:
+            arms = [arm for arm in self.scored.arms if arm.name in names]
+            self.bands[end_s] = PairBands(score(arms, study_budgets(end_s)), "first")
+        return answer_at(self.bands[end_s], budget_s)
 
 
 def of_study(session: Session, study_id: uuid.UUID) -> Card | None:

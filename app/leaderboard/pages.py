@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import structlog
 from flask import Blueprint, Response, render_template, request
@@ -22,6 +23,7 @@ from app.runs.forms import parse_budget
 from app.runs.repository import list_runs
 from app.states import OPEN_RUN_STATES
 from app.studies.loading import reference_to_load
+from app.studies.sentences import describe_answer
 from evaluation.metrics import BUDGET_GRID
 from evaluation.studies.analysis import study_budgets
 
@@ -57,6 +59,7 @@ def index() -> str:
     return render_template(
         "leaderboard/index.html",
         answer=answer,
+        **_say(answer, budget),
         failed=failed,
         too_few=None if answer and answer.measured_here else newest_run(everything, dataset),
         enough=ENOUGH,
@@ -114,6 +117,12 @@ def _answer(everything: Sequence[Entry], dataset: str) -> tuple[Card | None, boo
     except Exception:
         log.exception("the answer of the first page could not be computed")
         return None, True
+
+
+def _say(answer: Card | None, budget: float) -> dict[str, Any]:
+    """The answer at the budget, and its sentences; past what was measured there is none."""
+    step = answer.at(budget) if answer else None
+    return {"step": step, "sentences": describe_answer(step, answer.over) if answer and step else []}
 
 
 def _grid(rows: Sequence[Row], answer: Card | None) -> list[float]:

@@ -21,7 +21,8 @@ from app.overlay.matrix import Only, matrix
 from app.overlay.pair import compare_runs, measured_run
 from app.runs import repository
 from app.runs.colours import numbers_of
-from app.studies.repository import in_one_study
+from app.studies.repository import count_rivals, in_one_study
+from evaluation.decisions import MARGIN
 from evaluation.verdicts import Failure
 
 bp = Blueprint("overlay_api", __name__, url_prefix="/api/v1")
@@ -64,7 +65,7 @@ def overlay(query: LinesQuery) -> OverlayDocument:
     ids = [run.id for run in found.runs]
     return OverlayDocument.at(
         found,
-        lines_at(found, lines, budget_s),
+        lines_at(found, lines, budget_s, count_rivals(session(), ids)),
         presentation.curves(found, lines, numbers_of(session(), ids)),
         budget_s,
         field,
@@ -89,6 +90,9 @@ class CompareQuery(RequestModel):
     budget: float | None = Field(
         None, gt=0, allow_inf_nan=False, description="seconds; none: the shorter budget of both"
     )
+    margin: float = Field(
+        100 * MARGIN, gt=0, le=100, allow_inf_nan=False, description="points within which two runs are as good"
+    )
 
 
 @bp.get("/compare")
@@ -98,7 +102,7 @@ def compare(query: CompareQuery) -> ComparisonDocument:
     reference, other = (
         measured_run(session(), repository.get_run(session(), run_id)) for run_id in (query.reference, query.other)
     )
-    return ComparisonDocument.at(compare_runs(session(), reference, other, query.budget))
+    return ComparisonDocument.at(compare_runs(session(), reference, other, query.budget, margin=query.margin / 100))
 
 
 def _load(query: OverlayQuery, *, details: bool = False) -> Overlaid:

@@ -13,9 +13,11 @@ from statistics import median
 
 from app.overlay.loading import Overlaid
 from app.overlay.notes import same_device
+from app.overlay.verdicts import Terms, decide_pair
 from app.runs.clock import Clock, clock
 from app.runs.models import Run, RunTask
-from evaluation.inference import Comparison, compare_solved
+from app.ui.units import points
+from evaluation.decisions import PairDecision
 
 LEAST_LEFT = 0.01  # of the machine, so that the factor stays finite
 REMEDY = "To know, let both take turns in a study (bassline study run)."
@@ -62,14 +64,14 @@ def circumstances(
     )
 
 
-def withheld(compared: Comparison, found: Overlaid, measured: Circumstances) -> str | None:
-    """Why nobody may be called better although the test says so; None if the difference stands or is none.
+def withheld(decision: PairDecision, figure: int, found: Overlaid, measured: Circumstances, terms: Terms) -> str | None:
+    """Why nobody may be called better although the verdict says so; None if the difference stands or is none.
 
-    `compared` is the second run of the overlay against the first.
+    `decision` is about the second run of the overlay against the first in Pass@First (`figure` 0) or Pass@All (1).
     """
-    if not compared.significant or measured.in_turn or not measured.time_bound:
+    if decision.verdict != "better" or measured.in_turn or not measured.time_bound:
         return None
-    winner, loser = (1, 0) if compared.delta > 0 else (0, 1)
+    winner, loser = (1, 0) if decision.a_is_better else (0, 1)
     factor = measured.stretches[winner]
     if factor is None:
         names = (found.runs[place].name for place in (winner, loser) if not measured.clocks[place].is_known)
@@ -77,16 +79,14 @@ def withheld(compared: Comparison, found: Overlaid, measured: Circumstances) -> 
             f"the result depends on time, the runs were not measured in turn, and how busy the machine was is not "
             f"known of {' and of '.join(names)}. {REMEDY}"
         )
-    figure = 0 if compared.selector else 1
-    # Times multiplied by a factor are within the budget where the times are within the budget divided by it.
-    slowed = found.measured.at(compared.budget_s / factor)[figure][winner]
-    kept = found.measured.at(compared.budget_s)[figure][loser]
-    again = compare_solved(found.task_ids, slowed, kept, compared.budget_s, compared.selector, compared.alpha)
-    if again.delta > 0 and again.significant:
+    again = decide_pair(found, terms, (winner, loser), (factor, 1.0))[figure].decide(decision.budget_s, terms.margin)
+    if again.a_is_better:
         return None
+    n = len(found.task_ids)
     return (
         f"the runs were not measured in turn, and the speed of the machine could explain it: with the times of "
-        f"{found.runs[winner].name} multiplied by {factor:.2f}, p is {again.p:.3f}. {REMEDY}"
+        f"{found.runs[winner].name} multiplied by {factor:.2f}, its lead is {points(again.difference, n)} points "
+        f"({points(again.low, n)} to {points(again.high, n)}). {REMEDY}"
     )
 
 

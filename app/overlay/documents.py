@@ -15,6 +15,10 @@ from app.overlay.loading import Overlaid
 from app.overlay.matrix import Matrix, MatrixRow
 from app.overlay.pair import RunComparison
 from app.overlay.presentation import LineCurves
+from evaluation.decisions import PairDecision, Verdict
+from evaluation.inference import Comparison
+
+DECIDED = ("low", "high", "verdict", "margin", "at_least", "at_most", "tasks_to_decide")
 
 
 class OverlaidRun(ResponseModel):
@@ -117,7 +121,11 @@ class ComparedRun(ResponseModel):
 
 
 class PairedDifference(ResponseModel):
-    """`other` (a) against `reference` (b): difference of shares with its 95 % interval, and McNemar's exact p."""
+    """`other` (a) against `reference` (b): difference of shares with its 95 % interval, and McNemar's exact p.
+
+    The interval holds at all budgets together, and for all pairs of arms where the runs are of one study; p is of this
+    budget alone, a detail that decides nothing.
+    """
 
     n_tasks: int
     budget_s: float
@@ -132,7 +140,12 @@ class PairedDifference(ResponseModel):
     high: float
     p: float
     alpha: float = Field(description="the level of the test")
-    withheld: str | None = Field(description="why nobody may be called better although p is below alpha")
+    verdict: Verdict = Field(description="better: the one with more tasks; as_good within the margin; or undecided")
+    margin: float
+    at_least: float = Field(description="one-sided 95 % lower limit of delta")
+    at_most: float = Field(description="one-sided 95 % upper limit of delta")
+    tasks_to_decide: int | None = Field(description="how many tasks would decide a difference of the margin")
+    withheld: str | None = Field(description="why the verdict is undecided although the interval excludes 0")
     detectable: float = Field(description="the smallest true difference that a test over n_tasks finds in 80 %")
 
 
@@ -159,13 +172,19 @@ class ComparisonDocument(ResponseModel):
         """Two runs, as `GET /compare` and `bassline runs compare --json` show them."""
         return cls.of(
             compared,
-            pass_first=PairedDifference.of(compared.pass_first, withheld=compared.withheld_first),
-            pass_all=PairedDifference.of(compared.pass_all, withheld=compared.withheld_all),
+            pass_first=_describe(compared.pass_first, compared.decision_first, compared.withheld_first),
+            pass_all=_describe(compared.pass_all, compared.decision_all, compared.withheld_all),
             measured_in_turn=compared.measured.in_turn,
             time_bound=compared.measured.time_bound,
             withheld=compared.withheld_first or compared.withheld_all,
             machine_factor=compared.measured.machine_factor,
         )
+
+
+def _describe(found: Comparison, decision: PairDecision, withheld: str | None) -> PairedDifference:
+    undecided = {"verdict": "undecided", "tasks_to_decide": None} if withheld else {}
+    decided = {name: getattr(decision, name) for name in DECIDED}
+    return PairedDifference.of(found, withheld=withheld, **decided | undecided)
 
 
 def _runs(found: Overlaid) -> list[OverlaidRun]:

@@ -45,11 +45,16 @@ def _properties(compared: RunComparison) -> Iterable[tuple[str, str]]:
     yield "worse", str(compared.conclusion.worse).lower()
     yield "conclusion", f"{compared.conclusion.title}. {compared.conclusion.sentence}"
     yield "budget_s", f"{compared.budget_s:g}"
-    for label, c in (("pass_first", compared.pass_first), ("pass_all", compared.pass_all)):
+    yield "verdict", compared.conclusion.verdict
+    figures = (
+        ("pass_first", compared.pass_first, compared.decision_first),
+        ("pass_all", compared.pass_all, compared.decision_all),
+    )
+    for label, c, decision in figures:
         yield f"{label}_a", f"{c.b:.4f}"
         yield f"{label}_b", f"{c.a:.4f}"
         yield f"{label}_difference", f"{c.delta:.4f}"
-        yield f"{label}_interval", f"{c.low:.4f} to {c.high:.4f}"
+        yield f"{label}_interval", f"{decision.low:.4f} to {decision.high:.4f}"
         yield f"{label}_p", f"{c.p:.4f}"
     yield "detectable", f"{compared.pass_first.detectable:.4f}"
 

@@ -12,20 +12,21 @@ from pydantic import Field
 from app.http.schemas import ResponseModel
 from app.overlay.grouping import Group
 from app.overlay.loading import Overlaid
+from app.overlay.verdicts import Terms, decide_pair
 from app.runs.figures import SELECTOR
+from evaluation.decisions import PairDecision, Verdict
 from evaluation.inference import compare_solved, paired_interval
 from evaluation.metrics import Selector, bootstrap_band, wilson
-from evaluation.studies.leaders import holm
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 
 class LineDifference(ResponseModel):
-    """A line minus the baseline over the common tasks, with its 95 % interval.
+    """A line minus the baseline over the common tasks, with its 95 % interval, for all budgets and lines together.
 
-    `wins`, `losses`, `p` and `beyond_chance` are null between means over several runs, whose interval is a paired
-    bootstrap over tasks.
+    `wins`, `losses`, `p`, `beyond_chance` and `verdict` are null between means over several runs, whose
+    interval is a paired bootstrap over tasks.
     """
 
     delta: float
@@ -33,8 +34,9 @@ class LineDifference(ResponseModel):
     high: float
     wins: int | None = Field(description="tasks that only this run solves")
     losses: int | None = Field(description="tasks that only the baseline solves")
-    p: float | None = Field(description="exact two-sided p-value of McNemar's test")
-    beyond_chance: bool | None = Field(description="after Holm's correction over all lines, at 5 %")
+    p: float | None = Field(description="exact two-sided p-value of McNemar's test, at this budget alone")
+    beyond_chance: bool | None = Field(description="the verdict is better: the interval excludes 0")
+    verdict: Verdict | None = Field(description="better, as_good or undecided; null between means")
 
 
 class LineShare(ResponseModel):
@@ -56,26 +58,39 @@ class Line:
     pass_all: LineShare
 
 
-def lines_at(found: Overlaid, groups: Sequence[Group], budget_s: float) -> list[Line]:
-    """Each group at `budget_s` seconds."""
+def lines_at(found: Overlaid, groups: Sequence[Group], budget_s: float, n_arms: int) -> list[Line]:
+    """Each group at `budget_s` seconds, out of `n_arms` configurations among which the reader chooses."""
     solved = found.measured.at(budget_s)
     if all(len(group.members) == 1 for group in groups):
         places = [group.members[0] for group in groups]
+        bands = [decide_pair(found, Terms(n_arms=n_arms), (place, places[0])) for place in places[1:]]
         first, every = (
-            _of_runs(found.task_ids, of[places], budget_s, selector)
-            for of, selector in zip(solved, (SELECTOR, None), strict=True)
+            _of_runs(found.task_ids, of[places], [band[figure].decide(budget_s) for band in bands], selector)
+            for figure, (of, selector) in enumerate(zip(solved, (SELECTOR, None), strict=True))
         )
     else:
         first, every = _of_means(solved, groups)
     return [Line(*parts) for parts in zip(groups, first, every, strict=True)]
 
 
-def _of_runs(task_ids: Sequence[str], solved: Bools, budget_s: float, selector: Selector | None) -> list[LineShare]:
-    compared = [compare_solved(task_ids, of_run, solved[0], budget_s, selector) for of_run in solved[1:]]
-    differences = [
-        LineDifference.of(one, wins=len(one.wins), losses=len(one.losses), beyond_chance=beyond_chance)
-        for one, beyond_chance in zip(compared, holm([one.p for one in compared]), strict=True)
-    ]
+def _of_runs(
+    task_ids: Sequence[str], solved: Bools, decisions: Sequence[PairDecision], selector: Selector | None
+) -> list[LineShare]:
+    differences = []
+    for of_run, decision in zip(solved[1:], decisions, strict=True):
+        one = compare_solved(task_ids, of_run, solved[0], decision.budget_s, selector)
+        differences.append(
+            LineDifference(
+                delta=one.delta,
+                low=decision.low,
+                high=decision.high,
+                wins=len(one.wins),
+                losses=len(one.losses),
+                p=one.p,
+                beyond_chance=decision.verdict == "better",
+                verdict=decision.verdict,
+            )
+        )
     shares = []
     for passed, difference in zip(solved.sum(axis=1).tolist(), [None, *differences], strict=True):
         low, high = wilson(passed, len(task_ids))
@@ -107,4 +122,6 @@ def _difference(of_tasks: Floats, drawn: tuple[float, float]) -> LineDifference:
     """A difference per task with its bounds; where no task differs the bootstrap has no width."""
     low, high = drawn if of_tasks.any() else paired_interval(len(of_tasks), 0, 0)
     delta = float(of_tasks.mean())
-    return LineDifference(delta=delta, low=low, high=high, wins=None, losses=None, p=None, beyond_chance=None)
+    return LineDifference(
+        delta=delta, low=low, high=high, wins=None, losses=None, p=None, beyond_chance=None, verdict=None
+    )

@@ -9,6 +9,7 @@ from app.overlay.pair import RunComparison
 from app.overlay.pair_presentation import measured_with, pair_caveats
 from app.ui.display import plain
 from app.ui.units import decimal, percent, points, seconds
+from evaluation.decisions import PairDecision
 from evaluation.inference import Comparison
 
 SHOWN_TASKS = 50
@@ -23,7 +24,10 @@ def markdown(compared: RunComparison) -> str:
         f"**B**, {_code(b.name)}, against **A**, {_code(a.name)}. {conclusion.sentence}",
         _table(
             ("", "A", "B", "difference in points", "95 % interval", "McNemar's p", "tasks won", "tasks lost"),
-            [_row("Pass@First", first), _row("Pass@All", compared.pass_all)],
+            [
+                _row("Pass@First", first, compared.decision_first),
+                _row("Pass@All", compared.pass_all, compared.decision_all),
+            ],
         ),
         _speed(compared),
         _tasks("Lost: A solves them, B does not", first.losses),
@@ -34,9 +38,9 @@ def markdown(compared: RunComparison) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _row(label: str, c: Comparison) -> tuple[str, ...]:
+def _row(label: str, c: Comparison, decision: PairDecision) -> tuple[str, ...]:
     n = c.n_tasks
-    interval = f"{points(c.low, n)} to {points(c.high, n)}"
+    interval = f"{points(decision.low, n)} to {points(decision.high, n)}"
     figures = (percent(c.b, n), percent(c.a, n), points(c.delta, n), interval, f"{c.p:.3f}")
     return (f"{label} at {seconds(c.budget_s)}", *figures, str(len(c.wins)), str(len(c.losses)))
 

@@ -19,12 +19,13 @@ from app.overlay.lines import lines_at
 from app.overlay.loading import LETTERS, Overlaid
 from app.overlay.notes import caveats
 from app.overlay.pair import compare
+from app.overlay.verdicts import Terms
 from app.runs.colours import numbers_of
 from app.runs.forms import parse_budget
 from app.runs.models import Run
 from app.runs.options import options_of
 from app.runs.schemas import RunOptions
-from app.studies.repository import in_one_study
+from app.studies.repository import count_rivals, in_one_study
 from app.ui.display import FAILURE_SIGNS
 from app.ui.units import brief_seconds, exact
 from decoding.suggest import one_of
@@ -83,11 +84,11 @@ def show(runs: str) -> str:
     curves = presentation.curves(found, lines, numbers_of(session(), ids))
     figure = next((key for key in presentation.FIGURES if key == request.args.get("figure")), None)
     drawn_figure = figure or ("both" if len(lines) <= presentation.FEW else "first")
-    in_turn = in_one_study(session(), ids)
+    in_turn, rivals = in_one_study(session(), ids), count_rivals(session(), ids)
     pair: dict[str, Any] = {}
     if found.letters == LETTERS[:2] and field is None:
         tasks = [repository.tasks_with_tokens(session(), run_id) for run_id in ids]
-        compared = compare(found, tasks, budget, in_turn=in_turn)
+        compared = compare(found, tasks, budget, Terms(in_turn, rivals))
         pair, notes = pair_presentation.page(compared, curves), pair_presentation.pair_caveats(compared)
     else:
         notes = caveats(found, None if in_turn else presentation.NOT_IN_TURN, lines, field)
@@ -108,7 +109,7 @@ def show(runs: str) -> str:
         figures=presentation.FIGURES,
         chart=chart,
         grid=grid,
-        lines=lines_at(found, lines, budget),
+        lines=lines_at(found, lines, budget, rivals),
         made_of={line.key: presentation.made_of(found, line) for line in lines},
         settings=[] if pair else presentation.settings(found),
         pins=[_joined([one, *(other for other in ids if other != one)]) for one in ids],

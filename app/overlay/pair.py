@@ -14,11 +14,13 @@ from app.overlay.decision import Conclusion, decide
 from app.overlay.loading import Overlaid, overlay
 from app.overlay.notes import same_device
 from app.overlay.repository import SampleRow
+from app.overlay.verdicts import Terms, decide_pair
 from app.runs.configuration import differences
 from app.runs.figures import SELECTOR, speedup
 from app.runs.models import Run, RunTask
 from app.runs.service import check_comparable
-from app.studies.repository import in_one_study
+from app.studies.repository import count_rivals, in_one_study
+from evaluation.decisions import MARGIN, PairBand, PairDecision
 from evaluation.inference import ALPHA, Comparison, compare_solved
 
 
@@ -40,7 +42,10 @@ class RunComparison:
     pass_all: Comparison
     measured: caution.Circumstances
     speed: float | None  # tokens per second of other over reference; None where devices differ or it is not known
-    withheld_first: str | None  # why neither may be called better in Pass@First although p is below the level
+    band_first: PairBand  # other - reference in Pass@First
+    decision_first: PairDecision  # that band at the budget
+    decision_all: PairDecision
+    withheld_first: str | None  # why neither may be called better in Pass@First although the verdict is
     withheld_all: str | None
     conclusion: Conclusion
 
@@ -66,9 +71,10 @@ def measured_run(session: Session, run: Run) -> MeasuredRun:
 
 
 def compare_runs(
-    session: Session, reference: MeasuredRun, other: MeasuredRun, budget_s: float | None = None, alpha: float = ALPHA
-) -> RunComparison:
-    """`other` against `reference`, wherever they come from.
+    session: Session, reference: MeasuredRun, other: MeasuredRun, budget_s: float | None = None, alpha: float = ALPHA,
+    margin: float = MARGIN,
+) -> RunComparison:  # fmt: skip
+    """`other` against `reference`, wherever they come from, by a margin (a share of the tasks).
 
     Raises BadInputError for different datasets, no graded task in common, or a budget longer than a run's own.
     """
@@ -76,17 +82,15 @@ def compare_runs(
     rows = [row._replace(run=place) for place, one in enumerate((reference, other)) for row in one.samples]
     names = {task.task.position: task.task.task_id for task in reference.tasks}
     found = overlay((reference.run, other.run), rows, names)
-    in_turn = in_one_study(session, (reference.run.id, other.run.id))
-    return compare(found, (reference.tasks, other.tasks), budget_s or found.longest_s, in_turn=in_turn, alpha=alpha)
+    ids = (reference.run.id, other.run.id)
+    terms = Terms(in_one_study(session, ids), count_rivals(session, ids), alpha, margin)
+    return compare(found, (reference.tasks, other.tasks), budget_s or found.longest_s, terms)
 
 
-def compare(
-    found: Overlaid, tasks: Sequence[Mapping[RunTask, int]], budget_s: float, *, in_turn: bool, alpha: float = ALPHA
-) -> RunComparison:
+def compare(found: Overlaid, tasks: Sequence[Mapping[RunTask, int]], budget_s: float, terms: Terms) -> RunComparison:
     """The second of two runs against the first, given the tasks of each with their tokens.
 
-    `in_turn` if they are arms of one study. `alpha` is the level of the test. Raises BadInputError for a budget longer
-    than a run's own.
+    Raises BadInputError for a budget longer than a run's own.
     """
     if budget_s > found.longest_s:
         raise BadInputError(
@@ -95,11 +99,15 @@ def compare(
         )
     a, b = found.runs
     first, every = (
-        compare_solved(found.task_ids, solved[1], solved[0], budget_s, selector, alpha)
+        compare_solved(found.task_ids, solved[1], solved[0], budget_s, selector, terms.alpha)
         for solved, selector in zip(found.measured.at(budget_s), (SELECTOR, None), strict=True)
     )
-    measured = caution.circumstances(found, tasks, budget_s, in_turn=in_turn)
-    withheld_first, withheld_all = (caution.withheld(one, found, measured) for one in (first, every))
+    bands = decide_pair(found, terms)
+    decisions = [band.decide(budget_s, terms.margin) for band in bands]
+    measured = caution.circumstances(found, tasks, budget_s, in_turn=terms.in_turn)
+    withheld_first, withheld_all = (
+        caution.withheld(decision, figure, found, measured, terms) for figure, decision in enumerate(decisions)
+    )
     return RunComparison(
         found=found,
         budget_s=budget_s,
@@ -107,7 +115,10 @@ def compare(
         pass_all=every,
         measured=measured,
         speed=speedup(b, tasks[1], a, tasks[0]) if same_device((a, b)) else None,
+        band_first=bands[0],
+        decision_first=decisions[0],
+        decision_all=decisions[1],
         withheld_first=withheld_first,
         withheld_all=withheld_all,
-        conclusion=decide(first, withheld_first),
+        conclusion=decide(first, decisions[0], withheld_first),
     )

@@ -16,9 +16,10 @@ from app.runs import configuration
 from app.runs import presentation as shown
 from app.runs.models import Run
 from app.runs.results import Figures
+from app.studies.sentences import format_margin, format_tasks_to_decide
 from app.ui.charts.curves import difference
-from app.ui.units import count, counted, decimal, milliseconds, p_value, seconds, size
-from evaluation.inference import Comparison, Crossover, crossover, difference_band
+from app.ui.units import count, counted, decimal, milliseconds, seconds
+from evaluation.inference import Comparison, Crossover, crossover
 from evaluation.metrics import BUDGET_GRID
 
 OUTCOMES = {-1: "lost", 0: "alike", 1: "won"}
@@ -45,22 +46,21 @@ def page(compared: RunComparison, curves: Sequence[LineCurves]) -> dict[str, Any
     low, high = covered = span(curves, found.longest_s)
     inside = {x for x in (*BUDGET_GRID, compared.budget_s) if low < x < high}
     budgets = [low, *sorted(inside), high]
-    first, _ = found.measured.solved(budgets)
-    band = difference_band(first[1], first[0], budgets)
+    band = [compared.band_first.decide(budget) for budget in budgets]
     return {
         "found": compared,
         "shares": (
-            ("Pass@First", compared.pass_first, sentence(compared.pass_first, compared.withheld_first)),
-            ("Pass@All", compared.pass_all, sentence(compared.pass_all, compared.withheld_all)),
+            ("Pass@First", compared.decision_first, describe_pair(compared, 0)),
+            ("Pass@All", compared.decision_all, describe_pair(compared, 1)),
         ),
         "ahead_from": _ahead_from(compared.pass_first, crossing),
         "span": covered,
         "marks": marks,
         "gap": difference(
-            band.budgets,
-            band.delta,
-            band.low,
-            band.high,
+            budgets,
+            [one.difference for one in band],
+            [one.low for one in band],
+            [one.high for one in band],
             "B minus A in Pass@First",
             compared.pass_first.n_tasks,
             budget=compared.budget_s,
@@ -75,18 +75,24 @@ def page(compared: RunComparison, curves: Sequence[LineCurves]) -> dict[str, Any
     }
 
 
-def sentence(found: Comparison, withheld: str | None) -> str:
-    """What the test supports. `withheld` is why neither run may be called better although p is below the level."""
-    tested = f"McNemar {p_value(found.p)} over {counted(found.n_tasks, 'task')}"
+def describe_pair(compared: RunComparison, figure: int) -> str:
+    """What is shown about B and A in Pass@First (`figure` 0) or Pass@All (1), with the test at this budget alone."""
+    found = (compared.pass_first, compared.pass_all)[figure]
+    decision = (compared.decision_first, compared.decision_all)[figure]
+    withheld = (compared.withheld_first, compared.withheld_all)[figure]
+    n = found.n_tasks
     if withheld:
-        return f"Undecided: {tested}, but {withheld}"
-    if found.significant:
-        return f"{'B' if found.delta > 0 else 'A'} is better, and chance does not explain it: {tested}."
-    return (
-        f"No difference beyond chance: {tested}. This many tasks reliably show only differences of about "
-        f"{size(found.detectable, found.n_tasks)} points or more (80 % power); this one is "
-        f"{size(found.delta, found.n_tasks)}."
-    )
+        return f"Undecided: the interval excludes 0, but {withheld}"
+    if decision.verdict == "better":
+        better, worse = "BA" if decision.a_is_better else "AB"
+        return f"{better} is better than {worse}: chance does not explain the difference over {counted(n, 'task')}."
+    if decision.verdict == "as_good":
+        return f"B is as good as A within {format_margin(decision.margin)}, over {counted(n, 'task')}."
+    said = f"Undecided over {counted(n, 'task')}."
+    if decision.tasks_to_decide is None:
+        return said
+    needed, margin = format_tasks_to_decide(decision.tasks_to_decide), format_margin(decision.margin)
+    return f"{said} About {needed} tasks would decide a difference of {margin}."
 
 
 def _ahead_from(first: Comparison, crossing: Crossover) -> tuple[str, str]:

@@ -31,7 +31,7 @@ from app.ui.units import (
     size,
 )
 from evaluation import metrics
-from evaluation.metrics import wilson
+from evaluation.metrics import rank_sample, wilson
 
 SLOWEST = 10
 FILTERS = ("all", "failed", "missed", "passed", "waiting")
@@ -124,8 +124,8 @@ def finish_s(sample: Sample, budget_s: float = math.inf) -> float | None:
 
 def chosen(samples: Sequence[Sample], budget_s: float = math.inf) -> Sample | None:
     """The finished sample that Pass@First counts; None if none finished."""
-    finished = [s for s in samples if counts_within(s, budget_s)]
-    return max(finished, key=lambda s: metrics.rank_key(s.mean_logprob, s.index), default=None)
+    finished = [sample for sample in samples if counts_within(sample, budget_s)]
+    return max(finished, key=lambda sample: rank_sample(sample.mean_logprob, sample.index), default=None)
 
 
 def in_finish_order(samples: Sequence[Sample], budget_s: float = math.inf) -> list[SampleSign]:
@@ -155,7 +155,7 @@ def groups(signs: Sequence[SampleSign]) -> list[SampleGroup]:
 def ranks(signs: Sequence[SampleSign]) -> dict[int, int]:
     """The rank of each finished sample by mean log-probability, from 1; keys are sample indices."""
     finished = [s.row for s in signs if is_finished(s.row)]
-    ordered = sorted(finished, key=lambda s: metrics.rank_key(s.mean_logprob, s.index), reverse=True)
+    ordered = sorted(finished, key=lambda s: rank_sample(s.mean_logprob, s.index), reverse=True)
     return {sample.index: place for place, sample in enumerate(ordered, start=1)}
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from app.runs.failed_samples import FailedSamples
-from app.studies.documents import NamedAnswer, StudyDocument
-from app.ui.units import counted, exact_seconds, interval, percent
+from app.studies.documents import StudyDocument
+from app.studies.sentences import Measured, describe_answer, to_text
+from app.ui.units import counted, exact_seconds
 
 ENOUGH_TASKS = 20
 """Below this even a large difference between two models can be chance."""
@@ -28,7 +29,6 @@ def _sentence(found: StudyDocument, failed: FailedSamples) -> str:
     code, at = f"{counted(n, 'task')} of your code", f"within {exact_seconds(answer.budget_s)}"
     if answer.arm is None:
         return f"None of these models solves any of the {code} {at}. {failed.advice}".rstrip()
-    share = f"{percent(answer.pass_first, n)} ({interval(answer.interval, n)} %) of the {code} {at}"
     solved = round(answer.pass_first * n)
     if solved < ENOUGH_SOLVED or n < ENOUGH_TASKS:
         said = (
@@ -36,17 +36,5 @@ def _sentence(found: StudyDocument, failed: FailedSamples) -> str:
             f"least {ENOUGH_TASKS} tasks, of which one model solves {ENOUGH_SOLVED}."
         )
         return f"{said} {failed.advice}" if solved < ENOUGH_SOLVED and n >= ENOUGH_TASKS else said
-    if not answer.equally_good:
-        return f"Use {answer.arm}: it solves {share}, significantly more than every other one."
-    return _undecided(answer, share)
-
-
-def _undecided(answer: NamedAnswer, share: str) -> str:
-    others = ", ".join(answer.equally_good)
-    more = f"; about {answer.tasks_to_settle:,} tasks would settle it" if answer.tasks_to_settle else ""
-    if answer.cheapest == answer.arm:
-        return f"Use {answer.arm}: it solves {share}. {others} cannot be told apart from it, and costs more{more}."
-    return (
-        f"Use {answer.cheapest}, the cheapest of those that cannot be told apart: {answer.arm} solves {share}, and "
-        f"these tasks do not separate it from {others}{more}."
-    )
+    sentences = describe_answer(answer, Measured(n, found.study.dataset, found.study.dataset_tasks, "of your code"))
+    return to_text(sentences)

@@ -21,6 +21,7 @@ from app.studies.analysis import Analyses
 from app.studies.documents import StudyDocument, StudyOverview, StudyPage
 from app.studies.export import KINDS, Format
 from app.studies.schemas import StudySpec
+from evaluation.decisions import MARGIN
 
 bp = Blueprint("studies_api", __name__, url_prefix="/api/v1")
 
@@ -30,6 +31,13 @@ class BudgetQuery(RequestModel):
 
     budget: float | None = Field(
         None, gt=0, allow_inf_nan=False, description="seconds, at most the study's: also says what holds at this budget"
+    )
+    margin: float = Field(
+        100 * MARGIN,
+        gt=0,
+        le=100,
+        allow_inf_nan=False,
+        description="points of Pass@First by which a cheaper arm may be worse and still be as good",
     )
 
 
@@ -68,7 +76,7 @@ def show(study_id: uuid.UUID, query: BudgetQuery) -> StudyDocument:
     """A study with its arms and what it says, over the tasks that all compared arms have graded."""
     study = repository.get_study(session(), study_id)
     said = kept(Analyses).get(session(), study)
-    return render.document(study, said, progress.of_study(session(), study), query.budget)
+    return render.document(study, said, progress.of_study(session(), study), query.budget, query.margin / 100)
 
 
 @bp.get("/studies/<uuid:study_id>/export")

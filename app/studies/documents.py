@@ -11,7 +11,8 @@ from pydantic import Field, JsonValue, create_model
 from app.annotations.schemas import ArchivedOf, NoteOf, StarredOf, TagsOf
 from app.http.schemas import ResponseModel
 from app.states import RunState
-from evaluation.studies.answer import Answer
+from evaluation.decisions import Verdict
+from evaluation.studies.answer import Answer, CheaperArm
 from evaluation.studies.paper_table import PaperRow
 from evaluation.studies.reached import Reached
 from evaluation.studies.samples import FamilySamples
@@ -90,7 +91,7 @@ class FrontierPoint(ResponseModel):
     arm: str | None
     pass_first: float
     pass_all: float
-    too_close: bool = Field(description="on these tasks some other arm is not significantly different")
+    too_close: bool = Field(description="on these tasks the arm is not shown to be better than every other one")
 
 
 class _Span(ResponseModel):
@@ -111,12 +112,26 @@ else:
 class NamedAnswer(_Answered):
     """The arm to use at one budget (seconds), as in `at_budget`; null while no chosen sample has passed."""
 
-    equally_good: tuple[str, ...] = Field(
-        description="arms that are not significantly different on these tasks, cheapest first"
+    use: str | None = Field(
+        description="the arm with the highest Pass@First, or a cheaper one shown to be at most the margin worse; "
+        "with the verdict undecided it is the best so far"
     )
-    cheapest: str | None = Field(
-        description="the cheapest of the arm and the arms in equally_good; null without an arm"
+    verdict: Verdict | None = Field(
+        description="better than every other arm; as_good: no other is more than the margin better; or undecided. Null "
+        "for a single arm"
     )
+    margin: float = Field(description="a share of the tasks, 0.05 are 5 points")
+    against: str | None = Field(description="the arm that verdict, difference and tasks_to_decide are about")
+    difference: float | None = Field(description="Pass@First of `use` minus `against`")
+    difference_interval: tuple[float, float] | None = Field(
+        description="95 %, for all budgets and all pairs of arms together"
+    )
+    tasks_to_decide: int | None = Field(
+        description="how many tasks would decide a difference of the margin; null if decided or above 100,000"
+    )
+    as_good: tuple[str, ...] = Field(description="arms as good as `use` within the margin, cheapest first")
+    undecided: tuple[str, ...] = Field(description="arms that the tasks do not decide, the highest Pass@First first")
+    cheaper: tuple[CheaperArm, ...] = Field(description="arms cheaper than `use`, and how much worse they may be")
 
 
 class StudyDocument(ResponseModel):

@@ -27,18 +27,18 @@ def enough_samples(family: Family, n_tasks: int) -> str:
     first, every = family.enough_first, family.enough_all
     if first is None and every is None:
         return f"{at} none of these has solved a task."
-    tell = f"as far as {counted(n_tasks, 'task')} can tell"
-    if first == every and first != max(one.ns):
-        return f"{at}, n = {first} is enough for Pass@First and for Pass@All, {tell}."
     parts = []
-    for figure, enough in (("Pass@First", first), ("Pass@All", every)):
+    choices = (("Pass@First", first, family.verdict_first), ("Pass@All", every, family.verdict_all))
+    for figure, enough, verdict in choices:
         if enough is None:
             parts.append(f"{figure} has no right answer yet")
+        elif verdict == "undecided":
+            parts.append(f"n = {enough} is the best so far for {figure}, undecided")
         elif enough == max(one.ns):
             parts.append(f"{figure} still rises at n = {enough}, the largest n tried")
         else:
             parts.append(f"n = {enough} is enough for {figure}")
-    return f"{at}, {' and '.join(parts)}, {tell}."
+    return f"{at}, over {counted(n_tasks, 'task')}: {'; '.join(parts)}."
 
 
 def bought(pair: Speculation, budget: float, labels: Mapping[str, str], n_tasks: int) -> tuple[Gain | None, str]:

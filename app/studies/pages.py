@@ -32,8 +32,10 @@ from app.studies.analysis import Analyses, StudyAnalysis
 from app.studies.loading import load_reference, reference_to_load
 from app.studies.models import Study, StudyTag
 from app.studies.progress import ArmProgress, of_runs, of_study, remaining_s
-from app.studies.render import find_disturbance
-from app.ui.units import seconds
+from app.studies.render import check_measured, find_disturbance, measured
+from app.studies.sentences import describe_answer, describe_verdict, format_margin
+from app.ui.units import exact, seconds
+from evaluation.decisions import MARGIN
 
 bp = Blueprint("studies", __name__)
 log = structlog.get_logger(__name__)
@@ -73,7 +75,7 @@ def index() -> str:
 
 @bp.get("/studies/<uuid:study_id>")
 def show(study_id: uuid.UUID) -> str:
-    """One tab (`?tab=`) of a study at `?budget=` seconds (default: shown.opening_budget)."""
+    """One tab (`?tab=`) of a study at `?budget=` seconds (default: shown.opening_budget), by a `?margin=` in points."""
     return _show(study_id)
 
 
@@ -82,12 +84,14 @@ def _show(study_id: uuid.UUID, refused: Refused | None = None) -> str:
     said, progress = _analysis(study), of_study(session(), study)
     tab = request.args.get("tab", "answer")
     tab = tab if tab in TABS and said.found else "answer" if said.found else "arms"
-    error, budget, sort = None, study.budget_s, request.args.get("sort", "")
+    error, budget, margin, sort = None, study.budget_s, MARGIN, request.args.get("sort", "")
     try:
         budget = _budget(study, said)
+        margin = _parse_margin(request.args.get("margin"))
     except BadInputError as problem:
         error = str(problem)
-        budget = shown.opening_budget(said.found) if said.found else budget
+        if problem.field == "budget":
+            budget = shown.opening_budget(said.found) if said.found else budget
     return render_template(
         f"studies/{tab}.html",
         study=study,
@@ -109,12 +113,13 @@ def _show(study_id: uuid.UUID, refused: Refused | None = None) -> str:
         budget=budget,
         grid=shown.slider_budgets(said.found) if said.found else (),
         error=error,
+        asked_margin=None if margin == MARGIN else exact(round(100 * margin, 6)),
         **annotation_pages.values(study_id, refused),
-        **_tab(tab, study, said, budget),
+        **_tab(tab, study, said, budget, margin),
     )
 
 
-annotation_pages = AnnotationPages(bp, "study_id", ("tab", "budget"), StudyTag, service.annotate, _show)
+annotation_pages = AnnotationPages(bp, "study_id", ("tab", "budget", "margin"), StudyTag, service.annotate, _show)
 
 
 @bp.get("/studies/of/<uuid:run_id>")
@@ -202,24 +207,45 @@ def _form(values: MultiDict[str, str], filled: forms.Filled, errors: dict[str, s
 def _budget(study: Study, said: StudyAnalysis) -> float:
     """The budget to show, in seconds. Raises BadInputError for one that is not a number in the range of the study."""
     asked = parse_budget(request.args.get("budget"))
-    if asked is not None and asked > study.budget_s:
-        raise BadInputError(f"budget is {asked:g}: the arms had {seconds(study.budget_s)}, give at most that", "budget")
+    if asked is not None:
+        check_measured(study, asked)
     opening = shown.opening_budget(said.found) if said.found else study.budget_s
     return asked or opening
 
 
-def _tab(tab: str, study: Study, said: StudyAnalysis, budget: float) -> dict[str, Any]:
+def _parse_margin(text: str | None) -> float:
+    """The margin as a share, from points in the address. Raises BadInputError."""
+    if not text:
+        return MARGIN
+    try:
+        points = float(text)
+    except ValueError:
+        points = 0.0
+    if not 0 < points <= 100:
+        raise BadInputError(f"margin is {text[:40]!r}: give points above 0, at most 100, such as 5", "margin")
+    return points / 100
+
+
+def _tab(tab: str, study: Study, said: StudyAnalysis, budget: float, margin: float) -> dict[str, Any]:
     found = said.found
     if found is None or tab == "arms":
         return {"downloads": _downloads(study), "sorts": shown.ARM_SORTS}
     if tab == "answer":
         numbers = numbers_of(session(), [arm.run_id for arm in study.arms])
-        return {"answer": found.answer_at(budget), "charts": shown.frontiers(study, found, budget, numbers)}
-    if tab == "samples":
-        answer, n_tasks = found.answer_at(budget), len(found.tasks_common)
-        families = shown.families(study, found, budget, answer.cheapest)
+        answer = found.answer_at(budget, margin)
         return {
             "answer": answer,
+            "answers": found.answers_with(margin),
+            "sentences": describe_answer(answer, measured(study, found)),
+            "verdict": describe_verdict,
+            "margin": format_margin(margin),
+            "charts": shown.frontiers(study, found, budget, numbers),
+        }
+    if tab == "samples":
+        answer, n_tasks = found.answer_at(budget, margin), len(found.tasks_common)
+        families = shown.families(study, found, budget, answer)
+        return {
+            "sentences": describe_answer(answer, measured(study, found)),
             "families": [(one, findings.enough_samples(one, n_tasks)) for one in families],
         }
     labels, n_tasks = shown.short_names(study), len(found.tasks_common)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Mapping
 
+from app.errors import BadInputError
 from app.runs.clock import describe_disturbance
 from app.runs.configuration import arm_options
 from app.runs.quiet import describe_quiet_wait
@@ -21,6 +22,9 @@ from app.studies.documents import (
 )
 from app.studies.models import Study
 from app.studies.progress import ArmProgress, remaining_s
+from app.studies.sentences import Measured, describe_study
+from app.ui.units import exact, exact_seconds
+from evaluation.decisions import MARGIN
 from evaluation.studies.analysis import Analysis
 from evaluation.studies.answer import Answer
 from evaluation.studies.frontier import Frontier
@@ -39,10 +43,16 @@ def document(
     analysis: StudyAnalysis,
     progress: Mapping[uuid.UUID, ArmProgress],
     budget_s: float | None = None,
+    margin: float = MARGIN,
 ) -> StudyDocument:
-    """The study with its arms and what it says; with `budget_s` also at that budget, at most the study's own."""
-    found = analysis.found
-    at = None if budget_s is None else min(budget_s, study.budget_s)
+    """The study with its arms and what it says, by a margin (a share); with `budget_s` also at that budget.
+
+    Raises BadInputError for a budget above the study's.
+    """
+    found, at = analysis.found, budget_s
+    if at is not None:
+        check_measured(study, at)
+    answers = found.answers_with(margin) if found else ()
     made = StudyDocument(
         study=StudyInfo(
             **dict(_head(study, progress)),
@@ -50,9 +60,9 @@ def document(
             arms_compared=list(analysis.compared),
         ),
         arms=_arms(study, progress),
-        sentence=found.sentence if found else NOTHING_YET,
+        sentence=describe_study(answers, measured(study, found)) if found else NOTHING_YET,
         disturbance=find_disturbance(study, analysis.compared) if found else "",
-        answer=[_named(answer) for answer in found.answers] if found else [],
+        answer=[_named(answer) for answer in answers],
         reached=list(found.reached) if found else [],
         frontier=_frontier(found, found.frontier_first) if found else [],
         frontier_all=_frontier(found, found.frontier_all) if found else [],
@@ -60,7 +70,21 @@ def document(
         samples=_samples(found, at) if found else [],
         speculation=list(found.speculation) if found else [],
     )
-    return made.model_copy(update={"at_budget": found.answer_at(at)}) if found and at is not None else made
+    return made.model_copy(update={"at_budget": found.answer_at(at, margin)}) if found and at is not None else made
+
+
+def check_measured(study: Study, budget_s: float) -> None:
+    """Raises BadInputError for a budget above the study's: nothing was measured there."""
+    if budget_s > study.budget_s:
+        raise BadInputError(
+            f"budget is {exact(budget_s)}: measured to {exact_seconds(study.budget_s)}, give at most that",
+            "budget",
+        )
+
+
+def measured(study: Study, found: Analysis) -> Measured:
+    """What the answers of the study are about."""
+    return Measured(len(found.tasks_common), study.dataset.name, study.dataset.n_tasks)
 
 
 def _named(answer: Answer) -> NamedAnswer:

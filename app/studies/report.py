@@ -9,6 +9,7 @@ from app.annotations import presentation as annotation
 from app.runs.options import options_of
 from app.runs.schemas import ArmOptions
 from app.studies.documents import ArmDocument, FrontierPoint, StudyDocument
+from app.studies.sentences import describe_verdict, format_margin, format_tasks_to_decide
 from app.ui.units import (
     counted,
     decimal,
@@ -21,6 +22,7 @@ from app.ui.units import (
     utilization,
     when,
 )
+from evaluation.decisions import Verdict
 from evaluation.studies.paper_table import FINISHED, PaperPoint, PaperRow
 from evaluation.studies.samples import FamilySamples
 from evaluation.studies.speculation import Gain
@@ -81,21 +83,33 @@ def _answer(found: StudyDocument) -> Section:
     rows = tuple(
         (
             exact_seconds(one.budget_s),
-            one.arm or "none",
-            share(one.pass_first, one.interval, n),
-            percent(one.pass_all, n),
-            "; ".join(one.equally_good),
-            f"{one.tasks_to_settle:,}" if one.tasks_to_settle else "",
+            one.use or "none",
+            share(one.use_pass_first, one.use_interval, n),
+            percent(one.use_pass_all, n),
+            describe_verdict(one),
+            one.against or "",
+            difference(one.difference, one.difference_interval, n),
+            format_tasks_to_decide(one.tasks_to_decide) if one.tasks_to_decide else "",
         )
         for one in found.answer
     )
     return Section(
         "Answer",
-        "The arm with the highest Pass@First at each budget, with its 95 % interval; the arms that are not "
-        "significantly different on these tasks, cheapest first; and how many tasks would settle it.",
-        ("Budget", "Arm", "Pass@First", "Pass@All", "Not distinguishable", "Tasks to settle"),
+        "The arm to use at each budget, with its 95 % interval: the highest Pass@First, or a cheaper arm that is shown "
+        f"to be at most {format_margin(found.answer[0].margin)} worse. Where that is undecided it is the best so far. "
+        "The verdict and the difference in points, with an interval for all budgets and pairs together, are against "
+        "the arm in the next column; so many tasks would decide a difference of "
+        f"{format_margin(found.answer[0].margin)}.",
+        ("Budget", "Use", "Pass@First", "Pass@All", "Verdict", "Against", "Difference", "Tasks to decide"),
         rows,
     )
+
+
+def difference(value: float | None, bounds: tuple[float, float] | None, n_tasks: int) -> str:
+    """A difference in points with its interval: `+2 (−9 to +13)`; empty for none."""
+    if value is None or bounds is None:
+        return ""
+    return f"{points(value, n_tasks)} ({' to '.join(points(limit, n_tasks) for limit in bounds)})"
 
 
 def _reached(found: StudyDocument) -> Section:
@@ -116,7 +130,7 @@ def _frontier(found: StudyDocument) -> Section:
     return Section(
         "Frontier",
         "The round budgets at which the leading arm is another one than at the round budget before.",
-        ("Figure", "At", "Arm", "Share there", "Too close to call"),
+        ("Figure", "At", "Arm", "Share there", "Undecided"),
         tuple(
             (
                 figure,
@@ -196,12 +210,13 @@ def _samples(family: FamilySamples, n_tasks: int) -> Section:
         )
         for n, cells in zip(family.ns, family.rows, strict=True)
     ]
-    enough = zip(family.enough_first, family.enough_all, strict=True)
-    rows.append(("enough", *(f"{_enough(first)} / {_enough(every)}" for first, every in enough)))
+    first = map(_enough, family.enough_first, family.verdict_first)
+    every = map(_enough, family.enough_all, family.verdict_all)
+    rows.append(("enough", *map(" / ".join, zip(first, every, strict=True))))
     return Section(
         f"How many samples: {family.target}, {family.drafter}",
-        "Pass@First / Pass@All within each budget; enough is the smallest n that no larger one beats as far as the "
-        "tasks can tell.",
+        "Pass@First / Pass@All within each budget; enough is the best n, or a cheaper one that is shown to be as good; "
+        "? where that is not decided.",
         ("Samples", *(exact_seconds(budget) for budget in family.budgets)),
         tuple(rows),
     )
@@ -271,5 +286,5 @@ def _saved(gain: Gain) -> str:
     return f"{decimal(gain.saved_s)} ({low} to {high})"
 
 
-def _enough(n: int | None) -> str:
-    return "none right" if n is None else f"n = {n}"
+def _enough(n: int | None, verdict: Verdict | None) -> str:
+    return "none right" if n is None else f"n = {n}{'?' if verdict == 'undecided' else ''}"

@@ -12,6 +12,7 @@ from app.annotations.selection import UNARCHIVED, Selection
 from app.db.references import find_id
 from app.errors import NotFoundError
 from app.runs.models import Run
+from app.states import RunState
 from app.studies.models import Study, StudyArm
 
 
@@ -62,6 +63,16 @@ def study_of(session: Session, run_id: uuid.UUID) -> uuid.UUID:
     if found is None:
         raise NotFoundError(f"no study has the run {run_id} as an arm")
     return found
+
+
+def count_rivals(session: Session, run_ids: Collection[uuid.UUID]) -> int:
+    """Among how many configurations a reader of these runs chooses: the arms that their study compares, if they are of
+    one, so that two of its arms are judged as in the study; else the runs themselves."""
+    if not in_one_study(session, run_ids):
+        return len(run_ids)
+    study = session.get_one(Study, study_of(session, next(iter(run_ids))))
+    compared = [arm for arm in study.arms if arm.dropped_at is None and arm.run.state is not RunState.FAILED]
+    return max(len(compared), len(run_ids))
 
 
 def in_one_study(session: Session, run_ids: Collection[uuid.UUID]) -> bool:

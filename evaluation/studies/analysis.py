@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import get_args
 
 import numpy as np
 
+from evaluation.decisions import MARGIN
 from evaluation.metrics import BUDGET_GRID, Curve, MetricError, wilson
-from evaluation.studies.answer import Answer, answers, named_budgets, sentence
+from evaluation.studies.answer import Answer, answer_at, named_budgets
 from evaluation.studies.arms import Arm, Scored, score
 from evaluation.studies.frontier import Frontier, frontier
-from evaluation.studies.leaders import Metric, equally_good, leader
+from evaluation.studies.leaders import PairBands, leader
 from evaluation.studies.paper_table import PaperRow, paper_table
 from evaluation.studies.reached import Reached, reached
 from evaluation.studies.samples import FamilySamples, samples
@@ -51,8 +51,9 @@ class Analysis:
 
     scored: Scored  # at BUDGET_GRID up to the study's budget; can be asked for any other
     curves: tuple[ArmCurve, ...]
-    answers: tuple[Answer, ...]  # at `named_budgets`
-    sentence: str  # the answers in words
+    bands: PairBands  # of Pass@First
+    bands_all: PairBands  # of Pass@All
+    answers: tuple[Answer, ...]  # at `named_budgets`, with the usual margin
     reached: tuple[Reached, ...]  # the budget that each share of the tasks takes
     frontier_first: Frontier
     frontier_all: Frontier
@@ -75,13 +76,19 @@ class Analysis:
         """(Pass@First, Pass@All) of an arm at a budget in seconds, each a share with Wilson's interval."""
         return next(one for one in self.curves if one.arm == arm).at(budget_s)
 
-    def answer_at(self, budget_s: float) -> Answer:
-        """The answer at any budget up to the study's."""
-        return answers(self.scored, (budget_s,))[0]
+    def answer_at(self, budget_s: float, margin: float = MARGIN) -> Answer:
+        """The answer at any budget up to the study's. Raises MetricError for a longer one."""
+        return answer_at(self.bands, budget_s, margin)
+
+    def answers_with(self, margin: float) -> tuple[Answer, ...]:
+        """`answers` with another margin."""
+        if margin == MARGIN:
+            return self.answers
+        return tuple(self.answer_at(answer.budget_s, margin) for answer in self.answers)
 
     def samples_at(self, budgets: Sequence[float]) -> tuple[FamilySamples, ...]:
         """`samples` at other budgets."""
-        return samples(self.scored.at(budgets))
+        return samples(self.scored.at(budgets), (self.bands, self.bands_all))
 
 
 def study_budgets(budget_s: float) -> tuple[float, ...]:
@@ -98,36 +105,39 @@ def analyse(arms: Sequence[Arm], budget_s: float) -> Analysis:
         raise MetricError(f"the budget of the study is {budget_s} s: it must be a number above 0")
     scored = score(arms, study_budgets(budget_s))
     n_tasks = len(scored.task_ids)
-    found = answers(scored, named_budgets(budget_s))
-    few = distinguishing_budgets(scored, FEW)
+    bands, bands_all = PairBands(scored, "first"), PairBands(scored, "all")
+    few = distinguishing_budgets((bands, bands_all), FEW)
     return Analysis(
         scored=scored,
         curves=tuple(ArmCurve(arm.name, n_tasks, scored.curve(place)) for place, arm in enumerate(scored.arms)),
-        answers=found,
-        sentence=sentence(found, n_tasks),
+        bands=bands,
+        bands_all=bands_all,
+        answers=tuple(answer_at(bands, budget) for budget in named_budgets(budget_s)),
         reached=reached(scored),
-        frontier_first=frontier(scored, "first"),
-        frontier_all=frontier(scored, "all"),
+        frontier_first=frontier(bands),
+        frontier_all=frontier(bands_all),
         paper_table=paper_table(scored),
-        samples=samples(scored.at(few)),
-        many=distinguishing_budgets(scored, MANY),
+        samples=samples(scored.at(few), (bands, bands_all)),
+        many=distinguishing_budgets((bands, bands_all), MANY),
         speculation=speculation(scored, few),
     )
 
 
-def distinguishing_budgets(scored: Scored, count: int) -> tuple[float, ...]:
-    """Up to `count` of the budgets, evenly apart on their grid, from the first at which the paired tests separate two
-    arms to the last; if they never do, from the first at which a task is solved."""
+def distinguishing_budgets(bands: Sequence[PairBands], count: int) -> tuple[float, ...]:
+    """Up to `count` of the budgets, evenly apart on their grid, from the first at which an arm is better than another
+    to the last; if none is, from the first at which a task is solved."""
+    scored = bands[0].scored
     columns = range(len(scored.budgets))
-    separated = (column for column in columns if _separates_arms(scored, column))
+    separated = (column for column in columns if any(_separates_arms(one, column) for one in bands))
     solved = (column for column in columns if scored.all[:, :, column].any())
     start = next(separated, next(solved, columns[-1]))
     return tuple(scored.budgets[k] for k in sorted(set(np.linspace(start, columns[-1], count).round().astype(int))))
 
 
-def _separates_arms(scored: Scored, column: int) -> bool:
-    for metric in get_args(Metric):
-        best = leader(scored, metric, column)
-        if best is not None and len(equally_good(scored, metric, column, best)) < len(scored.arms) - 1:
-            return True
-    return False
+def _separates_arms(bands: PairBands, column: int) -> bool:
+    scored = bands.scored
+    best = leader(scored, bands.metric, column)
+    if best is None:
+        return False
+    others = (other for other in range(len(scored.arms)) if other != best)
+    return any(bands.decide(best, other, scored.budgets[column]).a_is_better for other in others)

@@ -1,40 +1,60 @@
-"""The answer of a study: which arm to use at a budget, and which others are not significantly different.
-
-Answers are pointwise: each budget has its own figures and tests, so an answer always names its budget.
-"""
+"""The answer of a study: which arm to use at a budget, and what is shown about it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from evaluation.inference import tasks_to_detect
+from evaluation.decisions import MARGIN, PairDecision, Verdict
 from evaluation.studies.arms import Scored
-from evaluation.studies.leaders import equally_good, interval, leader, wins_and_losses
-
-MOST_TASKS = 100_000
-"""A study of more tasks than this settles nothing in practice."""
+from evaluation.studies.leaders import PairBands, interval, leader, values
 
 NAMED = (1.0, 2.0, 3.0, 5.0, 10.0)
 """Budgets in seconds at which a study gives its answer, beside its own."""
 
 
 @dataclass(frozen=True, slots=True)
+class CheaperArm:
+    """An arm that costs less than the one to use. Differences are shares of the tasks, this arm minus the other."""
+
+    arm: str
+    verdict: Verdict
+    difference: float
+    worse_by_at_most: float  # the one-sided limit, at least 0
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
-    """The arm to use at one budget."""
+    """The arm to use at one budget. Without an arm whose chosen sample has passed there is none."""
 
     budget_s: float  # seconds
-    arm: str | None  # None while no arm's chosen sample has passed
-    pass_first: float  # share of the common tasks
+    arm: str | None  # with the highest Pass@First
+    pass_first: float  # of `arm`, share of the common tasks
     interval: tuple[float, float]  # Wilson's, of `pass_first`
-    pass_all: float  # share of the common tasks; without an arm the highest of any arm
-    # gain of the same arm in Pass@First within one more second, None where that second is past the last budget
+    pass_all: float  # of `arm`; without an arm the highest of any
+    # gain of `use` in Pass@First within one more second, None where that second is past the last budget
     one_second_more: float | None
-    equally_good: tuple[str, ...]  # the arms that are not significantly different, cheapest first
-    cheapest: str | None  # of `arm` and `equally_good`: the arm to use where there is no clear winner
-    # how many tasks would separate the arm from the best of these in 80 % of the cases, if the difference stays as it
-    # is; None without such an arm, if the two are equal, or above 100,000
-    tasks_to_settle: int | None
+    use: str | None  # `arm`, or a cheaper one that is shown to be at most the margin worse
+    use_pass_first: float
+    use_interval: tuple[float, float]
+    use_pass_all: float
+    # "better" than every other arm; "as_good": no other arm is more than the margin better; else "undecided": `use` is
+    # the best so far. None for a single arm
+    verdict: Verdict | None
+    margin: float
+    against: str | None  # the arm that the verdict is about
+    difference: float | None  # Pass@First of `use` - `against`
+    difference_interval: tuple[float, float] | None  # that holds at all budgets and for all pairs together
+    tasks_to_decide: int | None  # `use` and `against`, if they differ by the margin; None if decided or above 100,000
+    as_good: tuple[str, ...]  # arms as good as `use` within the margin, cheapest first
+    undecided: tuple[str, ...]  # arms of which neither is shown, the highest Pass@First first
+    cheaper: tuple[CheaperArm, ...]  # cheapest first
+    n_arms: int  # that were compared
+
+    @property
+    def mentioned(self) -> tuple[CheaperArm, ...]:
+        """The cheaper arms that are not shown to be worse."""
+        return tuple(one for one in self.cheaper if one.verdict != "better")
 
 
 def named_budgets(budget_s: float) -> tuple[float, ...]:
@@ -42,83 +62,110 @@ def named_budgets(budget_s: float) -> tuple[float, ...]:
     return (*(budget for budget in NAMED if budget < budget_s), budget_s)
 
 
-def answers(scored: Scored, budgets: Sequence[float] | None = None) -> tuple[Answer, ...]:
-    """One answer for each of `budgets`, by default the budgets of `scored`, of which the last is the study's own.
+def answers(scored: Scored, budgets: Sequence[float] | None = None, margin: float = MARGIN) -> tuple[Answer, ...]:
+    """One answer for each of `budgets`, by default the budgets of `scored`, of which the last is the study's own."""
+    bands = PairBands(scored, "first")
+    return tuple(answer_at(bands, budget, margin) for budget in (scored.budgets if budgets is None else budgets))
 
-    The arm with the highest Pass@First; of several the one with the higher Pass@All, then the cheapest.
+
+def answer_at(bands: PairBands, budget_s: float, margin: float = MARGIN) -> Answer:
+    """The answer at a budget up to the last of the study. Raises MetricError for a longer one."""
+    scored = bands.scored
+    here = scored.at((budget_s, budget_s + 1.0))
+    choice = choose_arm(bands, here, budget_s, margin)
+    if choice is None:
+        highest, limits = float(here.all[:, :, 0].mean(axis=1).max()), interval(here, "first", 0, 0)
+        return Answer(
+            budget_s, None, 0.0, limits, highest, None, None, 0.0, limits, highest, None, margin, None, None, None,
+            None, (), (), (), len(scored.arms),
+        )  # fmt: skip
+    best, use = choice.best, choice.use
+    names = [arm.name for arm in scored.arms]
+    first, every = here.first.mean(axis=1), here.all.mean(axis=1)
+    pair = choice.pair
+    cheaper = sorted(_find_cheaper(scored, use), key=lambda other: scored.arms[other].cost_s)
+    return Answer(
+        budget_s=budget_s,
+        arm=names[best],
+        pass_first=float(first[best, 0]),
+        interval=interval(here, "first", best, 0),
+        pass_all=float(every[best, 0]),
+        one_second_more=float(first[use, 1] - first[use, 0]) if budget_s + 1.0 <= scored.budgets[-1] else None,
+        use=names[use],
+        use_pass_first=float(first[use, 0]),
+        use_interval=interval(here, "first", use, 0),
+        use_pass_all=float(every[use, 0]),
+        verdict=choice.verdict,
+        margin=margin,
+        against=None if choice.against is None else names[choice.against],
+        difference=pair.difference if pair else None,
+        difference_interval=(pair.low, pair.high) if pair else None,
+        tasks_to_decide=pair.tasks_to_decide if pair and choice.verdict == "undecided" else None,
+        as_good=tuple(names[other] for other in choice.as_good),
+        undecided=tuple(names[other] for other in choice.undecided),
+        cheaper=tuple(_describe_cheaper(bands, other, use, budget_s, margin) for other in cheaper),
+        n_arms=len(scored.arms),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ArmChoice:
+    """The numbers of the arms that a choice is about; `pair` is `use` against `against`."""
+
+    best: int
+    use: int
+    verdict: Verdict | None
+    against: int | None
+    pair: PairDecision | None
+    as_good: tuple[int, ...]
+    undecided: tuple[int, ...]
+
+
+def choose_arm(
+    bands: PairBands, here: Scored, budget_s: float, margin: float = MARGIN, among: Iterable[int] | None = None
+) -> ArmChoice | None:
+    """The arm with the highest share, or the cheapest of those that are shown to be at most the margin worse.
+
+    `here` has the arms at the budget in its first column. None while no arm has solved a task.
     """
-    budgets = scored.budgets if budgets is None else budgets
-    here, later = scored.at(budgets), scored.at([budget + 1.0 for budget in budgets])
-    found = []
-    for column, budget in enumerate(budgets):
-        arm = leader(here, "first", column)
-        if arm is None:
-            highest = float(here.all[:, :, column].mean(axis=1).max())
-            found.append(Answer(budget, None, 0.0, interval(here, "first", 0, column), highest, None, (), None, None))
-            continue
-        share = float(here.first[arm, :, column].mean())
-        equal = equally_good(here, "first", column, arm)
-        found.append(
-            Answer(
-                budget_s=budget,
-                arm=here.arms[arm].name,
-                pass_first=share,
-                interval=interval(here, "first", arm, column),
-                pass_all=float(here.all[arm, :, column].mean()),
-                one_second_more=(
-                    float(later.first[arm, :, column].mean()) - share if budget + 1.0 <= scored.budgets[-1] else None
-                ),
-                equally_good=tuple(here.arms[other].name for other in equal),
-                cheapest=min((here.arms[one] for one in (arm, *equal)), key=lambda one: one.cost_s).name,
-                tasks_to_settle=_tasks_to_settle(here, column, arm, equal),
-            )
-        )
-    return tuple(found)
-
-
-def sentence(found: Sequence[Answer], n_tasks: int) -> str:
-    """The answers over `n_tasks` in words; the last, at the study's own budget, names the arms it is close to."""
-    *before, last = found
-    if last.arm is None:
-        return f"No chosen sample passed within {last.budget_s:g} s: there is no configuration to name."
-    parts = [_in_words(answer, f", {_others(answer)}" if answer.equally_good else "") for answer in before]
-    parts.append(_in_words(last, ""))
-    if last.equally_good:
-        tasks = "this 1 task" if n_tasks == 1 else f"these {n_tasks} tasks"
-        names = "; ".join(last.equally_good)  # names of arms have commas
-        parts.append(f"On {tasks} it is not distinguishable there from: {names}.")
-    if last.tasks_to_settle:
-        parts.append(f"About {_two_digits(last.tasks_to_settle):,} tasks would settle it.")
-    return " ".join(parts)
-
-
-def _in_words(answer: Answer, more: str) -> str:
-    if answer.arm is None:
-        return f"At {answer.budget_s:g} s no chosen sample passes."
-    low, high = answer.interval
-    share = f"Pass@First {100 * answer.pass_first:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
-    return f"At {answer.budget_s:g} s: {answer.arm}: {share}{more}."
-
-
-def _others(answer: Answer) -> str:
-    count = len(answer.equally_good)
-    return f"{count} {'other' if count == 1 else 'others'} not distinguishable"
-
-
-def _tasks_to_settle(scored: Scored, column: int, arm: int, equal: Sequence[int]) -> int | None:
-    if not equal:
+    arms = here.arms
+    places = list(range(len(arms)) if among is None else among)
+    best = leader(here, bands.metric, 0, places)
+    if best is None:
         return None
-    solves = scored.first[:, :, column].sum(axis=1)
-    nearest = max(equal, key=lambda other: solves[other])
-    wins, losses = wins_and_losses(scored, "first", column, arm, nearest)
-    if wins == losses:
-        return None
-    tasks = len(scored.task_ids)
-    # Never fewer than there are: these have not settled it.
-    needed = max(tasks + 1, tasks_to_detect((wins - losses) / tasks, (wins + losses) / tasks))
-    return needed if needed <= MOST_TASKS else None
+    cheapest_first = sorted((other for other in places if other != best), key=lambda other: arms[other].cost_s)
+    use = next(
+        (
+            other
+            for other in cheapest_first
+            if arms[other].cost_s < arms[best].cost_s and bands.decide(other, best, budget_s, margin).a_is_not_worse
+        ),
+        best,
+    )
+    solved = values(here, bands.metric)[:, :, 0].sum(axis=1)
+    others = sorted((other for other in places if other != use), key=lambda other: (-solved[other], arms[other].cost_s))
+    pairs = {other: bands.decide(use, other, budget_s, margin) for other in others}
+    # What the best arm beats is no rival of an arm as good as the best.
+    beaten = {other for other in others if other != best and bands.decide(best, other, budget_s, margin).a_is_better}
+    beaten |= {other for other in others if pairs[other].a_is_better}
+    as_good = [
+        other for other in others if other not in beaten and (pairs[other].verdict == "as_good" or other == best)
+    ]
+    undecided = [other for other in others if other not in beaten and other not in as_good]
+    if not others:
+        return ArmChoice(best, use, None, None, None, (), ())
+    verdict: Verdict = "undecided" if undecided else "as_good" if as_good else "better"
+    against = undecided[0] if undecided else best if use != best else (as_good or others)[0]
+    return ArmChoice(
+        best, use, verdict, against, pairs[against],
+        tuple(sorted(as_good, key=lambda other: arms[other].cost_s)), tuple(undecided),
+    )  # fmt: skip
 
 
-def _two_digits(tasks: int) -> int:
-    """Rounded to two significant digits: the figure is an estimate."""
-    return int(float(f"{tasks:.2g}"))
+def _find_cheaper(scored: Scored, use: int) -> list[int]:
+    return [other for other in range(len(scored.arms)) if scored.arms[other].cost_s < scored.arms[use].cost_s]
+
+
+def _describe_cheaper(bands: PairBands, arm: int, use: int, budget_s: float, margin: float) -> CheaperArm:
+    pair = bands.decide(arm, use, budget_s, margin)
+    return CheaperArm(bands.scored.arms[arm].name, pair.verdict, pair.difference, max(0.0, -pair.at_least))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evaluation.studies.arms import Scored
-from evaluation.studies.leaders import Metric, equally_good, leader, values
+from evaluation.studies.leaders import PairBands, leader, values
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +18,8 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """Per budget (seconds) the leading arm (None while nothing has passed), its share, and whether some other arm
-    is not significantly different."""
+    """Per budget (seconds) the leading arm (None while nothing has passed), its share, and whether it is not shown to
+    be better than every other arm."""
 
     budgets: tuple[float, ...]
     arms: tuple[str | None, ...]
@@ -29,12 +28,16 @@ class Frontier:
     changes: tuple[Change, ...]
 
 
-def frontier(scored: Scored, metric: Metric) -> Frontier:
-    """The frontier of Pass@First ("first") or Pass@All ("all")."""
+def frontier(bands: PairBands) -> Frontier:
+    """The frontier of the figure that the bands are about, at the budgets of their study."""
+    scored, metric = bands.scored, bands.metric
     leaders = [leader(scored, metric, column) for column in range(len(scored.budgets))]
     names = [None if arm is None else scored.arms[arm].name for arm in leaders]
     shares = values(scored, metric).mean(axis=1).max(axis=0)
-    close = [arm is not None and bool(equally_good(scored, metric, k, arm)) for k, arm in enumerate(leaders)]
+    close = [
+        arm is not None and not bands.leads_clearly(arm, budget)
+        for arm, budget in zip(leaders, scored.budgets, strict=True)
+    ]
     changes = [
         Change(budget, before, arm)
         for budget, before, arm in zip(scored.budgets, [None, *names], names, strict=False)

@@ -1,21 +1,47 @@
-"""Which arm leads at a budget, and which others are not significantly different."""
+"""Which arm leads at a budget, and what is decided about each pair of arms."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
 
-from evaluation.inference import mcnemar
+from evaluation.decisions import MARGIN, PairBand, PairDecision
 from evaluation.metrics import wilson
 from evaluation.studies.arms import Bools, Scored
 
 Metric = Literal["first", "all"]
 """Pass@First or Pass@All."""
 
-ALPHA = 0.05
-"""Level of the paired tests between one arm and all others at one budget."""
+
+class PairBands:
+    """The bands of all pairs of arms in one figure, each computed when it is first asked for."""
+
+    def __init__(self, scored: Scored, metric: Metric) -> None:
+        self.scored, self.metric = scored, metric
+        self._bands: dict[tuple[int, int], PairBand] = {}
+
+    def decide(self, a: int, b: int, budget_s: float, margin: float = MARGIN) -> PairDecision:
+        """Arm `a` against arm `b` at a budget up to the last of the study."""
+        if a > b:
+            return self.decide(b, a, budget_s, margin).reverse()
+        if (a, b) not in self._bands:
+            self._bands[a, b] = compute_band(self.scored, a, b, self.metric)
+        return self._bands[a, b].decide(budget_s, margin)
+
+    def leads_clearly(self, arm: int, budget_s: float) -> bool:
+        """Whether the arm is better than every other one."""
+        others = (other for other in range(len(self.scored.arms)) if other != arm)
+        return all(self.decide(arm, other, budget_s).a_is_better for other in others)
+
+
+def compute_band(scored: Scored, a: int, b: int, metric: Metric) -> PairBand:
+    """The band of two arms, of all arms of the study from which the reader chooses."""
+    end_s = scored.budgets[-1]
+    budgets, first, every = scored.measured.solved_at_changes((a, b), end_s)
+    solved = first if metric == "first" else every
+    return PairBand(budgets.tolist(), solved[0], solved[1], end_s, len(scored.arms))
 
 
 def values(scored: Scored, metric: Metric) -> Bools:
@@ -42,37 +68,7 @@ def leader(scored: Scored, metric: Metric, column: int, among: Iterable[int] | N
     return best if own[best] else None
 
 
-def equally_good(scored: Scored, metric: Metric, column: int, arm: int) -> tuple[int, ...]:
-    """The arms not significantly different from `arm` at the budget in this column, cheapest first.
-
-    Paired exact tests against every other arm, with Holm's correction (Scandinavian Journal of Statistics 6, 1979).
-    """
-    others = [other for other in range(len(scored.arms)) if other != arm]
-    p_values = [p_value(scored, metric, column, arm, other) for other in others]
-    equal = [other for other, differs in zip(others, holm(p_values), strict=True) if not differs]
-    return tuple(sorted(equal, key=lambda other: (scored.arms[other].cost_s, other)))
-
-
-def p_value(scored: Scored, metric: Metric, column: int, a: int, b: int) -> float:
-    """McNemar's exact two-sided p-value of two arms at the budget in this column."""
-    return mcnemar(*wins_and_losses(scored, metric, column, a, b))
-
-
 def wins_and_losses(scored: Scored, metric: Metric, column: int, a: int, b: int) -> tuple[int, int]:
     """How many tasks arm `a` alone solves, and how many arm `b` alone does."""
     of_a, of_b = values(scored, metric)[a, :, column], values(scored, metric)[b, :, column]
     return int(np.sum(of_a & ~of_b)), int(np.sum(of_b & ~of_a))
-
-
-def holm(p_values: Sequence[float], alpha: float = ALPHA) -> list[bool]:
-    """Which hypotheses Holm's procedure rejects: the i-th smallest of m p-values against alpha / (m - i), i from 0, up
-    to the first that is larger.
-
-    A study calls this some hundred times. statsmodels' `multipletests` collects all garbage in each call: 140 ms.
-    """
-    rejected = [False] * len(p_values)
-    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        if p_values[place] > alpha / (len(p_values) - rank):
-            break
-        rejected[place] = True
-    return rejected

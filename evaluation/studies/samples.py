@@ -10,8 +10,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from evaluation.decisions import Verdict
+from evaluation.studies.answer import choose_arm
 from evaluation.studies.arms import Scored
-from evaluation.studies.leaders import Metric, holm, interval, leader, p_value, wins_and_losses
+from evaluation.studies.leaders import PairBands, interval, leader
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +34,9 @@ class Cell:
 class FamilySamples:
     """The arms of one family by n. `rows[i][k]` is `ns[i]` at `budgets[k]`.
 
-    `enough_first[k]` is the smallest n that no larger n beats in Pass@First at `budgets[k]` as far as the paired test
-    can tell, `enough_all` the same for Pass@All; None where nothing has passed.
+    `enough_first[k]` is the n to use for Pass@First at `budgets[k]`: the best one, or a cheaper one that is shown to be
+    as good. `enough_all` is the same for Pass@All; None where nothing has passed. The verdicts are about
+    these choices.
     """
 
     family: str
@@ -45,24 +48,27 @@ class FamilySamples:
     rows: tuple[tuple[Cell, ...], ...]
     enough_first: tuple[int | None, ...]
     enough_all: tuple[int | None, ...]
+    verdict_first: tuple[Verdict | None, ...]
+    verdict_all: tuple[Verdict | None, ...]
 
 
-def samples(scored: Scored) -> tuple[FamilySamples, ...]:
-    """One entry for each family with at least two n, at the budgets of `scored`."""
+def samples(scored: Scored, bands: Sequence[PairBands]) -> tuple[FamilySamples, ...]:
+    """One entry for each family with at least two n, at the budgets of `scored`, by the bands of both figures."""
     families: defaultdict[str, list[int]] = defaultdict(list)
     for place, arm in enumerate(scored.arms):
         families[arm.family].append(place)
     return tuple(
-        _family(scored, sorted(places, key=lambda place: scored.arms[place].n))
+        _family(scored, bands, sorted(places, key=lambda place: scored.arms[place].n))
         for places in families.values()
         if len({scored.arms[place].n for place in places}) > 1
     )
 
 
-def _family(scored: Scored, places: Sequence[int]) -> FamilySamples:
+def _family(scored: Scored, bands: Sequence[PairBands], places: Sequence[int]) -> FamilySamples:
     columns = range(len(scored.budgets))
     best = [leader(scored, "first", column, among=places) for column in columns]
     arms = [scored.arms[place] for place in places]
+    first, every = ([_choose_n(scored, one, column, places) for column in columns] for one in bands)
     return FamilySamples(
         family=arms[0].family,
         target=arms[0].target,
@@ -73,8 +79,10 @@ def _family(scored: Scored, places: Sequence[int]) -> FamilySamples:
         rows=tuple(
             tuple(_cell(scored, place, column, best=best[column] == place) for column in columns) for place in places
         ),
-        enough_first=tuple(_enough(scored, "first", column, places) for column in columns),
-        enough_all=tuple(_enough(scored, "all", column, places) for column in columns),
+        enough_first=tuple(n for n, _ in first),
+        enough_all=tuple(n for n, _ in every),
+        verdict_first=tuple(verdict for _, verdict in first),
+        verdict_all=tuple(verdict for _, verdict in every),
     )
 
 
@@ -91,13 +99,9 @@ def _cell(scored: Scored, place: int, column: int, best: bool) -> Cell:
     )
 
 
-def _enough(scored: Scored, metric: Metric, column: int, places: Sequence[int]) -> int | None:
-    if leader(scored, metric, column, among=places) is None:
-        return None
-    for rank, place in enumerate(places):
-        larger = [other for other in places[rank + 1 :] if scored.arms[other].n > scored.arms[place].n]
-        differs = holm([p_value(scored, metric, column, place, other) for other in larger])
-        counts = [wins_and_losses(scored, metric, column, place, other) for other in larger]
-        if not any(rejected and lost > won for rejected, (won, lost) in zip(differs, counts, strict=True)):
-            return scored.arms[place].n
-    return None
+def _choose_n(
+    scored: Scored, bands: PairBands, column: int, places: Sequence[int]
+) -> tuple[int | None, Verdict | None]:
+    budget = scored.budgets[column]
+    choice = choose_arm(bands, scored.at((budget,)), budget, among=places)
+    return (None, None) if choice is None else (scored.arms[choice.use].n, choice.verdict)

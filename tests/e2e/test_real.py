@@ -120,7 +120,7 @@ def test_run_failure_comparison_slider_and_completion(url, page):
     page.locator('input[name="runs"]:not(:checked)').first.check()
     page.get_by_role("button", name="Overlay", exact=True).click()
     expect(page.locator(".changes").get_by_text("Drafter")).to_be_visible()
-    expect(page.get_by_text("No difference beyond chance").first).to_be_visible()
+    expect(page.get_by_text(re.compile("Undecided over")).first).to_be_visible()
 
     page.goto(url + "/")
     page.get_by_label("Budget per task on a logarithmic scale").press("Home")

@@ -21,7 +21,7 @@ T = TypeVar("T")
 class Envelope:
     """The upper envelope: at `budgets[i]` seconds the curve with the key `leaders[i]` leads (None: none has passed).
 
-    `close[i]`: some other curve is not significantly different.
+    `close[i]`: it is not shown to be better than every other curve.
     """
 
     budgets: Sequence[float]
@@ -33,7 +33,7 @@ class Envelope:
 def frontier_chart(curves: Sequence[Curve], best: Envelope, title: str, n_tasks: int, *, budget: float) -> Chart:
     """The curves over `n_tasks` and their envelope, with a cursor at `budget` seconds.
 
-    The envelope has the colour of the curve that leads. Where the lead is too close to call the chart is shaded.
+    The envelope has the colour of the curve that leads. Where the lead is undecided the chart is shaded.
     """
     low, high = time_range([b for c in curves for b in from_first_rise(c)])
     top = nice_top(max((max(c.values, default=0.0) for c in curves), default=0.0))
@@ -67,7 +67,7 @@ def frontier_chart(curves: Sequence[Curve], best: Envelope, title: str, n_tasks:
         x_title="Budget per task",
         y_title="Share of tasks",
         layouts=layouts,
-        table_head=("Budget", "Best arm", "Share of tasks", "Too close to call"),
+        table_head=("Budget", "Best arm", "Share of tasks", "Undecided"),
         table=[_line(best, winners, at, n_tasks) for at in table_budgets(low, high) if at in best.budgets],
         keys=[(c.label, c.css, c.key) for c in curves],
         reading=Reading(curves, low, high, budget, lambda share: per_cent(share, n_tasks)),
@@ -100,7 +100,7 @@ def _stretch(axes: Axes, best: Envelope, start: int, stop: int, curve: Curve, le
 
 
 def _shading(axes: Axes, best: Envelope) -> list[str]:
-    """Path data of a rectangle over each stretch of budgets where the lead is too close to call."""
+    """Path data of a rectangle over each stretch of budgets where the lead is undecided."""
     top, bottom = axes.drawing.top, axes.drawing.bottom
     out = []
     for close, start, stop in _stretches(best.close):

@@ -91,7 +91,7 @@ def test_means_over_runs_are_exact_at_every_budget(world):
 
 
 def test_many_comparisons_do_not_find_a_difference_by_chance_more_often(world):
-    """Seven tasks won and none lost: p is 0.016, which is beyond chance alone, but not by Holm among eleven runs."""
+    """Seven tasks won and none lost: p is 0.016, which is beyond chance for two runs, but not among twelve."""
     runs = [world.add_run(f"run {i}", n=1, limit=20) for i in range(12)]
     for number, run_id in enumerate(runs):
         for task in range(20):

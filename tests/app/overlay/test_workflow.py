@@ -166,7 +166,7 @@ def test_its_steps_run(workflow, tmp_path):
     assert not runner.summary.exists()
 
     assert runner.run("pull_request") == 2, runner.said  # the same configuration again
-    assert "### Not decided: A solves too few tasks" in runner.summary.read_text()
+    assert "### Undecided: A solves too few tasks" in runner.summary.read_text()
     assert len(list(ET.parse(tmp_path / "report.xml").iter("testcase"))) == 2
 
 
@@ -194,7 +194,7 @@ def test_the_steps_for_own_code_run_in_a_fresh_environment(tmp_path):
     assert "A must solve at least 6" in runner.said
     assert "became tasks" in runner.said
     assert runner.run("pull_request") == 2, runner.said
-    assert "### Not decided: A solves too few tasks" in runner.summary.read_text()
+    assert "### Undecided: A solves too few tasks" in runner.summary.read_text()
 
 
 def test_it_says_at_once_that_it_does_not_know_what_to_install(workflow, tmp_path):
@@ -209,9 +209,9 @@ def test_it_says_at_once_that_it_does_not_know_what_to_install(workflow, tmp_pat
     ("base", "new", "code", "title"),
     [
         (BASE, CLEARLY_WORSE, 3, "### Worse"),
-        pytest.param(BASE, BASE, 0, "### No worse as far as 12 tasks can tell", marks=pytest.mark.thorough),
+        pytest.param(BASE, BASE, 0, "### Undecided: no worse as far as 12 tasks can tell", marks=pytest.mark.thorough),
         pytest.param(
-            "1" * 5 + "0" * 27, "0" * 32, 2, "### Not decided: A solves too few tasks", marks=pytest.mark.thorough
+            "1" * 5 + "0" * 27, "0" * 32, 2, "### Undecided: A solves too few tasks", marks=pytest.mark.thorough
         ),
     ],
 )

@@ -13,36 +13,47 @@ from app.errors import UnavailableError
 from app.runs.failed_samples import FailedSamples
 from app.studies.advice import advice
 from app.studies.repository import list_studies
+from evaluation.studies.answer import answers
+from evaluation.studies.arms import score
+from tests.evaluation.studies.making import passing
 
 STOPPED, CUT = FailedSamples(80, cut=3, at_limit=0, stopped=57), FailedSamples(80, cut=70, at_limit=0, stopped=0)
 
 
-def said(n=40, arm="big", solved=20, equal=(), cheapest="big", settle=None, disturbance="", failed=STOPPED):
-    answer = SimpleNamespace(
-        budget_s=3.0, arm=arm, pass_first=solved / max(n, 1), interval=(0.3, 0.7), equally_good=equal,
-        cheapest=cheapest, tasks_to_settle=settle,
-    )  # fmt: skip
-    study = SimpleNamespace(tasks_common=n)
-    return advice(SimpleNamespace(study=study, answer=[answer], disturbance=disturbance), failed)
+def said(n=40, solved=20, rival=5, cheap=True, disturbance="", failed=STOPPED):
+    """The sentence about a model that solves so many tasks and another, over the same tasks."""
+    answer = []
+    if n:
+        measured = [passing("big", solved, n, cost_s=2.0), passing("small", rival, n, cost_s=1.0 if cheap else 3.0)]
+        answer = answers(score(measured, [3.0]))
+    study = SimpleNamespace(tasks_common=n, dataset="mine", dataset_tasks=max(n, 1))
+    return advice(SimpleNamespace(study=study, answer=answer, disturbance=disturbance), failed)
 
 
 @pytest.mark.parametrize(
     ("case", "sentence"),
     [
-        ({}, "Use big: it solves 50 % (30 to 70 %) of the 40 tasks of your code within 3 s, significantly more"),
-        ({"equal": ("small",), "cheapest": "small", "settle": 300}, "Use small, the cheapest of those that cannot be"),
-        ({"equal": ("small",)}, "small cannot be told apart from it, and costs more."),
-        ({"solved": 5}, "Too few to advise: the best of them, big, solves 5 of the 40 tasks"),
+        ({}, "On 40 tasks of your code within 3 s use big: 50 % right (35 to 65). It is better than small."),
+        (
+            {"rival": 18},
+            "the best so far is big: 50 % right (35 to 65). Undecided against small, which is cheaper and up",
+        ),
+        ({"rival": 18, "cheap": False}, "Undecided against small. About"),
+        ({"n": 164, "solved": 80, "rival": 79}, "use small: 48.2 % right (40.7 to 55.8). It is cheaper than big"),
+        ({"solved": 5, "rival": 1}, "Too few to advise: the best of them, big, solves 5 of the 40 tasks"),
         ({"n": 12, "solved": 10}, "Too few to advise"),
         (
-            {"arm": None},
+            {"solved": 0, "rival": 0},
             "None of these models solves any of the 40 tasks of your code within 3 s. 60 of 80",
         ),
-        ({"arm": None}, "57 stopped by themselves and are wrong, 3 were cut off by the deadline: use a stronger model"),
-        ({"arm": None, "failed": CUT}, "70 were cut off by the deadline: give a larger budget"),
-        ({"solved": 5}, "of which one model solves 6. 60 of 80 samples failed"),
+        (
+            {"solved": 0, "rival": 0},
+            "57 stopped by themselves and are wrong, 3 were cut off by the deadline: use a stronger model",
+        ),
+        ({"solved": 0, "rival": 0, "failed": CUT}, "70 were cut off by the deadline: give a larger budget"),
+        ({"solved": 5, "rival": 1}, "of which one model solves 6. 60 of 80 samples failed"),
         ({"n": 0}, "nothing to advise"),
-        ({"disturbance": "Measured on a busy machine: "}, "Measured on a busy machine: Use big: it solves 50 %"),
+        ({"disturbance": "Measured on a busy machine: "}, "Measured on a busy machine: On 40 tasks of your code"),
     ],
 )
 def test_the_sentence_is_as_strong_as_its_tasks(case, sentence):

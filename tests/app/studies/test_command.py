@@ -56,21 +56,35 @@ def test_run_writes_the_document_of_the_contract(ended):
         ("none", 1), ("none", 2), ("sibling", 1), ("sibling", 2)
     ]  # fmt: skip
     assert [arm["tasks"] for arm in ended["arms"]] == [3, 3, 3, 3]
-    assert {"from_s", "to_s", "arm", "pass_first", "interval", "equally_good"} <= set(ended["answer"][0])
+    assert {
+        "from_s",
+        "to_s",
+        "arm",
+        "pass_first",
+        "interval",
+        "use",
+        "verdict",
+        "margin",
+        "difference",
+        "difference_interval",
+        "against",
+        "tasks_to_decide",
+        "cheaper",
+    } <= set(ended["answer"][0])
     assert {"budget_s", "arm", "pass_first", "pass_all"} <= set(ended["frontier"][0])
     assert len(ended["paper_table"]) == 4
     assert [family["ns"] for family in ended["samples"]] == [[1, 2], [1, 2]]
     assert len(ended["speculation"]) == 2
     assert [one["budget_s"] for one in ended["answer"]] == [1.0, 2.0, 3.0, 5.0]
     assert all(one["from_s"] == one["to_s"] == one["budget_s"] for one in ended["answer"])
-    assert ended["sentence"].startswith("At 1 s: ")
+    assert ended["sentence"].startswith("On 3 tasks within 5 s ")
 
 
 def test_show_says_the_same_and_answers_at_a_budget(ended, bassline):
     assert json.loads(bassline("study", "show", "which", "--json", "-").stdout) == ended
     shown = bassline("study", "show", "which", "--budget", "3").stdout
-    for words in (ended["sentence"], "At 3 s: ", "One more second: 0 points", "Frontier", "Speed-up", "enough",
-                  "What speculation buys", ended["arms"][0]["run_id"]):  # fmt: skip
+    for words in (ended["sentence"], "On 3 tasks within 3 s ", "One more second: 0 points", "Frontier", "Speed-up",
+                  "enough", "What speculation buys", ended["arms"][0]["run_id"]):  # fmt: skip
         assert words in shown
     at = json.loads(bassline("study", "show", "which", "--budget", "0.15", "--json", "-").stdout)["at_budget"]
     assert (at["budget_s"], at["pass_first"]) == (0.15, 1.0)

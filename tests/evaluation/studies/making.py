@@ -34,11 +34,37 @@ def arm(
         for task, samples in enumerate(tasks)
         for index, (finished, passed) in enumerate(samples)
     )
+    return arm_of(
+        name,
+        outcomes,
+        n=n or len(tasks[0]),
+        speculative=speculative,
+        family=family,
+        pair=pair,
+        target=target,
+        cost_s=cost_s,
+        timing=timing,
+    )
+
+
+def arm_of(
+    name: str,
+    outcomes: tuple[SampleOutcome, ...],
+    *,
+    n: int,
+    speculative: bool = False,
+    family: str = "",
+    pair: str = "",
+    target: str = "0.5b",
+    cost_s: float = 1.0,
+    timing: ArmTiming | None = None,
+) -> Arm:
+    """An arm with these samples."""
     return Arm(
         name=name,
         target=target,
         drafter="sibling" if speculative else "none",
-        n=n or len(tasks[0]),
+        n=n,
         family=family or name,
         pair=pair or name,
         speculative=speculative,
