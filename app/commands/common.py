@@ -45,6 +45,13 @@ def positive(_ctx: click.Context, option: click.Parameter, value: float | None) 
     return value
 
 
+def margin_points(_ctx: click.Context, option: click.Parameter, value: float | None) -> float | None:
+    """The callback of a margin. Raises BadInputError unless it is a number of points above 0, at most 100."""
+    if value is not None and not 0 < value <= 100:
+        raise BadInputError(f"{option.name} is {value:g}: give points above 0, at most 100, such as 5", option.name)
+    return value
+
+
 class Choice(click.Choice[str]):
     """One of a few words; the error for a mistyped one suggests the nearest."""
 

@@ -173,7 +173,8 @@ def resume(run: str, json_file: str | None) -> None:
 )
 @click.option(
     "--margin",
-    type=click.FloatRange(0, 100, min_open=True),
+    type=float,
+    callback=common.margin_points,
     metavar="POINTS",
     help="difference within which two runs are as good (default: 5); with --fail-if-worse: exit with 2 unless NEW is "
     "shown to be at most so many points worse (non-inferiority)",

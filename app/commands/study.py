@@ -35,7 +35,8 @@ SHARED = ("dataset", "limit", "task_ids", "weak", "budget_s", "seed", "name", "r
 
 margin_option = click.option(
     "--margin",
-    type=click.FloatRange(0, 100, min_open=True),
+    type=float,
+    callback=common.margin_points,
     metavar="POINTS",
     default=100 * MARGIN,
     show_default=True,
