@@ -215,8 +215,8 @@ def test_page_file_and_rest_show_the_figures_of_the_definition_at_any_budget(wor
     assert (float(line["pass_first"]), float(line["pass_all"])) == (first, every)
     page = world.client.get(f"/?budget={budget}").get_data(as_text=True)
     assert re.findall(r"data-share>([^<]+)", page)[:2] == [f"{100 * share:.0f} %" for share in (first, every)]
-    found = re.sub(r"<[^>]+>", "", re.search(r'<p class="finding" data-spoken>.*?</p>', page, re.DOTALL)[0])
-    assert f"Pass@First {100 * first:.0f} %" in found
+    found = re.sub(r"<[^>]+>", "", re.search(r'<h1 id="answer-head".*?</h1>', page, re.DOTALL)[0])
+    assert f"is right for {100 * first:.0f} %" in found
     curve = world.client.get(f"/api/v1/runs/{run_id}/curve").json
     reached = [i for i, at in enumerate(curve["budgets"]) if at <= budget]
     assert curve["pass_first"][reached[-1]] == first, "the curve holds from each of its budgets to the next"

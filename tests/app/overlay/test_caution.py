@@ -48,7 +48,7 @@ def test_a_difference_beyond_what_the_machine_explains_stands(world, pair):
     found = compared(world, slow, fast)
     assert (found.pass_first.delta, found.measured.time_bound, found.measured.in_turn) == (1.0, True, False)
     assert found.withheld_first is found.withheld_all is None
-    assert "B is better, and chance does not explain it" in text_of(
+    assert "B is better than A: chance does not explain the difference" in text_of(
         world.client.get(f"/overlay/{slow},{fast}?budget={BUDGET_S:g}")
     )
 

@@ -59,9 +59,19 @@ def test_figures_and_differences_are_those_of_compare(world, three):
             got, wanted = line[figure], compared[figure]
             assert got["share"] == pytest.approx(wanted["a"])
             difference = got["difference"]
-            for name in ("delta", "low", "high", "p"):
-                assert difference[name] == pytest.approx(wanted[name])
+            assert (difference["delta"], difference["p"]) == pytest.approx((wanted["delta"], wanted["p"]))
+            assert difference["low"] < wanted["low"], "three runs to choose from, not two"
+            assert difference["high"] > wanted["high"]
             assert (difference["wins"], difference["losses"]) == (len(wanted["wins"]), len(wanted["losses"]))
+
+
+def test_an_overlay_of_two_runs_has_the_intervals_of_compare(world, three):
+    found = api(world, *three[:2], budget=6)
+    wanted = world.client.get(f"/api/v1/compare?reference={three[0]}&other={three[1]}&budget=6").get_json()[
+        "pass_first"
+    ]
+    difference = found["lines"][1]["pass_first"]["difference"]
+    assert [difference[name] for name in ("low", "high", "verdict")] == [wanted[n] for n in ("low", "high", "verdict")]
 
 
 def test_curves_are_those_that_each_run_has_stored(world, three):
