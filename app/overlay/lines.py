@@ -36,7 +36,9 @@ class LineDifference(ResponseModel):
     losses: int | None = Field(description="tasks that only the baseline solves")
     p: float | None = Field(description="exact two-sided p-value of McNemar's test, at this budget alone")
     beyond_chance: bool | None = Field(description="the verdict is better: the interval excludes 0")
-    verdict: Verdict | None = Field(description="better, as_good or undecided; null between means")
+    verdict: Verdict | None = Field(
+        description="by the interval alone, without the caution of GET /compare; null between means"
+    )
 
 
 class LineShare(ResponseModel):

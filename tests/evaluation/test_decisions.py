@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy import optimize
 
 from evaluation.decisions import (
     LEAST_TESTS,
@@ -37,10 +38,28 @@ def decide(a: Bools, b: Bools, margin: float = 0.05) -> PairDecision:
     return PairBand([1.0], a, b, 10.0).decide(5.0, margin)
 
 
-def test_the_interval_is_tangos() -> None:
-    """Example of Tango (Statistics in Medicine 17, 1998, p. 905): of 44 patients 1 won and 3 lost (95 %)."""
-    low, high = score_interval(44, np.array([3]), np.array([1]), 1.959964)
-    assert (round(float(low[0]), 3), round(float(high[0]), 3)) == (-0.066, 0.160)
+@pytest.mark.parametrize(("wins", "losses"), [(3, 1), (1, 3), (9, 2), (0, 4), (20, 18)])
+def test_the_interval_inverts_the_score_test(wins: int, losses: int) -> None:
+    """By another way: the likelihood under a difference is maximized by search, and the statistic set to z."""
+    n, z = 44, 1.96
+
+    def statistic(delta: float) -> float:
+        def log_likelihood(lost: float) -> float:
+            cells = ((wins, lost + delta), (losses, lost), (n - wins - losses, 1 - 2 * lost - delta))
+            return sum(count * math.log(max(share, 1e-300)) for count, share in cells if count)
+
+        limits = (max(0.0, -delta), (1 - delta) / 2)
+        lost = optimize.minimize_scalar(lambda x: -log_likelihood(x), bounds=limits, method="bounded",
+                                        options={"xatol": 1e-12}).x  # fmt: skip
+        return (wins - losses - n * delta) / math.sqrt(n * (2 * lost + delta * (1 - delta)))
+
+    estimate = (wins - losses) / n
+    wanted = [
+        optimize.brentq(lambda delta: statistic(delta) - z, -0.9, estimate),
+        optimize.brentq(lambda delta: statistic(delta) + z, estimate, 0.9),
+    ]
+    low, high = score_interval(n, np.array([wins]), np.array([losses]), z)
+    assert [float(low[0]), float(high[0])] == pytest.approx(wanted, abs=1e-4)
 
 
 @pytest.mark.parametrize(("wins", "losses"), [(0, 0), (5, 0), (0, 5), (30, 10), (44, 0)])
