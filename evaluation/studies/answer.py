@@ -145,7 +145,7 @@ def choose_arm(
     solved = values(here, bands.metric)[:, :, 0].sum(axis=1)
     others = sorted((other for other in places if other != use), key=lambda other: (-solved[other], arms[other].cost_s))
     pairs = {other: bands.decide(use, other, budget_s, margin) for other in others}
-    # What the best arm beats is no rival of an arm as good as the best.
+    # An arm that the best one beats need not be beaten again by an arm that is as good as the best.
     beaten = {other for other in others if other != best and bands.decide(best, other, budget_s, margin).a_is_better}
     beaten |= {other for other in others if pairs[other].a_is_better}
     as_good = [
