@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from app.studies import files
 from app.studies.schemas import StudySpec
 
-NAMES = st.text(st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_from("\x7f\n\t\"'\\"), max_size=20)
+NAMES = st.text(st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_from("\x7f\n\t\"'\\"), max_size=20).map(
+    "a{}".format
+)
 
 
 @given(NAMES, st.sampled_from([0.25, 5.0, 1e-5]), st.booleans(), st.sampled_from([(), ("HumanEval/0", "it's/1")]))
