@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from app.remote.chunks import RemoteServerError
 from app.remote.connection import BusyWait, ServerConnection
+from app.remote.event_loop import run_in_own_loop
 from app.remote.profile import ServerProfile, probe_server
 from app.remote.target import RemoteTarget
 from benchmarks._speed import TOP_P, Speed
@@ -40,11 +41,11 @@ class Endpoint:
         """Raises RequestError or RemoteServerError if the server does not answer."""
         self._target = RemoteTarget(model, base_url.rstrip("/"))
         # Log-probabilities are left out: they would cost the server time.
-        self._profile = replace(asyncio.run(self._probe()), takes_logprobs=False)
+        self._profile = replace(run_in_own_loop(self._probe()), takes_logprobs=False)
 
     def run(self, prompt: str, n: int, temperature: float, max_tokens: int) -> Speed:
         """Decode n samples of one prompt."""
-        return asyncio.run(self._decode(prompt, n, temperature, max_tokens))
+        return run_in_own_loop(self._decode(prompt, n, temperature, max_tokens))
 
     async def _probe(self) -> ServerProfile:
         async with asyncio.timeout(LONGEST_S), ServerConnection(self._target) as server:

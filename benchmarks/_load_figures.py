@@ -175,7 +175,7 @@ def _share(value: float, interval: tuple[float, float]) -> str:
 
 
 def _rate(point: Point) -> str:
-    """Right answers in time per second; the interval is that of Pass@First, times the requests of a second."""
+    """Right answers in time per second; the interval of Pass@First, times the requests of a second."""
     low, high = (bound * point.requests / point.window_s for bound in point.pass_first_interval)
     return f"{point.right_in_time_per_s:.3f} ({low:.3f} to {high:.3f})"
 

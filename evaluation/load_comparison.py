@@ -74,8 +74,8 @@ def tally(outcomes: Iterable[tuple[str, bool]]) -> dict[str, PromptTally]:
 def compare_tallies(a: Mapping[str, PromptTally], b: Mapping[str, PromptTally], comparisons: int = 1) -> Difference:
     """A against B over the prompts that both had. `comparisons` is how many are made together (Bonferroni).
 
-    Agresti and Min's adjusted Wald interval with the differences of prompts in place of those of tasks, which it equals
-    where each prompt was asked for once. Its width is above 0 even where no prompt differs. Raises MetricError where
+    Agresti and Min's adjusted Wald interval over prompts in place of tasks: the same interval where each prompt was
+    asked for once. Its width is above 0 even where no prompt differs. Raises MetricError where
     they share no prompt.
     """
     prompts = [prompt for prompt in a if prompt in b]
@@ -141,7 +141,7 @@ def effective_requests(tallies: Iterable[PromptTally]) -> float:
 def ratio_interval(
     a: Mapping[str, PromptTally], b: Mapping[str, PromptTally], comparisons: int = 1, seed: int = 0
 ) -> tuple[float, float]:
-    """The interval of the right answers of A over those of B, by a bootstrap over prompts; infinite without any of B.
+    """The interval of A's right answers over B's, by a bootstrap over prompts; infinite without any of B.
 
     Raises MetricError where they share no prompt.
     """

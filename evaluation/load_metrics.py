@@ -201,7 +201,7 @@ def compare_right(a: Sequence[Sequence[int]], b: Sequence[Sequence[int]], compar
 
 
 def _interval(share: float, tallies: Iterable[PromptTally]) -> tuple[float, float]:
-    """Wilson's interval with the effective number of requests: those of one prompt tell less than as many prompts."""
+    """Wilson's interval with the effective number of requests: ten of one prompt tell less than ten of ten prompts."""
     requests = effective_requests(tallies)
     return wilson(share * requests, requests)
 

@@ -169,7 +169,7 @@ class FakeEngine:
 class StreamingEngine(FakeEngine):
     """Tells of each sample as it grows: every sample gains a token per step, a step taking some milliseconds.
 
-    Sample i ends at step 4 + i. `rest` makes it wait after step 4 until it is set.
+    Sample i ends at step 4 + i. `rest` makes it repeat step 4 until it is set.
     """
 
     step_s = 0.15
@@ -179,10 +179,12 @@ class StreamingEngine(FakeEngine):
         completion = super().generate(request, None, should_cancel)
         for step in range(1, 9):
             time.sleep(self.step_s)
+            updates = [self._at(sample, step) for sample in completion.samples]
             if on_update:
-                on_update([self._at(sample, step) for sample in completion.samples])
-            if step == 4 and self.rest is not None:
-                self.rest.wait(60)
+                on_update(updates)
+            while step == 4 and self.rest is not None and not self.rest.wait(self.step_s):
+                if on_update:
+                    on_update(updates)
         return completion
 
     def _at(self, sample, step: int) -> Update:

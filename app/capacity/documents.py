@@ -19,7 +19,7 @@ from evaluation.load_sentences import LoadedService, describe_capacity
 
 
 class RateDifference(ResponseModel):
-    """Pass@First at a rate minus that of the idle service, paired by prompt."""
+    """Pass@First at a rate minus Pass@First of the idle service, paired by prompt."""
 
     rate: float = Field(description="requests per second")
     delta: float

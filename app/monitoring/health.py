@@ -89,7 +89,7 @@ class ReadinessCheck:
         self._ended: threading.Event | None = None  # of the check that is under way
 
     def read(self, ctx: Context) -> Readiness:
-        """The readiness; that of the last REUSE_S seconds if it is known. Takes at most ANSWER_S seconds."""
+        """The readiness, at most REUSE_S seconds old. Takes at most ANSWER_S seconds."""
         with self._lock:
             if self._ended is None:
                 if time.monotonic() - self._checked_at < REUSE_S:

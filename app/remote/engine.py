@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 import structlog
 
 from app.remote.chunks import RemoteServerError
 from app.remote.connection import RefusedError, ServerConnection
+from app.remote.event_loop import run_in_own_loop
 from app.remote.exchange import Exchange
 from app.remote.profile import ServerProfile, probe_server
 from app.remote.receiver import SampleReceiver
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 PROBE_S = 600.0  # a server may load its model when it is asked first
 WATCH_S = 0.05
 UNACCEPTABLE = (httpx2.codes.BAD_REQUEST, httpx2.codes.UNPROCESSABLE_CONTENT)
-T = TypeVar("T")
 log = structlog.get_logger(__name__)
 
 
@@ -57,7 +57,7 @@ class RemoteEngine:
         is known. Raises ModelError."""
         engine = cls(target)
         try:
-            engine._profile = _run(engine._probe())
+            engine._profile = run_in_own_loop(engine._probe())
         except TimeoutError:
             raise ModelError(f"{target.base_url} did not answer a short prompt within {PROBE_S:g} s") from None
         except (RefusedError, RemoteServerError) as error:
@@ -104,7 +104,7 @@ class RemoteEngine:
         """
         if request.prompt_logprobs is not None or request.top_logprobs:
             raise RequestError("logprobs asks for more than the chosen tokens: a remote target has only those, use 0")
-        return _run(self._decode(request, on_update, should_cancel))
+        return run_in_own_loop(self._decode(request, on_update, should_cancel))
 
     def generate_many(
         self,
@@ -226,13 +226,3 @@ def _summarize(exchanges: Sequence[Exchange]) -> Completion:
         cached_tokens=next((usage.cached_tokens for usage in usages if usage.cached_tokens is not None), None),
         waited_s=waited_s,
     )
-
-
-def _run(work: Coroutine[None, None, T]) -> T:
-    """The result of a coroutine, in a loop of its own. asyncio.run would wait for a name server that does not answer,
-    beyond the deadline."""
-    loop = asyncio.new_event_loop()
-    try:
-        return loop.run_until_complete(work)
-    finally:
-        loop.close()

@@ -299,7 +299,7 @@ def count_samples(session: Session, run_id: uuid.UUID) -> tuple[int, int]:
 
 
 def neighbours(session: Session, row: RunTask) -> tuple[int, int, str | None, str | None]:
-    """(place from 1, number of all, id of the one before, id of the one after) of a task among those of its run."""
+    """(place from 1, number of all, id of the one before, id of the one after) of a task in its run."""
     positions = select(func.count()).where(RunTask.run_id == row.run_id)
     ids = select(Task.task_id).join(RunTask, RunTask.task_pk == Task.id).where(RunTask.run_id == row.run_id).limit(1)
     return (

@@ -1,8 +1,9 @@
 """What a GGUF file and its family say of a tokenizer, and transformers' reader leaves out.
 
 The file has the vocabulary, the merges and the kinds of tokens. How text is normalized and cut before the merges it
-only names (`tokenizer.ggml.pre`). The rules of these names are those of the families' own tokenizer.json, as llama.cpp
-quotes them in llama-vocab.cpp. A name that is not here keeps the reader's rules.
+only names (`tokenizer.ggml.pre`). The rules are llama.cpp's (llama-vocab.cpp). They were compared with the
+family's own tokenizer.json for Qwen, Llama 3, and DeepSeek V3 and V4 alone. A name that is not here keeps the reader's
+rules.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ _MBPP_ORACLES = {
     "sum_div": "agrees_or_is_zero",
     "surface_Area": "agrees_on_surface",
 }
-"""Functions of MBPP whose right results are more than those of the task's own solution."""
+"""Functions of MBPP that have more right results than the task's own solution gives."""
 _MATCHES = "EvalPlus asks whether the result is None; it is a match object, which cannot leave the program's process"
 _NOT_JUDGED = {
     "are_equivalent": "EvalPlus accepts every answer",

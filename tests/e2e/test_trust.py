@@ -21,7 +21,7 @@ def load_results(url: str, page) -> None:
 def test_the_first_click_fills_the_first_screen_and_capacity(live, page):
     load_results(live, page)
     assert page.url == f"{live}/"
-    expect(page.get_by_role("heading", level=1)).to_contain_text("at 5 s")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("within 5 s")
     expect(page.get_by_role("columnheader", name="Rank").first).to_be_visible()
     first_row = page.locator("table.board tbody tr").first.bounding_box()
     assert first_row["y"] < 900

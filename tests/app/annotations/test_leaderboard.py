@@ -53,7 +53,7 @@ def test_an_archived_run_leaves_the_leaderboard_and_its_rank(world, three, note)
     note(f"runs/{three['best']}", archived=True)
     assert ranks(world) == {"middle": 1, "quick": 2}
     assert ranks(world, "archived=1") == {"best": 1, "middle": 2, "quick": 3}
-    assert "At 10 s use middle" in re.sub(r"<[^>]+>", "", world.client.get("/?budget=10").get_data(as_text=True))
+    assert "within 10 s use middle" in re.sub(r"<[^>]+>", "", world.client.get("/?budget=10").get_data(as_text=True))
     note(f"runs/{three['best']}", archived=False)
     assert ranks(world) == {"best": 1, "middle": 2, "quick": 3}
 
@@ -112,7 +112,7 @@ def test_an_archived_arm_is_not_recommended_but_stays_in_its_study(world, note):
     note(f"runs/{strong}", archived=True)
     page = re.sub(r"<[^>]+>", "", world.client.get("/?budget=10").get_data(as_text=True))
     assert "use strong" not in page
-    assert re.search(r"weak is right for \d+ % of tasks", page)
+    assert re.search(r"On 60 tasks within 10 s weak is right for \d+ %", page)
     of_study = world.client.get(f"/api/v1/studies/{study}").json
     assert of_study["study"]["arms_compared"] == ["strong", "weak"]
     assert 'badge archived">archived' in world.client.get(f"/studies/{study}?tab=arms").get_data(as_text=True)

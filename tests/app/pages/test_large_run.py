@@ -63,7 +63,7 @@ def test_the_tasks_are_on_pages_and_a_task_shows_its_first_squares(world, run_id
 def test_a_task_shows_its_first_texts_and_all_on_request(world, run_id, work, monkeypatch):
     monkeypatch.setattr(pages, "TEXTS_OF_TASK", 5)
     page = world.client.get(f"/runs/{run_id}/tasks/HumanEval/3").text
-    assert work["samples"] == N  # those of this task alone
+    assert work["samples"] == N  # of this task alone
     assert page.count('<article class="sample') == 5
     assert "The first 5 are shown" in page
     assert "4 of 24" in page

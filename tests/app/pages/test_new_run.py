@@ -20,7 +20,13 @@ GOOD = {
     "draft_length": "fixed:4", "acceptance": "coupled", "prompt_mode": "auto", "dtype": "auto",
     "device": "auto", "name": "", "time_limit_s": "",
 }  # fmt: skip
-CONFIGURED = [*RunSpec.model_fields.keys() - TaskChoice.model_fields, "n_tasks", "command", "kind"]
+CONFIGURED = [
+    *RunSpec.model_fields.keys() - TaskChoice.model_fields - {"quiet_limit_s"},
+    "quiet",
+    "n_tasks",
+    "command",
+    "kind",
+]
 
 
 @pytest.fixture

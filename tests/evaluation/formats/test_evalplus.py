@@ -1,4 +1,4 @@
-"""HumanEval+ and MBPP+, in EvalPlus' own form and in that of the Hugging Face Hub, are judged by all their inputs."""
+"""HumanEval+ and MBPP+, in EvalPlus' own form and in the Hugging Face Hub's, are judged by all their inputs."""
 
 from __future__ import annotations
 
