@@ -11,6 +11,12 @@ import torch
 if not torch.cuda.is_available():  # Triton reads this when a kernel is defined
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
+if importlib.util.find_spec("hypothesis") and "CI" not in os.environ:  # there Hypothesis does the same by itself
+    from hypothesis import HealthCheck, settings
+
+    settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("busy machine")
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _patch_triton_once_for_each_launch() -> None:
