@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-import psutil
 import pytest
 
 from app.jobs.embedded import Embedded
@@ -17,32 +11,15 @@ from app.jobs.work import machine_use
 from app.runs import clock, service
 from app.runs.repository import get_run, tasks_with_samples
 from app.states import OPEN_RUN_STATES
+from tests.busy_loops import BusyLoops, busy_loops
 from tests.integration.waiting import wait_for
 
 TICK_S = 0.02  # by which the system's counters may lag, on each CPU
 
 
-@contextmanager
-def busy_loops() -> Iterator[list[psutil.Process]]:
-    """A process for each CPU that does nothing but burn it, already running."""
-    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(len(os.sched_getaffinity(0)))]
-    try:
-        found = [psutil.Process(loop.pid) for loop in loops]
-        wait_for(lambda: all(burnt(one) > 0.05 for one in found))
-        yield found
-    finally:
-        for loop in loops:
-            loop.kill()
-            loop.wait()
-
-
-def burnt(process: psutil.Process) -> float:
-    return sum(process.cpu_times()[:2])
-
-
-def wait_until_they_burn(loops, seconds: float) -> None:
-    until = sum(map(burnt, loops)) + seconds
-    wait_for(lambda: sum(map(burnt, loops)) >= until, 60)
+def wait_until_they_burn(loops: BusyLoops, seconds: float) -> None:
+    until = loops.burnt() + seconds
+    wait_for(lambda: loops.burnt() >= until, 60)
 
 
 def test_a_busy_loop_counts_as_others():
@@ -50,8 +27,8 @@ def test_a_busy_loop_counts_as_others():
         before = machine_use.read()
         wait_until_they_burn(loops, 0.5)
         use = machine_use.since(before)
-    assert use.others_cpu_s >= 0.5 - TICK_S * len(loops)  # others of this machine may add to it
-    assert use.others_cpu_s + use.steal_s <= use.capacity_s * 1.05 + TICK_S * len(loops)
+    assert use.others_cpu_s >= 0.5 - TICK_S * loops.n_cpus  # others of this machine may add to it
+    assert use.others_cpu_s + use.steal_s <= use.capacity_s * 1.05 + TICK_S * loops.n_cpus
 
 
 def test_our_own_work_does_not_count_as_others(monkeypatch):
@@ -94,7 +71,7 @@ def test_a_run_decoded_beside_a_busy_loop_gets_its_mark(ctx, spec, engine):
             wait_for(lambda: state_of(ctx, run_id) not in OPEN_RUN_STATES, 120)
     with ctx.database.read() as session:
         run, tasks = get_run(session, run_id), tasks_with_samples(session, run_id)
-        assert all(task.others_cpu_s >= 0.3 - TICK_S * len(loops) for task in tasks)
+        assert all(task.others_cpu_s >= 0.3 - TICK_S * loops.n_cpus for task in tasks)
         assert all(clock.lost_share(task) > clock.LOST_TO_OTHERS for task in tasks)
         assert run.figures.tasks_disturbed == len(tasks) == 3
         (mark,) = run.figures.clock_marks
