@@ -106,16 +106,6 @@ def detectable(n_tasks: int, discordant: float, power: float = 0.8, alpha: float
     return min(1.0, _standard_errors(power, alpha) * math.sqrt(max(discordant, 1 / n_tasks) / n_tasks))
 
 
-def tasks_to_detect(delta: float, discordant: float, power: float = 0.8, alpha: float = ALPHA) -> int:
-    """Number of tasks at which `detectable` is `delta`: how many would show a true difference of this size.
-
-    Raises MetricError unless 0 < |delta| <= discordant <= 1, because a difference comes from tasks that differ.
-    """
-    if not 0.0 < abs(delta) <= discordant <= 1.0:
-        raise MetricError("tasks to detect a difference: give a difference other than 0, at most the discordant share")
-    return math.ceil(discordant * (_standard_errors(power, alpha) / delta) ** 2)
-
-
 def _standard_errors(power: float, alpha: float) -> float:
     """How many standard errors a difference needs to be found with this power by a two-sided test at alpha."""
     return float(stats.norm.ppf(1 - alpha / 2) + stats.norm.ppf(power))

@@ -181,20 +181,3 @@ def test_an_uncertain_crossover_says_so() -> None:
 def test_equal_runs_never_cross() -> None:
     same = solved_by([True] * 10 + [False] * 10, 1.0)
     assert inference.crossover(same, same, BUDGETS).budget_s is None
-
-
-@given(st.floats(0.01, 0.9), st.floats(0.0, 1.0))
-def test_the_tasks_to_detect_a_difference_are_the_fewest_that_show_it(delta: float, rest: float) -> None:
-    discordant = delta + rest * (1 - delta)
-    n = inference.tasks_to_detect(delta, discordant)
-    # detectable() counts at least one task in n as different, and never exceeds 1
-    if n > 1 and discordant > 1 / (n - 1):
-        assert inference.detectable(n, discordant) <= delta * (1 + 1e-9)
-        assert inference.detectable(n - 1, discordant) >= delta * (1 - 1e-9)
-    assert inference.tasks_to_detect(-delta, discordant) == n
-
-
-@pytest.mark.parametrize(("delta", "discordant"), [(0.0, 0.1), (0.2, 0.1), (0.1, 1.1)])
-def test_no_number_of_tasks_settles_a_difference_that_cannot_be(delta: float, discordant: float) -> None:
-    with pytest.raises(MetricError):
-        inference.tasks_to_detect(delta, discordant)
