@@ -12,6 +12,7 @@ from app.annotations.selection import Selection
 from app.commands import common, foreground
 from app.commands.comparison import WorseError, comparison_tables
 from app.commands.options import parse_options, spec_options
+from app.commands.plain_comparison import lacks_comparison, report_with_comparison
 from app.commands.report import run_tables
 from app.commands.run_and_study import add_commands, find_row, print_rows, selection_options
 from app.errors import BadInputError
@@ -149,14 +150,17 @@ def import_(file: Path, **values: str) -> None:
 def resume(run: str, json_file: str | None) -> None:
     """Finish the remaining tasks of an ended run: in this process, or in `bassline serve` while that has the database.
 
+    The comparison of `eval --compare-plain` is made too, where the run still lacks it.
+
     Example:
         bassline runs resume 01a1fde0
     """
     ctx, found = find_row(repository.find_run, run)
     with foreground.workers(ctx, "runs resume") as place:
-        service.resume(ctx, found.id, **place.options)
-        ended = place.work(found.id)
-    foreground.report(ctx, ended, json_file)
+        if not lacks_comparison(found):
+            service.resume(ctx, found.id, **place.options)
+            found = place.work(found.id)
+        report_with_comparison(ctx, place, found, json_file)
 
 
 @runs.command()

@@ -16,7 +16,7 @@ from app.context import Context
 from app.db.types import utcnow
 from app.errors import ConflictError, NotFoundError
 from app.http.idempotency_models import IdempotencyKey
-from app.runs import deletion, import_samples
+from app.runs import deletion, hidden_runs
 from app.runs.models import Run
 from app.runs.policy import interactive_runs
 from app.states import OPEN_RUN_STATES
@@ -29,7 +29,7 @@ def sweep(ctx: Context) -> None:
     for run_id in _old_completions(ctx):
         with contextlib.suppress(NotFoundError, ConflictError):  # deleted or resumed in the meantime
             deletion.delete(ctx, run_id)
-    import_samples.remove_abandoned(ctx.database)
+    hidden_runs.remove_abandoned(ctx.database)
     now = utcnow()
     with ctx.database.session() as session:
         session.execute(delete(IdempotencyKey).where(IdempotencyKey.expires_at < now))

@@ -6,6 +6,8 @@ import re
 import uuid
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from sqlalchemy import Row, case, or_, select
@@ -41,8 +43,18 @@ class FailedLine:
     """Samples that failed with one message at one line, "" where the line is not known."""
 
     text: str
-    samples: int
-    tasks: list[FailedTask]
+    alike: list[FailedSample]
+
+    @property
+    def samples(self) -> int:
+        """How many they are."""
+        return len(self.alike)
+
+    @cached_property
+    def tasks(self) -> list[FailedTask]:
+        """Their tasks, of a line that is shown: a large run has tens of thousands of lines."""
+        by_task = _grouped(self.alike, attrgetter("task_id"))
+        return [FailedTask(task_id, len(of_task), of_task[0].number) for task_id, of_task in by_task]
 
 
 @dataclass(frozen=True)
@@ -125,24 +137,16 @@ def _failed(session: Session, run_id: uuid.UUID) -> Iterable[FailedSample]:
 def _messages(sign: VerdictSign, samples: Sequence[FailedSample]) -> list[Message]:
     """Messages of what was judged; of samples that did not finish, the verdict does not count."""
     if sign is UNFINISHED:
-        return [Message("", len(samples), _n_tasks(samples), [FailedLine("", len(samples), _tasks(samples))])]
+        return [Message("", len(samples), _n_tasks(samples), [FailedLine("", list(samples))])]
     return [
         Message(
             text,
             len(alike),
             _n_tasks(alike),
-            [
-                FailedLine(line, len(at_line), _tasks(at_line))
-                for line, at_line in _grouped(alike, lambda s: failed_line(s)[:LONGEST])
-            ],
+            [FailedLine(*group) for group in _grouped(alike, lambda s: failed_line(s)[:LONGEST])],
         )
         for text, alike in _grouped(samples, lambda s: _first_line(s.verdict_detail or ""))
     ]
-
-
-def _tasks(samples: Sequence[FailedSample]) -> list[FailedTask]:
-    by_task = _grouped(samples, lambda s: str(s.task_id))
-    return [FailedTask(task_id, len(of_task), of_task[0].number) for task_id, of_task in by_task]
 
 
 def _n_tasks(samples: Sequence[FailedSample]) -> int:

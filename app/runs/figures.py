@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 from sqlalchemy import Row
@@ -211,7 +212,7 @@ def has_finish_times(tasks: Iterable[RunTask]) -> bool:
 
 def _outcomes(tasks: Sequence[RunTask], *, at_any_time: bool = False) -> list[metrics.SampleOutcome]:
     """The samples as the metrics see them; with `at_any_time` as if all that finished had done so at once."""
-    found = [outcome(task.task.task_id, s) for task in tasks for s in task.samples]
+    found = [o for task in tasks for o in map(partial(outcome, task.task.task_id), task.samples)]
     if not at_any_time:
         return found
     finished = (is_finished(s) for task in tasks for s in task.samples)

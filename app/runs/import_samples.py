@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import math
 import re
 import shlex
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import update
 
 from app.context import Context
 from app.datasets import service as datasets
-from app.datasets.models import Task
-from app.db.database import Database, after_commit, short_transaction, updated_any
+from app.db.database import after_commit, updated_any
 from app.db.ids import new_id
 from app.db.types import utcnow
 from app.errors import BadInputError, ConflictError, TooLargeError
-from app.runs import enqueue, indexing
+from app.runs import enqueue, hidden_runs
 from app.runs.configuration import unknown_options
 from app.runs.export_samples import FIELDS
-from app.runs.models import IMPORT_OPEN, Run, RunTask
+from app.runs.models import Run
 from app.runs.schemas import ImportSpec
 from app.samples.bounds import MAX_COUNT, MAX_LOGPROB, MAX_SECONDS
 from app.samples.models import FINISH_REASONS, Sample
@@ -37,8 +34,6 @@ from evaluation import datasets as files
 from evaluation import exchange
 
 T = TypeVar("T")
-BATCH = 500  # rows of a transaction
-SILENT = dt.timedelta(minutes=10)  # far longer than a batch takes: the process of an import has ended
 MAX_SAMPLES_OF_TASK = 10_000  # they are in memory together when they are judged
 LONGEST_NAME = 200
 LONGEST = {"extraction": 20, "extraction_version": 40}  # characters
@@ -65,9 +60,8 @@ def submit(
     What the file, which errors call `origin`, does not say about decoding (times, seeds, settings) stays unknown; a
     sample without a finish time counts for pass@k and for no budget. `handover` as in service.submit.
 
-    The file is read twice, record by record: all of it is checked before anything is stored. Samples are stored in
-    short transactions, so that others write meanwhile; until the last one the run is hidden, and removed if this fails
-    or the process ends (`remove_abandoned`). Raises BadInputError naming line or sample, field and remedy, and
+    The file is read twice, record by record: all of it is checked before anything is stored (app/runs/hidden_runs.py).
+    Raises BadInputError naming line or sample, field and remedy, and
     TooLargeError.
     """
     origin = "".join(c for c in origin if c.isprintable())[:LONGEST_NAME] or "file"
@@ -83,43 +77,36 @@ def submit(
     run = Run(
         id=new_id(),
         name=spec.name or f"{spec.target} ({origin})"[:LONGEST_NAME],
-        kind=RunKind.BASELINE,  # hidden
-        state=RunState.INTERRUPTED,
-        error=IMPORT_OPEN,
         dataset_id=dataset.id,
         **unknown_options() | {"target": spec.target, "n": max(counts.values()), "budget_s": budget_s or MAX_BUDGET_S},
         n_tasks=len(tasks),
         pinned_worker=pinned_worker,
         command=shlex.join(["bassline", "runs", "import", origin, "--target", spec.target]),
         started_at=utcnow(),
-        finished_at=utcnow(),
         provenance={"source": origin},
     )
+    run_tasks = {task.task_id: new_id() for task in tasks}
+    rows = [
+        {
+            "id": run_tasks[task.task_id],
+            "run_id": run.id,
+            "task_pk": task.id,
+            "position": position,
+            "state": TaskState.DECODED,
+            "queued_at": run.started_at,
+        }
+        for position, task in enumerate(tasks)
+    ]
+    records = exchange.read(data, origin, content, FIELDS)
     try:
-        run_tasks = _store_tasks(ctx, run, tasks)
-        for batch in _batches(exchange.read(data, origin, content, FIELDS)):
-            with short_transaction(ctx.database) as session:
-                session.execute(insert(Sample), [_sample_columns(run, run_tasks, record) for record in batch])
-                session.execute(update(Run).where(Run.id == run.id).values(finished_at=utcnow()))
-        for run_task_id in run_tasks.values():
-            indexing.store_unlisted(ctx.database, run.id, run_task_id)
+        hidden_runs.store_run(ctx.database, run, rows)
+        hidden_runs.store_samples(ctx.database, run.id, (_sample_columns(run, run_tasks, row) for row in records))
         _show(ctx, run.id, handover=handover)
     except BaseException:
         with contextlib.suppress(Exception):
-            _remove(ctx.database, run.id)
+            hidden_runs.remove_run(ctx.database, run.id)
         raise
     return run.id
-
-
-def remove_abandoned(database: Database) -> None:
-    """Deletes the runs of imports whose process has ended before it stored all samples."""
-    silent_since = utcnow() - SILENT
-    with database.read() as session:
-        abandoned = session.scalars(
-            select(Run.id).where(Run.error == IMPORT_OPEN, Run.finished_at < silent_since)
-        ).all()
-    for run_id in abandoned:
-        _remove(database, run_id)
 
 
 def _check(ctx: Context, records: Iterable[exchange.Record], origin: str) -> tuple[Counter[str], float | None]:
@@ -143,28 +130,6 @@ def _check(ctx: Context, records: Iterable[exchange.Record], origin: str) -> tup
     return counts, budget_s
 
 
-def _store_tasks(ctx: Context, run: Run, tasks: Sequence[Task]) -> dict[str, uuid.UUID]:
-    """Stores the run, hidden, and its job rows; returns the ids of these by task id."""
-    run_tasks = {task.task_id: new_id() for task in tasks}
-    rows = [
-        {
-            "id": run_tasks[task.task_id],
-            "run_id": run.id,
-            "task_pk": task.id,
-            "position": position,
-            "state": TaskState.DECODED,
-            "queued_at": run.started_at,
-        }
-        for position, task in enumerate(tasks)
-    ]
-    with short_transaction(ctx.database) as session:
-        session.add(run)
-    for batch in _batches(rows):
-        with short_transaction(ctx.database) as session:
-            session.execute(insert(RunTask), batch)
-    return run_tasks
-
-
 def _show(ctx: Context, run_id: uuid.UUID, *, handover: bool) -> None:
     """Makes the stored run one like any other, and enqueues it."""
     now = utcnow()
@@ -177,24 +142,6 @@ def _show(ctx: Context, run_id: uuid.UUID, *, handover: bool) -> None:
             raise ConflictError("the run was deleted while its samples were stored")
         if not handover:
             after_commit(session, enqueue.prepare, ctx, run_id)
-
-
-def _remove(database: Database, run_id: uuid.UUID) -> None:
-    """Deletes a hidden run, its samples a batch at a time."""
-    some = select(Sample.id).where(Sample.run_id == run_id).limit(BATCH)
-    while True:
-        with short_transaction(database) as session:
-            if not updated_any(session, delete(Sample).where(Sample.id.in_(some))):
-                break
-    with short_transaction(database) as session:
-        session.execute(delete(Run).where(Run.id == run_id, Run.error == IMPORT_OPEN))
-
-
-def _batches(rows: Iterable[T]) -> Iterator[list[T]]:
-    """The rows in lists of BATCH."""
-    iterator = iter(rows)
-    while batch := list(islice(iterator, BATCH)):
-        yield batch
 
 
 def _check_storable(record: exchange.Record, origin: str) -> None:

@@ -39,7 +39,6 @@ from app.ui.units import counted, exact
 bp = Blueprint("runs", __name__)
 
 TASKS_OF_PAGE = 100
-SQUARES_OF_TASK = 48  # the first to finish
 TEXTS_OF_TASK = 40  # failures first
 MEMBERS_OF_TEXT = 20  # of which the figures are shown
 PAGE_SIZE = 40  # at most eight screens of a phone
@@ -174,8 +173,8 @@ def task(run_id: uuid.UUID, task_id: str) -> str:
         n_samples=len(signs),
         budget=budget,
         address=exact(budget) if asked else None,
-        timeline=shown.task_timeline(budget, row, signs[:SQUARES_OF_TASK]),
-        most_lives=SQUARES_OF_TASK,
+        timeline=shown.task_timeline(budget, row, signs[: shown.SQUARES_OF_TASK]),
+        most_lives=shown.SQUARES_OF_TASK,
         ledger_parts=shown.ledger(row),
         walk=_walk(row, show, budget),
         show=show,
@@ -299,13 +298,12 @@ def _task_lines(tasks: Sequence[RunTask], budget: float) -> dict[str, Any]:
     found = groups[show][1]
     page = _page_in_address(len(found))
     rows = found[(page - 1) * TASKS_OF_PAGE : page * TASKS_OF_PAGE]
-    used = {s.sign for row in rows for s in row.samples[:SQUARES_OF_TASK]}
+    used = {s.sign for row in rows for s in row.squares}
     return {
         "rows": rows,
         "show": show,
         "page": page,
         "n_pages": max(1, math.ceil(len(found) / TASKS_OF_PAGE)),
-        "squares": SQUARES_OF_TASK,
         "signs": sorted(used, key=lambda s: s.name),
         "filters": [(key, label, len(lines)) for key, (label, lines) in groups.items()],
     }

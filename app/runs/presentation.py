@@ -34,6 +34,7 @@ from evaluation import metrics
 from evaluation.metrics import rank_sample, wilson
 
 SLOWEST = 10
+SQUARES_OF_TASK = 48  # the first to finish
 FILTERS = ("all", "failed", "missed", "passed", "waiting")
 """The filters of the Tasks tab."""
 QUEUE = "queue"
@@ -91,9 +92,9 @@ class TaskLine:
     first_finished_s: float | None
 
     @cached_property
-    def samples(self) -> list[SampleSign]:
-        """The samples as squares: of a task that is shown, as a run may have a hundred thousand."""
-        return in_finish_order(self.row.samples, self.budget_s)
+    def squares(self) -> list[SampleSign]:
+        """The first samples to finish: of a task that is shown, as a run may have a hundred thousand."""
+        return in_finish_order(self.row.samples, self.budget_s, SQUARES_OF_TASK)
 
     @property
     def tokens(self) -> int | None:
@@ -128,11 +129,12 @@ def chosen(samples: Sequence[Sample], budget_s: float = math.inf) -> Sample | No
     return max(finished, key=lambda sample: rank_sample(sample.mean_logprob, sample.index), default=None)
 
 
-def in_finish_order(samples: Sequence[Sample], budget_s: float = math.inf) -> list[SampleSign]:
-    """Samples as squares in the order they finished; those that did not finish within `budget_s` come last."""
+def in_finish_order(samples: Sequence[Sample], budget_s: float = math.inf, most: int | None = None) -> list[SampleSign]:
+    """The first `most` samples as squares in the order they finished; those not within `budget_s` come last."""
     best = chosen(samples, budget_s)
+    ordered = sorted(samples, key=lambda s: (not counts_within(s, budget_s), s.finished_s or 0.0, s.index))
     signs = []
-    for sample in sorted(samples, key=lambda s: (not counts_within(s, budget_s), s.finished_s or 0.0, s.index)):
+    for sample in ordered[:most]:
         end = finish_s(sample, budget_s)
         sign = verdict_sign(sample.verdict, finished=counts_within(sample, budget_s))
         label = f"sample {sample.index}: {sign.name}"

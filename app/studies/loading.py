@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -13,15 +14,16 @@ from sqlalchemy.exc import IntegrityError
 from app.context import Context
 from app.datasets import repository, service
 from app.datasets.models import Dataset
+from app.db.database import short_transaction
 from app.db.ids import new_id
 from app.db.types import utcnow
 from app.errors import BadInputError, NotFoundError
 from app.http.schemas import LONGEST_ECHO
-from app.runs import figures, indexing
+from app.runs import figures, hidden_runs
 from app.runs.configuration import option_columns
-from app.runs.models import Calibration, Run, RunTask
+from app.runs.models import Calibration, Run
+from app.runs.repository import get_run
 from app.runs.schemas import RunSpec
-from app.samples.models import Sample
 from app.states import RunState, TaskState
 from app.studies import archive
 from app.studies.archive import Archive, ArchivedArm
@@ -43,18 +45,17 @@ def load(ctx: Context, data: bytes, origin: str) -> uuid.UUID:
         _check(found, dataset)
     except BadInputError as error:
         raise BadInputError(f"{origin}: {error}", "file") from None
-    try:
-        with ctx.database.session() as session:
-            if session.get(Study, found.id) is None:
-                study = _study(found, dataset)
-                session.add(study)
-                session.flush()
-                for run in study.runs:
-                    figures.record(session, run)
-                    indexing.store(session, run, [task.id for task in run.tasks])
-    except IntegrityError:  # another process loads the same file
-        with ctx.database.read() as session:
-            if session.get(Study, found.id) is None:
+    if not _is_stored(ctx, found.id):
+        runs = [_run(found, arm, dataset) for arm in found.arms]
+        try:
+            for run, arm in zip(runs, found.arms, strict=True):
+                _store_hidden(ctx, found, run, arm, dataset)
+            _store_study(ctx, found, dataset, [run.id for run in runs])
+        except BaseException as error:
+            with contextlib.suppress(Exception):
+                for run in runs:
+                    hidden_runs.remove_run(ctx.database, run.id)
+            if not (isinstance(error, IntegrityError) and _is_stored(ctx, found.id)):  # another process has loaded it
                 raise
     return found.id
 
@@ -126,9 +127,44 @@ def _refuse_twice(names: Collection[str], what: str) -> None:
             raise BadInputError(f"{what} {name[:LONGEST_ECHO]!r} is there twice")
 
 
-def _study(found: Archive, dataset: Dataset) -> Study:
+def _is_stored(ctx: Context, study_id: uuid.UUID) -> bool:
+    with ctx.database.read() as session:
+        return session.get(Study, study_id) is not None
+
+
+def _store_hidden(ctx: Context, found: Archive, run: Run, arm: ArchivedArm, dataset: Dataset) -> None:
+    """Stores the run of an arm with its tasks and samples, and its figures; nothing shows it yet."""
+    finished = {task.task_id: task for task in arm.tasks}
+    tasks = [(new_id(), task, finished[task.task_id]) for task in dataset.tasks if task.task_id in finished]
+    rows = [
+        {
+            "id": row_id,
+            "run_id": run.id,
+            "task_pk": task.id,
+            "position": task.position,
+            "state": TaskState.FINISHED,
+            "queued_at": found.created_at,
+            **archived.model_dump(exclude={"task_id", "samples"}),
+        }
+        for row_id, task, archived in tasks
+    ]
+    samples = (
+        {"run_id": run.id, "run_task_id": row_id, **sample.model_dump()}
+        for row_id, _, archived in tasks
+        for sample in archived.samples
+    )
+    hidden_runs.store_run(ctx.database, run, rows)
+    hidden_runs.store_samples(ctx.database, run.id, samples)
+    with ctx.database.read() as session:
+        measured = figures.measure(session, get_run(session, run.id))
+    with short_transaction(ctx.database) as session:
+        figures.write(session, get_run(session, run.id), measured)
+
+
+def _store_study(ctx: Context, found: Archive, dataset: Dataset, run_ids: Sequence[uuid.UUID]) -> None:
+    """Stores the study, and shows its runs."""
     own = {"id", "name", "created_at", "budget_s", "seed", "race", "block_tasks", "command", "tags", "note"}
-    return Study(
+    study = Study(
         **found.model_dump(include=own),
         machine=found.machine.model_dump(exclude_unset=True),
         dataset_id=dataset.id,
@@ -136,41 +172,31 @@ def _study(found: Archive, dataset: Dataset) -> Study:
         arms=[
             StudyArm(
                 position=position,
-                run=_run(found, arm, dataset),
+                run_id=run_id,
                 **arm.model_dump(include={"name", "dropped_at", "dropped_by", "dropped_after"}),
             )
-            for position, arm in enumerate(found.arms)
+            for position, (run_id, arm) in enumerate(zip(run_ids, found.arms, strict=True))
         ],
     )
+    with ctx.database.session() as session:
+        session.add(study)
+        session.flush()
+        for run_id, arm in zip(run_ids, found.arms, strict=True):
+            state, finished_at = RunState(arm.state), arm.finished_at or utcnow()
+            hidden_runs.show_run(get_run(session, run_id), state, arm.error, finished_at)
 
 
 def _run(found: Archive, arm: ArchivedArm, dataset: Dataset) -> Run:
-    own = {"error", "n_tasks", "prompt_mode_used", "command", "started_at", "tags", "note"}
+    own = {"n_tasks", "prompt_mode_used", "command", "started_at", "tags", "note"}
     options = arm.configuration.model_dump(exclude={"name"})
-    run = Run(
+    return Run(
         id=new_id(),
         **option_columns(RunSpec(**options, budget_s=found.budget_s, seed=found.seed)),
         **arm.model_dump(include=own),
         name=arm.run_name,
-        state=RunState(arm.state),
         dataset_id=dataset.id,
         excluded=[one.model_dump() for one in arm.excluded],
         provenance={**arm.provenance.model_dump(exclude_unset=True), "measured_elsewhere": found.measured_on},
-        finished_at=arm.finished_at or utcnow(),
         created_at=found.created_at,
+        calibrations=[Calibration(**calibration.model_dump()) for calibration in arm.calibrations],
     )
-    run.calibrations = [Calibration(**calibration.model_dump()) for calibration in arm.calibrations]
-    finished = {task.task_id: task for task in arm.tasks}
-    run.tasks = [
-        RunTask(
-            task_pk=task.id,
-            position=task.position,
-            state=TaskState.FINISHED,
-            queued_at=found.created_at,
-            **finished[task.task_id].model_dump(exclude={"task_id", "samples"}),
-            samples=[Sample(run_id=run.id, **sample.model_dump()) for sample in finished[task.task_id].samples],
-        )
-        for task in dataset.tasks
-        if task.task_id in finished
-    ]
-    return run

@@ -86,14 +86,14 @@ def score(arms: Sequence[Arm], budgets: Sequence[float]) -> Scored:
         raise MetricError("the arms have no graded task in common yet")
     place = {task_id: row for row, task_id in enumerate(task_ids)}
     shared = tuple(replace(arm, outcomes=tuple(o for o in arm.outcomes if o.task_id in place)) for arm in arms)
-    rows = [(number, place[o.task_id], o) for number, arm in enumerate(shared) for o in arm.outcomes]
+    outcomes = [outcome for arm in shared for outcome in arm.outcomes]
     columns = SampleColumns(
-        run=np.array([number for number, _, _ in rows], dtype=np.int64),
-        task=np.array([task for _, task, _ in rows], dtype=np.int64),
-        index=np.array([o.index for _, _, o in rows], dtype=np.int64),
-        finished_s=np.array([None if o.cut else o.finished_s for _, _, o in rows], dtype=np.float64),
-        mean_logprob=np.array([o.mean_logprob for _, _, o in rows], dtype=np.float64),
-        passed=np.array([o.passed for _, _, o in rows], dtype=np.bool_),
+        run=np.repeat(np.arange(len(shared)), [len(arm.outcomes) for arm in shared]),
+        task=np.array([place[o.task_id] for o in outcomes], dtype=np.int64),
+        index=np.array([o.index for o in outcomes], dtype=np.int64),
+        finished_s=np.array([None if o.cut else o.finished_s for o in outcomes], dtype=np.float64),
+        mean_logprob=np.array([o.mean_logprob for o in outcomes], dtype=np.float64),
+        passed=np.array([o.passed for o in outcomes], dtype=np.bool_),
     )
     return _scored(shared, task_ids, ManyRuns(len(shared), len(task_ids), columns), budgets)
 

@@ -108,6 +108,34 @@ def test_ctrl_c_in_the_comparison_keeps_the_run_and_shows_it(bassline, engine):
     assert result.exit_code == 1
     assert json.loads(result.stdout)["run"]["state"] == "finished"
     assert "interrupted while decoding without drafting" in result.stderr
+    run = json.loads(result.stdout)["run"]["id"]
+    assert f"bassline runs resume {run}" in result.stderr
+    engine.generate, engine.hold = generate, None
+    plain = json.loads(result.stdout)["figures"]["plain_run"]
+    figures = json.loads(bassline("runs", "resume", run, "--json", "-").stdout)["figures"]
+    assert (figures["plain_run"], figures["speedup_tasks"]) == (plain, 2)
+    assert figures["speedup_over_plain"] == pytest.approx(1.0)
+
+
+@pytest.mark.usefixtures("additions", "_ctrl_c")
+def test_a_run_interrupted_before_its_comparison_gets_it_when_it_is_resumed(bassline, engine):
+    generate = engine.generate
+
+    def interrupted(request, *args):
+        if len(engine.requests) == 1:
+            engine.hold = threading.Event()
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        return generate(request, *args)
+
+    engine.generate = interrupted
+    result = bassline(*EVAL, "--compare-plain", "2")
+    assert result.exit_code == 1, result.output
+    (listed,) = json.loads(bassline("runs", "list", "--json", "-").stdout)
+    assert (listed["run"]["state"], "plain_run" in listed["figures"]) == ("interrupted", False)
+    engine.generate, engine.hold = generate, None
+    figures = json.loads(bassline("runs", "resume", listed["run"]["id"], "--json", "-").stdout)["figures"]
+    assert figures["speedup_over_plain"] == pytest.approx(1.0)
+    assert figures["speedup_tasks"] == 2
 
 
 @pytest.mark.usefixtures("additions")

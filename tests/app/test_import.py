@@ -20,7 +20,7 @@ from app.factory import create_app
 from app.http import limits
 from app.jobs import retention
 from app.jobs.embedded import Embedded
-from app.runs import import_samples, transitions
+from app.runs import hidden_runs, import_samples, transitions
 from app.runs.models import Run, RunTask
 from app.runs.repository import list_runs, tasks_with_samples
 from app.runs.schemas import ImportSpec
@@ -133,7 +133,7 @@ def many(ctx, additions):
 
 @pytest.fixture
 def small_batches(monkeypatch):
-    monkeypatch.setattr(import_samples, "BATCH", 3)
+    monkeypatch.setattr(hidden_runs, "BATCH", 3)
     monkeypatch.setattr(database, "SHORTEST_TURN_S", 0.0)
 
 
@@ -155,7 +155,7 @@ def written(ctx):
                 listed.append(len(list_runs(session)))
 
     event.listen(ctx.database.engine, "after_cursor_execute", count)
-    original = import_samples.short_transaction
+    original = hidden_runs.short_transaction
 
     @contextlib.contextmanager
     def watched(db):
@@ -163,9 +163,9 @@ def written(ctx):
             yield session
         look(db)
 
-    import_samples.short_transaction = watched
+    hidden_runs.short_transaction = watched
     yield inserted, listed
-    import_samples.short_transaction = original
+    hidden_runs.short_transaction = original
     event.remove(ctx.database.engine, "after_cursor_execute", count)
 
 
@@ -186,7 +186,7 @@ def test_an_import_that_fails_leaves_nothing(ctx, many, small_batches, monkeypat
     def fail(*arguments):
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(import_samples.indexing, "store_unlisted", fail)
+    monkeypatch.setattr(hidden_runs.indexing, "store_unlisted", fail)
     with pytest.raises(OSError, match="disk"):
         many()
     assert_nothing_stored(ctx)
@@ -195,7 +195,7 @@ def test_an_import_that_fails_leaves_nothing(ctx, many, small_batches, monkeypat
 def test_an_import_whose_process_died_is_hidden_and_removed_later(ctx, many, small_batches, monkeypatch):
     with monkeypatch.context() as died:
         died.setattr(import_samples, "_show", lambda *arguments, **options: 1 / 0)
-        died.setattr(import_samples, "_remove", lambda *arguments: None)
+        died.setattr(hidden_runs, "remove_run", lambda *arguments: None)
         with pytest.raises(ZeroDivisionError):
             many()
     with ctx.database.read() as session:
@@ -206,7 +206,7 @@ def test_an_import_whose_process_died_is_hidden_and_removed_later(ctx, many, sma
     retention.sweep(ctx)
     with ctx.database.session() as session:
         run = session.get_one(Run, run.id)  # its process may still live
-        run.finished_at -= 2 * import_samples.SILENT
+        run.finished_at -= 2 * hidden_runs.SILENT
     retention.sweep(ctx)
     assert_nothing_stored(ctx)
 

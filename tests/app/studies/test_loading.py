@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import func, select
+from sqlalchemy import event, func, select
 
 from app.context import Context
 from app.datasets.service import import_bytes
@@ -21,7 +21,9 @@ from app.db.database import Database
 from app.errors import BadInputError, ConflictError, NotFoundError
 from app.events.bus import MemoryBus
 from app.factory import create_app
-from app.runs.models import Run
+from app.runs import hidden_runs
+from app.runs.models import Run, RunTask
+from app.runs.repository import list_runs
 from app.samples.models import Sample
 from app.settings import Settings
 from app.studies import loading, service
@@ -82,6 +84,33 @@ def test_a_loaded_study_says_what_it_said_where_it_was_measured(archive, here, c
             with one.database.read() as session:
                 found.append(sorted(map(repr, session.execute(query))))
         assert found[0] == found[1]
+
+
+def test_an_archive_is_stored_in_short_transactions_and_shown_at_the_end(archive, here, monkeypatch):
+    monkeypatch.setattr(hidden_runs, "BATCH", 2)
+    inserted, shown = [], []
+
+    def look(connection, cursor, statement, parameters, context, executemany):
+        if statement.startswith("INSERT INTO samples"):
+            inserted.append(len(parameters) if executemany else 1)
+            with here.database.read() as session:
+                shown.append((count(here, Study), len(list_runs(session))))
+
+    event.listen(here.database.engine, "after_cursor_execute", look)
+    loading.load(here, archive, "archive")
+    event.remove(here.database.engine, "after_cursor_execute", look)
+    assert sum(inserted) == count(here, Sample)
+    assert max(inserted) == 2
+    assert set(shown) == {(0, 0)}
+    with here.database.read() as session:
+        assert all((run.kind, run.error) == ("eval", None) for run in list_runs(session))
+
+
+def test_loading_that_fails_leaves_nothing(archive, here, monkeypatch):
+    monkeypatch.setattr(loading, "_store_study", lambda *arguments: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        loading.load(here, archive, "archive")
+    assert {count(here, table) for table in (Study, Run, RunTask, Sample)} == {0}
 
 
 def test_loading_again_changes_nothing_here_nor_where_it_was_measured(archive, here, ctx):
