@@ -58,7 +58,7 @@ with Embedded(ctx, "eval", foreground=True):
 def killed(ctx, additions) -> uuid.UUID:
     """The run of a process that was killed in the third and last task of it."""
     command = [sys.executable, "-c", EVAL, str(ctx.settings.data_dir)]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     return uuid.UUID(ended.stdout.strip())
 

@@ -79,7 +79,7 @@ thread.start()
 thread.join()
 raise LookupError("the end")
 """.replace("\\\\", "\\")
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 1
     assert done.stdout == ""
     lines = [json.loads(line) for line in done.stderr.splitlines()]

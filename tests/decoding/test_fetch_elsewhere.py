@@ -37,7 +37,7 @@ def test_two_processes_at_once_convert_a_gguf_file_once(cache: Path, tmp_path: P
     put_gguf(mine)
     content = mine.read_bytes()
     run = partial(subprocess.Popen, [sys.executable, "-c", ENSURE, str(mine)], stdout=subprocess.PIPE, text=True)
-    outputs = [process.communicate(timeout=120)[0] for process in (run(), run())]
+    outputs = [process.communicate(timeout=600)[0] for process in (run(), run())]
     assert len({output.splitlines()[-1] for output in outputs}) == 1
     assert sorted("convert " in output for output in outputs) == [False, True]
 

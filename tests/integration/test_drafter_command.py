@@ -73,7 +73,7 @@ def test_train_stop_go_on_list_check_and_use(model: Path, tmp_path: Path, monkey
     begun = process(*train)
     wait_for(lambda: list((tmp_path / "cache" / "training").glob("*/plan.json")), 120)
     begun.send_signal(signal.SIGTERM)
-    _, said = begun.communicate(timeout=120)
+    _, said = begun.communicate(timeout=600)
     assert begun.returncode == 1
     assert "keeps at most 8 GB in" in said
     assert "the same command resumes" in said
@@ -101,7 +101,7 @@ def test_train_stop_go_on_list_check_and_use(model: Path, tmp_path: Path, monkey
     (tmp_path / "prompt.py").write_text("def f(x):\n")
     complete = ("complete", "--target", model, "--drafter", "sibling+trained", "--n", 2, "--max-tokens", 16)
     completed = process(*complete, tmp_path / "prompt.py")
-    _, said = completed.communicate(timeout=300)
+    _, said = completed.communicate(timeout=600)
     assert completed.returncode == 0, said
 
     (folder,) = (tmp_path / "cache" / "drafters").iterdir()

@@ -35,7 +35,7 @@ def typed(tmp_path):
         environment = {name: os.environ[name] for name in KEPT if name in os.environ}
         environment |= {"BASSLINE_DATA_DIR": str(tmp_path / "data"), **settings}
         command = [*before, sys.executable, "-m", "app.cli", "doctor", "--json", "-"]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=850, check=False)
         return _read(done.returncode, done.stdout, done.stderr)
 
     return run

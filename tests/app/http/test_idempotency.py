@@ -126,7 +126,7 @@ create_app(ctx).test_client().post(path, json=json.loads(body), headers={"Idempo
 
 def post_and_be_killed(ctx, moment: str, path: str, body: dict) -> None:
     words = [sys.executable, "-c", KILLED, str(ctx.settings.data_dir), moment, path, json.dumps(body)]
-    done = subprocess.run(words, capture_output=True, timeout=120, check=False)
+    done = subprocess.run(words, capture_output=True, timeout=600, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
 
 

@@ -142,7 +142,7 @@ def test_the_base_run_is_stored_as_it_is_restored(file):
 def has_build_backend(folder: Path) -> bool:
     """Whether pip gets the build backend here; a machine without a package index cannot install from source."""
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), "hatchling"]
-    return subprocess.run(pip, capture_output=True, check=False, timeout=120).returncode == 0
+    return subprocess.run(pip, capture_output=True, check=False, timeout=600).returncode == 0
 
 
 @pytest.mark.thorough
