@@ -34,7 +34,7 @@ _SHOWN_FAILURES = 3
 
 
 class FromCodeProgress(PartsBar):
-    """Shows the parts of the work: the tests run, inputs are drawn, the tests run in the sandbox, functions are
+    """Shows the parts of the work: the tests run, those that pass in the sandbox are found, functions are
     checked."""
 
     def __init__(self, folder: str, limit_s: float) -> None:
@@ -51,10 +51,6 @@ class FromCodeProgress(PartsBar):
             )
         self.advance_to("recording", seconds, self._limit_s)
         self.tell(f"{seconds:.0f} s, at most {time_left(self._limit_s - seconds)}")
-
-    def generating(self, done: int, total: int) -> None:
-        """Inputs are drawn for `done` functions."""
-        self._advance("drawing inputs", done, total)
 
     def testing(self, done: int, total: int) -> None:
         """`done` of the files of tests have run in the sandbox."""

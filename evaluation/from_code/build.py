@@ -10,6 +10,7 @@ from typing import Any
 
 from evaluation.datasets import Task
 from evaluation.from_code import checks, mutants
+from evaluation.from_code.calls.annotations import keep_annotated
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.observe import Program
 from evaluation.from_code.calls.record import Recording
@@ -35,7 +36,7 @@ from evaluation.from_code.tasks import (
 from evaluation.sandbox import Sandbox
 from evaluation.verdicts import Trust
 
-BUILDER = "from-code-5"
+BUILDER = "from-code-6"
 """A change of the recording, the choice or the output gets a new version, so that stored datasets keep their
 meaning."""
 JUDGE = "cases"
@@ -78,11 +79,11 @@ class Workplace:
     options: Options
 
 
-def make(work: Workplace, function: Function, extra: Sequence[Call]) -> TaskResult:
-    """The task of one function, checked, or the reason why there is none; `extra` are generated calls."""
+def make(work: Workplace, function: Function) -> TaskResult:
+    """The task of one function, checked, or the reason why there is none."""
     started = time.monotonic()
     try:
-        made = TaskResult(function.key, _row(work, function, extra))
+        made = TaskResult(function.key, _row(work, function))
     except ExcludedError as reason:
         made = TaskResult(function.key, reason=reason.reason, detail=reason.detail)
     except RecursionError:
@@ -96,23 +97,23 @@ def _task(row: dict[str, Any]) -> Task:
     return Task(**{name: row[name] for name in names})
 
 
-def _row(work: Workplace, function: Function, extra: Sequence[Call]) -> dict[str, Any]:
+def _row(work: Workplace, function: Function) -> dict[str, Any]:
     sandbox, node = work.sandbox, function.node
     program = program_of(function, work.sources)
     examples = examples_of(function)
-    cases, loaded = checks.repeated(sandbox, program, _calls(work.recording, function, bool(examples)))
+    calls = keep_annotated(function, _calls(work.recording, function, bool(examples)), checks.MIN_CASES)
+    cases, loaded = checks.repeated(sandbox, program, calls)
     if examples:
         cases, others = checks.documented(sandbox, program, examples, cases)
         loaded |= others
-    more, others = checks.generated(sandbox, program, extra, cases)
-    if len(cases) + len(more) < checks.MIN_CASES:
+    if len(cases) < checks.MIN_CASES:
         raise ExcludedError(f"has fewer than {checks.MIN_CASES} calls whose arguments and results are data")
-    cases = choose([*cases, *more])
+    cases = choose(cases)
     if not any(case.is_informative() for case in cases):
         raise ExcludedError("returns and changes nothing in every call")
     if len({(case.outcome.returned, case.outcome.raised[:1], case.outcome.after) for case in cases}) == 1:
         raise ExcludedError("does the same in every call, so that its test could not tell it from a constant")
-    spec = replace(program.spec.only(sorted(loaded | others)), form=form_of(cases))
+    spec = replace(program.spec.only(sorted(loaded)), form=form_of(cases))
     program = Program(spec, program.definition)
     raised = sorted({case.outcome.raised[0] for case in cases if case.outcome.raised})
     in_order = checks.order_of(sandbox, program, cases, mutants.trivial(node, raised, function.is_generator))
@@ -168,8 +169,7 @@ def source_of(work: Workplace, function: Function, judge: str, trust: Trust) -> 
 
 def _source(work: Workplace, function: Function, cases: Sequence[Case], spec: Spec) -> dict[str, Any]:
     tops = {name.partition(".")[0] for name in spec.modules} - work.project.top_names()
-    counts = {"cases": len(cases), "recorded_cases": sum(case.recorded for case in cases)}
-    source = {**source_of(work, function, JUDGE, Trust.PROXY), **counts}
+    source = {**source_of(work, function, JUDGE, Trust.PROXY), "cases": len(cases)}
     return {**source, "packages": sorted(tops)} if tops else source
 
 

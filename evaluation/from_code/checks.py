@@ -10,7 +10,6 @@ from typing import Any
 
 from evaluation.datasets import Task
 from evaluation.from_code.calls.cases import Case
-from evaluation.from_code.calls.inputs import kinds_of
 from evaluation.from_code.calls.observe import (
     Agreement,
     Outcome,
@@ -24,7 +23,6 @@ from evaluation.from_code.calls.recorded import Call, digest_of
 from evaluation.from_code.faults import without_faults
 from evaluation.from_code.mutants import Mutant
 from evaluation.from_code.placing.same import agrees
-from evaluation.from_code.placing.spec import VALUES
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.source.examples import Example
 from evaluation.sandbox import Limits, Sandbox
@@ -83,7 +81,7 @@ def repeated(sandbox: Sandbox, program: Program, calls: Sequence[Call]) -> tuple
             continue
         recorded = Outcome(call.returned, call.raised, None if call.raised else call.after)
         if call.iterator or recorded.same_as(one):
-            cases.append(Case(call.call, call.digest, one, True, call.shape))
+            cases.append(Case(call.call, call.digest, one, call.shape))
         else:
             differs += 1
     if differs > MAX_DIFFERENT * len(calls):
@@ -93,37 +91,6 @@ def repeated(sandbox: Sandbox, program: Program, calls: Sequence[Call]) -> tuple
         )
     if not cases and refused:
         raise ExcludedError("has arguments or results that cannot be rebuilt from data", refused[:200])
-    return cases, first.loaded
-
-
-def generated(
-    sandbox: Sandbox, program: Program, calls: Sequence[Call], known: Sequence[Case]
-) -> tuple[list[Case], set[str]]:
-    """Generated calls as cases, with the original's answers, and the modules that they loaded.
-
-    Only those that resemble a recorded one, because others are probably outside what the function is for: their
-    arguments have the types of a recorded call's, their texts no other kinds of characters, and they end with no
-    other exception.
-    """
-    seen = {case.digest for case in known}
-    raised = {case.outcome.raised[:1] for case in known}
-    shapes = {tuple(kinds_of(case.call)) for case in known}
-    marks = {c for case in known for c in case.call if not c.isalnum()}
-    fresh = [
-        call for call in calls
-        if call.digest not in seen and tuple(kinds_of(call.call)) in shapes and _marks(call.call) <= marks
-    ]  # fmt: skip
-    texts = [call.call for call in fresh]
-    try:
-        first, second = (observe_each(sandbox, program, texts) for _ in range(2))
-    except UnobservableError:
-        return [], set()
-    cases = [
-        Case(call.call, call.digest, one, False, call.shape)
-        for call, one, two in zip(fresh, first.outcomes, second.outcomes, strict=True)
-        if one.same_as(two) and not (one.refused or two.refused or one.failed or two.failed)
-        if one.raised[:1] in raised | {()}
-    ]
     return cases, first.loaded
 
 
@@ -137,15 +104,11 @@ def documented(
     except UnobservableError:
         return list(known), set()
     found = {
-        example.call: Case(example.call, digest_of(example.call), one, True, "example", documented=True)
+        example.call: Case(example.call, digest_of(example.call), one, "example", documented=True)
         for example, one in zip(examples, observed.outcomes, strict=True)
         if not (one.refused or one.failed) and example.agrees(one.returned, one.raised)
     }
     return [*found.values(), *(case for case in known if case.call not in found)], observed.loaded
-
-
-def _marks(text: str) -> set[str]:
-    return {c for c in text if not c.isalnum()}
 
 
 def passes(sandbox: Sandbox, task: Task, program: str) -> None:
@@ -215,8 +178,7 @@ def _alone(sandbox: Sandbox, variant: Program, cases: Sequence[Case]) -> Agreeme
         outcomes = observe_all(sandbox, variant, [case.call for case in cases]).outcomes
     except UnobservableError:
         return Agreement(False, False)
-    strict = variant.spec.form == VALUES
-    rows = [_row(one, strict or case.outcome.after is not None) for case, one in zip(cases, outcomes, strict=True)]
+    rows = list(map(_row, outcomes))
 
     def all_agree(in_order: bool) -> bool:
         pairs = zip(cases, rows, strict=True)
@@ -225,8 +187,10 @@ def _alone(sandbox: Sandbox, variant: Program, cases: Sequence[Case]) -> Agreeme
     return Agreement(all_agree(False), all_agree(True))
 
 
-def _row(outcome: Outcome, with_after: bool) -> dict[str, Any]:
+def _row(outcome: Outcome) -> dict[str, Any]:
     if outcome.raised:
         return {"raised": list(outcome.raised)}
     row: dict[str, Any] = {} if outcome.returned is None else {"returned": json.loads(outcome.returned)}
-    return {**row, "after": json.loads(outcome.after)} if with_after and outcome.after is not None else row
+    if outcome.iterates:
+        row["iterator"] = True
+    return row if outcome.after is None else {**row, "after": json.loads(outcome.after)}

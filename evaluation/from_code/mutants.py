@@ -151,6 +151,8 @@ def _faults(node: ast.expr | ast.stmt, names: list[str]) -> list[tuple[str, list
             return [("slice", [ast.Subscript(node.value, other, node.ctx) for other in _other_slices(cut)])]
         case ast.Call(args=args, keywords=keywords):
             return [("argument", list(_other_calls(node, args, keywords)))]
+        case ast.Raise():
+            return [("exception", [ast.Pass(), *_other_exceptions(node)])]
         case ast.Expr(value=value) if not isinstance(value, ast.Constant):
             return [("statement", [ast.Pass()])]
         case ast.Assign(targets=[ast.Name() | ast.Subscript() | ast.Attribute()], value=value):
@@ -201,6 +203,14 @@ def _other_calls(node: ast.Call, args: list[ast.expr], keywords: list[ast.keywor
             yield ast.Call(node.func, [args[1], args[0], *args[2:]], keywords)
     for index in range(len(keywords)):
         yield ast.Call(node.func, args, keywords[:index] + keywords[index + 1 :])
+
+
+def _other_exceptions(node: ast.Raise) -> Iterator[ast.stmt]:
+    """Another class of exception, which no caller who expects the first one catches."""
+    match node.exc:
+        case ast.Name(id=name) | ast.Call(func=ast.Name(id=name)) if isinstance(getattr(builtins, name, None), type):
+            other = "ArithmeticError" if name not in ("ArithmeticError", "Exception", "BaseException") else "SystemExit"
+            yield ast.Raise(ast.Name(other, ast.Load()), None)
 
 
 class _Mutator:

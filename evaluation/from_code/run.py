@@ -13,9 +13,8 @@ from typing import Any, Protocol
 
 from evaluation.from_code import build
 from evaluation.from_code.build import BUILDER, Options, TaskResult
-from evaluation.from_code.calls import inputs, record
+from evaluation.from_code.calls import record
 from evaluation.from_code.calls.record import Recording
-from evaluation.from_code.calls.recorded import Call
 from evaluation.from_code.coverage import Coverage, coverage
 from evaluation.from_code.project_tests import make as project_tests
 from evaluation.from_code.project_tests.suite import Suite, prepare
@@ -33,9 +32,6 @@ class Watcher(Protocol):
 
     def recording(self, command: Sequence[str], seconds: float) -> None:
         """The tests have run for `seconds`."""
-
-    def generating(self, done: int, total: int) -> None:
-        """Inputs are drawn for `done` functions."""
 
     def testing(self, done: int, total: int) -> None:
         """`done` of the files of tests have run in the sandbox."""
@@ -107,12 +103,6 @@ def run(
             recording = _record(project, functions, commands, state, options, watcher)
         seconds["recording"] = round(recording.seconds, 1)
         started = time.monotonic()
-        generated = state.generated()
-        if generated is None:
-            generated = inputs.generate(functions, recording.calls, watcher.generating)
-            state.save_generated(generated)
-        seconds["generating"] = round(time.monotonic() - started, 1)
-        started = time.monotonic()
         suite = prepare(sandbox, project, recording.covering, workers, watcher.testing)
         seconds["testing"] = round(time.monotonic() - started, 1)
         started = time.monotonic()
@@ -120,7 +110,7 @@ def run(
         try:
             sources = Sources(project, recording.covering.path)
             work = build.Workplace(sandbox, project, origin, recording, sources, options)
-            made = _make(Maker(work, generated, suite), functions, known, state, watcher, workers)
+            made = _make(Maker(work, suite), functions, known, state, watcher, workers)
         finally:
             suite.close()
         seconds["checking"] = round(time.monotonic() - started, 1)
@@ -170,7 +160,6 @@ class Maker:
     """Makes the task of a function: recorded calls judge it where they can, else the project's tests."""
 
     work: build.Workplace
-    generated: dict[str, list[Call]]
     suite: Suite
 
     def make(self, function: Function) -> TaskResult:
@@ -178,7 +167,7 @@ class Maker:
         by_calls: TaskResult | None = None
         judge = "cases" if self.suite.refused else self.work.options.judge
         if judge != "tests":
-            by_calls = build.make(self.work, function, self.generated.get(function.key, ()))
+            by_calls = build.make(self.work, function)
             weak = by_calls.row is not None and by_calls.row["source"]["weak"]
             if judge == "cases" or (by_calls.row is not None and not weak):
                 return by_calls

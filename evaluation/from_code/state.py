@@ -22,7 +22,7 @@ from evaluation.from_code.reasons import ProjectError
 
 
 class State:
-    """The work done so far: the recording, the generated calls, and the results of functions."""
+    """The work done so far: the recording and the results of functions."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -55,15 +55,6 @@ class State:
     def save_recording(self, recording: Recording) -> None:
         """Store a finished recording."""
         self._write("recording.json", asdict(recording))
-
-    def generated(self) -> dict[str, list[Call]] | None:
-        """The generated calls, if they are complete."""
-        found = self._read("generated.json")
-        return None if found is None else {key: [_call(row) for row in rows] for key, rows in found.items()}
-
-    def save_generated(self, calls: dict[str, list[Call]]) -> None:
-        """Store the generated calls."""
-        self._write("generated.json", {key: [asdict(call) for call in each] for key, each in calls.items()})
 
     def made(self) -> dict[str, TaskResult]:
         """The results of finished functions, by key."""

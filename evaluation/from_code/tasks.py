@@ -86,7 +86,7 @@ def completion_row(
         test = source_of_test(cases, frozenset(), in_order)
     else:
         test = source_of_objects_test(cases, name, in_order)
-    examples = [] if ast.get_docstring(function.node) else _examples(cases, name)
+    examples = [] if ast.get_docstring(function.node) else find_examples(cases, name)
     return {
         "task_id": task_id(project, function),
         "prompt": prompt_of(project, function, context, LINES_BEFORE, examples),
@@ -99,8 +99,8 @@ def completion_row(
     }
 
 
-def _examples(cases: Sequence[Case], name: str) -> list[str]:
-    """Short recorded calls that differ in what they do; at the end the ones that return an argument as it is."""
+def find_examples(cases: Sequence[Case], name: str) -> list[str]:
+    """Short calls as lines of a prompt, which differ in what they do; last those that return an argument as it is."""
     found: dict[tuple[object, ...], str] = {}
 
     def rank(case: Case) -> tuple[bool, int, str]:
@@ -109,7 +109,7 @@ def _examples(cases: Sequence[Case], name: str) -> list[str]:
 
     for case in sorted(cases, key=rank):
         text = shown_case(case, name)
-        if case.recorded and len(text) <= _EXAMPLE_CHARS and text.isprintable():
+        if len(text) <= _EXAMPLE_CHARS and text.isprintable():
             found.setdefault((case.outcome.returned, case.outcome.raised[:1], case.outcome.after is None), text)
     return list(found.values())[:_EXAMPLES]
 

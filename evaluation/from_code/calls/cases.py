@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluation.from_code.calls.literals import has_float, literal, shown
+from evaluation.from_code.calls.literals import is_mutable, literal, needs_care, shown
 from evaluation.from_code.calls.observe import Outcome
 from evaluation.from_code.placing.spec import same_source
 from evaluation.from_code.recording import values
@@ -18,6 +18,8 @@ _SAME = '''import math
 
 def same(got, expected):
     """Equal, floats within a relative tolerance of 1e-9{dicts}."""
+    if isinstance(got, bool) != isinstance(expected, bool):
+        return False
     if isinstance(expected, float) and isinstance(got, (int, float)):
         return math.isclose(got, expected, rel_tol=1e-9, abs_tol=1e-12) or (got != got and expected != expected)
     if isinstance(expected, (list, tuple)):
@@ -37,13 +39,12 @@ _SHOWN_CHARS = 160
 
 @dataclass(frozen=True)
 class Case:
-    """One call and what the original did. `recorded`: the project's tests made this call, or an example in the
-    function's docstring (`documented`); else it was generated."""
+    """A call that the project's tests made, or an example in the function's docstring (`documented`), and what the
+    original did."""
 
     call: str
     digest: str
     outcome: Outcome
-    recorded: bool
     shape: str = ""
     documented: bool = False
 
@@ -62,6 +63,8 @@ class Case:
         if outcome.raised:
             return {"raised": exception_of(outcome.raised, exceptions)}
         row: dict[str, Any] = {"returned": json.loads(outcome.returned or "null")}
+        if outcome.iterates:
+            row["iterator"] = True
         return row if outcome.after is None else {**row, "after": json.loads(outcome.after)}
 
 
@@ -72,7 +75,6 @@ def source_of_test(cases: Sequence[Case], exceptions: frozenset[str], in_order: 
     builtin is expected to raise its first base that is. `in_order`: the order of dicts counts.
     """
     lines: list[str] = []
-    changes_arguments = any(case.outcome.after is not None for case in cases)
     needs_same = in_order
     iterators = any(case.outcome.iterates for case in cases)
     for case in cases:
@@ -83,9 +85,9 @@ def source_of_test(cases: Sequence[Case], exceptions: frozenset[str], in_order: 
             continue
         result = values.read_plain(case.outcome.returned or "null")
         after = None if case.outcome.after is None else values.read_plain(case.outcome.after)
-        if after is None and in_order and changes_arguments:
+        if after is None and is_mutable((args, kwargs)):
             after = args, kwargs
-        needs_same = needs_same or has_float((result, after))
+        needs_same = needs_same or needs_care((result, after))
         if after is None:
             lines.append(f"    assert {_equal(_call(args, kwargs, iterates), result, in_order)}")
             continue
@@ -102,8 +104,7 @@ def source_of_objects_test(cases: Sequence[Case], name: str, in_order: bool = Fa
     """The same for calls with objects, which cross as texts (`recording.values`)."""
     lines = ["CASES = ("]
     for case in cases:
-        origin = "recorded" if case.recorded else "generated"
-        lines.append(f"    # {origin}: {shown_case(case, name)}")
+        lines.append(f"    # {shown_case(case, name)}")
         lines.append(f"    ({case.call!r},\n     {json.dumps(case.expected())!r}),")
     lines += [
         ")", "", "",
@@ -149,10 +150,10 @@ def _raises(call: str, exception: str) -> list[str]:
 
 
 def _equal(call: str, expected: object, in_order: bool) -> str:
-    if has_float(expected) or (in_order and isinstance(expected, dict | list | tuple)):
+    if expected is None:
+        return f"{call} is None"
+    if needs_care(expected) or (in_order and isinstance(expected, dict | list | tuple)):
         return f"same({call}, {literal(expected)})"
-    if expected is None or isinstance(expected, bool):
-        return f"{call} is {expected!r}" if expected is None else f"{call} == {expected!r}"
     return f"{call} == {literal(expected)}"
 
 

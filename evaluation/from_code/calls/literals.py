@@ -28,13 +28,26 @@ def literal(value: Any) -> str:
     return repr(value)
 
 
-def has_float(value: Any) -> bool:
-    """Whether a float is in the value, so that a test has to compare it with a tolerance."""
-    if isinstance(value, float):
+def needs_care(value: Any) -> bool:
+    """Whether `==` alone is not enough: floats have a tolerance, and 1 is not True, nor 0 False."""
+    if isinstance(value, float) or (isinstance(value, int) and value in (0, 1)):
         return True
     if isinstance(value, dict):
-        return any(has_float(part) for item in value.items() for part in item)
-    return isinstance(value, list | tuple | set | frozenset) and any(map(has_float, value))
+        return any(needs_care(part) for item in value.items() for part in item)
+    return isinstance(value, list | tuple | set | frozenset) and any(map(needs_care, value))
+
+
+def is_mutable(arguments: tuple[Any, dict[str, Any]]) -> bool:
+    """Whether a function could change one of these arguments."""
+    positional, named = arguments
+    todo = [*positional, *named.values()]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, list | dict | set):
+            return True
+        if isinstance(value, tuple):
+            todo.extend(value)
+    return False
 
 
 def shown(value: Any) -> str:

@@ -154,7 +154,7 @@ def judge_variants(
     """
     if not variants:
         return []
-    command = {"cases": list(cases), "variants": list(variants), "strict": program.spec.form == "outcome"}
+    command = {"cases": list(cases), "variants": list(variants)}
     try:
         *verdicts, original = _ask(sandbox, program, "judge_variants", command)
     except UnobservableError:

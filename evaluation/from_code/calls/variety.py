@@ -16,16 +16,14 @@ MAX_TEST_OF_OBJECTS_CHARS = 90_000
 
 def choose(cases: Sequence[Case]) -> list[Case]:
     """At most MAX_CASES, each time the one that adds most: branches before paths, these before kinds of arguments and
-    outcomes, these before other results; recorded cases before others that add as much. The docstring's examples come
-    before all.
+    outcomes, these before other results. The docstring's examples come before all.
 
-    The order of `cases` does not matter. The result is sorted: recorded cases first, since a run's figures over
-    recorded cases alone count on it (docs/metrics.md), then short ones before long ones.
+    The order of `cases` does not matter. The result is sorted: short calls before long ones.
     """
     plain = all(case.is_plain() for case in cases)
     usable = [case for case in cases if _size(case) <= (MAX_CASE_CHARS if plain else MAX_OBJECT_CHARS)]
     limit = MAX_TEST_CHARS if plain else MAX_TEST_OF_OBJECTS_CHARS
-    pending = sorted(usable, key=lambda case: (not case.recorded, case.digest))
+    pending = sorted(usable, key=lambda case: case.digest)
     features = {case.digest: _features(case) for case in pending}
     covered: list[set[Hashable]] = [set() for _ in range(4)]
     chosen: list[Case] = []
@@ -33,7 +31,7 @@ def choose(cases: Sequence[Case]) -> list[Case]:
 
     def gain(case: Case) -> tuple[int, ...]:
         added = (len(new - old) for new, old in zip(features[case.digest], covered, strict=True))
-        return (case.documented, *added, case.recorded)
+        return (case.documented, *added)
 
     while pending and len(chosen) < MAX_CASES:
         best = max(pending, key=gain)
@@ -44,7 +42,7 @@ def choose(cases: Sequence[Case]) -> list[Case]:
         for known, new in zip(covered, features[best.digest], strict=True):
             known.update(new)
         chosen.append(best)
-    return sorted(chosen, key=lambda case: (not case.recorded, len(case.call), case.digest))
+    return sorted(chosen, key=lambda case: (len(case.call), case.digest))
 
 
 def _features(case: Case) -> tuple[frozenset[Hashable], ...]:

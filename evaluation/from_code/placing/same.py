@@ -8,9 +8,14 @@ from typing import Any
 
 
 def agrees(got: Any, expected: Any, call: Any, in_order: bool) -> bool:
-    """Whether an outcome is the expected one: result and arguments after the call, or the class of an exception."""
+    """Whether an outcome is the expected one: result and arguments after the call, or the class of an exception.
+
+    An iterator is another result than a list of its items: its caller may read it once, and only as far as it wants.
+    """
     if "raised" in expected:
         return bool(expected["raised"] in got.get("raised", ()))
+    if "iterator" in expected and "iterator" not in got:
+        return False
     try:
         if "returned" not in got or not same(got["returned"], expected["returned"], in_order):
             return False
@@ -20,7 +25,11 @@ def agrees(got: Any, expected: Any, call: Any, in_order: bool) -> bool:
 
 
 def same(got: Any, expected: Any, in_order: bool) -> bool:
-    """Whether two trees are the same value: floats within 1e-9, dicts in any order unless `in_order`."""
+    """Whether two trees are the same value to a caller: floats within 1e-9, dicts in any order unless `in_order`.
+
+    Attributes whose name begins with `_` belong to the implementation and are left out, and the kinds of dict of
+    `collections` are as good as a dict with the same items.
+    """
     known: tuple[dict[Any, Any], dict[Any, Any]] = ({}, {})
     number(got, known[0])
     number(expected, known[1])
@@ -31,7 +40,9 @@ def same(got: Any, expected: Any, in_order: bool) -> bool:
             if (one["ref"], two["ref"]) in met:
                 return True
             met.add((one["ref"], two["ref"]))
-        one, two = unfolded(one, known[0]), unfolded(two, known[1])
+        one, two = as_dict(unfolded(one, known[0])), as_dict(unfolded(two, known[1]))
+        if isinstance(one, bool) != isinstance(two, bool):
+            return False
         if isinstance(one, list) or isinstance(two, list):
             return isinstance(one, list) and isinstance(two, list) and all_equal(one, two)
         first, second = as_number(one), as_number(two)
@@ -45,7 +56,8 @@ def same(got: Any, expected: Any, in_order: bool) -> bool:
         if tag == "dict":
             return pairs_equal(body, other)
         if tag == "object":
-            return body[0] == other[0] and content_equal(body[1], other[1]) and pairs_equal(body[2], other[2], False)
+            attributes = public(body[2]), public(other[2])
+            return body[0] == other[0] and content_equal(body[1], other[1]) and pairs_equal(*attributes, False)
         return all_equal(body, other) if isinstance(body, list) and isinstance(other, list) else bool(body == other)
 
     def all_equal(one: Any, two: Any) -> bool:
@@ -65,6 +77,21 @@ def same(got: Any, expected: Any, in_order: bool) -> bool:
         return equal(one, two)
 
     return equal(got, expected)
+
+
+def as_dict(tree: Any) -> Any:
+    """A kind of dict of the standard library as a dict, any other tree as it is."""
+    if isinstance(tree, dict) and isinstance(tree.get("object"), list):
+        name, content, attributes = tree["object"]
+        kinds = ("collections:OrderedDict", "collections:defaultdict", "collections:Counter")
+        if name in kinds and not attributes and isinstance(content, list) and is_pairs(content[-1]):
+            return {"dict": [pair["tuple"] for pair in content[-1]]}
+    return tree
+
+
+def public(attributes: Any) -> Any:
+    """The attributes that a caller reads."""
+    return [pair for pair in attributes if not pair[0].startswith("_")]
 
 
 def is_pairs(items: Any) -> bool:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import time
 from typing import Any
 
 from evaluation.from_code.build import TaskResult, Workplace, source_of
+from evaluation.from_code.calls.cases import Case
+from evaluation.from_code.calls.observe import Outcome
 from evaluation.from_code.project_tests import suite as suites
 from evaluation.from_code.project_tests.suite import Suite
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.source.context import prompt_of, solution_of
 from evaluation.from_code.source.find import Function
-from evaluation.from_code.tasks import LINES_BEFORE, stops_of, task_id
+from evaluation.from_code.tasks import LINES_BEFORE, find_examples, stops_of, task_id
 from evaluation.verdicts import Trust
 
 JUDGE = "tests"
@@ -29,7 +32,8 @@ def make(suite: Suite, work: Workplace, function: Function) -> TaskResult:
 
 
 def _row(suite: Suite, work: Workplace, function: Function) -> dict[str, Any]:
-    prompt = prompt_of(work.project, function, work.options.context, LINES_BEFORE)
+    examples = [] if ast.get_docstring(function.node) else find_examples(_recorded(work, function), function.qualified)
+    prompt = prompt_of(work.project, function, work.options.context, LINES_BEFORE, examples)
     spec, facts = suites.checked(suite, work.recording.covering, function)
     source = source_of(work, function, JUDGE, Trust.IN_GUEST)
     return {
@@ -42,3 +46,13 @@ def _row(suite: Suite, work: Workplace, function: Function) -> dict[str, Any]:
         "stop": stops_of(function),
         "source": {**source, **facts},
     }
+
+
+def _recorded(work: Workplace, function: Function) -> list[Case]:
+    """The recorded calls with what the tests saw them do, of which some are shown and none judges."""
+    calls = work.recording.calls.get(function.key, [])
+    return [
+        Case(call.call, call.digest, Outcome(call.returned, call.raised, call.after), call.shape)
+        for call in calls
+        if not call.iterator
+    ]

@@ -25,7 +25,7 @@ FAULT = Result("sandbox_error", "no process could be started")
 
 def case(*args, returned=None, after=None):
     outcome = Outcome(values.write(returned), (), None if after is None else values.write((after, {})), steps=3)
-    return Case(values.write((args, {})), "", outcome, True)
+    return Case(values.write((args, {})), "", outcome)
 
 
 CASES = [case(1, 2, returned=3)]
@@ -111,7 +111,7 @@ def test_cases_that_a_body_without_content_passes_make_no_task(sandbox, body):
 
 
 def test_cases_that_only_raise_make_no_task(sandbox):
-    raising = Case(values.write(((1, 2), {})), "", Outcome(None, ("KeyError", "LookupError"), steps=3), True)
+    raising = Case(values.write(((1, 2), {})), "", Outcome(None, ("KeyError", "LookupError"), steps=3))
     trivial = mutants.trivial(ast.parse(ADD).body[0], ["KeyError"], False)
     with pytest.raises(ExcludedError, match="a body without content would pass") as excluded:
         checks.order_of(sandbox, doing("raise KeyError"), [raising], trivial)

@@ -47,7 +47,8 @@ def test_few_mutants_are_taken_from_every_operator():
 
 def test_docstrings_messages_and_annotations_stay_because_no_test_compares_them():
     for mutant in mutants(function(), 200):
-        assert 'raise ValueError(f"{points} is not within 0 and {limit}")'.replace('"', "'") in mutant.source
+        if mutant.operator != "exception":
+            assert 'raise ValueError(f"{points} is not within 0 and {limit}")'.replace('"', "'") in mutant.source
         assert ">>> grade(1)" in mutant.source
     hinted = "def f(a: 'int' = 1) -> 'str':\n    x: 'list' = a\n    return x\n"
     assert all("x: 'list'" in mutant.source for mutant in mutants(function(hinted), 50))
@@ -60,3 +61,10 @@ def test_the_choice_depends_on_the_source_alone():
 def test_a_mutant_names_its_line():
     (mutant, *_) = [m for m in mutants(function(), 200) if m.operator == "arithmetic"]
     assert SOURCE.splitlines()[mutant.line - 1].strip() == "share = points / limit"
+
+
+def test_an_exception_is_left_out_and_becomes_one_that_its_caller_does_not_catch():
+    found = [mutant.source for mutant in mutants(function(), 200) if mutant.operator == "exception"]
+    assert len(found) == 2
+    assert sum("raise ArithmeticError" in source for source in found) == 1
+    assert not any("raise ValueError" in source for source in found)

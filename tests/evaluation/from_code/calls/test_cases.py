@@ -19,7 +19,7 @@ def case(*args, returned=None, raised=(), after=None, iterates=False, **kwargs):
         None if raised else values.write(returned), tuple(raised), None if after is None else values.write(after),
         iterates=iterates,
     )  # fmt: skip
-    return Case(values.write((args, kwargs)), "", outcome, True)
+    return Case(values.write((args, kwargs)), "", outcome)
 
 
 ACCEPTED = {
@@ -34,6 +34,9 @@ ACCEPTED = {
     "the items of an iterator": (case(returned=[1, 2], iterates=True), "return iter((1, 2))"),
     "nothing": (case(returned=None), "return None"),
     "a changed argument": (case([1], returned=None, after=(([1, 2],), {})), "args[0].append(2)"),
+    "true": (case(returned=True), "return True"),
+    "ones in a list": (case(returned=[1, 0]), "return [1, 0]"),
+    "an argument that stays as it is": (case([1, 2], returned=3), "return sum(args[0])"),
     "keywords": (case(1, b=2, returned=3), "return args[0] + kwargs['b']"),
     "texts that are hard to write": (case(returned="\ud800'\"\\\n\0"), "return '\\ud800\\'\"\\\\\\n\\0'"),
 }
@@ -45,6 +48,11 @@ REFUSED = {
     "another exception": (case(raised=("KeyError", "LookupError", "Exception")), "raise IndexError"),
     "no exception": (case(raised=("KeyError", "LookupError", "Exception")), "return None"),
     "an argument that was not changed": (case([1], returned=None, after=(([1, 2],), {})), "return None"),
+    "one for true": (case(returned=True), "return 1"),
+    "true for one": (case(returned=1), "return True"),
+    "truth values for numbers in a list": (case(returned=[1, 0]), "return [True, False]"),
+    "an argument that is changed as well": (case([1, 2], returned=3), "return sum(args[0]) + (args[0].clear() or 0)"),
+    "a dict that is changed in a tuple": (case(({"a": 1},), returned=1), "return args[0][0].pop('a')"),
     "more items": (case(returned=[1], iterates=True), "return iter((1, 2))"),
     "something for nothing": (case(returned=None), "return 0"),
 }

@@ -10,9 +10,9 @@ from evaluation.from_code.calls.variety import MAX_CASES, choose
 from evaluation.from_code.recording import values
 
 
-def case(number, arcs=((0, 1),), returned=1, recorded=True, raised=()):
+def case(number, arcs=((0, 1),), returned=1, raised=()):
     outcome = Outcome(None if raised else values.write(returned), raised, arcs=frozenset(arcs))
-    return Case(values.write(((number,), {})), f"{number:08}", outcome, recorded, "int")
+    return Case(values.write(((number,), {})), f"{number:08}", outcome, "int")
 
 
 COMMON = [case(i) for i in range(200)]
@@ -30,12 +30,6 @@ def test_the_order_of_the_cases_does_not_matter():
     mixed = [*COMMON, case(900, returned="x")]
     random.Random(1).shuffle(mixed)
     assert choose(mixed) == choose(sorted(mixed, key=lambda each: each.digest))
-
-
-def test_recorded_calls_go_before_generated_ones_that_add_as_much():
-    chosen = choose([*(case(i, recorded=False) for i in range(100, 200)), *COMMON[:20]])
-    assert sum(each.recorded for each in chosen) == 20
-    assert [each.recorded for each in chosen] == [True] * 20 + [False] * 20  # figures tell them apart by this order
 
 
 def test_a_case_that_is_too_long_to_read_is_not_chosen():

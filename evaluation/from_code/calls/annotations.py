@@ -1,0 +1,62 @@
+"""Recorded calls and the type hints of a function: a right answer may rely on what the signature promises."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+from evaluation.from_code.calls.recorded import Call
+from evaluation.from_code.recording import values
+from evaluation.from_code.source.find import Function
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "int": (int,), "float": (float, int), "complex": (complex, float, int), "str": (str,), "bytes": (bytes,),
+    "bool": (bool,), "None": (type(None),), "list": (list,), "List": (list,), "dict": (dict,), "Dict": (dict,),
+    "tuple": (tuple,), "Tuple": (tuple,), "set": (set,), "Set": (set,), "frozenset": (frozenset,),
+}  # fmt: skip
+_ANY = (object,)
+
+
+def keep_annotated(function: Function, calls: Sequence[Call], least: int) -> list[Call]:
+    """The calls whose plain arguments have the types that the signature says; all of them where fewer than `least` do.
+
+    Tests call `ordinal(number: int)` with texts too, to see that it copes: an answer that relies on the hint is right.
+    """
+    hints = {argument.arg: allowed_types(argument.annotation) for argument in _arguments(function.node.args)}
+    names = [argument.arg for argument in [*function.node.args.posonlyargs, *function.node.args.args]]
+    fitting = [call for call in calls if _fits(call.call, names, hints)]
+    return fitting if len(fitting) >= least else list(calls)
+
+
+def allowed_types(annotation: ast.expr | None) -> tuple[type, ...]:
+    """The builtin types that a type hint allows; (object,) where it names others."""
+    match annotation:
+        case ast.Constant(value=None):
+            return _TYPES["None"]
+        case ast.Constant(value=str(text)):
+            try:
+                return allowed_types(ast.parse(text, mode="eval").body)
+            except SyntaxError:
+                return _ANY
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return _TYPES.get(name, _ANY)
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return allowed_types(left) + allowed_types(right)
+        case ast.Subscript(value=ast.Name(id="Optional") | ast.Attribute(attr="Optional"), slice=inner):
+            return allowed_types(inner) + _TYPES["None"]
+        case ast.Subscript(value=ast.Name(id="Union") | ast.Attribute(attr="Union"), slice=ast.Tuple(elts=parts)):
+            return tuple(kind for part in parts for kind in allowed_types(part))
+        case ast.Subscript(value=inner):
+            return allowed_types(inner)
+    return _ANY
+
+
+def _arguments(arguments: ast.arguments) -> list[ast.arg]:
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+
+
+def _fits(call: str, names: Sequence[str], hints: dict[str, tuple[type, ...]]) -> bool:
+    args, kwargs = values.read_plain(call)
+    given: list[tuple[str, Any]] = [*zip(names, args, strict=False), *kwargs.items()]
+    return all(isinstance(value, (values.Opaque, *hints.get(name, _ANY))) for name, value in given)

@@ -1,0 +1,57 @@
+"""Calls that contradict the signature judge nothing where others are enough."""
+
+from __future__ import annotations
+
+import ast
+from types import SimpleNamespace
+
+import pytest
+
+from evaluation.from_code.calls.annotations import allowed_types, keep_annotated
+from evaluation.from_code.calls.recorded import Call
+from evaluation.from_code.recording import values
+
+
+def function(signature):
+    return SimpleNamespace(node=ast.parse(f"def f({signature}): ...").body[0])
+
+
+def calls(*arguments, **named):
+    return [Call(values.write((args, named)), str(args), "") for args in arguments]
+
+
+def kept(signature, given, least=2):
+    return [values.read_plain(call.call)[0] for call in keep_annotated(function(signature), given, least)]
+
+
+def test_texts_for_a_number_are_left_out():
+    assert kept("number: int", calls((1,), ("2",), (3,), ("four",))) == [(1,), (3,)]
+
+
+def test_where_too_few_are_left_all_of_them_count():
+    assert kept("number: int", calls((1,), ("2",), ("3",))) == [(1,), ("2",), ("3",)]
+
+
+def test_arguments_by_name_and_those_without_a_hint_count_too():
+    given = [*calls((1, "x"), a="text"), *calls((1, 2), a=3), *calls((1, None))]
+    assert kept("one, two, *, a: int = 0", given, 1) == [(1, 2), (1, None)]
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "fits"),
+    [
+        ("float", 1, True),
+        ("int", 1.5, False),
+        ("int", True, True),
+        ("str | None", None, True),
+        ("Optional[str]", 3, False),
+        ("typing.Union[int, str]", "x", True),
+        ("'list[int]'", [1], True),
+        ("list[int]", (1,), False),
+        ("Iterable[int]", 3, True),
+        ("SomeClass", 3, True),
+        ("'not python('", 3, True),
+    ],
+)
+def test_what_a_hint_allows(hint, value, fits):
+    assert isinstance(value, allowed_types(ast.parse(hint, mode="eval").body)) == fits
