@@ -101,11 +101,11 @@ def _row(work: Workplace, function: Function) -> dict[str, Any]:
     sandbox, node = work.sandbox, function.node
     program = program_of(function, work.sources)
     examples = examples_of(function)
-    calls = keep_annotated(function, _calls(work.recording, function, bool(examples)), checks.MIN_CASES)
-    cases, loaded = checks.repeated(sandbox, program, calls)
+    cases, loaded = checks.repeated(sandbox, program, _calls(work.recording, function, bool(examples)))
     if examples:
         cases, others = checks.documented(sandbox, program, examples, cases)
         loaded |= others
+    cases = keep_annotated(function, cases, checks.MIN_CASES)
     if len(cases) < checks.MIN_CASES:
         raise ExcludedError(f"has fewer than {checks.MIN_CASES} calls whose arguments and results are data")
     cases = choose(cases)

@@ -1,4 +1,4 @@
-"""Recorded calls and the type hints of a function: a right answer may rely on what the signature promises."""
+"""Cases and the type hints of a function: a right answer may rely on what the signature promises."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
-from evaluation.from_code.calls.recorded import Call
+from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.recording import values
 from evaluation.from_code.source.find import Function
 
@@ -18,15 +18,15 @@ _TYPES: dict[str, tuple[type, ...]] = {
 _ANY = (object,)
 
 
-def keep_annotated(function: Function, calls: Sequence[Call], least: int) -> list[Call]:
-    """The calls whose plain arguments have the types that the signature says; all of them where fewer than `least` do.
+def keep_annotated(function: Function, cases: Sequence[Case], least: int) -> list[Case]:
+    """The cases whose plain arguments have the types that the signature says; all of them where fewer than `least` do.
 
     Tests call `ordinal(number: int)` with texts too, to see that it copes: an answer that relies on the hint is right.
     """
     hints = {argument.arg: allowed_types(argument.annotation) for argument in _arguments(function.node.args)}
     names = [argument.arg for argument in [*function.node.args.posonlyargs, *function.node.args.args]]
-    fitting = [call for call in calls if _fits(call.call, names, hints)]
-    return fitting if len(fitting) >= least else list(calls)
+    fitting = [case for case in cases if _fits(case.call, names, hints)]
+    return fitting if len(fitting) >= least else list(cases)
 
 
 def allowed_types(annotation: ast.expr | None) -> tuple[type, ...]:

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from evaluation.from_code.calls.annotations import allowed_types, keep_annotated
-from evaluation.from_code.calls.recorded import Call
+from evaluation.from_code.calls.cases import Case
+from evaluation.from_code.calls.observe import Outcome
 from evaluation.from_code.recording import values
 
 
@@ -17,7 +18,7 @@ def function(signature):
 
 
 def calls(*arguments, **named):
-    return [Call(values.write((args, named)), str(args), "") for args in arguments]
+    return [Case(values.write((args, named)), str(args), Outcome("null")) for args in arguments]
 
 
 def kept(signature, given, least=2):
