@@ -105,7 +105,9 @@ def _row(work: Workplace, function: Function) -> dict[str, Any]:
     if examples:
         cases, others = checks.documented(sandbox, program, examples, cases)
         loaded |= others
+    found = len(cases)
     cases = keep_annotated(function, cases, checks.MIN_CASES)
+    against_hints = found - len(cases)
     if len(cases) < checks.MIN_CASES:
         raise ExcludedError(f"has fewer than {checks.MIN_CASES} calls whose arguments and results are data")
     cases = choose(cases)
@@ -129,6 +131,7 @@ def _row(work: Workplace, function: Function) -> dict[str, Any]:
         "killed": score.killed,
         "mutation_score": round(score.score, 4),
         "weak": score.score < checks.WEAK_BELOW,
+        "against_hints": against_hints,
         "survivors": [f"line {mutant.line}: {mutant.operator}" for mutant in score.survivors],
     }
     return row

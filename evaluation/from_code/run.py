@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -168,8 +168,7 @@ class Maker:
         judge = "cases" if self.suite.refused else self.work.options.judge
         if judge != "tests":
             by_calls = build.make(self.work, function)
-            weak = by_calls.row is not None and by_calls.row["source"]["weak"]
-            if judge == "cases" or (by_calls.row is not None and not weak):
+            if judge == "cases" or (by_calls.row is not None and not _are_tests_better(by_calls.row["source"])):
                 return by_calls
             if function.key not in self.work.recording.covering.called():
                 return by_calls
@@ -179,6 +178,12 @@ class Maker:
                 return by_calls
             by_tests.detail = f"{by_tests.detail}; recorded calls: {by_calls.reason}".removeprefix("; ")
         return by_tests
+
+
+def _are_tests_better(source: Mapping[str, Any]) -> bool:
+    """Whether the project's tests should judge instead: recorded calls notice too few faults, and none of them had to
+    be left out because it contradicts the type hints, as the tests would make it."""
+    return bool(source["weak"]) and not source["against_hints"]
 
 
 def _make(
