@@ -29,10 +29,12 @@ KEPT = 120
 """Calls of a function."""
 KEPT_OF_A_KIND = 4
 """Calls of a function with one shape, or with one exception."""
-MAX_SEEN = 20_000
+MAX_SEEN = 1_000
 """Calls of a function that are examined in a process; later ones cost nothing."""
-MAX_PARTS_SEEN = 400_000
+MAX_PARTS_SEEN = 20_000
 """Parts of values that are written for a function in a process."""
+_PARTS_OF_REFUSED = 100
+"""What arguments that cannot be written count for: they are looked at as far as that shows."""
 MAX_FILE_BYTES = 64 * 2**20
 
 _here = _thread._local()
@@ -93,8 +95,10 @@ class _Call:
         self.function = function
         if function is not None:
             self.args, self.kwargs = args, kwargs
+            function.parts += _PARTS_OF_REFUSED
             self.before, parts = values.write_counted((args, kwargs))
-            function.parts += parts
+            function.parts += parts - _PARTS_OF_REFUSED
+            self.digest = hashlib.blake2b(self.before.encode(), digest_size=8).hexdigest()
             self.shape = _shape(args, kwargs)
 
     def returned(self, value: Any) -> Any:
@@ -117,7 +121,7 @@ class _Call:
     def _returned(self, value: Any) -> None:
         assert self.function is not None
         try:
-            if _repeated is None:  # of the outcome nothing is noted
+            if _repeated is None or self.digest in self.function.kept:  # of the outcome nothing is noted
                 self._end({}, "")
             elif hasattr(type(value), "__next__") or hasattr(type(value), "__anext__"):
                 self._end({"iterator": type(value).__name__}, "")
@@ -129,13 +133,13 @@ class _Call:
     def _end(self, outcome: dict[str, Any], exception: str) -> None:
         function = self.function
         assert function is not None
-        digest = hashlib.blake2b(self.before.encode(), digest_size=8).hexdigest()
+        digest = self.digest
         if _repeated is None:
             if digest not in function.kept:
                 function.kept.add(digest)
                 _write({"function": function.key, "digest": digest})
             return
-        if digest not in _repeated.get(function.key, ()):
+        if digest in function.kept or digest not in _repeated.get(function.key, ()):
             return
         groups = [("", KEPT), ("shape " + self.shape, KEPT_OF_A_KIND)]
         if exception:
@@ -209,8 +213,6 @@ class _Function:
             elif entry > heap[0]:
                 heapq.heapreplace(heap, entry)
                 kept = True
-        if digest in self.kept:
-            return False
         if kept:
             self.kept.add(digest)
         return kept
