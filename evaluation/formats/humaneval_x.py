@@ -25,6 +25,8 @@ func (each testify) Equal(expected, actual any, message ...any) {
 }
 """
 _CRATES = re.compile(r"^use (?:rand|regex|md5)\b[^;]*;\n", re.MULTILINE)
+_EMPTY_MAIN = re.compile(r"^fn main\(\s*\)\s*\{\s*\}\s*\n?", re.MULTILINE)
+"""Many declarations begin with it; the test has the `main` that runs."""
 _RUST_TEST = re.compile(r"#\[test\]\s*fn (\w+)")
 
 
@@ -41,7 +43,7 @@ def to_task(record: Record) -> Task:
         )
     language = LANGUAGES[name]
     if language == "rust":
-        prompt += _CRATES.sub("", text(record, "declaration"))
+        prompt += _EMPTY_MAIN.sub("", _CRATES.sub("", text(record, "declaration")))
     return Task(
         task_id=task_id,
         prompt=prompt,
