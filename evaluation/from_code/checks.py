@@ -81,7 +81,7 @@ def repeated(sandbox: Sandbox, program: Program, calls: Sequence[Call]) -> tuple
             continue
         recorded = Outcome(call.returned, call.raised, None if call.raised else call.after)
         if call.iterator or recorded.same_as(one):
-            cases.append(Case(call.call, call.digest, one, call.shape))
+            cases.append(Case(call.call, call.digest, one.with_views_of(two), call.shape))
         else:
             differs += 1
     if differs > MAX_DIFFERENT * len(calls):
@@ -104,7 +104,7 @@ def documented(
     except UnobservableError:
         return list(known), set()
     found = {
-        example.call: Case(example.call, digest_of(example.call), one, "example", documented=True)
+        example.call: Case(example.call, digest_of(example.call), replace(one, seen=None), "example", documented=True)
         for example, one in zip(examples, observed.outcomes, strict=True)
         if not (one.refused or one.failed) and example.agrees(one.returned, one.raised)
     }
@@ -193,4 +193,6 @@ def _row(outcome: Outcome) -> dict[str, Any]:
     row: dict[str, Any] = {} if outcome.returned is None else {"returned": json.loads(outcome.returned)}
     if outcome.iterates:
         row["iterator"] = True
+    if outcome.seen is not None:
+        row["seen"] = json.loads(outcome.seen)
     return row if outcome.after is None else {**row, "after": json.loads(outcome.after)}

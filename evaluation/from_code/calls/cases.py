@@ -65,6 +65,8 @@ class Case:
         row: dict[str, Any] = {"returned": json.loads(outcome.returned or "null")}
         if outcome.iterates:
             row["iterator"] = True
+        if outcome.seen is not None:
+            row["seen"] = json.loads(outcome.seen)
         return row if outcome.after is None else {**row, "after": json.loads(outcome.after)}
 
 

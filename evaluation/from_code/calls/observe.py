@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from evaluation.from_code.faults import without_faults
@@ -30,11 +30,19 @@ class Outcome:
     refused: str = ""  # why the call cannot be made or its result not written
     failed: str = ""  # how the sandbox ended the program before it answered
     iterates: bool = False  # whether the result is an iterator
+    seen: str | None = None  # what a caller sees of the objects afterwards (`placing.views`), as JSON
     arcs: frozenset[tuple[int, int]] = frozenset()  # the steps from line to line inside the function
     steps: int = 0
 
+    def with_views_of(self, other: Outcome) -> Outcome:
+        """The outcome with the views that two observations have in common: addresses and times differ each time."""
+        if self.seen is None or other.seen is None:
+            return replace(self, seen=None)
+        pairs = zip(json.loads(self.seen), json.loads(other.seen), strict=True)
+        return replace(self, seen=json.dumps([[view for view in one if view in two] for one, two in pairs]))
+
     def same_as(self, other: Outcome) -> bool:
-        """Whether both did the same, their paths through the function aside."""
+        """Whether both did the same, their paths through the function and the views of objects aside."""
         return (self.returned, self.raised[:1], self.after, self.iterates) == (
             other.returned, other.raised[:1], other.after, other.iterates
         )  # fmt: skip
@@ -181,6 +189,6 @@ def _outcome(row: dict[str, Any]) -> Outcome:
     names = tuple(str(name) for name in row.get("raised", []))
     pairs = frozenset((int(start), int(end)) for start, end in row["arcs"])
     return Outcome(
-        text("returned"), names, text("after"), str(row.get("refused", "")), "", "iterator" in row, pairs,
+        text("returned"), names, text("after"), str(row.get("refused", "")), "", "iterator" in row, text("seen"), pairs,
         int(row["steps"]),
     )  # fmt: skip

@@ -56,4 +56,6 @@ def _features(case: Case) -> tuple[frozenset[Hashable], ...]:
 
 
 def _size(case: Case) -> int:
-    return len(case.call) + len(case.outcome.returned or "") + len(case.outcome.after or "")
+    return len(case.call) + sum(
+        len(text or "") for text in (case.outcome.returned, case.outcome.after, case.outcome.seen)
+    )

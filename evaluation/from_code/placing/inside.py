@@ -20,6 +20,7 @@ import types
 from typing import Any
 
 from evaluation.from_code.placing.same import agrees
+from evaluation.from_code.placing.views import views
 from evaluation.from_code.recording import values
 
 FILE = "<candidate>"
@@ -160,7 +161,13 @@ class Placed:
             return {"refused": str(reason), "iterator": "iterator" in row}
         if after != text:
             row["after"] = json.loads(after)
+        seen = [views(value, self._is_own) for value in (*args, *kwargs.values(), result)]
+        if any(seen):
+            row["seen"] = seen
         return row
+
+    def _is_own(self, kind: type) -> bool:
+        return kind.__module__ in self.spec["modules"] or kind.__module__ == self.spec["name"]
 
     def observe(self, command: str) -> str:
         """The outcome of each call, with the lines that it took, and the names of the modules that were loaded."""

@@ -19,9 +19,20 @@ def agrees(got: Any, expected: Any, call: Any, in_order: bool) -> bool:
     try:
         if "returned" not in got or not same(got["returned"], expected["returned"], in_order):
             return False
-        return same(got.get("after", call), expected.get("after", call), in_order)
+        if not same(got.get("after", call), expected.get("after", call), in_order):
+            return False
+        return all_seen(got.get("seen", []), expected.get("seen", []), in_order)
     except RecursionError:  # circles that differ
         return False
+
+
+def all_seen(got: Any, expected: Any, in_order: bool) -> bool:
+    """Whether the views of each object (`placing.views`) are among those of the other outcome, and the same there."""
+    for place, wanted in enumerate(expected):
+        found = dict(got[place]) if place < len(got) else {}
+        if not all(name in found and same(found[name], tree, in_order) for name, tree in wanted):
+            return False
+    return True
 
 
 def same(got: Any, expected: Any, in_order: bool) -> bool:

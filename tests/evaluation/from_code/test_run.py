@@ -556,3 +556,47 @@ def test_no_hostile_object_passes(shelves, sandbox, name):
         verdict = Grader(sandbox).judge(task.program(f"        {HOSTILE[name]}\n"), task)
         assert not verdict.passed
         assert verdict.trust == "proxy"
+
+
+STACK = """
+class Stack:
+    \"\"\"A stack.\"\"\"
+
+    def __init__(self, items=()):
+        self._items = list(items)
+
+    def __len__(self):
+        return len(self._items)
+
+    @property
+    def top(self):
+        return self._items[-1]
+
+    def push(self, item, times=1):
+        for _ in range(times):
+            if item is not None:
+                self._items.append(item)
+        return self
+"""
+STACK_TESTS = """
+import stack
+for n in range(12):
+    one = stack.Stack(range(n % 3))
+    one.push(n if n % 4 else None, n % 5).push("x")
+"""
+
+
+def test_private_state_is_judged_by_what_a_caller_sees_of_it(opened, sandbox, tmp_path):
+    found = made(opened, sandbox, tmp_path / "state", STACK_TESTS, stack=STACK)
+    rows = {row["entry_point"]: row for row in found.result.completion}
+    row = rows["Stack.push"]
+    assert row["source"]["judge"] == "cases"
+    assert row["source"]["mutation_score"] >= 0.8
+    task = loads(json.dumps(row).encode(), "stack", "stack.jsonl").tasks[0]
+    same = (
+        "        if item is not None:\n            self._items.extend([item] * times)\n"
+        "        self._last_pushed = item\n        return self\n"
+    )
+    other = "        if item is not None:\n            self._items[:0] = [item] * times\n        return self\n"
+    verdicts = [Grader(sandbox).judge(task.program(body), task) for body in (same, other)]
+    assert [(verdict.status, verdict.trust) for verdict in verdicts] == [("passed", "proxy"), ("wrong_answer", "proxy")]

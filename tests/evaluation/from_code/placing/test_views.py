@@ -1,0 +1,55 @@
+"""What a caller sees of an object, whatever its private attributes are."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from evaluation.from_code.placing.views import views
+
+
+class Box:
+    """Private content behind a public surface."""
+
+    def __init__(self, items):
+        self._items = items
+
+    def __iter__(self):
+        return iter(self._items)
+
+    def __len__(self):
+        return len(self._items)
+
+    def __repr__(self):
+        return f"Box({self._items})"
+
+    @cached_property
+    def first(self):
+        return self._items[0]
+
+    @property
+    def _hidden(self):
+        raise AssertionError("is private")
+
+
+def is_own(kind):
+    return kind is Box
+
+
+def test_properties_length_items_and_texts_are_seen_in_order():
+    assert views(Box([3, 4]), is_own) == [
+        ["__iter__", [3, 4]],
+        ["__len__", 2],
+        ["__repr__", "Box([3, 4])"],
+        ["first", 3],
+    ]
+
+
+def test_what_raises_is_seen_as_its_exception_and_what_is_no_data_is_not_seen():
+    found = dict(views(Box([]), is_own))
+    assert found["first"] == {"raised": "IndexError"}
+    assert "__iter__" not in dict(views(Box([open]), lambda kind: False))
+    assert "first" not in dict(views(Box([iter(())]), is_own))
+
+
+def test_an_object_of_another_class_has_no_views():
+    assert views([1, 2], is_own) == []
