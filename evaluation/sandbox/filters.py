@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import socket
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -27,7 +28,7 @@ _ALLOWED = (
     "getgid", "getegid", "getgroups", "getresuid", "getresgid", "getpgrp", "getrlimit", "getrusage",
     "setrlimit", "getcpu", "sched_yield", "sched_get_priority_max", "sched_get_priority_min", "poll", "ppoll",
     "select", "pselect6", "epoll_create", "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait",
-    "epoll_pwait2", "eventfd", "eventfd2", "pipe", "pipe2", "socketpair", "wait4", "waitid", "getrandom",
+    "epoll_pwait2", "eventfd", "eventfd2", "pipe", "pipe2", "wait4", "waitid", "getrandom",
     "exit", "exit_group",
 )  # fmt: skip
 _OPENING = ("open", "openat")
@@ -57,6 +58,11 @@ _FCNTL_COMMANDS = (
 above: no file may be written here, and a lock on a file of the host would affect other programs."""
 _IOCTL_REQUESTS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 """Terminal settings and size (isatty), bytes waiting, non-blocking, close-on-exec on and off."""
+_SEND_FLAGS = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
+_RECEIVE_FLAGS = socket.MSG_DONTWAIT | socket.MSG_PEEK | socket.MSG_TRUNC | socket.MSG_WAITALL
+"""Of a pair of Unix sockets, the only sockets that a process can have: none is inherited, and socket() is denied. No
+MSG_OOB, whose rarely used code in the kernel had errors. No sendmsg and recvmsg either: they carry descriptors, and an
+address that a filter cannot read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +123,14 @@ def build(open_files: bool, runs: Literal["python", "program", "compiler"] = "py
         allow("fcntl", equals(1, command))
     for request in _IOCTL_REQUESTS:
         allow("ioctl", equals(1, request))
+    def without(position: int, allowed: int) -> object:
+        return pyseccomp.Arg(position, pyseccomp.MASKED_EQ, 0xFFFFFFFF & ~allowed, 0)
+
+    allow("socketpair", equals(0, socket.AF_UNIX))
+    # With an address, a datagram goes elsewhere than to the other end.
+    allow("sendto", without(3, _SEND_FLAGS), equals(4, 0))
+    allow("recvfrom", without(3, _RECEIVE_FLAGS))
+    allow("shutdown")
     # Their flags are in memory, which a filter cannot read; ENOSYS makes libc fall back to clone and openat.
     for name in ("clone3", "openat2"):
         policy.add_rule(pyseccomp.ERRNO(errno.ENOSYS), name)

@@ -178,6 +178,56 @@ def test_the_guest_holds_no_descriptor_but_its_own(sandbox):
     assert sandbox.run(job(program, "assert candidate(1, 2) == [0, 1, 2, 3, 4]"), LIMITS).status == "passed"
 
 
+SOCKETS = """
+import asyncio, socket
+
+def wake():
+    return asyncio.run(asyncio.to_thread(lambda: 3))
+
+def exchange():
+    ours, theirs = socket.socketpair()
+    ours.send(b"x")
+    theirs.sendall(b"y")
+    return ours.recv(5) + theirs.recv(5)
+
+def datagrams():
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0]
+
+DENIED = [
+    lambda: datagrams().sendto(b"x", "\\0name"),
+    lambda: datagrams().sendto(b"x", "/dev/log"),
+    lambda: socket.socketpair()[0].send(b"x", socket.MSG_OOB),
+    lambda: socket.socketpair()[0].recv(1, socket.MSG_OOB),
+    lambda: socket.socketpair()[0].bind("\\0name"),
+    lambda: socket.socketpair()[0].connect("/dev/log"),
+    lambda: socket.socketpair()[0].sendmsg([b"x"]),
+    lambda: socket.send_fds(socket.socketpair()[0], [b"x"], [0]),
+    lambda: socket.socketpair(socket.AF_TIPC),
+    lambda: socket.socket(socket.AF_UNIX),
+    lambda: socket.socket(),
+]
+
+def add(a, b):
+    found = []
+    for number, action in enumerate(DENIED):
+        try:
+            action()
+        except PermissionError:
+            continue
+        except OSError as error:
+            found.append((number, error.errno))
+        else:
+            found.append(number)
+    return (wake(), exchange(), found)
+"""
+
+
+def test_pairs_of_sockets_work_and_lead_nowhere_else(sandbox):
+    result = sandbox.run(job(SOCKETS, "assert candidate(1, 2) == (3, b'yx', [])"), LIMITS)
+
+    assert (result.status, result.got) == ("passed", None)
+
+
 def test_the_guest_knows_no_test_and_no_expected_value(sandbox):
     program = (
         "import gc, sys\ndef add(a, b):\n    f, seen = sys._getframe(), []\n    while f:\n"
