@@ -12,7 +12,10 @@ from evaluation.from_code.source.find import Function, code_lines
 
 _UNLOCKS = (
     ("was not called", "tests that call it, or --doctests"),
-    ("is called by tests that do not pass in the sandbox", "tests without temporary files, network and subprocesses"),
+    (
+        "is called by tests that do not pass in the sandbox",
+        "tests without network, subprocesses and files beside tmp_path",
+    ),
     ("is not called by a test that pytest ran", 'tests that pytest runs: --tests "python -m pytest -q"'),
     ("cannot be judged by the project's tests", "what the detail names"),
     ("has tests that miss more than a fifth of its mutants", "tests that assert more of what it does"),

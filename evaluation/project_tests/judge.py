@@ -20,11 +20,13 @@ from evaluation.project_tests.spec import ProjectTests
 from evaluation.project_tests.splice import splice
 from evaluation.sandbox import Limits, PackagesError, Result, Sandbox
 from evaluation.sandbox.packages import stage_files
+from evaluation.sandbox.tiers import NOTHING, Grant
 from evaluation.sandbox.zygotes import Zygote, ZygoteError
 from evaluation.verdicts import Status, Trust
 
 Archives = Callable[[str], bytes | None]
 """Gives the content of an archive by the sha256 of its files, None where there is none."""
+_SCRATCH_BYTES = 64 * 2**20
 _KEPT = 2
 """Projects whose zygotes are kept; each is a process of some tens of megabytes."""
 
@@ -48,7 +50,7 @@ class _Project:
         try:
             with contextlib.suppress(IndexError):
                 zygote = self._idle.pop()
-            zygote = zygote or self._starter.submit(Zygote, "tester", self._sandbox.isolation, self._python).result()
+            zygote = zygote or self._starter.submit(self._start).result()
             outcomes = running.run(zygote, job, limits)
         except (ZygoteError, OSError) as error:
             if zygote is not None:
@@ -60,6 +62,11 @@ class _Project:
             raise
         self._idle.append(zygote)
         return outcomes
+
+    def _start(self) -> Zygote:
+        tier = self._sandbox.isolation
+        grant = Grant(scratch_bytes=_SCRATCH_BYTES) if tier.has_scratch else NOTHING
+        return Zygote("tester", tier, self._python, grant)
 
     def close(self) -> None:
         """End idle zygotes."""
@@ -96,6 +103,13 @@ class ProjectJudge:
     ) -> Outcomes:
         """The outcomes of tests with the source of the spec's file replaced. Raises ArchiveError, PackagesError."""
         project = self._project(spec)
+        tier = self.sandbox.isolation
+        if spec.writes and not tier.has_scratch:
+            reason = (
+                f"the task's tests write files, and the sandbox's tier {tier.name} has no folder for them: judge where "
+                "bubblewrap 0.7 or later works (`bassline doctor`)"
+            )
+            return Outcomes(Result(Status.SANDBOX_ERROR, reason, lasting=True, trust=Trust.IN_GUEST))
         outcomes = project.run(TestRun(spec, project.folder, source, tests, stop_early), limits)
         outcomes.result = replace(outcomes.result, trust=Trust.IN_GUEST)
         return outcomes

@@ -14,6 +14,7 @@ from typing import Any
 from evaluation.project_tests.spec import ProjectTests
 from evaluation.sandbox import Limits, Result
 from evaluation.sandbox.inside import codec
+from evaluation.sandbox.inside.scratch import MAX_FILES
 from evaluation.sandbox.jobs import exit_reason
 from evaluation.sandbox.supervisor import close_with, messages_in, open_pipe, watch
 from evaluation.sandbox.zygotes import Zygote
@@ -32,6 +33,7 @@ class Outcomes:
     passed: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     unfinished: list[str] = field(default_factory=list)
+    wrote: bool = False  # the tests used their scratch folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,6 @@ class TestRun:
     source: str
     tests: Sequence[str]
     stop_early: bool = True
-    options: Sequence[str] = ()
 
 
 def run(zygote: Zygote, job: TestRun, limits: Limits) -> Outcomes:
@@ -58,7 +59,8 @@ def run(zygote: Zygote, job: TestRun, limits: Limits) -> Outcomes:
             content = {
                 "secret": secret, "must_fail": must_fail, "project": job.folder, "file": job.spec.file,
                 "source": job.source, "tests": list(job.tests), "paths": list(job.spec.paths),
-                "stop_early": job.stop_early, "options": list(job.options),
+                "stop_early": job.stop_early, "options": list(job.spec.options),
+                "environment": dict(job.spec.environment),
             }  # fmt: skip
             file = close_with(theirs, os.memfd_create("job"))
             codec.write(file, json.dumps(content).encode())
@@ -74,10 +76,13 @@ def run(zygote: Zygote, job: TestRun, limits: Limits) -> Outcomes:
     text = outcomes.result.traceback
     if status in (Status.CRASHED, Status.SANDBOX_ERROR) and cpu_s >= limits.cpu_s:
         status, detail = Status.TIMEOUT, f"the tests used more than {limits.cpu_s} CPU seconds"
+    elif end.get("too_many_files"):
+        status, detail = Status.OUTPUT_LIMIT, f"the tests made more than {MAX_FILES} files"
     elif not seen.ended and status != Status.FORGED:
         status, detail = Status.TIMEOUT, f"the tests did not end within {limits.wall_s:g} s"
     elif status == Status.CRASHED:
         detail = f"{detail} ({exit_reason(end['exit_code'])})"
+    outcomes.wrote = bool(end.get("wrote"))
     outcomes.result = Result(
         status, detail, text, calls=len(outcomes.passed) + len(outcomes.failed), cpu_s=cpu_s, wall_s=wall_s,
         waited_s=seen.waited_s, trust=Trust.IN_GUEST, failing_assert=_failing_line(text),

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 _MODULES = frozenset((
     "pytest", "_pytest", "pluggy", "gc", "ctypes", "_ctypes", "inspect", "builtins", "importlib", "atexit", "signal",
     "posix", "faulthandler", "tracemalloc", "mmap", "evaluation", "_frozen_importlib", "pdb", "bdb", "code", "unittest",
-    "mock", "conftest",
+    "mock", "conftest", "runpy", "zipimport", "imp", "site",
 ))  # fmt: skip
 _ATTRIBUTES = frozenset((
     "_getframe", "_current_frames", "settrace", "setprofile", "meta_path", "path_hooks", "_exit", "abort", "kill",
@@ -22,7 +22,7 @@ _ATTRIBUTES = frozenset((
     "ag_frame", "cell_contents", "__traceback__", "exc_info", "__reduce__", "__reduce_ex__", "__import__",
 ))  # fmt: skip
 _BUILTINS = frozenset(("__import__", "exec", "eval", "compile", "globals", "breakpoint", "exit", "quit"))
-_OF_MODULES = {"os": frozenset(("write", "close", "open", "pipe")), "sys": frozenset(("modules", "exit"))}
+_OF_MODULES = {"os": frozenset(("write", "close", "open", "pipe")), "sys": frozenset(("modules", "exit", "path"))}
 _COMPARISONS = frozenset(
     ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__contains__", "__instancecheck__")
 )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from evaluation.project_tests.archive import is_relative
+
+_OPTIONAL: Mapping[str, Any] = {"options": [], "environment": {}, "writes": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +16,8 @@ class ProjectTests:
     """`project` and `installed` are the sha256 of the archives of the project's files and of the installed packages.
 
     The function `qualified` (such as `Table.rows`) starts at `line` of `file`. `tests` are pytest's ids of the tests
-    that have to pass; `paths` the folders of the project that are on sys.path.
+    that have to pass; `paths` the folders of the project that are on sys.path. `options` are pytest's, `environment`
+    the variables of the tests, and `writes` says that they need a folder to write in.
     """
 
     project: str
@@ -24,22 +27,35 @@ class ProjectTests:
     line: int
     tests: tuple[str, ...]
     paths: tuple[str, ...] = ("",)
+    options: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict, hash=False)
+    writes: bool = False
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> ProjectTests:
         """From a JSON object. Raises ValueError, which names the field, for one that is not of this form."""
         names = set(cls.__dataclass_fields__)
-        if set(content) != names:
-            raise ValueError(f"field project_tests: give exactly {', '.join(sorted(names))}")
+        required = names - set(_OPTIONAL)
+        if not required <= set(content) <= names:
+            raise ValueError(
+                f"field project_tests: give exactly {', '.join(sorted(required))}, and {', '.join(_OPTIONAL)} if you like"
+            )
+        content = {**_OPTIONAL, **content}
         for name in ("project", "installed", "file", "qualified"):
             if not isinstance(content[name], str):
                 raise ValueError(f"field project_tests: {name} is not a string")
         if type(content["line"]) is not int:
             raise ValueError("field project_tests: line is not a whole number")
-        for name in ("tests", "paths"):
+        if type(content["writes"]) is not bool:
+            raise ValueError("field project_tests: writes is neither true nor false")
+        environment = content["environment"]
+        if not isinstance(environment, Mapping) or not all(map(_is_variable, environment.items())):
+            raise ValueError("field project_tests: environment is not an object of names with strings")
+        for name in ("tests", "paths", "options"):
             if not isinstance(content[name], list | tuple) or not all(isinstance(each, str) for each in content[name]):
                 raise ValueError(f"field project_tests: {name} is not a list of strings")
-        spec = cls(**{**content, "tests": tuple(content["tests"]), "paths": tuple(content["paths"])})
+        lists = {name: tuple(content[name]) for name in ("tests", "paths", "options")}
+        spec = cls(**{**content, **lists, "environment": dict(environment)})
         if not spec.tests:
             raise ValueError("field project_tests: tests is empty")
         if not all(is_relative(path) for path in (spec.file, *filter(None, spec.paths))):
@@ -47,5 +63,12 @@ class ProjectTests:
         return spec
 
     def as_json(self) -> dict[str, Any]:
-        """As a JSON object."""
-        return {**asdict(self), "tests": list(self.tests), "paths": list(self.paths)}
+        """As a JSON object; what is optional is there only where it says something."""
+        found = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        lists = {name: list(value) for name, value in found.items() if isinstance(value, tuple)}
+        content = {**found, **lists, "environment": dict(self.environment)}
+        return {name: value for name, value in content.items() if name not in _OPTIONAL or value != _OPTIONAL[name]}
+
+
+def _is_variable(pair: tuple[Any, Any]) -> bool:
+    return all(isinstance(text, str) and "\0" not in text for text in pair) and bool(pair[0]) and "=" not in pair[0]

@@ -39,6 +39,16 @@ _COMPILING = (
     *("rename", "renameat", "renameat2", "chmod", "fchmod", "fchmodat", "fchmodat2"),
 )
 """For a compiler: it starts its other parts, and writes in the folder of its job."""
+_WRITING = (
+    *("mkdir", "mkdirat", "unlink", "unlinkat", "rmdir", "rename", "renameat", "renameat2", "truncate"),
+    *("chmod", "fchmod", "fchmodat", "fchmodat2", "utime", "utimes", "futimesat", "utimensat"),
+    *("link", "linkat", "symlink", "symlinkat", "readlink", "readlinkat", "listxattr", "llistxattr", "flistxattr"),
+)
+"""For the tests of a project, where namespaces leave one folder that can be written: without them, these calls reach
+the user's own files, whatever Landlock says."""
+_LOCKING = (fcntl.F_GETLK, fcntl.F_SETLK, fcntl.F_SETLKW)
+"""For the same: SQLite locks its file. A file that cannot be written can only be locked for reading, so none of the
+machine's is kept from its writers' readers; flock locks these for writing, too, and stays denied."""
 _ABOUT_A_PROCESS = ("getpgid", "getsid", "sched_getaffinity", "sched_getparam", "sched_getscheduler", "sched_getattr")
 """Allowed for the caller alone (pid 0): with other pids they reveal which processes exist."""
 _ON_A_CLOCK = ("clock_gettime", "clock_getres", "clock_nanosleep", "timer_create")
@@ -75,10 +85,11 @@ class Filter:
 
 
 @cache
-def build(open_files: bool, runs: Literal["python", "program", "compiler"] = "python") -> Filter:
+def build(open_files: bool, runs: Literal["python", "program", "compiler", "writer"] = "python") -> Filter:
     """Return the filter for this machine; `open_files` is False where no Landlock restricts files.
 
-    `runs` says what the confined process becomes: a program may be started, a compiler may start others.
+    `runs` says what the confined process becomes: a program may be started, a compiler may start others, and a
+    writer is Python that has a folder of its own to write in.
 
     Raises RuntimeError where pyseccomp or libseccomp is missing.
     """
@@ -103,9 +114,8 @@ def build(open_files: bool, runs: Literal["python", "program", "compiler"] = "py
     def equals(position: int, value: int) -> object:
         return pyseccomp.Arg(position, pyseccomp.EQ, value)
 
-    starting = () if runs == "python" else _STARTING
-    compiling = _COMPILING if runs == "compiler" else ()
-    for name in (*_ALLOWED, *(_OPENING if open_files else ()), *starting, *compiling):
+    more = {"python": (), "program": _STARTING, "compiler": (*_STARTING, *_COMPILING), "writer": _WRITING}[runs]
+    for name in (*_ALLOWED, *(_OPENING if open_files else ()), *more):
         allow(name)
     thread = 0 if runs == "compiler" else _CLONE_THREAD
     allow("clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, thread | _NEW_NAMESPACES, thread))
@@ -119,10 +129,11 @@ def build(open_files: bool, runs: Literal["python", "program", "compiler"] = "py
         allow(name, pyseccomp.Arg(0, pyseccomp.MASKED_EQ, _CPU_OF_THE_CALLER, _CPU_OF_THE_CALLER))
     for option in _PRCTL_OPTIONS:
         allow("prctl", equals(0, option))
-    for command in _FCNTL_COMMANDS:
+    for command in (*_FCNTL_COMMANDS, *(_LOCKING if runs == "writer" else ())):
         allow("fcntl", equals(1, command))
     for request in _IOCTL_REQUESTS:
         allow("ioctl", equals(1, request))
+
     def without(position: int, allowed: int) -> object:
         return pyseccomp.Arg(position, pyseccomp.MASKED_EQ, 0xFFFFFFFF & ~allowed, 0)
 

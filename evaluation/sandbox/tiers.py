@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import re
 import shutil
+import subprocess
 from dataclasses import dataclass
 
 from evaluation.sandbox.interpreter import NOBODY, Interpreter
 
 TIERS = ("bwrap", "landlock", "seccomp")
+SCRATCH = "/scratch"
+"""Where a zygote's private file system is mounted. Not below /tmp: staged projects may be there."""
 _PRELOAD = (
     "abc", "bisect", "cmath", "collections", "collections.abc", "contextlib", "copy", "ctypes", "dataclasses",
     "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "heapq", "io", "itertools", "json",
@@ -29,11 +34,13 @@ _PRELOAD_ALL = (
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a zygote that starts other programs may use beside Python: their trees, and a folder for each job."""
+    """What a zygote may use beside Python: the trees of other programs that it starts and a folder for their jobs, or
+    a file system in memory in which the tests of a project may write."""
 
     trees: tuple[str, ...] = ()  # can be read and executed
     folder: str = ""  # the same; "" where the zygote starts no program
     writable: bool = False  # for a compiler: the folder can be written, and processes can be started
+    scratch_bytes: int = 0  # the size of the folder SCRATCH; 0 for none
 
 
 NOTHING = Grant()
@@ -55,6 +62,11 @@ class Tier:
         return f"{self.name} (user namespaces disabled inside)" if self.disable_userns else self.name
 
     @property
+    def has_scratch(self) -> bool:
+        """Return whether a zygote can have a private file system of a limited size."""
+        return self.namespaces and _limits_size()
+
+    @property
     def preload(self) -> tuple[str, ...]:
         """Return the modules that a zygote imports before it forks."""
         return _PRELOAD if self.open_files else (*_PRELOAD, *_PRELOAD_ALL)
@@ -72,10 +84,25 @@ class Tier:
         inner = [interpreter.executable, *interpreter.flags(), *arguments]
         if not self.namespaces:
             return inner
-        bwrap = shutil.which("bwrap", path="/usr/bin:/usr/local/bin:/bin")
+        bwrap = _find_bwrap()
         if bwrap is None:
             raise RuntimeError("bubblewrap (bwrap) is not installed")
         return [bwrap, *_settings(interpreter, self.disable_userns, grant), "--", *inner]
+
+
+def _find_bwrap() -> str | None:
+    return shutil.which("bwrap", path="/usr/bin:/usr/local/bin:/bin")
+
+
+@functools.cache
+def _limits_size() -> bool:
+    """Whether bubblewrap can limit the size of a file system in memory: since 0.7."""
+    try:
+        done = subprocess.run([_find_bwrap() or "", "--version"], capture_output=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return False
+    version = re.search(rb"(\d+)\.(\d+)", done.stdout)
+    return version is not None and (int(version[1]), int(version[2])) >= (0, 7)
 
 
 def _settings(interpreter: Interpreter, disable_userns: bool, grant: Grant) -> list[str]:
@@ -91,6 +118,8 @@ def _settings(interpreter: Interpreter, disable_userns: bool, grant: Grant) -> l
     programs = [part for path in grant.trees for part in ("--ro-bind", path, path)]
     if grant.folder:
         programs += ["--bind" if grant.writable else "--ro-bind", grant.folder, grant.folder]
+    if grant.scratch_bytes:
+        programs += ["--perms", "0700", "--size", str(grant.scratch_bytes), "--tmpfs", SCRATCH]
     end = ["--dir", "/tmp", *programs, "--chdir", "/", "--remount-ro", "/"]
     userns = ["--disable-userns"] if disable_userns else []
     return [*namespaces, *userns, *guards, *identity, *tree, *devices, *end]

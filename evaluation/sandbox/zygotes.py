@@ -21,7 +21,7 @@ import psutil
 from evaluation.sandbox import filters
 from evaluation.sandbox.interpreter import Interpreter, identity
 from evaluation.sandbox.limits import Limits
-from evaluation.sandbox.tiers import NOTHING, Grant, Tier
+from evaluation.sandbox.tiers import NOTHING, SCRATCH, Grant, Tier
 
 _START_S = 20.0
 _START_WITH_PROJECT_S = 180.0
@@ -95,7 +95,9 @@ class Zygote:
             raise ZygoteError(reason) from error
 
     @property
-    def _runs(self) -> Literal["python", "program", "compiler"]:
+    def _runs(self) -> Literal["python", "program", "compiler", "writer"]:
+        if self.grant.scratch_bytes:
+            return "writer"
         if self.role != "launcher":
             return "python"
         return "compiler" if self.grant.writable else "program"
@@ -116,6 +118,7 @@ class Zygote:
             "hidden": self.interpreter.hidden,
             "folder": self.grant.folder,
             "writable": self.grant.writable,
+            "scratch": SCRATCH if self.grant.scratch_bytes else "",
             "preload": self._preload(),
             "judge_packages": self.interpreter.judge_packages,
             "judge_modules": self.interpreter.judge_modules,
@@ -265,7 +268,7 @@ def _sources(role: str) -> list[tuple[str, str]]:
     package = "evaluation.sandbox.inside"
     folder = resources.files(package)
     codec = ("shared", "plain", "codec", "exceptions") if role != "launcher" else ()
-    names = (*codec, "cpu_clock", "hardening", "semaphores", role, "zygote")
+    names = (*codec, "cpu_clock", "hardening", "scratch", "semaphores", role, "zygote")
     parents = [("evaluation", ""), ("evaluation.sandbox", ""), (package, "")]
     return parents + [(f"{package}.{name}", (folder / f"{name}.py").read_text("utf-8")) for name in names]
 

@@ -35,6 +35,7 @@ class Checked:
     tests: tuple[str, ...]
     judged: int
     survivors: tuple[Mutant, ...]
+    write: bool  # the tests need a folder to write in
 
 
 def varied(tests: Sequence[str], limit: int) -> list[str]:
@@ -57,18 +58,18 @@ def check(judge: ProjectJudge, spec: ProjectTests, function: Function) -> Checke
     faulty = mutants(node, MAX_MUTANTS)
     if len(faulty) < MIN_MUTANTS:
         raise ExcludedError(f"has fewer than {MIN_MUTANTS} mutants, too few to judge its tests", str(len(faulty)))
-    tests = _repeated(judge, spec, source, varied(spec.tests, MAX_TESTS))
+    tests, write = _repeated(judge, spec, source, varied(spec.tests, MAX_TESTS))
     more = [test for test in varied(spec.tests, MORE_TESTS) if test not in tests]
     survivors = _survivors(judge, spec, source, tests, faulty, len(faulty) if more else _allowed(len(faulty)))
     if len(survivors) > _allowed(len(faulty)) and more:
-        tests = _repeated(judge, spec, source, [*tests, *more])
+        tests, write = _repeated(judge, spec, source, [*tests, *more])
         survivors = _survivors(judge, spec, source, tests, survivors, _allowed(len(faulty)))
     if len(survivors) > _allowed(len(faulty)):
         raise ExcludedError("has tests that miss more than a fifth of its mutants", f"{len(tests)} tests")
     for text in trivial(node, ("ValueError", "TypeError", "KeyError"), function.is_generator):
         if _passes(judge, spec, source, tests, text):
             raise ExcludedError("has tests that a body without content passes", text.rpartition("\n")[2].strip())
-    return Checked(tuple(tests), len(faulty), tuple(survivors))
+    return Checked(tuple(tests), len(faulty), tuple(survivors), write)
 
 
 def _allowed(judged: int) -> int:
@@ -76,8 +77,8 @@ def _allowed(judged: int) -> int:
     return judged - math.ceil(judged * MIN_KILLED)
 
 
-def _repeated(judge: ProjectJudge, spec: ProjectTests, source: str, tests: Sequence[str]) -> list[str]:
-    """The tests that the original passes, together, three times over; the first run says which."""
+def _repeated(judge: ProjectJudge, spec: ProjectTests, source: str, tests: Sequence[str]) -> tuple[list[str], bool]:
+    """The tests that the original passes, together, three times over, and whether they write; the first run says."""
     first = judge.run(source, spec, tests, LIMITS, stop_early=False)
     kept = [test for test in tests if test in first.passed]
     if not kept:
@@ -90,7 +91,7 @@ def _repeated(judge: ProjectJudge, spec: ProjectTests, source: str, tests: Seque
         cpu_s = min(cpu_s, result.cpu_s)
     if cpu_s > _MAX_CPU_S:
         raise ExcludedError(f"has tests that need more than {_MAX_CPU_S:g} CPU seconds")
-    return kept
+    return kept, first.wrote
 
 
 def _survivors(

@@ -141,7 +141,7 @@ def checked(suite: Suite, covering: Covering, function: Function) -> tuple[Proje
     )
     found = checks.check(suite.judge, spec, function)
     survivors = len(found.survivors)
-    return replace(spec, tests=found.tests), {
+    return replace(spec, tests=found.tests, writes=found.write), {
         "tests": len(found.tests),
         "mutants": found.judged,
         "killed": found.judged - survivors,

@@ -27,7 +27,7 @@ _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_CHILD_SUBREAPER, _
 _SECCOMP_MODE_FILTER = 2
 _LANDLOCK_CREATE, _LANDLOCK_ADD_RULE, _LANDLOCK_RESTRICT = 444, 445, 446
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE = 1, 1 << 1, 1 << 2, 1 << 3, 1 << 14
-_REMOVE, _MAKE_DIR, _MAKE_FILE, _REFER = 0b11 << 4, 1 << 7, 1 << 8, 1 << 13
+_REMOVE, _MAKE_DIR, _MAKE_FILE, _MAKE_LINK, _REFER = 0b11 << 4, 1 << 7, 1 << 8, 1 << 12, 1 << 13
 _WORK_IN = _EXECUTE | _WRITE_FILE | _READ_FILE | _READ_DIR | _REMOVE | _MAKE_DIR | _MAKE_FILE | _REFER | _TRUNCATE
 """What a compiler may do in the folder of its job: no links, no devices, no sockets."""
 _FS_RIGHTS_BY_ABI = {1: 13, 2: 14, 3: 15, 4: 15}  # ABI 5 and later: 16
@@ -66,7 +66,7 @@ def landlock_abi() -> int:
 def landlock_ruleset(abi: int, settings: dict[str, Any]) -> int:
     """Return the descriptor of a ruleset: `trees` without `hidden` can be read, /dev/null written, nothing else.
 
-    Where the zygote starts programs, files in `trees` and `folder` can be executed; a compiler may write in `folder`.
+    In `scratch` everything can be done but to execute. Where the zygote starts programs, files in `trees` and `folder` can be executed; a compiler may write in `folder`.
     Network and scope rights are denied as far as the ABI has them; seccomp denies them in any case.
     """
     rights = (1 << _FS_RIGHTS_BY_ABI.get(abi, 16)) - 1
@@ -81,6 +81,8 @@ def landlock_ruleset(abi: int, settings: dict[str, Any]) -> int:
     if settings["folder"]:
         work = _WORK_IN if settings["writable"] else _EXECUTE | _READ_FILE | _READ_DIR
         _add_rule(ruleset, settings["folder"], work & rights)
+    if settings["scratch"]:
+        _add_rule(ruleset, settings["scratch"], (_WORK_IN & ~_EXECUTE | _MAKE_LINK) & rights)
     _add_rule(ruleset, "/dev/null", (_READ_FILE | _WRITE_FILE | _TRUNCATE) & rights)
     _add_rule(ruleset, "/dev/urandom", _READ_FILE)
     return ruleset

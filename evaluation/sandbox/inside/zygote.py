@@ -21,8 +21,11 @@ from typing import Any
 
 from evaluation.sandbox.inside import hardening, semaphores
 from evaluation.sandbox.inside.cpu_clock import read_cpu_s
+from evaluation.sandbox.inside.scratch import Scratch
 
 _TICK_S = 0.01
+_COUNT_S = 0.05
+"""How often the files of a job are counted."""
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -35,6 +38,9 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
     hardening.adopt_orphans()
     if not settings["namespaces"]:
         os.chdir("/")
+    scratch = Scratch(settings["scratch"]) if settings["scratch"] else None
+    if scratch is not None:
+        os.environ.update(dict.fromkeys(("TMPDIR", "HOME"), settings["scratch"]))
     sys.path.extend(folder for folder in (settings["packages"], settings["judge_packages"]) if folder)
     for name in settings["preload"]:
         with contextlib.suppress(ImportError):
@@ -50,6 +56,8 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
     ruleset = hardening.landlock_ruleset(abi, settings) if abi else None
     filters = hardening.own_pid_filter(settings["kill_calls"]), bytes.fromhex(settings["filter"])
     known, job, limits = b"", {}, []
+    if scratch is not None:
+        scratch.empty()
     gc.collect()
     gc.freeze()
     control.send(json.dumps({"landlock_abi": abi}).encode())
@@ -74,12 +82,18 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
                 os._exit(status)
         for descriptor in descriptors:
             os.close(descriptor)
-        _limit_cpu(child, job["cpu_s"], control)
+        _limit(child, job["cpu_s"], scratch, control)
         wanted = control.recv(64)
         report = _end(child)
         if not wanted:
             return
-        control.send(b'{"exit_code":%d,"cpu_s":%f,"memory_kib":%d}' % report)
+        wrote, too_many = False, False
+        if scratch is not None:
+            wrote, too_many = scratch.has_been_used(), scratch.has_too_many_files()
+            scratch.empty()
+        control.send(
+            b'{"exit_code":%d,"cpu_s":%f,"memory_kib":%d,"wrote":%d,"too_many_files":%d}' % (*report, wrote, too_many)
+        )
 
 
 def _import_compiled(names: list[str]) -> None:
@@ -110,13 +124,18 @@ def _end(child: int) -> tuple[int, float, int]:
             code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
 
 
-def _limit_cpu(child: int, limit_s: float, control: socket.socket) -> None:
-    """Wait for the supervisor's message; kill `child` once it has used `limit_s` of CPU by the exact clock."""
+def _limit(child: int, limit_s: float, scratch: Scratch | None, control: socket.socket) -> None:
+    """Wait for the supervisor's message; kill `child` once it has used `limit_s` of CPU by the exact clock, or has too
+    many files in `scratch`.
+    """
     remaining_s = limit_s
     while remaining_s > 0:
         # The child's threads may use every CPU at once.
-        if select.select([control], [], [], max(_TICK_S, remaining_s / (os.cpu_count() or 1)))[0]:
+        tick_s = max(_TICK_S, remaining_s / (os.cpu_count() or 1))
+        if select.select([control], [], [], tick_s if scratch is None else min(tick_s, _COUNT_S))[0]:
             return
+        if scratch is not None and scratch.has_too_many_files():
+            break
         try:
             remaining_s = limit_s - read_cpu_s(child)
         except OSError:

@@ -52,6 +52,12 @@ ATTACKS = {
         HEAD + "class Any(float):\n            def __eq__(self, other): return True\n        return Any()\n"
     ),
     "makes a class that equals everything": HEAD + "return type('A', (float,), {'__eq__': lambda *_: True})()\n",
+    "imports what it wrote": (
+        "import sys, tempfile\nfolder = tempfile.mkdtemp()\n"
+        "with open(folder + '/attack.py', 'w') as file:\n"
+        "    file.write('import _pytest.python\\n_pytest.python.Function.runtest = lambda self: None\\n')\n"
+        "sys.path.append(folder)\nimport attack\n"
+    ),
     "mocks": HEAD + "from unittest.mock import ANY; return ANY\n",
     "looks for the secret": "import gc\nfound = gc.get_objects()\n",
     "looks for the secret in frames": HEAD + "import sys; f = sys._getframe(); return f.f_back\n",

@@ -53,13 +53,19 @@ def chance(pick):
 def saved(folder, listener):
     path = folder / "name.txt"
     path.write_text(str(listener()) + "!")
-    return path.read_text()[:-1] + "."
+    return path.read_text()[:-1] + "." + str(len(str(path.stat().st_size + 1)))
+
+
+def listening(open_socket, number):
+    with open_socket() as opened:
+        return number + 1 if opened.fileno() > 0 else number
 '''
 TESTS = """
 import os
+import socket
 import time
 import pytest
-from bus import Bus, chance, saved
+from bus import Bus, chance, listening, saved
 
 
 @pytest.fixture
@@ -88,7 +94,11 @@ def test_chance():
 
 
 def test_saved(tmp_path):
-    assert saved(tmp_path, lambda: "x") == "x."
+    assert saved(tmp_path, lambda: "x") == "x.1"
+
+
+def test_listening():
+    assert listening(socket.socket, 1) == 2
 """
 
 
@@ -143,13 +153,23 @@ def test_others_are_left_out_with_the_reason_and_what_would_unlock_them(finished
     reasons = {made.key.split(":")[1]: made.reason for made in finished.result.made if made.row is None}
 
     assert reasons["Bus.untested"] == "has tests that miss more than a fifth of its mutants"
-    assert reasons["saved"] == "is called by tests that do not pass in the sandbox"
+    assert reasons["listening"] == "is called by tests that do not pass in the sandbox"
     unlocks = {each.reason: each.unlock for each in finished.coverage().left_out}
-    assert "without temporary files" in unlocks[reasons["saved"]]
+    assert "without network" in unlocks[reasons["listening"]]
     coverage = finished.coverage()
-    assert coverage.called == 5
-    assert coverage.covered_share == coverage.tasks / 5
-    assert any("test_saved" in test for test in finished.suite.failures)
+    assert coverage.called == 6
+    assert coverage.covered_share == coverage.tasks / 6
+    assert any("test_listening" in test for test in finished.suite.failures)
+
+
+def test_a_task_whose_tests_write_files_says_so(finished: Finished) -> None:
+    writes = {
+        row["entry_point"]: row["project_tests"].get("writes", False)
+        for row in finished.result.completion
+        if "project_tests" in row
+    }
+
+    assert (writes["saved"], writes["Bus.publish"]) == (True, False)
 
 
 def test_the_same_project_gives_the_same_bytes(make: Callable[[str], Finished], finished: Finished) -> None:
