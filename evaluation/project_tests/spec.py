@@ -38,7 +38,7 @@ class ProjectTests:
         required = names - set(_OPTIONAL)
         if not required <= set(content) <= names:
             raise ValueError(
-                f"field project_tests: give exactly {', '.join(sorted(required))}, and {', '.join(_OPTIONAL)} if you like"
+                f"field project_tests: give {', '.join(sorted(required))}, and nothing else but {', '.join(_OPTIONAL)}"
             )
         content = {**_OPTIONAL, **content}
         for name in ("project", "installed", "file", "qualified"):

@@ -47,8 +47,8 @@ _WRITING = (
 """For the tests of a project, where namespaces leave one folder that can be written: without them, these calls reach
 the user's own files, whatever Landlock says."""
 _LOCKING = (fcntl.F_GETLK, fcntl.F_SETLK, fcntl.F_SETLKW)
-"""For the same: SQLite locks its file. A file that cannot be written can only be locked for reading, so none of the
-machine's is kept from its writers' readers; flock locks these for writing, too, and stays denied."""
+"""For the same: SQLite locks its file. The machine's own files are read-only there and can only get read locks, which
+disturb nobody but their writers. flock gives exclusive locks on read-only files, too, and stays denied."""
 _ABOUT_A_PROCESS = ("getpgid", "getsid", "sched_getaffinity", "sched_getparam", "sched_getscheduler", "sched_getattr")
 """Allowed for the caller alone (pid 0): with other pids they reveal which processes exist."""
 _ON_A_CLOCK = ("clock_gettime", "clock_getres", "clock_nanosleep", "timer_create")

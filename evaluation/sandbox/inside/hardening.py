@@ -66,7 +66,8 @@ def landlock_abi() -> int:
 def landlock_ruleset(abi: int, settings: dict[str, Any]) -> int:
     """Return the descriptor of a ruleset: `trees` without `hidden` can be read, /dev/null written, nothing else.
 
-    In `scratch` everything can be done but to execute. Where the zygote starts programs, files in `trees` and `folder` can be executed; a compiler may write in `folder`.
+    In `scratch` everything can be done but to execute. Where the zygote starts programs, files in `trees` and `folder`
+    can be executed; a compiler may write in `folder`.
     Network and scope rights are denied as far as the ABI has them; seccomp denies them in any case.
     """
     rights = (1 << _FS_RIGHTS_BY_ABI.get(abi, 16)) - 1

@@ -38,9 +38,7 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
     hardening.adopt_orphans()
     if not settings["namespaces"]:
         os.chdir("/")
-    scratch = Scratch(settings["scratch"]) if settings["scratch"] else None
-    if scratch is not None:
-        os.environ.update(dict.fromkeys(("TMPDIR", "HOME"), settings["scratch"]))
+    scratch = _open_scratch(settings["scratch"])
     sys.path.extend(folder for folder in (settings["packages"], settings["judge_packages"]) if folder)
     for name in settings["preload"]:
         with contextlib.suppress(ImportError):
@@ -55,9 +53,9 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
     abi = hardening.landlock_abi() if settings["landlock"] else 0
     ruleset = hardening.landlock_ruleset(abi, settings) if abi else None
     filters = hardening.own_pid_filter(settings["kill_calls"]), bytes.fromhex(settings["filter"])
-    known, job, limits = b"", {}, []
     if scratch is not None:
         scratch.empty()
+    known, job, limits = b"", {}, []
     gc.collect()
     gc.freeze()
     control.send(json.dumps({"landlock_abi": abi}).encode())
@@ -87,13 +85,23 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
         report = _end(child)
         if not wanted:
             return
-        wrote, too_many = False, False
-        if scratch is not None:
-            wrote, too_many = scratch.has_been_used(), scratch.has_too_many_files()
-            scratch.empty()
-        control.send(
-            b'{"exit_code":%d,"cpu_s":%f,"memory_kib":%d,"wrote":%d,"too_many_files":%d}' % (*report, wrote, too_many)
-        )
+        left = (0, 0) if scratch is None else _clear(scratch)
+        control.send(b'{"exit_code":%d,"cpu_s":%f,"memory_kib":%d,"wrote":%d,"too_many_files":%d}' % (*report, *left))
+
+
+def _open_scratch(folder: str) -> Scratch | None:
+    """The scratch folder as the place for temporary files; None for none. What is imported next may ask for it."""
+    if not folder:
+        return None
+    os.environ.update(dict.fromkeys(("TMPDIR", "HOME"), folder))
+    return Scratch(folder)
+
+
+def _clear(scratch: Scratch) -> tuple[int, int]:
+    """Empty the scratch folder; return whether it was used, and whether it had too many files."""
+    facts = int(scratch.has_been_used()), int(scratch.has_too_many_files())
+    scratch.empty()
+    return facts
 
 
 def _import_compiled(names: list[str]) -> None:
