@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import secrets
 import time
 from collections.abc import Sequence
@@ -22,6 +23,9 @@ from evaluation.verdicts import Status, Trust
 
 LIMITS = Limits(cpu_s=6, wall_s=18.0, memory_bytes=2**30, open_files=128, threads=32)
 _FRAMES_BYTES = 16 * 2**20
+_REASONS = {2: "it was interrupted", 3: "it or a plugin failed", 4: "it could not start"}
+"""By pytest's exit codes."""
+_ERROR_LINE = re.compile(r"ERROR: (?!usage:)|.*: error: |[\w.]+(Error|Exception|Exit|Interrupt)\b")
 
 
 @dataclass(slots=True)
@@ -34,6 +38,7 @@ class Outcomes:
     failed: dict[str, str] = field(default_factory=dict)
     unfinished: list[str] = field(default_factory=list)
     wrote: bool = False  # the tests used their scratch folder
+    reported_end: bool = False  # pytest itself came to its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,7 @@ def run(zygote: Zygote, job: TestRun, limits: Limits) -> Outcomes:
         status, detail = Status.OUTPUT_LIMIT, f"the tests made more than {MAX_FILES} files"
     elif not seen.ended and status != Status.FORGED:
         status, detail = Status.TIMEOUT, f"the tests did not end within {limits.wall_s:g} s"
-    elif status == Status.CRASHED:
+    elif status == Status.CRASHED and not outcomes.reported_end:
         detail = f"{detail} ({exit_reason(end['exit_code'])})"
     outcomes.wrote = bool(end.get("wrote"))
     outcomes.result = Result(
@@ -94,7 +99,7 @@ def run(zygote: Zygote, job: TestRun, limits: Limits) -> Outcomes:
 def _read(frames: list[dict[str, Any]], secret: str, job: TestRun, must_fail: Sequence[str]) -> Outcomes:
     """The outcomes that the frames report, and the status that follows. Frames come from a process that an answer may
     have taken over: what does not fit exactly is a forgery or a crash, never a pass."""
-    outcomes = Outcomes(Result(Status.CRASHED, "the tests' process ended before it reported"))
+    outcomes = Outcomes(Result(Status.CRASHED, ""))
 
     def ended(status: Status, detail: str, text: str = "", lasting: bool = False) -> Outcomes:
         outcomes.result = Result(status, detail[:1000], text, lasting=lasting)
@@ -107,7 +112,6 @@ def _read(frames: list[dict[str, Any]], secret: str, job: TestRun, must_fail: Se
     guards: list[str] = []
     phases: dict[str, dict[str, str]] = {}
     texts: dict[str, str] = {}
-    finished = False
     for number, frame in enumerate(frames[1:], 1):
         if frame.get("secret") != secret or frame.get("number") != number:
             return ended(Status.FORGED, "a report came from somewhere else than the tests' runner")
@@ -120,13 +124,13 @@ def _read(frames: list[dict[str, Any]], secret: str, job: TestRun, must_fail: Se
             text = str(frame.get("text", ""))
             return ended(Status.EXCEPTION, f"{frame['not_collected']} cannot be imported: {_last_line(text)}", text)
         if "broken" in frame:
-            return ended(Status.CRASHED, f"the answer ended the runner: {frame['broken']}")
+            return ended(Status.CRASHED, f"pytest was ended by {frame['broken']}")
         if "collected" in frame:
             if collected is not None:
                 return ended(Status.FORGED, "the tests were collected twice")
             collected = list(map(str, frame["collected"]))
         guards = list(map(str, frame.get("must_fail", guards)))
-        finished = finished or frame.get("end") is True
+        outcomes.reported_end = outcomes.reported_end or frame.get("end") is True
         if "test" in frame:
             test, when, outcome = str(frame["test"]), str(frame["when"]), str(frame["outcome"])
             own = phases.setdefault(test, {})
@@ -155,15 +159,35 @@ def _read(frames: list[dict[str, Any]], secret: str, job: TestRun, must_fail: Se
         kind = Status.WRONG_ANSWER if _is_assertion(text) or not text else _status_of(last)
         return ended(kind, f"{test}: {last or 'it was skipped'}", text)
     if (
-        not finished
+        not outcomes.reported_end
         or collected is None
         or sorted(outcomes.passed) != sorted(job.tests)
         or len(collected) != len(outcomes.passed)
     ):
-        return outcomes
+        return ended(Status.CRASHED, *_explain_end(frames, job.folder))
     if len(guards) != len(must_fail) or any(done.get(guard) != "failed" for guard in guards):
         return ended(Status.FORGED, "the tests that must fail did not run")
     return ended(Status.PASSED, "")
+
+
+def _explain_end(frames: Sequence[dict[str, Any]], folder: str) -> tuple[str, str]:
+    """Why not all tests ran, in a sentence and in pytest's own words."""
+    last = {
+        name: frame[name] for frame in frames for name in ("started", "internal", "code", "printed") if name in frame
+    }
+    if "code" not in last:
+        during = f"while {last['started']} ran" if "started" in last else "while tests were collected"
+        return f"the tests' process ended {during}", ""
+    said = str(last.get("internal") or last["printed"])
+    return _describe_ending(last["code"], said.replace(f"{folder}/", "")), said
+
+
+def _describe_ending(code: Any, said: str) -> str:
+    lines = [line.removeprefix("E ").strip() for line in said.splitlines() if line.strip()]
+    errors = [line for line in lines if _ERROR_LINE.match(line)] or lines or [f"exit code {code}"]
+    cause = errors[-1].rpartition("ERROR: ")[2].rpartition(": error: ")[2][:300]
+    reason = _REASONS.get(code, "it ended early")
+    return f"pytest did not run all tests, since {reason}: {cause}"
 
 
 def _ended(phases: dict[str, str]) -> str:

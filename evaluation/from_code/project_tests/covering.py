@@ -14,6 +14,7 @@ from typing import Any
 
 from evaluation.from_code.calls.recorded import opened
 from evaluation.from_code.project_tests import editable
+from evaluation.from_code.project_tests.options import select_options
 
 _MAX_LINE_BYTES = 8 * 2**20
 _STANDARD = re.compile(r"/lib(64)?/python[0-9.]+/(?!(site|dist)-packages/)")
@@ -23,13 +24,14 @@ _STANDARD = re.compile(r"/lib(64)?/python[0-9.]+/(?!(site|dist)-packages/)")
 class Covering:
     """`tests`: the number of calls of each function by pytest's id of the test, "" outside of tests. `files` are the
     files of all modules that the tests imported, without the standard library's, `path` the folders of installed
-    packages, `ended` the tests that waited without end."""
+    packages, `ended` the tests that waited without end, `options` those of pytest that matter in the sandbox, too."""
 
     tests: dict[str, dict[str, int]] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
     path: list[str] = field(default_factory=list)
     python: list[int] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
+    options: list[str] = field(default_factory=list)
 
     def called(self) -> set[str]:
         """The keys of the functions that the tests called."""
@@ -46,6 +48,7 @@ def read_covering(folder: Path, keys: Collection[str]) -> Covering:
     """Join the files of all processes that the recorder noted."""
     covering = Covering()
     files: set[str] = set()
+    options: set[tuple[str, ...]] = set()
     for path in sorted(folder.iterdir()):
         with opened(path) as file:
             while file is not None and (line := file.readline(_MAX_LINE_BYTES)):
@@ -54,6 +57,8 @@ def read_covering(folder: Path, keys: Collection[str]) -> Covering:
                     files |= {name for name in _texts(row["modules"]) if not _STANDARD.search(name)}
                     covering.path = sorted({*covering.path, *(p for p in _texts(row.get("path")) if "-packages" in p)})
                     covering.python = covering.python or [n for n in row.get("python", []) if type(n) is int]
+                elif isinstance(row.get("pytest"), list):
+                    options |= set(select_options(_texts(row["pytest"]), row.get("settings")))
                 elif isinstance(row.get("ended"), str):
                     covering.ended = sorted({*covering.ended, row["ended"]})
                 elif isinstance(row.get("test"), str) and isinstance(row.get("calls"), dict):
@@ -62,6 +67,7 @@ def read_covering(folder: Path, keys: Collection[str]) -> Covering:
                         if key in keys and type(count) is int:
                             calls[key] = calls.get(key, 0) + count
     covering.files = sorted(files)
+    covering.options = [word for option in sorted(options) for word in option]
     covering.path = sorted({*covering.path, *editable.import_roots(covering.path, covering.files)})
     return covering
 

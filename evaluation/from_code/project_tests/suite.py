@@ -67,11 +67,15 @@ def prepare(
     suite = Suite("", found, frozenset(), {}, judge)
     suite.failures |= dict.fromkeys(covering.ended, "it was ended while it was recorded: it waits without end")
     by_file: dict[str, list[str]] = {}
+    outside = [test for test in tests if test.startswith("../")]
+    suite.failures |= dict.fromkeys(outside, "it lies outside the project's folder: give the folder above both")
     for test in tests:
         if test not in suite.failures:
             by_file.setdefault(test.partition("::")[0], []).append(test)
     module = min(project.modules.values(), key=lambda module: module.path)
-    spec = ProjectTests(found.project, found.installed, module.path, "", 0, tuple(tests), found.paths)
+    spec = ProjectTests(
+        found.project, found.installed, module.path, "", 0, tuple(tests), found.paths, tuple(covering.options)
+    )
 
     def run(wanted: Sequence[str]) -> Outcomes:
         outcomes: list[Outcomes] = []
@@ -138,6 +142,7 @@ def checked(suite: Suite, covering: Covering, function: Function) -> tuple[Proje
         function.node.lineno,
         tuple(tests),
         suite.files.paths,
+        tuple(covering.options),
     )
     found = checks.check(suite.judge, spec, function)
     survivors = len(found.survivors)

@@ -26,16 +26,47 @@ _name: Any = b"PYTEST_CURRENT_TEST" if isinstance(next(iter(_environment), b""),
 _value: Any = None
 _test = ""
 _folder = ""
+_project = ""
+_rootdir = ""
 
 
 def start(folder: str, functions: dict[str, list[Any]]) -> None:
     """Notes from now on into files in this folder; `functions` are [line, key] by the path of their file."""
-    global _folder  # noqa: PLW0603  (one per process)
+    global _folder, _project, _rootdir  # noqa: PLW0603  (one per process)
     _folder = folder
+    _project = _rootdir = _find_project(functions)
     _keys.update(functions)
     setattr(builtins, SEEN, _seen)
     atexit.register(_at_exit)
     os.register_at_fork(after_in_child=_calls.clear)
+
+
+def _find_project(functions: dict[str, list[Any]]) -> str:
+    """The project's folder: keys begin with the path of their file in it."""
+    for path, keys in functions.items():
+        relative = str(keys[0][1]).rsplit(":", 2)[0]
+        if path.endswith(f"/{relative}"):
+            return path[: -len(relative) - 1]
+    return ""
+
+
+def note_session(rootdir: str, arguments: list[str], inifile: str, settings: dict[str, Any]) -> None:
+    """Notes how pytest runs: its options, and the settings of its file where that is not in the project's folder.
+
+    The ids of tests are relative to pytest's own root, and are noted relative to the project's folder.
+    """
+    global _rootdir  # noqa: PLW0603
+    _rootdir = os.path.realpath(rootdir)
+    outside = bool(inifile) and os.path.relpath(os.path.realpath(inifile), _project).startswith("..")
+    _append({"pytest": arguments, "settings": settings if outside else {}})
+
+
+def _place(test: str) -> str:
+    """The id of a test relative to the project's folder."""
+    if not test or _rootdir == _project:
+        return test
+    file, separator, rest = test.partition("::")
+    return os.path.relpath(os.path.join(_rootdir, file), _project) + separator + rest
 
 
 def is_noted(path: str) -> bool:
@@ -57,7 +88,7 @@ def mark(tree: ast.Module, path: str) -> ast.Module:
 
 def note_ended(test: str) -> None:
     """Notes that a test was ended because it waited without end."""
-    _append({"ended": test})
+    _append({"ended": _place(test)})
 
 
 def _seen(key: str) -> None:
@@ -65,7 +96,7 @@ def _seen(key: str) -> None:
     try:
         value = _environment.get(_name)  # pytest names the test that runs, and its phase; a decoded read takes longer
         if value is not _value:
-            test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
+            test = _place(os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0])
             if test != _test:
                 _write()
             _value, _test = value, test

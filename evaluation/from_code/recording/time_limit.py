@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import threading
 import time
@@ -27,6 +28,19 @@ _WORKS = 0.05
 _others = [name for name in os.environ.pop("PYTEST_PLUGINS", "").split(",") if name and name != __name__]
 if _others:  # programs that the tests start do not get this one
     os.environ["PYTEST_PLUGINS"] = ",".join(_others)
+
+
+def pytest_configure(config: Any) -> None:
+    """Notes how pytest was configured."""
+    try:
+        given = [*config.getini("addopts"), *shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))]
+        settings = {name: getattr(value, "value", value) for name, value in config.inicfg.items()}
+        known = {name: value for name, value in settings.items() if isinstance(value, (str, list, bool, int))}
+        inifile = str(getattr(config, "inipath", None) or "")
+        arguments = [*map(str, given), *map(str, config.invocation_params.args)]
+        seen.note_session(str(getattr(config, "rootpath", "")), arguments, inifile, known)
+    except Exception:
+        return
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.machinery
+import importlib.util
 import json
 import os
 import sys
@@ -26,6 +27,10 @@ _OPTIONS = (
     "-q", "--capture=sys", "--assert=plain", "--tb=short", "-p", "no:cacheprovider", "-p", "no:randomly",
     "-p", "no:xdist", "-p", "no:junitxml", "-o", "addopts=",
 )  # fmt: skip
+_FLAGS = (
+    "--doctest-modules", "--doctest-continue-on-failure", "--doctest-ignore-import-errors", "--pyargs", "--noconftest",
+)  # fmt: skip
+_OPTION_OF = {"--asyncio-mode": "pytest_asyncio", "--ds": "pytest_django", "--dc": "pytest_django"}
 _TEXT_LIMIT = 2000
 _codes: dict[str, types.CodeType] = {}
 
@@ -76,14 +81,50 @@ def _run(job: dict[str, Any], report: Callable[[dict[str, Any]], None]) -> None:
     random = importlib.import_module("random")
     random.seed(0)
     places = dict.fromkeys(test.partition("[")[0] for test in job["tests"])
-    options = [*_OPTIONS, f"--rootdir={job['project']}", *job["options"]]
+    options = [*_OPTIONS, f"--rootdir={job['project']}", *_usable(job["options"])]
     plugin = _Plugin(pytest, report, job["tests"], job["must_fail"], job["stop_early"])
+    printed = _LastLines(sys.stderr)
     try:
-        pytest.main([*options, *places], plugins=[plugin])
+        with contextlib.redirect_stderr(printed):  # pytest says there what keeps it from running tests
+            code = int(pytest.main([*options, *places], plugins=[plugin]))
     except BaseException as error:
         report({"broken": f"{type(error).__name__}: {error}"[:_TEXT_LIMIT]})
         return
-    report({"end": True})
+    report({"end": True, "code": code, "printed": printed.text})
+
+
+def _usable(options: Sequence[str]) -> list[str]:
+    """The options without those of plugins that are not there."""
+    usable: list[str] = []
+    words = iter(options)
+    for word in words:
+        value = [next(words, "")] if word.startswith("-") and word not in _FLAGS else []
+        plugin = _OPTION_OF.get(word, value[0] if word == "-p" else "")
+        if not plugin or plugin.startswith("no:") or _is_there(plugin):
+            usable += [word, *value]
+    return usable
+
+
+def _is_there(plugin: str) -> bool:
+    try:
+        return any(importlib.util.find_spec(name) is not None for name in (plugin, f"_pytest.{plugin}"))
+    except (ImportError, ValueError):
+        return False
+
+
+class _LastLines:
+    """A stream that passes on what is written and keeps the end of it."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.text = ""
+
+    def write(self, text: str) -> int:
+        self.text = (self.text + text)[-_TEXT_LIMIT:]
+        return int(self._stream.write(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def _reporter(secret: str) -> Callable[[dict[str, Any]], None]:
@@ -160,6 +201,16 @@ class _Plugin:
     def pytest_configure(self, config: Any) -> None:
         fix_hypothesis()
 
+    def pytest_internalerror(self, excrepr: Any) -> None:
+        self._report({"internal": str(excrepr)[-_TEXT_LIMIT:]})
+
+    def pytest_keyboard_interrupt(self, excinfo: Any) -> None:
+        self._report({"internal": excinfo.exconly()[-_TEXT_LIMIT:]})
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        if nodeid in self._wanted:
+            self._report({"started": nodeid})
+
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
             self._report({"not_collected": report.nodeid, "text": _text(report)})
@@ -203,6 +254,11 @@ def _failing(items: Sequence[Any], name: str) -> Any:
 
     kind = type(item)
     parent = item.parent
+    if hasattr(item, "dtest"):
+        doctest = importlib.import_module("doctest")
+        example = doctest.Example("raise AssertionError\n", "")
+        test = doctest.DocTest([example], {}, name, None, None, None)
+        return kind.from_parent(parent, name=name, runner=item.runner, dtest=test)
     owner = getattr(parent, "obj", None)
     if isinstance(owner, type):
         setattr(owner, name, check)

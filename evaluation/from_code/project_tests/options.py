@@ -1,0 +1,44 @@
+"""Options of the project's pytest run that matter in the sandbox, too: how tests are found and imported.
+
+Others are left out. Reports, colours and processes mean nothing there, plugins such as pytest-cov are not taken along,
+`--strict-markers` would refuse their markers, and `-k` and `-m` have done their work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+_FLAGS = frozenset(
+    ("--doctest-modules", "--doctest-continue-on-failure", "--doctest-ignore-import-errors", "--pyargs", "--noconftest")
+)
+_WITH_VALUE = frozenset(
+    (
+        *("--import-mode", "--doctest-glob", "-p", "-o", "--override-ini", "-c", "--config-file", "--confcutdir"),
+        *("--asyncio-mode", "--ds", "--dc"),
+    )
+)
+_SETTINGS = (
+    "asyncio_default_fixture_loop_scope", "asyncio_mode", "consider_namespace_packages", "DJANGO_SETTINGS_MODULE",
+    "doctest_optionflags", "python_classes", "python_files", "python_functions", "usefixtures", "xfail_strict",
+)  # fmt: skip
+"""Of a configuration file that is not in the project's folder, as in a repository of several packages."""
+
+
+def select_options(arguments: Sequence[str], settings: Any) -> Iterator[tuple[str, ...]]:
+    """The options among pytest's arguments, and settings of a file elsewhere as options."""
+    words = iter(arguments)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if word in _FLAGS:
+            yield (word,)
+        elif name in _WITH_VALUE:
+            value = value if equals else next(words, "")
+            if value and not value.startswith("/") and not value.startswith("addopts="):
+                yield (name, value)
+        elif word[:2] in ("-p", "-o", "-c") and len(word) > 2:
+            yield (word[:2], word[2:])
+    for name in _SETTINGS if isinstance(settings, dict) else ():
+        if name in settings:
+            found = settings[name]
+            yield ("-o", f"{name}={' '.join(map(str, found)) if isinstance(found, list) else found}")
