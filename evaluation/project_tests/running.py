@@ -25,6 +25,7 @@ LIMITS = Limits(cpu_s=6, wall_s=18.0, memory_bytes=2**30, open_files=128, thread
 _FRAMES_BYTES = 16 * 2**20
 _REASONS = {2: "it was interrupted", 3: "it or a plugin failed", 4: "it could not start"}
 """By pytest's exit codes."""
+_DOCTEST_FAILED = ": DocTestFailure"
 _ERROR_LINE = re.compile(r"ERROR: (?!usage:)|.*: error: |[\w.]+(Error|Exception|Exit|Interrupt)\b")
 
 
@@ -203,11 +204,17 @@ def _status_of(line: str) -> Status:
 
 def _is_assertion(text: str) -> bool:
     said = [line[1:].strip() for line in text.splitlines() if line.startswith("E ")]
-    return any(line.startswith(("AssertionError", "assert ", "Failed:")) for line in said)
+    return text.endswith(_DOCTEST_FAILED) or any(
+        line.startswith(("AssertionError", "assert ", "Failed:")) for line in said
+    )
 
 
 def _last_line(text: str) -> str:
     lines = [line[1:].strip() for line in text.splitlines() if line.startswith("E ")]
+    if text.endswith(_DOCTEST_FAILED) and (example := text.rfind("\nExpected")) >= 0:
+        return " ".join(text[example:].rpartition("\n\n")[0].split())[:300]
+    if raised := re.search(r"^UNEXPECTED EXCEPTION: (.*)$", text, re.MULTILINE):
+        return raised[1][:300]
     return (lines[0] if lines else text.strip().rpartition("\n")[2])[:300]
 
 

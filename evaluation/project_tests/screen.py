@@ -13,13 +13,14 @@ from collections.abc import Sequence
 _MODULES = frozenset((
     "pytest", "_pytest", "pluggy", "gc", "ctypes", "_ctypes", "inspect", "builtins", "importlib", "atexit", "signal",
     "posix", "faulthandler", "tracemalloc", "mmap", "evaluation", "_frozen_importlib", "pdb", "bdb", "code", "unittest",
-    "mock", "conftest", "runpy", "zipimport", "imp", "site",
+    "mock", "conftest", "runpy", "zipimport", "imp", "site", "doctest",
 ))  # fmt: skip
 _ATTRIBUTES = frozenset((
     "_getframe", "_current_frames", "settrace", "setprofile", "meta_path", "path_hooks", "_exit", "abort", "kill",
     "killpg", "dup", "dup2", "closerange", "fdopen", "__subclasses__", "__globals__", "__code__", "__closure__",
     "__builtins__", "__loader__", "__spec__", "f_back", "f_locals", "f_globals", "tb_frame", "gi_frame", "cr_frame",
     "ag_frame", "cell_contents", "__traceback__", "exc_info", "__reduce__", "__reduce_ex__", "__import__",
+    "__doc__", "__test__",
 ))  # fmt: skip
 _BUILTINS = frozenset(("__import__", "exec", "eval", "compile", "globals", "breakpoint", "exit", "quit"))
 _OF_MODULES = {"os": frozenset(("write", "close", "open", "pipe")), "sys": frozenset(("modules", "exit", "path"))}

@@ -1,8 +1,9 @@
 """Puts an answer into its module: the real file with one function replaced.
 
 The answer is a program, as extraction made it of a model's text: it defines the function, alone or in its class, and
-repeats parts of the prompt. What the file has already is left out; new imports and helpers come along. From the first
-statement that binds no name on, all but imports runs at the end, where every name of the module exists.
+repeats parts of the prompt. What the file has already is left out, and so is another docstring than the file's; new
+imports and helpers come along. From the first statement that binds no name on, all but imports runs at the end, where
+every name of the module exists.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from textwrap import indent
 
 from evaluation.source import bound_names, defined_names, parse
 
+_UNPARSED = -1
+"""The column of a function that stands in no source."""
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -38,7 +41,7 @@ def splice(source: str, qualified: str, line: int, program: str) -> Spliced | No
     if answer is None or found is None:
         return None
     owner, function = found
-    new = _unwrapped(function)
+    new = _with_docstring(_unwrapped(function), original)
     lines = source.splitlines(keepends=True)
     margin = " " * original.col_offset
     parts = [_text(program, new, original, margin, lines)]
@@ -135,6 +138,16 @@ def _unwrapped(function: Function) -> Function:
     if len(body) == 1 and isinstance(body[0], Function) and body[0].name == function.name:
         return body[0]
     return function
+
+
+def _with_docstring(function: Function, original: Function) -> Function:
+    """The function with the original's docstring: its examples may be tests, which no answer may change or lose."""
+    if ast.get_docstring(function) == ast.get_docstring(original):
+        return function
+    docstring = original.body[:1] if ast.get_docstring(original) is not None else []
+    rest = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    content = {**dict(ast.iter_fields(function)), "body": [*docstring, *rest] or [ast.Pass()]}
+    return type(function)(**content, lineno=function.lineno, col_offset=_UNPARSED)
 
 
 def _text(program: str, new: Function, original: Function, margin: str, lines: Sequence[str]) -> str:

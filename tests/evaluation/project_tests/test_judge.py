@@ -129,3 +129,96 @@ def test_without_namespaces_the_packages_are_not_run_before_the_process_is_confi
 
     assert (right.status, right.detail) == (Status.PASSED, "")
     assert wrong.status == Status.WRONG_ANSWER
+
+
+DOUBLED = '''def double(x):
+    """The double.
+
+    >>> double(2)
+    4
+    """
+    return 2 * x
+'''
+
+
+def test_doctests_judge_and_no_answer_can_change_them(sandbox: Sandbox) -> None:
+    packed = Packed({"m.py": DOUBLED}, sandbox)
+    spec = replace(packed.spec("m.py", "double", "m.py::m.double"), options=("--doctest-modules",))
+    wrong = "def double(x):\n    return 3 * x\n"
+    programs = {
+        "def double(x):\n    return x + x\n": (Status.PASSED, ""),
+        wrong: (Status.WRONG_ANSWER, "m.py::m.double: Expected: 4 Got: 6"),
+        "def double(x):\n    return x.y\n": (Status.EXCEPTION, "AttributeError"),
+        'def double(x):\n    """\n    >>> double(2)\n    6\n    """\n    return 3 * x\n': (
+            Status.WRONG_ANSWER,
+            "Got: 6",
+        ),
+        wrong + "double.__doc__ = '>>> double(2)\\n6\\n'\n": (Status.FORGED, "__doc__"),
+        wrong + "import doctest\ndoctest.DocTestRunner.run = lambda *_args, **_more: None\n": (
+            Status.FORGED,
+            "doctest",
+        ),
+    }
+    patched = DOUBLED.replace("2 * x", "3 * x") + "import doctest\ndoctest.DocTestRunner.run = lambda *_, **__: None\n"
+    try:
+        for program, (status, said) in programs.items():
+            result = packed.judge.judge(program, spec)
+            assert result.status == status, program
+            assert said in result.detail
+        assert packed.judge.run(patched, spec, spec.tests).result.status == Status.FORGED
+    finally:
+        packed.judge.close()
+
+
+ENDINGS: dict[str, tuple[dict[str, str], str]] = {
+    "process ends in a test": (
+        {"test_m.py": "def test_a():\n    import os\n    os._exit(0)\n"},
+        "the tests' process ended while test_m.py::test_a ran (exit code 0)",
+    ),
+    "process ends at import": (
+        {"test_m.py": "import os\nos._exit(0)\n"},
+        "the tests' process ended while tests were collected (exit code 0)",
+    ),
+    "import exits": ({"test_m.py": "raise SystemExit(0)\n"}, "since it or a plugin failed: SystemExit: 0"),
+    "plugin fails": (
+        {"conftest.py": "def pytest_runtest_protocol(item):\n    raise ValueError('oops')\n"},
+        "since it or a plugin failed: ValueError: oops",
+    ),
+    "conftest cannot be imported": (
+        {"conftest.py": "import nothing_there\n"},
+        "since it could not start: ModuleNotFoundError: No module named 'nothing_there'",
+    ),
+    "plugin is missing": (
+        {"pytest.ini": "[pytest]\nrequired_plugins = pytest-nope\n"},
+        "since it could not start: Missing required plugins: pytest-nope",
+    ),
+    "test is interrupted": ({"test_m.py": "def test_a():\n    raise KeyboardInterrupt\n"}, "since it was interrupted"),
+    "test is not there": ({"test_m.py": "def test_b(): pass\n"}, "could not start: not found: test_m.py::test_a"),
+}
+
+
+@pytest.mark.parametrize("case", ENDINGS)
+def test_where_not_all_tests_ran_the_cause_is_named(sandbox: Sandbox, case: str) -> None:
+    files, said = ENDINGS[case]
+    packed = Packed({"m.py": "def f():\n    pass\n", "test_m.py": "def test_a(): pass\n", **files}, sandbox)
+    spec = packed.spec("m.py", "f", "test_m.py::test_a")
+    try:
+        result = packed.judge.run(packed.files["m.py"], spec, spec.tests).result
+    finally:
+        packed.judge.close()
+
+    assert result.status == Status.CRASHED
+    assert said in result.detail
+
+
+def test_options_of_plugins_that_are_not_there_are_left_out_and_variables_are_set(sandbox: Sandbox) -> None:
+    test = "import os\n\ndef test_a():\n    assert os.environ['SECRET'] == 'x=y'\n"
+    packed = Packed({"m.py": "def f():\n    pass\n", "test_m.py": test, "own.py": "LOADED = True\n"}, sandbox)
+    options = ("--asyncio-mode", "auto", "-p", "nowhere", "-p", "own", "-p", "no:doctest", "--import-mode", "importlib")
+    spec = replace(packed.spec("m.py", "f", "test_m.py::test_a"), options=options, environment={"SECRET": "x=y"})
+    try:
+        result = packed.judge.run(packed.files["m.py"], spec, spec.tests).result
+    finally:
+        packed.judge.close()
+
+    assert (result.status, result.detail) == (Status.PASSED, "")

@@ -52,7 +52,7 @@ def test_only_the_function_at_the_line_is_replaced() -> None:
 def test_decorators_of_the_file_stay_where_the_answer_has_none() -> None:
     source = spliced("Box.size", "def size(self):\n    return 1\n")
 
-    assert "    @property\n    def size(self):\n        return 1\n" in source
+    assert '    @property\n    def size(self):\n        """How many."""\n        return 1\n' in source
 
 
 def test_what_the_file_has_is_left_out_and_the_rest_comes_along() -> None:
@@ -91,3 +91,16 @@ def test_a_program_without_the_function_is_none_and_a_file_without_it_an_error()
     assert splice(MODULE, "Box.size", line_of("Box.size"), "def other(): pass\n") is None
     with pytest.raises(ValueError, match="no function"):
         splice(MODULE, "Box.size", 1, "def size(self): pass\n")
+
+
+@pytest.mark.parametrize("docstring", ["", '    """Other."""\n'])
+def test_the_docstring_of_the_file_stays(docstring: str) -> None:
+    source = spliced("Box.size", f"def size(self):\n{docstring}    return 1\n")
+
+    assert source.count("How many.") == 1
+    assert "Other." not in source
+    assert "return 1" in source
+
+
+def test_a_function_without_docstring_gets_none() -> None:
+    assert "Other." not in spliced("where", 'def where():\n    """Other."""\n')

@@ -1,0 +1,95 @@
+"""Layouts of projects: wherever pytest is configured, the tests that run there run in the sandbox, too."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from evaluation.from_code.calls.record import record
+from evaluation.from_code.project_tests.options import select_options
+from evaluation.from_code.project_tests.suite import prepare
+from evaluation.from_code.source.find import find
+from evaluation.from_code.source.project import open_project
+from evaluation.sandbox import Sandbox
+
+BUS = '''
+def double(x):
+    """The double.
+
+    >>> double(2)
+    4
+    """
+    return 2 * x
+'''
+TESTS = "from bus import double\n\ndef test_double():\n    assert double(1) == 2\n"
+CHECKS = TESTS.replace("test_double", "check_double")
+ADDOPTS = "--import-mode=importlib --nothing --strict-markers -ra"
+LAYOUTS: dict[str, tuple[dict[str, str], str, tuple[str, ...], set[str]]] = {
+    "test files of the same name, and an option that only a plugin knows": (
+        {
+            "src/bus.py": BUS,
+            "a/test_bus.py": TESTS,
+            "b/test_bus.py": TESTS,
+            "pytest.ini": f"[pytest]\naddopts = {ADDOPTS}\npythonpath = src\n",
+            "conftest.py": "def pytest_addoption(parser):\n    parser.addoption('--nothing', action='store_true')\n",
+        },
+        "",
+        (),
+        {"a/test_bus.py::test_double", "b/test_bus.py::test_double"},
+    ),
+    "doctests of modules": (
+        {"bus.py": BUS, "pytest.ini": "[pytest]\naddopts = --doctest-modules\n"},
+        "",
+        (),
+        {"bus.py::bus.double"},
+    ),
+    "a repository of packages with their own configuration": (
+        {"pyproject.toml": "", "p/a/bus.py": BUS, "p/a/pytest.ini": "[pytest]\n", "p/a/tests/test_bus.py": TESTS},
+        "",
+        ("p/a",),
+        {"p/a/tests/test_bus.py::test_double"},
+    ),
+    "a package of a repository that configures all": (
+        {"pytest.ini": "[pytest]\npython_functions = check_*\n", "p/a/bus.py": BUS, "p/a/tests/test_bus.py": CHECKS},
+        "p/a",
+        (),
+        {"tests/test_bus.py::check_double"},
+    ),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_tests_of_a_layout_run_in_the_sandbox(layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, folder, arguments, expected = LAYOUTS[layout]
+    for name, text in files.items():
+        path = tmp_path / "repository" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the plugins of this suite are not the project's
+    project = open_project(str(tmp_path / "repository" / folder), sys.executable)
+    command = [sys.executable, "-m", "pytest", "-q", *arguments]
+
+    recording = record(project, find(project), [command], tmp_path / "state", 120)
+    suite = prepare(Sandbox.detect(), project, recording.covering)
+    suite.close()
+
+    assert (suite.refused, suite.failures) == ("", {})
+    assert suite.passing == expected
+
+
+def test_only_options_that_decide_how_tests_are_found_and_imported_are_kept() -> None:
+    given = ["--cov=x", "-ra", "--import-mode", "importlib", "-pplugin", "-p", "no:x", "-k", "slow", "--strict-markers"]
+    settings = {"python_files": ["check_*.py", "test_*.py"], "addopts": "-x", "asyncio_mode": "auto"}
+
+    found = list(select_options([*given, "--doctest-modules", "-o", "addopts=-x", "-c", "/etc/pytest.ini"], settings))
+
+    assert found == [
+        ("--import-mode", "importlib"),
+        ("-p", "plugin"),
+        ("-p", "no:x"),
+        ("--doctest-modules",),
+        ("-o", "asyncio_mode=auto"),
+        ("-o", "python_files=check_*.py test_*.py"),
+    ]
