@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from app.commands import common, foreground, from_code, handover, study_report
+from app.commands.project_variables import env_option, parse_variables
 from app.commands.quiet import QuietChoice, quiet_options
 from app.context import Context
 from app.datasets import service as datasets
@@ -61,6 +62,7 @@ class _State:
     "--report", metavar="FILE", default="advice.md", show_default=True, callback=common.writable,
     help="where the report goes, in Markdown",
 )  # fmt: skip
+@env_option
 @quiet_options
 @common.json_option
 def advise(
@@ -73,6 +75,7 @@ def advise(
     n: int,
     minutes: float,
     report: str,
+    env: tuple[str, ...],
     json_file: str | None,
     quiet: QuietChoice,
 ) -> None:
@@ -91,12 +94,12 @@ def advise(
         raise BadInputError(
             "no model is in the cache: get one with `bassline models pull qwen2.5-coder-0.5b`", "target"
         )
-    asked = [str(Path(project).absolute()), budget, name, tests, python, models, n, minutes]
+    asked = [str(Path(project).absolute()), budget, name, tests, python, models, n, minutes, *sorted(env)]
     path = _state_path(ctx, asked)
     state = _read(path)
     started = time.monotonic() - state.spent_s
     try:
-        dataset = _dataset(ctx, state, project, name, tests, python)
+        dataset = _dataset(ctx, state, project, name, tests, python, parse_variables(env))
         state.dataset_id = str(dataset.id)
         _write(path, state, started)
         document = _study(ctx, state, path, started, dataset, models, budget, n, 60.0 * minutes, quiet)
@@ -153,7 +156,13 @@ def _write(path: Path, state: _State, started: float) -> None:
 
 
 def _dataset(
-    ctx: Context, state: _State, project: str, name: str | None, tests: tuple[str, ...], python: str | None
+    ctx: Context,
+    state: _State,
+    project: str,
+    name: str | None,
+    tests: tuple[str, ...],
+    python: str | None,
+    environment: Mapping[str, str | None],
 ) -> Dataset:
     """The dataset of the project: the one that an interrupted command made, or a new one."""
     if state.dataset_id:
@@ -161,7 +170,7 @@ def _dataset(
         if known is not None:
             echo(f"resumed: the dataset {known.name} is made", err=True)
             return known
-    stored = from_code.make_datasets(ctx, project, name, tests, False, python, Options())
+    stored = from_code.make_datasets(ctx, project, name, tests, False, python, Options(), environment)
     found = datasets.find(ctx, stored[0].id)
     assert found is not None
     return found

@@ -5,15 +5,17 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import click
 
 from app.commands import common, foreground
 from app.commands.progress import Bars, PartsBar, time_left
+from app.commands.project_variables import env_option, parse_variables, set_variables
 from app.context import Context as AppContext
 from app.datasets import from_code as service
 from app.datasets.models import Dataset
@@ -102,6 +104,7 @@ class FromCodeProgress(PartsBar):
     help="what a prompt of the completion form shows: the function with what it names, the file, or also what the "
     "file imports from the project",
 )  # fmt: skip
+@env_option
 @common.json_option
 def from_code(
     project: str,
@@ -114,6 +117,7 @@ def from_code(
     lines_after: int,
     judge: str,
     context: Context,
+    env: tuple[str, ...],
     json_file: str | None,
 ) -> None:
     """Make a dataset of a Python project: its functions are the tasks, their behaviour in its tests is the test.
@@ -129,7 +133,9 @@ def from_code(
         bassline datasets from-code textwrap --tests "python -m unittest test.test_textwrap"
     """
     options = Options(lines_before, lines_after, timeout, context=context, judge=judge)
-    make_datasets(common.opened_context(), project, name, tests, doctests, python, options, json_file)
+    make_datasets(
+        common.opened_context(), project, name, tests, doctests, python, options, parse_variables(env), json_file
+    )
 
 
 def make_datasets(
@@ -140,6 +146,7 @@ def make_datasets(
     doctests: bool,
     python: str | None,
     options: Options,
+    environment: Mapping[str, str | None] = MappingProxyType({}),
     json_file: str | None = None,
 ) -> list[Dataset]:
     """Make, store and print the datasets of a project; both, the completion form first. Raises BasslineError."""
@@ -150,7 +157,7 @@ def make_datasets(
         commands = _commands(found, tests, doctests, interpreter, options.python)
         name = name or found.name
         service.check_name(name)
-        finished = _worked(ctx, found, commands, options)
+        finished = _worked(ctx, found, commands, options, environment)
     except ProjectError as error:
         raise BadInputError(str(error)) from None
     _say_how_tests_ended(finished)
@@ -216,14 +223,21 @@ def _commands(
     return commands
 
 
-def _worked(ctx: AppContext, project: Project, commands: list[list[str]], options: Options) -> Finished:
+def _worked(
+    ctx: AppContext,
+    project: Project,
+    commands: list[list[str]],
+    options: Options,
+    environment: Mapping[str, str | None],
+) -> Finished:
     sandbox = detect_sandbox(ctx.settings.packages, "so no task can be checked")
     try:
         with (
             foreground.terminate_as_interrupt(),
+            set_variables(environment),
             FromCodeProgress(str(project.root), record.N_RUNS * len(commands) * options.limit_s) as progress,
         ):
-            return service.make(ctx, sandbox, project, commands, options, progress)
+            return service.make(ctx, sandbox, project, commands, options, progress, environment)
     except KeyboardInterrupt:
         raise common.failed("stopped; the same command resumes") from None
     except SandboxFaultError as error:

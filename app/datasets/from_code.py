@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
+from types import MappingProxyType
 from typing import Any
 
 from app.context import Context
@@ -39,11 +40,12 @@ def make(
     commands: Sequence[Sequence[str]],
     options: Options,
     watcher: Watcher,
+    environment: Mapping[str, str | None] = MappingProxyType({}),
 ) -> Finished:
     """The dataset of a project. Stopped or killed, the same call continues. Raises evaluation's ProjectError."""
     packages = sandbox.packages.sha256 if sandbox.packages else ""
-    state = run.state_of(ctx.settings.data_dir / "from-code", project, commands, options, packages)
-    return run.run(sandbox, project, commands, state, options, watcher, ctx.settings.exec_workers)
+    state = run.state_of(ctx.settings.data_dir / "from-code", project, commands, options, packages, environment)
+    return run.run(sandbox, project, commands, state, options, watcher, ctx.settings.exec_workers, environment)
 
 
 def store(ctx: Context, finished: Finished, name: str) -> list[Dataset]:

@@ -14,7 +14,7 @@ _UNLOCKS = (
     ("was not called", "tests that call it, or --doctests"),
     (
         "is called by tests that do not pass in the sandbox",
-        "tests without network, subprocesses and files beside tmp_path",
+        "tests without network, subprocesses and files beside tmp_path; --env for variables",
     ),
     ("is not called by a test that pytest ran", 'tests that pytest runs: --tests "python -m pytest -q"'),
     ("cannot be judged by the project's tests", "what the detail names"),

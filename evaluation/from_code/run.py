@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from evaluation.from_code import build
@@ -68,14 +70,19 @@ class Finished:
 
 
 def state_of(
-    folder: Path, project: Project, commands: Sequence[Sequence[str]], options: Options, packages: str = ""
+    folder: Path,
+    project: Project,
+    commands: Sequence[Sequence[str]],
+    options: Options,
+    packages: str = "",
+    environment: Mapping[str, str | None] = MappingProxyType({}),
 ) -> State:
     """The state of this dataset, in the folder that holds the states of all datasets.
 
-    A changed source, command, option or hash of the sandbox's packages gets a new state.
+    A changed source, command, option, variable or hash of the sandbox's packages gets a new state.
     """
     facts = [str(project.root), project.sha256, [list(command) for command in commands], vars(options), BUILDER]
-    facts.append(packages)
+    facts += [packages, *sorted(environment.items())]
     return State(folder / hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24])
 
 
@@ -87,8 +94,12 @@ def run(
     options: Options,
     watcher: Watcher,
     workers: int = 1,
+    environment: Mapping[str, str | None] = MappingProxyType({}),
 ) -> Finished:
-    """Record, make and check. Raises ProjectError where nothing can be made of the project; the state stays."""
+    """Record, make and check; in the sandbox the tests have the variables of `environment`.
+
+    Raises ProjectError where nothing can be made of the project; the state stays.
+    """
     origin = origin_of(project)
     functions = find(project)
     if all(function.reason for function in functions):
@@ -103,7 +114,7 @@ def run(
             recording = _record(project, functions, commands, state, options, watcher)
         seconds["recording"] = round(recording.seconds, 1)
         started = time.monotonic()
-        suite = prepare(sandbox, project, recording.covering, workers, watcher.testing)
+        suite = prepare(sandbox, project, recording.covering, workers, watcher.testing, environment)
         seconds["testing"] = round(time.monotonic() - started, 1)
         started = time.monotonic()
         known = state.made()
@@ -144,6 +155,8 @@ def _nothing_recorded(project: Project, recording: Recording, options: Options) 
             f"the tests did not end within {options.limit_s:g} s and called no function of {project.name}{said}: "
             "give --timeout, or --tests with a smaller part of them"
         )
+    if missing := re.search(r"KeyError: '([A-Z][A-Z0-9_]+)'", recording.output):
+        said += f"; if {missing[1]} is an environment variable, give --env {missing[1]}=VALUE"
     if recording.failure:
         return (
             f"the tests {recording.failure} and called no function of {project.name}{said}: make them pass in the "

@@ -110,7 +110,14 @@ class ProjectJudge:
                 "bubblewrap 0.7 or later works (`bassline doctor`)"
             )
             return Outcomes(Result(Status.SANDBOX_ERROR, reason, lasting=True, trust=Trust.IN_GUEST))
-        outcomes = project.run(TestRun(spec, project.folder, source, tests, stop_early), limits)
+        environment = {
+            name: os.environ.get(name) if value is None else value for name, value in spec.environment.items()
+        }
+        if missing := [name for name, value in environment.items() if value is None]:
+            reason = f"the task's tests need the variable {missing[0]}: set it where Bassline judges (its workers, too)"
+            return Outcomes(Result(Status.SANDBOX_ERROR, reason, lasting=True, trust=Trust.IN_GUEST))
+        variables = {name: value for name, value in environment.items() if value is not None}
+        outcomes = project.run(TestRun(spec, project.folder, source, tests, stop_early, variables), limits)
         outcomes.result = replace(outcomes.result, trust=Trust.IN_GUEST)
         return outcomes
 

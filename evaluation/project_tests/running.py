@@ -8,7 +8,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +51,7 @@ class TestRun:
     source: str
     tests: Sequence[str]
     stop_early: bool = True
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def run(zygote: Zygote, job: TestRun, limits: Limits) -> Outcomes:
@@ -66,7 +67,7 @@ def run(zygote: Zygote, job: TestRun, limits: Limits) -> Outcomes:
                 "secret": secret, "must_fail": must_fail, "project": job.folder, "file": job.spec.file,
                 "source": job.source, "tests": list(job.tests), "paths": list(job.spec.paths),
                 "stop_early": job.stop_early, "options": list(job.spec.options),
-                "environment": dict(job.spec.environment),
+                "environment": job.environment,
             }  # fmt: skip
             file = close_with(theirs, os.memfd_create("job"))
             codec.write(file, json.dumps(content).encode())

@@ -17,7 +17,8 @@ class ProjectTests:
 
     The function `qualified` (such as `Table.rows`) starts at `line` of `file`. `tests` are pytest's ids of the tests
     that have to pass; `paths` the folders of the project that are on sys.path. `options` are pytest's, `environment`
-    the variables of the tests, and `writes` says that they need a folder to write in.
+    the variables of the tests (None for a value that the environment of the judge has), and `writes` says that they
+    need a folder to write in.
     """
 
     project: str
@@ -28,7 +29,7 @@ class ProjectTests:
     tests: tuple[str, ...]
     paths: tuple[str, ...] = ("",)
     options: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict, hash=False)
+    environment: Mapping[str, str | None] = field(default_factory=dict, hash=False)
     writes: bool = False
 
     @classmethod
@@ -50,7 +51,7 @@ class ProjectTests:
             raise ValueError("field project_tests: writes is neither true nor false")
         environment = content["environment"]
         if not isinstance(environment, Mapping) or not all(map(_is_variable, environment.items())):
-            raise ValueError("field project_tests: environment is not an object of names with strings")
+            raise ValueError("field project_tests: environment is not an object of names with strings or null")
         for name in ("tests", "paths", "options"):
             if not isinstance(content[name], list | tuple) or not all(isinstance(each, str) for each in content[name]):
                 raise ValueError(f"field project_tests: {name} is not a list of strings")
@@ -71,4 +72,6 @@ class ProjectTests:
 
 
 def _is_variable(pair: tuple[Any, Any]) -> bool:
-    return all(isinstance(text, str) and "\0" not in text for text in pair) and bool(pair[0]) and "=" not in pair[0]
+    name, value = pair
+    valued = value is None or (isinstance(value, str) and "\0" not in value)
+    return isinstance(name, str) and bool(name) and not {"=", "\0"} & set(name) and valued

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from evaluation.from_code.faults import without_faults
@@ -37,6 +38,7 @@ class Suite:
     passing: frozenset[str] = frozenset()
     failures: dict[str, str] = field(default_factory=dict)
     judge: ProjectJudge | None = None
+    environment: Mapping[str, str | None] = field(default_factory=dict)
 
     def close(self) -> None:
         """End the judge's processes."""
@@ -50,8 +52,9 @@ def prepare(
     covering: Covering,
     workers: int = 1,
     on_file: Callable[[int, int], None] = lambda _done, _total: None,
+    environment: Mapping[str, str | None] = MappingProxyType({}),
 ) -> Suite:
-    """The suite of a project, after each of its files of tests ran once in the sandbox."""
+    """The suite of a project, after each of its files of tests ran once in the sandbox, with these variables."""
     tests = sorted({test for test in covering.tests if test})
     if not tests:
         return Suite("no test was run by pytest, which says what each test calls")
@@ -64,7 +67,7 @@ def prepare(
         versions = ["{}.{}".format(*version) for version in (theirs, ours)]
         return Suite(f"the tests need compiled packages for Python {versions[0]}, and the sandbox has {versions[1]}")
     judge = ProjectJudge(sandbox, found.archives.get)
-    suite = Suite("", found, frozenset(), {}, judge)
+    suite = Suite("", found, frozenset(), {}, judge, environment)
     suite.failures |= dict.fromkeys(covering.ended, "it was ended while it was recorded: it waits without end")
     by_file: dict[str, list[str]] = {}
     outside = [test for test in tests if test.startswith("../")]
@@ -74,8 +77,9 @@ def prepare(
             by_file.setdefault(test.partition("::")[0], []).append(test)
     module = min(project.modules.values(), key=lambda module: module.path)
     spec = ProjectTests(
-        found.project, found.installed, module.path, "", 0, tuple(tests), found.paths, tuple(covering.options)
-    )
+        found.project, found.installed, module.path, "", 0, tuple(tests), found.paths, tuple(covering.options),
+        environment,
+    )  # fmt: skip
 
     def run(wanted: Sequence[str]) -> Outcomes:
         outcomes: list[Outcomes] = []
@@ -143,6 +147,7 @@ def checked(suite: Suite, covering: Covering, function: Function) -> tuple[Proje
         tuple(tests),
         suite.files.paths,
         tuple(covering.options),
+        suite.environment,
     )
     found = checks.check(suite.judge, spec, function)
     survivors = len(found.survivors)

@@ -248,3 +248,68 @@ def test_what_the_recheck_counts_is_judged_and_not_assumed(ctx):
     found = from_code.recheck(ctx, [dataset])
     assert found.originals_failed == ("t/broken",)
     assert found.trivial_passed == ("t/argument", "t/empty")
+
+
+BLOG = """
+import os
+
+SECRETS = os.environ["BLOG_SECRET"], os.environ["BLOG_SALT"]
+
+
+class Blog:
+    def __init__(self):
+        self.entries = []
+
+    def sign(self, text, hook):
+        if not text:
+            return ""
+        signed = text + "".join(SECRETS)
+        hook(len(signed) + 1)
+        self.entries.append(signed)
+        return signed
+"""
+BLOG_TESTS = """
+from blog import Blog
+
+
+def test_sign():
+    seen, blog = [], Blog()
+    assert blog.sign("a", seen.append) == "ahunter2pepper"
+    assert seen == [15]
+    assert blog.sign("", seen.append) == ""
+    assert len(blog.entries) == 1
+"""
+
+
+@pytest.mark.slow
+def test_variables_reach_the_tests_and_only_given_values_are_stored(bassline, ctx, tmp_path, monkeypatch):
+    (tmp_path / "blog").mkdir()
+    (tmp_path / "blog" / "blog.py").write_text(BLOG)
+    (tmp_path / "blog" / "test_blog.py").write_text(BLOG_TESTS)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("BLOG_SALT", "pepper")
+    words = ["datasets", "from-code", tmp_path / "blog", "--python", sys.executable, "--tests", "python -m pytest -q"]
+
+    without = bassline(*words)
+    result = bassline(*words, "--env", "BLOG_SECRET=hunter2", "--env", "BLOG_SALT")
+
+    assert without.exit_code == 2
+    assert "give --env BLOG_SECRET=VALUE" in without.stderr
+    assert result.exit_code == 0, result.output
+    assert "BLOG_SECRET" not in os.environ
+    (task,) = service.require(ctx, "blog").tasks
+    assert task.project_tests["environment"] == {"BLOG_SECRET": "hunter2", "BLOG_SALT": None}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("NO_SUCH_VARIABLE_HERE", "is not set here: set it, or give --env NO_SUCH_VARIABLE_HERE=VALUE"),
+        ("=x", "NAME=VALUE"),
+    ],
+)
+def test_a_variable_without_name_or_value_is_refused(bassline, project, given, said):
+    result = bassline("datasets", "from-code", project, "--doctests", "--env", given)
+
+    assert result.exit_code == 2
+    assert said in result.stderr

@@ -8,6 +8,7 @@ import pytest
 
 from evaluation.project_tests.judge import ProjectJudge
 from evaluation.project_tests.running import LIMITS
+from evaluation.project_tests.spec import ProjectTests
 from evaluation.sandbox import Sandbox, SandboxUnavailableError
 from evaluation.verdicts import Status, Trust
 from tests.evaluation.project_tests.conftest import GROSS, SHOP, TOTAL
@@ -222,3 +223,33 @@ def test_options_of_plugins_that_are_not_there_are_left_out_and_variables_are_se
         packed.judge.close()
 
     assert (result.status, result.detail) == (Status.PASSED, "")
+
+
+def test_a_variable_whose_value_is_not_stored_comes_from_the_judge(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    test = "import os\n\ndef test_a():\n    assert os.environ['SECRET_OF_TESTS'] == 'x'\n"
+    packed = Packed({"m.py": "def f():\n    pass\n", "test_m.py": test}, sandbox)
+    spec = replace(packed.spec("m.py", "f", "test_m.py::test_a"), environment={"SECRET_OF_TESTS": None})
+    assert ProjectTests.of(spec.as_json()) == spec
+    try:
+        without = packed.judge.run(packed.files["m.py"], spec, spec.tests).result
+        monkeypatch.setenv("SECRET_OF_TESTS", "x")
+        result = packed.judge.run(packed.files["m.py"], spec, spec.tests).result
+    finally:
+        packed.judge.close()
+
+    assert (without.status, without.lasting) == (Status.SANDBOX_ERROR, True)
+    assert "SECRET_OF_TESTS: set it where Bassline judges" in without.detail
+    assert result.status == Status.PASSED
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("environment", {"": "x"}), ("environment", {"A=B": "x"}), ("environment", []), ("writes", 1), ("options", "-x")],
+)
+def test_optional_fields_of_a_spec_are_checked(shop: Packed, field: str, value: object) -> None:
+    content = {**shop.spec("shop.py", "gross", *GROSS).as_json(), field: value}
+
+    with pytest.raises(ValueError, match=f"field project_tests: {field}"):
+        ProjectTests.of(content)
