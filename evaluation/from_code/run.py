@@ -155,6 +155,11 @@ def _nothing_recorded(project: Project, recording: Recording, options: Options) 
             f"the tests did not end within {options.limit_s:g} s and called no function of {project.name}{said}: "
             "give --timeout, or --tests with a smaller part of them"
         )
+    if "No module named pytest" in recording.output:
+        return (
+            f"the tests of {project.name} need pytest, which is not installed there: install it with "
+            f"`{options.python or 'python'} -m pip install pytest` (it runs unittest's classes too), or give --tests"
+        )
     if missing := re.search(r"KeyError: '([A-Z][A-Z0-9_]+)'", recording.output):
         said += f"; if {missing[1]} is an environment variable, give --env {missing[1]}=VALUE"
     if recording.failure:

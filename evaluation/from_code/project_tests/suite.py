@@ -57,7 +57,10 @@ def prepare(
     """The suite of a project, after each of its files of tests ran once in the sandbox, with these variables."""
     tests = sorted({test for test in covering.tests if test})
     if not tests:
-        return Suite("no test was run by pytest, which says what each test calls")
+        return Suite(
+            'no test was run by pytest, which says what each test calls: give --tests "python -m pytest -q", which '
+            "runs unittest's classes too, and Django's with pytest-django"
+        )
     try:
         found = files.gather(project, covering)
     except ArchiveError as error:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from evaluation.from_code.reasons import ProjectError
 from evaluation.from_code.source.files import source_files
+from evaluation.from_code.source.other_languages import explain_missing_python
 
 MAX_FILE_BYTES = 2 * 2**20
 MAX_FILES = 5000
@@ -166,7 +167,7 @@ def _read(name: str, root: Path, files: Iterator[Path], skipped: dict[str, str],
         modules[module.name] = module
         roots[_import_root(root, path)] = None
     if not modules and not unread:
-        raise ProjectError(f"{root} holds no Python source outside its tests: give the folder of a Python project")
+        raise ProjectError(explain_missing_python(root))
     return Project(name, root, modules, unread, skipped, tuple(roots), version)
 
 

@@ -313,3 +313,37 @@ def test_a_variable_without_name_or_value_is_refused(bassline, project, given, s
 
     assert result.exit_code == 2
     assert said in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("a.ipynb", "own code in notebooks is not supported yet: put its functions into modules (.py)"),
+        ("src/a.ts", "own code in TypeScript is not supported yet: write tasks with arguments and results as a case"),
+        ("a.js", "own code in JavaScript is not supported yet"),
+        ("main.go", "own code in Go is not supported yet"),
+        ("node_modules/a.js", "holds no Python source outside its tests"),
+    ],
+)
+def test_a_project_in_another_language_is_one_sentence_with_the_remedy(bassline, tmp_path, file, said):
+    (tmp_path / "own" / file).parent.mkdir(parents=True)
+    (tmp_path / "own" / file).write_text("")
+
+    result = bassline("datasets", "from-code", tmp_path / "own", "--tests", "python -m pytest -q")
+
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_a_project_with_unittest_is_told_to_use_pytest(bassline, project, monkeypatch):
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")  # of this test, which runs by pytest
+    test = "import unittest\nfrom texts import shorten\n\nclass T(unittest.TestCase):\n    def test_it(self):\n"
+    (project / "test_texts.py").write_text(f"{test}        self.assertEqual(shorten('abc'), 'abc')\n")
+    words = ("datasets", "from-code", project, "--python", sys.executable, "--tests")
+
+    by_unittest = bassline(*words, "python -m unittest -q")
+    without_pytest = bassline(*words, "python -S -m pytest -q")
+
+    assert "runs unittest's classes too" in " ".join(by_unittest.stdout.split())
+    assert without_pytest.exit_code == 2
+    assert "-m pip install pytest` (it runs unittest's classes too)" in without_pytest.stderr
