@@ -9,12 +9,13 @@ from contextlib import contextmanager
 import click
 
 from app.errors import BadInputError
+from evaluation.project_tests.judge import VARIABLE_PREFIX
 
 env_option = click.option(
     "--env", "env", multiple=True, metavar="NAME[=VALUE]",
     help="a variable for the project's tests, also in the sandbox; may be repeated. The VALUE is stored with the "
     "dataset, since it is needed wherever answers are judged. With NAME alone only the name is stored: the value is "
-    "this environment's, and must be set wherever answers are judged",
+    "this environment's, and must be set as BASSLINE_TESTS_NAME wherever answers are judged",
 )  # fmt: skip
 
 
@@ -35,9 +36,13 @@ def parse_variables(given: Sequence[str]) -> dict[str, str | None]:
 
 @contextmanager
 def set_variables(variables: Mapping[str, str | None]) -> Iterator[None]:
-    """Give this process, and the tests that it starts, the variables that have a value."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update({name: value for name, value in variables.items() if value is not None})
+    """Give the variables to the tests that this process starts, and to its judge those whose value is not stored."""
+    needed = {
+        (VARIABLE_PREFIX + name if value is None else name): os.environ[name] if value is None else value
+        for name, value in variables.items()
+    }
+    before = {name: os.environ.get(name) for name in needed}
+    os.environ.update(needed)
     try:
         yield
     finally:

@@ -26,6 +26,9 @@ from evaluation.verdicts import Status, Trust
 
 Archives = Callable[[str], bytes | None]
 """Gives the content of an archive by the sha256 of its files, None where there is none."""
+VARIABLE_PREFIX = "BASSLINE_TESTS_"
+"""Of the variables whose values a dataset does not hold. Without it, a dataset could name any secret of a worker's
+environment, and an answer could tell it in its traceback."""
 _SCRATCH_BYTES = 64 * 2**20
 _KEPT = 2
 """Projects whose zygotes are kept; each is a process of some tens of megabytes."""
@@ -111,10 +114,14 @@ class ProjectJudge:
             )
             return Outcomes(Result(Status.SANDBOX_ERROR, reason, lasting=True, trust=Trust.IN_GUEST))
         environment = {
-            name: os.environ.get(name) if value is None else value for name, value in spec.environment.items()
+            name: os.environ.get(VARIABLE_PREFIX + name) if value is None else value
+            for name, value in spec.environment.items()
         }
         if missing := [name for name, value in environment.items() if value is None]:
-            reason = f"the task's tests need the variable {missing[0]}: set it where Bassline judges (its workers, too)"
+            reason = (
+                f"the task's tests need the variable {missing[0]}, whose value is not stored: set "
+                f"{VARIABLE_PREFIX}{missing[0]} where Bassline judges (for its workers, too)"
+            )
             return Outcomes(Result(Status.SANDBOX_ERROR, reason, lasting=True, trust=Trust.IN_GUEST))
         variables = {name: value for name, value in environment.items() if value is not None}
         outcomes = project.run(TestRun(spec, project.folder, source, tests, stop_early, variables), limits)

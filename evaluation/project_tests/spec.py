@@ -17,7 +17,7 @@ class ProjectTests:
 
     The function `qualified` (such as `Table.rows`) starts at `line` of `file`. `tests` are pytest's ids of the tests
     that have to pass; `paths` the folders of the project that are on sys.path. `options` are pytest's, `environment`
-    the variables of the tests (None for a value that the environment of the judge has), and `writes` says that they
+    the variables of the tests (None for a value that only the judge's environment has), and `writes` says that they
     need a folder to write in.
     """
 

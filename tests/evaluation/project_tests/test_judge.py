@@ -232,15 +232,16 @@ def test_a_variable_whose_value_is_not_stored_comes_from_the_judge(
     packed = Packed({"m.py": "def f():\n    pass\n", "test_m.py": test}, sandbox)
     spec = replace(packed.spec("m.py", "f", "test_m.py::test_a"), environment={"SECRET_OF_TESTS": None})
     assert ProjectTests.of(spec.as_json()) == spec
+    monkeypatch.setenv("SECRET_OF_TESTS", "of the worker, which no dataset may read")
     try:
         without = packed.judge.run(packed.files["m.py"], spec, spec.tests).result
-        monkeypatch.setenv("SECRET_OF_TESTS", "x")
+        monkeypatch.setenv("BASSLINE_TESTS_SECRET_OF_TESTS", "x")
         result = packed.judge.run(packed.files["m.py"], spec, spec.tests).result
     finally:
         packed.judge.close()
 
     assert (without.status, without.lasting) == (Status.SANDBOX_ERROR, True)
-    assert "SECRET_OF_TESTS: set it where Bassline judges" in without.detail
+    assert "set BASSLINE_TESTS_SECRET_OF_TESTS where Bassline judges" in without.detail
     assert result.status == Status.PASSED
 
 
