@@ -81,7 +81,13 @@ def state_of(
 
     A changed source, command, option, variable or hash of the sandbox's packages gets a new state.
     """
-    facts = [str(project.root), project.sha256, [list(command) for command in commands], vars(options), BUILDER]
+    facts: list[Any] = [
+        str(project.root),
+        project.sha256,
+        [list(command) for command in commands],
+        vars(options),
+        BUILDER,
+    ]
     facts += [packages, *sorted(environment.items())]
     return State(folder / hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24])
 

@@ -66,7 +66,7 @@ def serve(_job: dict[str, Any]) -> None:
     os.chdir(root)
     os.environ.update(job["environment"])
     if "tempfile" in sys.modules:  # each job looks for its folder anew, which shows that it uses it
-        sys.modules["tempfile"].tempdir = None
+        vars(sys.modules["tempfile"])["tempdir"] = None
     for name in [name for name in sys.modules if name.startswith("evaluation")]:
         del sys.modules[name]
     _run(job, report)
