@@ -145,6 +145,20 @@ def bound_names(node: ast.stmt) -> set[str]:
     return set()
 
 
+def is_type_checking(node: ast.stmt) -> bool:
+    """Whether a statement is `if TYPE_CHECKING:`, whose body only type checkers read."""
+    return isinstance(node, ast.If) and ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING"
+
+
+def runtime_names(tree: ast.Module) -> set[str]:
+    """Names that the module's top-level statements bind when it runs: not those for type checkers alone."""
+    names: set[str] = set()
+    for node in tree.body:
+        for each in node.orelse if isinstance(node, ast.If) and is_type_checking(node) else [node]:
+            names |= bound_names(each)
+    return names
+
+
 def defines(node: ast.stmt, name: str) -> bool:
     """Whether a statement binds this name; a dotted one is the name of a class and of a function in it."""
     owner, dot, rest = name.partition(".")

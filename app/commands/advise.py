@@ -16,6 +16,7 @@ import click
 from app.commands import common, foreground, from_code, handover, study_report
 from app.commands.project_variables import env_option, parse_variables
 from app.commands.quiet import QuietChoice, quiet_options
+from app.commands.stored_files import yes_option
 from app.context import Context
 from app.datasets import service as datasets
 from app.datasets.models import Dataset
@@ -64,6 +65,7 @@ class _State:
 )  # fmt: skip
 @env_option
 @quiet_options
+@yes_option
 @common.json_option
 def advise(
     project: str,
@@ -78,6 +80,7 @@ def advise(
     env: tuple[str, ...],
     json_file: str | None,
     quiet: QuietChoice,
+    assume_yes: bool,
 ) -> None:
     """Say which model to use for a project: makes tasks of its code, and lets the models take turns over them.
 
@@ -99,7 +102,7 @@ def advise(
     state = _read(path)
     started = time.monotonic() - state.spent_s
     try:
-        dataset = _dataset(ctx, state, project, name, tests, python, parse_variables(env))
+        dataset = _dataset(ctx, state, project, name, tests, python, parse_variables(env), assume_yes)
         state.dataset_id = str(dataset.id)
         _write(path, state, started)
         document = _study(ctx, state, path, started, dataset, models, budget, n, 60.0 * minutes, quiet)
@@ -163,6 +166,7 @@ def _dataset(
     tests: tuple[str, ...],
     python: str | None,
     environment: Mapping[str, str | None],
+    assume_yes: bool,
 ) -> Dataset:
     """The dataset of the project: the one that an interrupted command made, or a new one."""
     if state.dataset_id:
@@ -170,7 +174,7 @@ def _dataset(
         if known is not None:
             echo(f"resumed: the dataset {known.name} is made", err=True)
             return known
-    stored = from_code.make_datasets(ctx, project, name, tests, False, python, Options(), environment)
+    stored = from_code.make_datasets(ctx, project, name, tests, False, python, Options(), environment, None, assume_yes)
     found = datasets.find(ctx, stored[0].id)
     assert found is not None
     return found

@@ -12,10 +12,12 @@ from types import MappingProxyType
 from typing import Any
 
 import click
+from rich.console import Console
 
 from app.commands import common, foreground
 from app.commands.progress import Bars, PartsBar, time_left
 from app.commands.project_variables import env_option, parse_variables, set_variables
+from app.commands.stored_files import confirm_stored_files, yes_option
 from app.context import Context as AppContext
 from app.datasets import from_code as service
 from app.datasets.models import Dataset
@@ -105,6 +107,8 @@ class FromCodeProgress(PartsBar):
     "file imports from the project",
 )  # fmt: skip
 @env_option
+@click.option("--names", "show_names", is_flag=True, help="name the functions that are left out, below each reason")
+@yes_option
 @common.json_option
 def from_code(
     project: str,
@@ -118,6 +122,8 @@ def from_code(
     judge: str,
     context: Context,
     env: tuple[str, ...],
+    show_names: bool,
+    assume_yes: bool,
     json_file: str | None,
 ) -> None:
     """Make a dataset of a Python project: its functions are the tasks, their behaviour in its tests is the test.
@@ -134,7 +140,17 @@ def from_code(
     """
     options = Options(lines_before, lines_after, timeout, context=context, judge=judge)
     make_datasets(
-        common.opened_context(), project, name, tests, doctests, python, options, parse_variables(env), json_file
+        common.opened_context(),
+        project,
+        name,
+        tests,
+        doctests,
+        python,
+        options,
+        parse_variables(env),
+        json_file,
+        assume_yes,
+        show_names,
     )
 
 
@@ -148,6 +164,8 @@ def make_datasets(
     options: Options,
     environment: Mapping[str, str | None] = MappingProxyType({}),
     json_file: str | None = None,
+    assume_yes: bool = False,
+    show_names: bool = False,
 ) -> list[Dataset]:
     """Make, store and print the datasets of a project; both, the completion form first. Raises BasslineError."""
     interpreter = _interpreter(python)
@@ -157,19 +175,21 @@ def make_datasets(
         commands = _commands(found, tests, doctests, interpreter, options.python)
         name = name or found.name
         service.check_name(name)
+        if options.judge != "cases" and not found.version:
+            options = replace(options, store_secrets=confirm_stored_files(found, assume_yes))
         finished = _worked(ctx, found, commands, options, environment)
     except ProjectError as error:
         raise BadInputError(str(error)) from None
     _say_how_tests_ended(finished)
     if not finished.result.completion:
         common.write_json(json_file, service.report(finished, [], service.Recheck()))
-        _show(finished, [], json_file)
+        _show(finished, [], json_file, show_names)
         raise common.failed(f"no function of {found.name} became a task: the reasons are above")
     stored = service.store(ctx, finished, name)
     if json_file is not None:
         common.write_json(json_file, service.report(finished, stored, _rechecked(ctx, stored)))
     finished.state.remove()  # interrupted before, the same command resumes
-    _show(finished, stored, json_file)
+    _show(finished, stored, json_file, show_names)
     return stored
 
 
@@ -268,7 +288,7 @@ def judged_by(source: dict[str, Any]) -> str:
     return counted(source["cases"], "recorded call")
 
 
-def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> None:
+def _show(finished: Finished, stored: list[Dataset], json_file: str | None, show_names: bool) -> None:
     console = common.result_console(json_file)
     rows: list[dict[str, Any]] = finished.result.completion
     if rows:
@@ -285,6 +305,10 @@ def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> N
         console.print(f"\nleft out: {found.seen - found.tasks} of {found.seen} functions")
         left_out = [(str(each.functions), each.reason, each.unlock) for each in found.left_out]
         console.print(common.table(("functions", "reason", "what would make them tasks"), left_out))
+        if show_names:
+            _show_left_out(console, finished)
+        else:
+            console.print("--names names them, and so does --json")
     for path, reason in finished.project.unread.items():
         console.print(f"not read: {path}: {reason}")
     for reason in dict.fromkeys(finished.project.skipped.values()):
@@ -309,3 +333,13 @@ def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> N
             console.print(f"    {test}: {text.strip().rpartition(chr(10))[2][:160]}")
     for dataset in stored:
         console.print(f"{dataset.name}: {counted(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")
+
+
+def _show_left_out(console: Console, finished: Finished) -> None:
+    """The functions that are left out, below each reason."""
+    by_reason: dict[str, list[str]] = {}
+    for row in service.list_left_out(finished):
+        detail = f": {row['detail']}" if row["detail"] else ""
+        by_reason.setdefault(row["reason"], []).append(f"    {row['file']}:{row['line']} {row['function']}{detail}")
+    for reason, names in by_reason.items():
+        console.print(f"{reason}:", *names, sep="\n", soft_wrap=True, highlight=False, markup=False)

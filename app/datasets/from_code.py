@@ -18,6 +18,7 @@ from app.ports import Grader
 from app.states import PASSED
 from evaluation.from_code import run
 from evaluation.from_code.build import Options
+from evaluation.from_code.reasons import find_remedy
 from evaluation.from_code.recheck import trivial_completions
 from evaluation.from_code.run import Finished, Watcher
 from evaluation.from_code.source.project import Project
@@ -53,7 +54,7 @@ def store(ctx: Context, finished: Finished, name: str) -> list[Dataset]:
     if finished.suite.files is not None and any(row.get("project_tests") for row in finished.result.completion):
         store_archives(ctx.database, finished.suite.files.archives)
     files = {name: finished.completion_file(), name + INFILL: finished.infilling_file()}
-    left_out = _left_out(finished)
+    left_out = list_left_out(finished)
     coverage = finished.coverage().as_json()
     return [service.import_bytes(ctx, data, each, f"{each}.jsonl", left_out, coverage) for each, data in files.items()]
 
@@ -94,7 +95,7 @@ def report(finished: Finished, stored: Sequence[Dataset], checked: Recheck) -> d
     """The report as JSON: figures, every task, and every function that was left out with its reason."""
     rows = finished.result.completion
     scores = [row["source"]["mutation_score"] for row in rows]
-    left_out = _left_out(finished)
+    left_out = list_left_out(finished)
     coverage = finished.coverage()
     cases = [row["source"]["cases"] for row in rows if "cases" in row["source"]]
     return {
@@ -131,15 +132,31 @@ def report(finished: Finished, stored: Sequence[Dataset], checked: Recheck) -> d
         "left_out": left_out,
         "not_read": finished.project.unread,
         "skipped": finished.project.skipped,
+        "stored_files": _describe_stored_files(finished),
     }
 
 
-def _left_out(finished: Finished) -> list[dict[str, Any]]:
+def _describe_stored_files(finished: Finished) -> dict[str, Any] | None:
+    """What the database stores of the project's folder, and what not; None where its tests judge no task."""
+    by_tests = any(row.get("project_tests") for row in finished.result.completion)
+    if finished.suite.files is None or not by_tests:
+        return None
+    own = finished.suite.files.own
+    return {
+        "files": len(own.stored),
+        "bytes": own.total_bytes,
+        "look_like_secrets": list(own.secret_looking),
+        "ignored_but_imported": own.imported,
+        "left_out": own.left_out,
+    }
+
+
+def list_left_out(finished: Finished) -> list[dict[str, Any]]:
     """The functions that did not become tasks, in the project's order."""
     rows = []
     for made in finished.result.made:
         if made.row is None:
             file, name, line = made.key.rsplit(":", 2)
-            reason = {"reason": made.reason, "detail": made.detail}
+            reason = {"reason": made.reason, "detail": made.detail, "unlock": find_remedy(made.reason)}
             rows.append({"file": file, "function": name, "line": int(line), **reason})
     return rows

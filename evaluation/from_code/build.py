@@ -11,7 +11,7 @@ from typing import Any
 from evaluation.datasets import Task
 from evaluation.from_code import checks, mutants
 from evaluation.from_code.calls.annotations import keep_annotated
-from evaluation.from_code.calls.cases import Case
+from evaluation.from_code.calls.cases import Case, keep_repeatable
 from evaluation.from_code.calls.observe import Program
 from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.calls.recorded import Call
@@ -65,6 +65,7 @@ class Options:
     python: str = ""
     context: Context = "function"
     judge: str = "auto"  # "cases" or "tests": one judge alone
+    store_secrets: bool = False  # files whose names look like secrets, for the project's tests
 
 
 @dataclass(frozen=True)
@@ -105,9 +106,9 @@ def _row(work: Workplace, function: Function) -> dict[str, Any]:
     if examples:
         cases, others = checks.documented(sandbox, program, examples, cases)
         loaded |= others
-    found = len(cases)
-    cases = keep_annotated(function, cases, checks.MIN_CASES)
-    against_hints = found - len(cases)
+    found = keep_repeatable(cases)
+    cases = keep_annotated(function, found, checks.MIN_CASES)
+    against_hints = len(found) - len(cases)
     if len(cases) < checks.MIN_CASES:
         raise ExcludedError(f"has fewer than {checks.MIN_CASES} calls whose arguments and results are data")
     cases = choose(cases)

@@ -8,32 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluation.from_code.build import TaskResult
+from evaluation.from_code.reasons import find_remedy
 from evaluation.from_code.source.find import Function, code_lines
-
-_UNLOCKS = (
-    ("was not called", "tests that call it, or --doctests"),
-    (
-        "is called by tests that do not pass in the sandbox",
-        "tests without network, subprocesses and files beside tmp_path; --env for variables",
-    ),
-    ("is not called by a test that pytest ran", 'tests that pytest runs: --tests "python -m pytest -q"'),
-    ("cannot be judged by the project's tests", "what the detail names"),
-    ("has tests that miss more than a fifth of its mutants", "tests that assert more of what it does"),
-    ("has tests that a body without content passes", "tests that assert what it does"),
-    ("has a test that an empty function", "tests that assert what it does"),
-    ("has tests that do not pass each time", "tests that do not depend on time, order or chance"),
-    ("gives other results when it is called again", "tests that do not depend on time, order or chance"),
-    ("does not repeat in the sandbox", "tests that do not depend on time, order or chance"),
-    ("has tests that need more than", "faster tests that call it"),
-    ("needs an installed package", "BASSLINE_SANDBOX_PACKAGES, or tests that pytest runs"),
-    ("returns values that are not plain data", "tests that pytest runs and that call it"),
-)
-"""What turns functions left out into tasks, by the start of the reason. Others are as they are: too short, too long."""
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A reason, the number of functions with it, and what would make tasks of them, "" for nothing."""
+    """A reason, the number of functions with it, and what would make tasks of them."""
 
     reason: str
     functions: int
@@ -95,10 +76,5 @@ def coverage(functions: Sequence[Function], called: Collection[str], made: Seque
         lines_seen=sum(lines.values()),
         lines_called=sum(lines[key] for key in called),
         lines_of_tasks=sum(lines[key] for key in covered),
-        left_out=tuple(LeftOut(reason, count, unlock(reason)) for reason, count in left_out),
+        left_out=tuple(LeftOut(reason, count, find_remedy(reason)) for reason, count in left_out),
     )
-
-
-def unlock(reason: str) -> str:
-    """What would make tasks of the functions with this reason, "" where nothing does."""
-    return next((remedy for start, remedy in _UNLOCKS if reason.startswith(start)), "")

@@ -120,7 +120,9 @@ def run(
             recording = _record(project, functions, commands, state, options, watcher)
         seconds["recording"] = round(recording.seconds, 1)
         started = time.monotonic()
-        suite = prepare(sandbox, project, recording.covering, workers, watcher.testing, environment)
+        suite = prepare(
+            sandbox, project, recording.covering, workers, watcher.testing, environment, options.store_secrets
+        )
         seconds["testing"] = round(time.monotonic() - started, 1)
         started = time.monotonic()
         known = state.made()

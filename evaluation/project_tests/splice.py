@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import indent
 
-from evaluation.source import bound_names, defined_names, parse
+from evaluation.source import bound_names, defined_names, is_type_checking, parse, runtime_names
 
 _UNPARSED = -1
 """The column of a function that stands in no source."""
@@ -171,7 +171,8 @@ def _others(
 ) -> tuple[list[ast.stmt], list[ast.stmt], list[ast.stmt]]:
     """The answer's other statements without what the module has: before and after the one with the function, and at
     the module's end."""
-    known, own = defined_names(tree), {ast.dump(node) for node in tree.body}
+    known, own = runtime_names(tree), {ast.dump(node) for node in tree.body}
+    checked = defined_names(tree) - known  # by type checkers alone
     before: list[ast.stmt] = []
     after: list[ast.stmt] = []
     last: list[ast.stmt] = []
@@ -182,11 +183,19 @@ def _others(
             place = after
         elif names and (names <= known or (isinstance(node, ast.ImportFrom) and node.module == "__future__")):
             continue
+        elif names and names <= known | checked and (is_import or is_type_checking(node)):
+            before += [] if is_type_checking(node) else [_import_if_possible(node)]
         elif names:
             (last if last and not is_import else place).append(node)
         elif not _does_nothing(node) and ast.dump(node) not in own:
             last.append(node)
     return before, after, last
+
+
+def _import_if_possible(node: ast.stmt) -> ast.stmt:
+    """An import that the module leaves to type checkers: where it fails, annotations alone use its names."""
+    handler = ast.ExceptHandler(ast.Name("ImportError", ast.Load()), None, [ast.Pass()])
+    return ast.copy_location(ast.Try([node], [handler], [], []), node)
 
 
 def _names(node: ast.stmt) -> set[str]:

@@ -10,7 +10,9 @@ from typing import Any
 
 from evaluation.from_code.calls.literals import is_mutable, literal, needs_care, shown
 from evaluation.from_code.calls.observe import Outcome
+from evaluation.from_code.calls.volatile import is_volatile
 from evaluation.from_code.placing.spec import same_source
+from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.recording import values
 
 _SAME = '''import math
@@ -68,6 +70,19 @@ class Case:
         if outcome.seen is not None:
             row["seen"] = json.loads(outcome.seen)
         return row if outcome.after is None else {**row, "after": json.loads(outcome.after)}
+
+
+def keep_repeatable(cases: Sequence[Case]) -> list[Case]:
+    """The cases whose arguments and results another process and another day would give too. Raises ExcludedError where
+    there are others alone."""
+
+    def texts(case: Case) -> tuple[str, str, str]:
+        return case.call, case.outcome.returned or "", case.outcome.after or ""
+
+    kept = [case for case in cases if not any(map(is_volatile, texts(case)))]
+    if cases and not kept:
+        raise ExcludedError("has the present date or an address in every call")
+    return kept
 
 
 def source_of_test(cases: Sequence[Case], exceptions: frozenset[str], in_order: bool = False) -> str:

@@ -59,6 +59,9 @@ def shown(value: Any) -> str:
         return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' if len(value) == 1 else ''})"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{shown(key)}: {shown(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, set | frozenset):
+        text = "{" + ", ".join(sorted(map(shown, value))) + "}" if value else "set()"
+        return text if isinstance(value, set) else f"frozenset({text if value else ''})"
     return literal(value)
 
 

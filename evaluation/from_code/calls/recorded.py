@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from evaluation.from_code.calls.volatile import is_volatile
 from evaluation.from_code.recording import calls as recording_calls
 from evaluation.from_code.recording import values
 
@@ -50,10 +51,12 @@ class Recorded:
 def read_recorded(folder: Path, keys: Collection[str], local_paths: Sequence[str]) -> Recorded:
     """Join the files of all processes; each function of `keys` keeps the calls that one process alone would have kept.
 
-    Calls that name one of `local_paths` are dropped: another machine would record others.
+    Calls that name one of `local_paths` are dropped, since another machine would record others; those with an address
+    or the present date too, unless the function has no others: then its checks say why it becomes no task.
     """
     recorded = Recorded()
     found: dict[str, dict[str, Call]] = {}
+    volatile: dict[str, dict[str, Call]] = {}
     for path in sorted(folder.iterdir()):
         foreign = 0
         with opened(path) as file:
@@ -68,11 +71,12 @@ def read_recorded(folder: Path, keys: Collection[str], local_paths: Sequence[str
                 elif (call := _call(row)) is None:
                     foreign += 1
                 elif not any(path in text for path in local_paths for text in _texts(call)):
-                    found.setdefault(row["function"], {}).setdefault(call.digest, call)
+                    kept = volatile if any(map(is_volatile, _texts(call))) else found
+                    kept.setdefault(row["function"], {}).setdefault(call.digest, call)
         if foreign:
             lines = "1 line" if foreign == 1 else f"{foreign} lines"
             recorded.unread[path.name] = f"has {lines} that the recorder did not write"
-    recorded.calls = {key: _smallest(list(by_digest.values())) for key, by_digest in found.items()}
+    recorded.calls = {key: _smallest(list(by_digest.values())) for key, by_digest in {**volatile, **found}.items()}
     return recorded
 
 

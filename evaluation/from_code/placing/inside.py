@@ -5,6 +5,7 @@ values leave.
 """
 
 from __future__ import annotations
+import __future__
 
 import ast
 import builtins
@@ -110,14 +111,24 @@ class Placed:
         """Run the other statements of the answer, in its order, without what the module has already."""
         known = set(vars(self.module))
         own: set[str] = set()
+        written = ast.parse(source).body
+        checked = {name for node in written if is_type_checking(node) for name in names_bound(node)}
+        lazy = __future__.annotations.compiler_flag if any(map(is_lazy, [*written, *tree.body])) else 0
         for node in tree.body:
             if is_future(node) or any(inner is definition for inner in ast.walk(node)):
                 continue
             names = names_bound(node)
+            if is_type_checking(node) and names <= known | checked:
+                continue
             if not names and not own:
-                own = {ast.dump(each) for each in ast.parse(source).body}
+                own = {ast.dump(each) for each in written}
             if not names <= known or (not names and ast.dump(node) not in own):
-                exec(compile(ast.Module([node], []), FILE, "exec", dont_inherit=True), self.module.__dict__)
+                code = compile(ast.Module([node], []), FILE, "exec", dont_inherit=True, flags=lazy)
+                try:
+                    exec(code, self.module.__dict__)
+                except ImportError:
+                    if not (isinstance(node, (ast.Import, ast.ImportFrom)) and names <= known | checked):
+                        raise
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function; a coroutine is run to its end."""
@@ -301,6 +312,16 @@ def names_bound(node: ast.AST) -> set[str]:
 def is_future(node: ast.stmt) -> bool:
     """Whether a statement may only stand at the top of a file."""
     return isinstance(node, ast.ImportFrom) and node.module == "__future__"
+
+
+def is_lazy(node: ast.stmt) -> bool:
+    """Whether a statement makes the annotations of its file lazy."""
+    return is_future(node) and any(alias.name == "annotations" for alias in node.names)  # type: ignore[attr-defined]
+
+
+def is_type_checking(node: ast.stmt) -> bool:
+    """Whether a statement is `if TYPE_CHECKING:`, as `evaluation.source.is_type_checking` says."""
+    return isinstance(node, ast.If) and ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING"
 
 
 def class_of(tree: Any, path: list[str]) -> Any:

@@ -10,12 +10,11 @@ from pathlib import Path
 
 from evaluation.from_code.project_tests import editable
 from evaluation.from_code.project_tests.covering import Covering
+from evaluation.from_code.project_tests.own_files import MAX_FILE_BYTES, OwnFiles, list_own_files
 from evaluation.from_code.source.project import Project
 from evaluation.project_tests.archive import MAX_BYTES, ArchiveError, is_relative, pack
 from evaluation.sandbox.packages import sha256_of
 
-_MAX_FILE_BYTES = 16 * 2**20
-_SKIPPED_FOLDERS = frozenset(("__pycache__", "node_modules", "site-packages", "build", "dist", "docs", "doc"))
 _WITHOUT = frozenset(
     ("pip", "setuptools", "wheel", "pytest_xdist", "execnet", "pytest_cov", "coverage", "pytest_randomly")
 )
@@ -35,19 +34,20 @@ class Files:
     has_compiled: bool
     has_hypothesis: bool
     paths: tuple[str, ...]
+    own: OwnFiles
 
 
-def gather(project: Project, covering: Covering) -> Files:
+def gather(project: Project, covering: Covering, store_secrets: bool = False) -> Files:
     """The archives. Raises ArchiveError, with one sentence, where the tests cannot take their files along."""
     if project.version or not project.root.is_dir():
         raise ArchiveError("the project was given by name, and its tests are not part of it: give its folder")
     roots = [root.resolve() for root in project.import_roots]
     if any(not root.is_relative_to(project.root) for root in roots):
         raise ArchiveError("the project's folder is itself a package: give the folder above it")
-    own = dict(_own_files(project.root))
+    own = list_own_files(project.root, store_secrets, covering.files)
     installed, names = installed_files(project, covering)
     archives, hashes = {}, []
-    for files in (own, installed):
+    for files in (_read_own_files(project.root, own), installed):
         if sum(map(len, files.values())) > MAX_BYTES:
             raise ArchiveError(f"the tests need files of more than {MAX_BYTES // 2**20} MiB ({', '.join(names)})")
         hashes.append(sha256_of(files))
@@ -56,28 +56,14 @@ def gather(project: Project, covering: Covering) -> Files:
     paths = tuple(dict.fromkeys([*sorted(relative - {"."}), ""]))
     return Files(
         hashes[0], hashes[1], archives, names, any(path.endswith(".so") for path in installed),
-        any(path.startswith("hypothesis/") for path in installed), paths,
+        any(path.startswith("hypothesis/") for path in installed), paths, own,
     )  # fmt: skip
 
 
-def _own_files(root: Path) -> Iterator[tuple[str, bytes]]:
-    """(path, content) of the project's files: no hidden ones, no environments, no links, nothing that is large."""
-    todo = [root]
-    total = 0
-    while todo:
-        folder = todo.pop()
-        for path in sorted(folder.iterdir()):
-            if path.name.startswith(".") or path.is_symlink():
-                continue
-            if path.is_dir():
-                package = (path / "__init__.py").exists()
-                if (path.name not in _SKIPPED_FOLDERS or package) and not (path / "pyvenv.cfg").exists():
-                    todo.append(path)
-            elif path.is_file() and path.suffix != ".pyc" and (size := path.stat().st_size) <= _MAX_FILE_BYTES:
-                total += size
-                if total > MAX_BYTES:
-                    raise ArchiveError(f"the project's files have more than {MAX_BYTES // 2**20} MiB")
-                yield path.relative_to(root).as_posix(), path.read_bytes()
+def _read_own_files(root: Path, own: OwnFiles) -> dict[str, bytes]:
+    if own.total_bytes > MAX_BYTES:
+        raise ArchiveError(f"the project's files have more than {MAX_BYTES // 2**20} MiB")
+    return {path: (root / path).read_bytes() for path in own.stored}
 
 
 def installed_files(project: Project, covering: Covering) -> tuple[dict[str, bytes], tuple[str, ...]]:
@@ -128,6 +114,6 @@ def _record(info: Path) -> Iterator[str]:
 
 def _content(path: Path) -> bytes | None:
     try:
-        return path.read_bytes() if path.is_file() and path.stat().st_size <= _MAX_FILE_BYTES * 2 else None
+        return path.read_bytes() if path.is_file() and path.stat().st_size <= 2 * MAX_FILE_BYTES else None
     except OSError:
         return None

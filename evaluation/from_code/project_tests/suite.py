@@ -53,6 +53,7 @@ def prepare(
     workers: int = 1,
     on_file: Callable[[int, int], None] = lambda _done, _total: None,
     environment: Mapping[str, str | None] = MappingProxyType({}),
+    store_secrets: bool = False,
 ) -> Suite:
     """The suite of a project, after each of its files of tests ran once in the sandbox, with these variables."""
     tests = sorted({test for test in covering.tests if test})
@@ -62,7 +63,7 @@ def prepare(
             "runs unittest's classes too, and Django's with pytest-django"
         )
     try:
-        found = files.gather(project, covering)
+        found = files.gather(project, covering, store_secrets)
     except ArchiveError as error:
         return Suite(str(error))
     ours, theirs = sandbox.python.version[:2], tuple(covering.python[:2])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, get_args
 
 from evaluation.effects import names_read
@@ -15,8 +15,10 @@ from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.source.closure import absolute
 from evaluation.from_code.source.find import Function
 from evaluation.from_code.source.fitting import Piece, fitting
-from evaluation.from_code.source.project import Module, Project
-from evaluation.source import bound_names, parse
+from evaluation.from_code.source.imports import binds_outside_imports, format_imports, walk_binding, walk_bodies
+from evaluation.from_code.source.outline import find_first_line, outline_own_class, read_source, shorten_statement
+from evaluation.from_code.source.project import Project
+from evaluation.source import bound_names, is_type_checking, parse
 
 Context = Literal["function", "file", "repository"]
 CONTEXTS: tuple[Context, ...] = get_args(Context)
@@ -24,8 +26,6 @@ MAX_CHARS = 16_000
 """Characters of a prompt; a small model reads them in a few seconds."""
 MAX_OF_PROJECT = 6_000
 """Characters of what a prompt shows of other modules."""
-_WHOLE = 12
-"""Lines of a helper, constant or constructor that are shown whole."""
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -42,7 +42,7 @@ def prompt_of(
         notes = "".join(f"{function.indent}# {line}\n" for line in ("For example:", *examples))
         head = notes + head
     if context == "function":
-        text = _of_function(function, MAX_CHARS - len(head)) + head
+        text = _of_function(project, function, MAX_CHARS - len(head)) + head
     else:
         text = _of_file(function, before) + head
         if context == "repository":
@@ -55,7 +55,7 @@ def prompt_of(
 def frame_of(function: Function) -> str:
     """The shortest text in which the function's body stands where it stands in its file: classes and conditions around
     it, and its signature."""
-    return "".join(each.text for each in _headers(function, False)) + signature_of(function)
+    return "".join(each.text for each in _headers(function)) + signature_of(function)
 
 
 def signature_of(function: Function) -> str:
@@ -82,7 +82,7 @@ def _around(function: Function) -> list[tuple[ast.stmt, str]]:
         else:
             return found
         found.append((node, _header(node, function)))
-        body = next(part for part in _bodies(node) if any(_holds(each, function) for each in part))
+        body = next(part for part in walk_bodies(node) if any(_holds(each, function) for each in part))
 
 
 def _header(node: ast.stmt, function: Function) -> str:
@@ -99,93 +99,17 @@ def _holds(node: ast.stmt, function: Function) -> bool:
     return any(inner is function.node for inner in ast.walk(node))
 
 
-def _bodies(node: ast.stmt) -> Iterator[list[ast.stmt]]:
-    for name in ("body", "orelse", "finalbody"):
-        yield getattr(node, name, [])
-    for handler in getattr(node, "handlers", []):
-        yield handler.body
-
-
-def _headers(function: Function, whole: bool) -> Iterator[Piece]:
-    """The lines that open what is around a function; `whole`: with what its classes hold before it."""
+def _headers(function: Function, project: Project | None = None) -> Iterator[Piece]:
+    """The lines that open what is around a function; with a project, what its classes hold too."""
     for node, line in _around(function):
         yield Piece(f"{' ' * node.col_offset}{line}\n")
-        if whole and isinstance(node, ast.ClassDef):
-            yield from _of_class(function.module, node, function)
+        if project is not None and isinstance(node, ast.ClassDef):
+            yield from outline_own_class(project, function.module, node, function)
 
 
-def _of_class(module: Module, node: ast.ClassDef, function: Function | None) -> Iterator[Piece]:
-    """Docstring, short statements, constructor, and the signatures of the other methods."""
-    pad = " " * node.body[0].col_offset
-    stored: dict[str, None] = {}
-    for each in node.body:
-        for inner in ast.walk(each):
-            if isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store) and _is_self(inner.value):
-                stored[inner.attr] = None
-    for each in node.body:
-        if function is not None and (each is function.node or _holds(each, function)):
-            continue
-        own_docstring = function is not None and each is node.body[0] and isinstance(each, ast.Expr)
-        whole = own_docstring or getattr(each, "name", "") == "__init__"
-        text = _short_text(module, each, each.col_offset, whole)
-        if text:
-            yield Piece(f"{text}\n", each)
-    if stored and (function is None or function.node.name == "__init__" or "__init__" not in _names_in(node)):
-        yield Piece(f"{pad}# attributes: {', '.join(stored)}\n")
-    if function is not None:
-        yield Piece("\n")
-
-
-def _names_in(node: ast.ClassDef) -> set[str]:
-    return {each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
-
-
-def _is_self(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id in ("self", "cls")
-
-
-def _short_text(module: Module, node: ast.stmt, pad: int, whole: bool = False) -> str:
-    """A statement of a module or class, or what it declares where it is long; "" for one that shows nothing."""
-    space = " " * pad
-    lines = module.lines[_first_line(node) - 1 : node.end_lineno]
-    text = "".join(lines).rstrip("\n")
-    if whole and len(lines) <= 3 * _WHOLE:
-        return text
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        signature = _signature(node)
-        summary = (ast.get_docstring(node) or "").split("\n\n")[0].replace("\\", "\\\\").replace('"""', "'''")
-        doc = f'\n{space}    """{" ".join(summary.split())}"""' if summary else ""
-        marks = "".join(f"{space}@{ast.unparse(each)}\n" for each in node.decorator_list)
-        return f"{marks}{space}{signature}:{doc}\n{space}    ..." if doc else f"{marks}{space}{signature}: ..."
-    if isinstance(node, ast.ClassDef):
-        body = "".join(each.text for each in _of_class(module, node, None))
-        return f"{space}{_class_line(node)}\n{body or space + '    ...'}".rstrip("\n")
-    if len(lines) <= _WHOLE and len(text) <= 1200:
-        return text
-    if isinstance(node, ast.Expr):
-        doc = str(node.value.value) if isinstance(node.value, ast.Constant) else ""
-        short = doc.strip().split("\n\n")[0].replace("\\", "\\\\").replace('"""', "'''")
-        return f'{space}"""{" ".join(short.split())}"""' if doc else ""
-    if isinstance(node, ast.Assign | ast.AnnAssign):
-        target = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
-        return f"{space}{target} = ...  # shortened"
-    return ""
-
-
-def _class_line(node: ast.ClassDef) -> str:
-    bases = ", ".join(map(ast.unparse, node.bases))
-    return f"class {node.name}({bases}):" if bases else f"class {node.name}:"
-
-
-def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    returns = f" -> {ast.unparse(node.returns)}" if node.returns is not None else ""
-    kind = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
-    return f"{kind} {node.name}({ast.unparse(node.args)}){returns}"
-
-
-def _of_function(function: Function, room: int) -> str:
+def _of_function(project: Project, function: Function, room: int) -> str:
     """The imports that a function and its class use, the module's helpers, classes and constants that it names, and its
-    class: as much as fits."""
+    class: in full as far as there is room, then shortened, then what is nearest."""
     module = function.module
     names = _names_of(function.node)
     for node, _line in _around(function):
@@ -195,58 +119,35 @@ def _of_function(function: Function, room: int) -> str:
             for each in node.body:
                 if isinstance(each, ast.FunctionDef) and each.name == "__init__":
                     names |= names_read(each)
-    outer = {id(node) for node, _line in _around(function)} | {id(function.node)}
-    blocks: list[Piece] = []
-    for node in module.tree.body:
-        wanted = bound_names(node) & names
-        if not wanted or id(node) in outer:
-            continue
-        for each in _binding(node, wanted):
-            if not isinstance(each, ast.Import | ast.ImportFrom):
-                short = (each.end_lineno or 0) - each.lineno < _WHOLE
-                text = _short_text(module, each, 0, whole=short) if each.col_offset == 0 else ast.unparse(each)
-                blocks.append(Piece(text, each))
-    shown = [*blocks, *_headers(function, True)]
-    imports = _imports(module, names.union(*(_WORD.findall(piece.text) for piece in shown)))
-    text = "".join(f"{line}\n" for line in imports)
-    kept = fitting(shown, function, names, room - len(text))
-    for block in (piece.text for piece in kept if piece in blocks):
+    pieces = [*_find_globals(function, names), *_headers(function, project)]
+    imports = format_imports(module, _words_of(names, (piece.full or piece.text for piece in pieces)))
+    kept = fitting(pieces, function, names, room - len(imports))
+    text = format_imports(module, _words_of(names, (piece.text for piece in kept)))
+    for block in (piece.text for piece in kept if piece.is_global):
         text += ("\n\n" if text and block.startswith(("def ", "class ", "@", "async ")) else "") + f"{block}\n"
     text += "\n\n" if text else ""
-    return text + "".join(piece.text for piece in kept if piece not in blocks)
+    return text + "".join(piece.text for piece in kept if not piece.is_global)
 
 
-def _imports(module: Module, names: set[str]) -> dict[str, None]:
-    """The import statements of a module that give one of these names, in order."""
-    found: dict[str, None] = {}
+def _find_globals(function: Function, names: set[str]) -> Iterator[Piece]:
+    """The module's statements beside imports that give one of these names."""
+    module = function.module
+    outer = {id(node) for node, _line in _around(function)} | {id(function.node)}
     for node in module.tree.body:
-        wanted = bound_names(node) & names
-        for each in _binding(node, wanted) if wanted else ():
+        wanted = binds_outside_imports(node) & names
+        if not wanted or id(node) in outer:
+            continue
+        for each in walk_binding(node, wanted):
             if isinstance(each, ast.Import | ast.ImportFrom):
-                found.update(dict.fromkeys(_import_lines(each, wanted)))
-    return found
+                continue
+            if each.col_offset == 0:
+                yield Piece(shorten_statement(module, each, 0), each, read_source(module, each), is_global=True)
+            else:
+                yield Piece(ast.unparse(each), each, is_global=True)
 
 
-def _binding(node: ast.stmt, wanted: set[str]) -> Iterator[ast.stmt]:
-    """The statements that bind names: of a condition, the first branch that does."""
-    if isinstance(node, ast.If | ast.Try | ast.With):
-        left = set(wanted)
-        for body in _bodies(node):
-            for each in body:
-                if bound_names(each) & left:
-                    left -= bound_names(each)
-                    yield from _binding(each, wanted)
-    else:
-        yield node
-
-
-def _import_lines(node: ast.Import | ast.ImportFrom, wanted: set[str]) -> Iterator[str]:
-    for alias in node.names:
-        if (alias.asname or alias.name).partition(".")[0] in wanted:
-            one = ast.Import([alias]) if isinstance(node, ast.Import) else ast.ImportFrom(
-                node.module, [alias], node.level
-            )  # fmt: skip
-            yield ast.unparse(one)
+def _words_of(names: set[str], texts: Iterable[str]) -> set[str]:
+    return names.union(*map(_WORD.findall, texts))
 
 
 def _names_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
@@ -266,19 +167,24 @@ def _of_file(function: Function, before: int) -> str:
     its class after the lines that open it."""
     module, around = function.module, _around(function)
     first = max(1, function.first_line - before)
-    starts = [(_first_line(node), 0) for node in module.tree.body]
+    starts = [(find_first_line(node), 0) for node in module.tree.body]
     for depth, (node, _line) in enumerate(around, start=1):
-        starts += [(_first_line(each), depth) for body in _bodies(node) for each in body]
+        starts += [(find_first_line(each), depth) for body in walk_bodies(node) for each in body]
     fitting = [start for start in starts if first <= start[0] <= function.first_line]
     start, depth = min(fitting, default=(function.first_line, len(around)))
     opened = "".join(f"{' ' * node.col_offset}{line}\n" for node, line in around[:depth])
     imports = [
         "".join(module.lines[node.lineno - 1 : node.end_lineno])
         for node in module.tree.body
-        if isinstance(node, ast.Import | ast.ImportFrom) and node.lineno < start
+        if (isinstance(node, ast.Import | ast.ImportFrom) or is_type_checking(node) or _sets_flag(node))
+        and node.lineno < start
     ]
     gap = "\n\n" if imports else ""
     return "".join(imports) + gap + opened + "".join(module.lines[start - 1 : function.first_line - 1])
+
+
+def _sets_flag(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assign) and "TYPE_CHECKING" in bound_names(node)
 
 
 def _of_project(project: Project, function: Function) -> str:
@@ -291,7 +197,7 @@ def _of_project(project: Project, function: Function) -> str:
             for alias in node.names:
                 each = next((n for n in source.tree.body if alias.name in bound_names(n)), None)
                 if each is not None:
-                    text = f"from {source.name}:\n{_short_text(source, each, 0)}"
+                    text = f"from {source.name}:\n{shorten_statement(source, each, 0)}"
                     found.append(((alias.asname or alias.name) not in named, text))
     shown, left = "", MAX_OF_PROJECT
     for _far, text in sorted(found, key=lambda each: each[0]):
@@ -299,8 +205,3 @@ def _of_project(project: Project, function: Function) -> str:
         if len(block) <= left:
             shown, left = shown + block, left - len(block)
     return shown
-
-
-def _first_line(node: ast.stmt) -> int:
-    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(decorator.lineno for decorator in decorators)])

@@ -6,6 +6,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from evaluation.from_code.source.ignored import IgnoreRules
+from evaluation.from_code.source.secret_names import looks_secret
+
 _TESTS = frozenset(("test", "tests"))
 _NOT_IMPORTED = frozenset(
     ("doc", "docs", "example", "examples", "benchmark", "benchmarks", "scripts", "testing", "tools")
@@ -18,14 +21,17 @@ _FOREIGN = ("vendor.txt", "*.dist-info", "*.LICENSE*", "LICENSE*", "*/LICENSE*",
 _OF_TOOLS = frozenset(("setup.py", "noxfile.py", "tasks.py", "fabfile.py"))
 
 
-def source_files(folder: Path, root: Path, skipped: dict[str, str]) -> Iterator[Path]:
+def source_files(folder: Path, root: Path, skipped: dict[str, str], rules: IgnoreRules | None = None) -> Iterator[Path]:
     """The source files in a folder and below, by path.
 
     What is skipped is added to `skipped` with the reason: a file, or a folder that holds Python files, by its path from
-    `root`.
+    `root`. Of what git ignores by `rules`, modules are source too, since a build makes some, but not local settings and
+    secrets: tasks store the source of the modules that they need.
     """
     for current, folders, files in os.walk(folder):
         here = Path(current)
+        if rules is not None:
+            rules.enter_folder(here)
         kept = []
         for name in sorted(folders):
             reason = _why_skipped_folder(here / name)
@@ -37,6 +43,8 @@ def source_files(folder: Path, root: Path, skipped: dict[str, str]) -> Iterator[
         for name in sorted(files):
             if name.endswith(".py"):
                 reason = _why_skipped_file(here / name)
+                if rules is not None and looks_secret(name, is_ignored=True) and rules.is_ignored(here / name):
+                    reason = "is ignored by git, and its name looks like a secret or local settings"
                 if reason:
                     skipped[(here / name).relative_to(root).as_posix()] = reason
                 else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evaluation.from_code.source.find import Function
 from evaluation.source import bound_names
@@ -15,26 +15,40 @@ _APART = 3
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a prompt, and the statement of the file that it shows; one without a statement is always shown."""
+    """A part of a prompt, and the statement of the file that it shows; one without a statement is always shown.
+
+    `full` is shown instead where there is room, "" for what has no longer form. `is_global` marks a statement of the
+    module, which stands before the function's class.
+    """
 
     text: str
     node: ast.stmt | None = None
+    full: str = ""
+    is_global: bool = False
 
 
 def fitting(pieces: Sequence[Piece], function: Function, names: set[str], room: int) -> list[Piece]:
     """The pieces that fit, in their order: first the constructor and what the function names, then the others, each
-    time the nearest in the file first."""
-    names = names | {n.attr for n in ast.walk(function.node) if isinstance(n, ast.Attribute)} | {"__init__"}
+    time the nearest in the file first. What room is left shows these in full; other methods and classes stay short."""
+    names = names | {n.attr for n in ast.walk(function.node) if isinstance(n, ast.Attribute)}
 
     def rank(piece: Piece) -> tuple[bool, bool, int]:
         if piece.node is None:
             return False, False, 0
         return True, not bound_names(piece.node) & names, abs(piece.node.lineno - function.node.lineno)
 
-    kept = set()
-    for at, piece in sorted(enumerate(pieces), key=lambda each: rank(each[1])):
+    order = sorted(enumerate(pieces), key=lambda each: rank(each[1]))
+    kept: dict[int, Piece] = {}
+    for at, piece in order:
         length = len(piece.text) + _APART
         if piece.node is None or length <= room:
-            kept.add(at)
+            kept[at] = piece
             room -= length
-    return [piece for at, piece in enumerate(pieces) if at in kept]
+    for at, piece in order:
+        longer = len(piece.full) - len(piece.text)
+        is_named = piece.node is None or bool(bound_names(piece.node) & names)
+        is_definition = isinstance(piece.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        if at in kept and piece.full and longer <= room and (is_named or not is_definition):
+            kept[at] = replace(piece, text=piece.full)
+            room -= longer
+    return [kept[at] for at in sorted(kept)]

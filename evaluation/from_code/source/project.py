@@ -18,6 +18,7 @@ from pathlib import Path
 
 from evaluation.from_code.reasons import ProjectError
 from evaluation.from_code.source.files import source_files
+from evaluation.from_code.source.ignored import read_ignore_rules
 from evaluation.from_code.source.other_languages import explain_missing_python
 
 MAX_FILE_BYTES = 2 * 2**20
@@ -148,7 +149,8 @@ def _installed(name: str, python: str) -> tuple[str, list[str], str]:
 
 def _read_folder(name: str, root: Path, folder: Path, version: str = "") -> Project:
     skipped: dict[str, str] = {}
-    return _read(name, root, source_files(folder, root, skipped), skipped, version)
+    rules = None if version else read_ignore_rules(root)  # installed packages are in no repository of their own
+    return _read(name, root, source_files(folder, root, skipped, rules), skipped, version)
 
 
 def _read(name: str, root: Path, files: Iterator[Path], skipped: dict[str, str], version: str) -> Project:

@@ -14,10 +14,14 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli import cli
+from app.commands.stored_files import confirm_stored_files
 from app.datasets import from_code, service
 from app.datasets.checking import check_solutions
+from app.db.archives import read_archive
 from app.factory import create_app
 from app.ports import SandboxGrader
+from evaluation.from_code.source.project import open_project
+from evaluation.project_tests.archive import unpack
 from evaluation.sandbox import Result
 
 SOURCE = '''
@@ -62,9 +66,10 @@ def project(tmp_path):
 def test_a_project_becomes_two_datasets_that_a_run_can_use(bassline, ctx, project, tmp_path):
     result = bassline(
         "datasets", "from-code", project, "--doctests", "--python", sys.executable, "--name", "mine",
-        "--json", tmp_path / "report.json",
+        "--names", "--json", tmp_path / "report.json",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
+    assert "was not called while the tests ran:\n    texts.py:19 tiny\n" in result.stdout
     assert "with your rights and outside the sandbox" in result.stderr
     assert "\n1 task: 1 judged by recorded calls, 0 by the project's own tests" in result.stdout
     assert "100 % of the 1 function that the tests call became tasks" in result.stdout
@@ -83,7 +88,7 @@ def test_a_project_becomes_two_datasets_that_a_run_can_use(bassline, ctx, projec
     assert [each["task_id"] for each in report["kept"]] == ["texts/texts.shorten"]
     assert report["left_out"] == [
         {"file": "texts.py", "function": "tiny", "line": 19, "detail": "",
-         "reason": "was not called while the tests ran"}
+         "reason": "was not called while the tests ran", "unlock": "tests that call it, or --doctests"}
     ]  # fmt: skip
     assert [each["name"] for each in report["datasets"]] == ["mine", "mine-infill"]
     place = f"/datasets/{service.require(ctx, 'mine').id}"
@@ -347,3 +352,51 @@ def test_a_project_with_unittest_is_told_to_use_pytest(bassline, project, monkey
     assert "runs unittest's classes too" in " ".join(by_unittest.stdout.split())
     assert without_pytest.exit_code == 2
     assert "-m pip install pytest` (it runs unittest's classes too)" in without_pytest.stderr
+
+
+@pytest.mark.slow
+def test_the_command_says_what_is_stored_and_leaves_out_what_git_ignores_or_looks_like_a_secret(
+    bassline, ctx, tmp_path, monkeypatch
+):
+    folder = tmp_path / "texts"
+    (folder / "data").mkdir(parents=True)
+    (folder / "texts.py").write_text(SOURCE)
+    (folder / "test_texts.py").write_text(
+        "from texts import shorten\n\n\ndef test_shorten():\n"
+        "    assert shorten('abc') == 'abc'\n    assert shorten('abcdefghijk') == 'abcdefg...'\n"
+        "    assert shorten('abcdefghij') == 'abcdefghij'\n    assert shorten('abcdef', 5, '-') == 'abcd-'\n"
+        "    assert shorten('abc', 3) == 'abc'\n"
+        "    try:\n        shorten('abcd', 2)\n    except ValueError:\n        return\n    assert False\n"
+    )
+    (folder / ".gitignore").write_text("secrets.json\n")
+    (folder / "secrets.json").write_text('{"password": "x"}')
+    (folder / "data" / "server.key").write_text("a key")
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    result = bassline(
+        "datasets", "from-code", folder, "--tests", "python -m pytest -q -p no:cacheprovider", "--judge", "tests",
+        "--python", sys.executable, "--json", tmp_path / "report.json",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.stderr.split())
+    assert "the database stores 2 files" in said
+    assert "data/server.key (5 bytes)" in said
+    stored = json.loads((tmp_path / "report.json").read_text())["stored_files"]
+    assert stored["left_out"]["secrets.json"] == "is ignored by git"
+    assert stored["left_out"]["data/server.key"] == "has a name that looks like a secret"
+    assert stored["files"] == 2
+    (task,) = service.require(ctx, "texts").tasks
+    archive = read_archive(ctx.database, task.project_tests["project"])
+    assert sorted(unpack(archive, task.project_tests["project"])) == ["test_texts.py", "texts.py"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "assume_yes", "stored"), [("y\n", False, True), ("\n", False, False), ("", True, False)]
+)
+def test_on_a_terminal_the_user_decides_on_files_that_look_like_secrets(
+    tmp_path, monkeypatch, answer, assume_yes, stored
+):
+    (tmp_path / "texts.py").write_text(SOURCE)
+    (tmp_path / "server.key").write_text("a key")
+    monkeypatch.setattr("app.commands.stored_files.can_ask", lambda: True)
+    with CliRunner().isolation(input=answer):
+        assert confirm_stored_files(open_project(str(tmp_path), sys.executable), assume_yes) is stored

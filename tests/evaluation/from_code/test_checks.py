@@ -15,7 +15,7 @@ from evaluation.from_code.mutants import Mutant
 from evaluation.from_code.placing.spec import VALUES, Spec
 from evaluation.from_code.reasons import ExcludedError, SandboxFaultError
 from evaluation.from_code.recording import values
-from evaluation.sandbox import Result
+from evaluation.sandbox import Limits, Result
 
 ADD = "def add(a, b):\n    return a + b\n"
 PROGRAM = Program(Spec("m", False, "add", "", "", form=VALUES), ADD)
@@ -129,3 +129,32 @@ def test_order_counts_where_it_is_the_effect(sandbox):
 def test_bodies_are_compared_only_where_the_original_does_what_it_did(sandbox):
     with pytest.raises(ExcludedError, match="does not pass its own test"):
         checks.order_of(sandbox, doing("return 4"), CASES, [ADD])
+
+
+LAZY = """from __future__ import annotations
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    from collections import OrderedDict
+    from nowhere import Thing
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "def f(x: Thing) -> Thing:\n    return x\n",
+        "from nowhere import Thing\ndef f(x: Thing) -> Thing:\n    return x\n",
+        "if TYPE_CHECKING:\n    from nowhere import Thing\ndef f(x: Thing) -> Thing:\n    return x\n",
+        "from nowhere import Thing\ndef own(x: Thing):\n    return x\ndef f(x: Thing):\n    return own(x)\n",
+        "from collections import OrderedDict\ndef f(x):\n    return OrderedDict(a=x)['a']\n",
+    ],
+)
+def test_an_answer_may_import_and_use_what_its_module_leaves_to_type_checkers(sandbox, answer):
+    task = Task(
+        "t", "def f(x: Thing) -> Thing:\n", "f", "def check(candidate):\n    assert candidate(3) == 3\n", "",
+        module=Spec("m", False, "f", LAZY, "").packed(),
+    )  # fmt: skip
+    result = sandbox.judge(task.judged_program(answer), task.as_judged(), Limits())
+    assert (result.status, result.detail) == ("passed", "")

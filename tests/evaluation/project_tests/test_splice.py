@@ -104,3 +104,34 @@ def test_the_docstring_of_the_file_stays(docstring: str) -> None:
 
 def test_a_function_without_docstring_gets_none() -> None:
     assert "Other." not in spliced("where", 'def where():\n    """Other."""\n')
+
+
+LAZY = """from __future__ import annotations
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    from collections import OrderedDict
+    from nowhere import Thing
+
+
+def f(x: Thing) -> Thing:
+    return x
+"""
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "def f(x: Thing) -> Thing:\n    return x\n",
+        "from nowhere import Thing\ndef f(x: Thing) -> Thing:\n    return x\n",
+        "if TYPE_CHECKING:\n    from nowhere import Thing\ndef f(x: Thing) -> Thing:\n    return x\n",
+        "from nowhere import Thing\ndef own(x: Thing):\n    return x\ndef f(x: Thing):\n    return own(x)\n",
+        "from collections import OrderedDict\ndef f(x):\n    return OrderedDict(a=x)['a']\n",
+    ],
+)
+def test_names_that_the_module_leaves_to_type_checkers_may_be_imported_and_used(program: str) -> None:
+    found = splice(LAZY, "f", 8, program)
+    assert found is not None
+    namespace: dict[str, object] = {}
+    exec(compile(found.source, "m", "exec"), namespace)
+    assert namespace["f"](3) == 3  # type: ignore[operator]
+    assert found.source.startswith("from __future__ import annotations\n")

@@ -86,8 +86,8 @@ def test_a_function_is_shown_with_its_class_helpers_constants_and_imports(projec
     add = function(project, "Shelf.add")
     text = prompt_of(project, add)
     assert text.startswith("import math\nfrom typing import List\nfrom .low import base as up\n"), "helper needs them"
-    assert "TABLE = ...  # shortened" in text
-    assert 'def helper(x: List):\n    """Helps."""\n    ...' in text or "return SIZES" in text
+    assert "    29: 29,\n}\n" in text, "there is room for the whole constant"
+    assert "return SIZES + [math.floor(x)]" in text
     assert (
         'class Shelf(dict):\n    """A shelf."""\n    limit = 3\n    def __init__(self, size):\n        self.size'
         in text
@@ -147,3 +147,139 @@ def test_a_prompt_whose_own_part_is_too_long_makes_no_task(opened):
     project = opened(m=f'def target(x):\n    """{"y" * 16_000}"""\n    return x\n')
     with pytest.raises(ExcludedError, match="needs a prompt of more than 16000 characters"):
         prompt_of(project, function(project, "target"))
+
+
+LAZY = """
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sys
+    from collections.abc import Callable, Sequence
+
+    if sys.version_info >= (3, 10):
+        from typing import TypeAlias
+    else:
+        from typing_extensions import TypeAlias
+
+    Rows: TypeAlias = "Sequence[int]"
+    Unused = int
+
+
+def total(rows: Rows, key: Callable[[int], int]) -> int:
+    found = [key(row) for row in rows]
+    return sum(found)
+"""
+
+
+@pytest.mark.parametrize("kind", CONTEXTS)
+def test_what_type_checkers_alone_import_stays_under_its_condition(opened, kind):
+    project = opened(m=LAZY)
+    text = prompt_of(project, function(project, "total"), kind)
+    assert text.startswith("from __future__ import annotations\n")
+    assert "TYPE_CHECKING = False\nif TYPE_CHECKING:\n    import sys\n" in text
+    assert "\nfrom " not in text
+    assert "\nRows" not in text
+    assert "        from typing import TypeAlias\n" in text
+    assert "    Rows: TypeAlias = " in text
+    assert ("Unused" in text) == (kind != "function")
+    assert compile_error(text + "    return 1\n") is None
+
+
+def test_a_typing_flag_is_imported_where_the_file_imports_it(opened):
+    source = LAZY.replace("TYPE_CHECKING = False", "from typing import TYPE_CHECKING")
+    project = opened(m=source)
+    assert "from typing import TYPE_CHECKING\nif TYPE_CHECKING:" in prompt_of(project, function(project, "total"))
+
+
+CLASSES = {
+    "pkg/__init__.py": "",
+    "pkg/base.py": """
+class Base:
+    kind: str = "base"
+
+    def __init__(self, parent: "Base | None" = None):
+        self.parent = parent
+        self.children: list[Base] = []
+
+    def find(self, name: str) -> "Base":
+        return self.children[0]
+""",
+    "pkg/m.py": """
+from .base import Base
+
+
+class Store(Base):
+    def __init__(self, size: int, *names):
+        super().__init__()
+        self.size = size
+        self.names, self.seen = names, {}
+"""
+    + "".join(f"        self.line{n} = {n}\n" for n in range(30))
+    + """
+    def reset(self):
+        self.cache = None
+        self.size = 0
+
+    def add(self, name):
+        self.last = self.names
+        self.children.append(self.find(name))
+        return self.parent, self.kind, self.cache
+""",
+}
+
+
+def test_the_attributes_of_a_class_are_named_with_types_and_values(opened):
+    project = opened(CLASSES)
+    text = prompt_of(project, function(project, "Store.add"))
+    assert "        self.names, self.seen = names, {}\n" in text, "there is room for the constructor"
+    assert "    #     cache = None, in reset()\n" in text
+    assert "    #     last\n" in text, "the asked function sets it, so its value is not shown"
+    assert "#     parent: 'Base | None' = parent\n" in text
+    assert "#     children: list[Base] = []\n" in text
+    assert "#     find(self, name: str) -> 'Base'\n" in text
+    assert "#     kind: str = 'base'\n" in text
+    assert compile_error(text + "        pass\n") is None
+
+
+def test_a_constructor_that_does_not_fit_is_shown_by_what_it_sets(opened):
+    files = dict(CLASSES)
+    files["pkg/m.py"] = files["pkg/m.py"].replace(
+        "        super()", f"        self.text = '{'y' * 15_000}'\n        super()"
+    )
+    text = prompt_of(project := opened(files), function(project, "Store.add"))
+    assert "    def __init__(self, size: int, *names): ...\n    # attributes:\n" in text
+    assert f"    #     text = '{'y' * 60}...'\n    #     size: int = size\n" in text
+    assert "    #     names = names\n    #     seen = {}\n" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (dict.fromkeys(range(3000), "a"), "{0: 'a', 1: 'a', 2: 'a', 3: 'a', ...: ...}"),
+        (
+            [[n] * 9 for n in range(3000)],
+            "[[0, 0, 0, 0, ...], [1, 1, 1, 1, ...], [2, 2, 2, 2, ...], [3, 3, 3, 3, ...], ...]",
+        ),
+        (tuple(range(9000)), "(0, 1, 2, 3, ...)"),
+        ("y" * 20_000, f"'{'y' * 60}...'"),
+    ],
+)
+def test_a_constant_that_does_not_fit_keeps_its_shape(opened, value, shown):
+    project = opened(m=f"TABLE = {value!r}\n\n\ndef get(n):\n    found = TABLE[n]\n    return found\n")
+    text = prompt_of(project, function(project, "get"))
+    assert text.startswith(f"TABLE = {shown}  # shortened\n")
+    namespace = {}
+    exec(text + "    pass\n", namespace)
+    assert type(namespace["TABLE"]) is type(value)
+
+
+def test_a_made_constant_keeps_the_call_that_makes_it(opened):
+    items = ", ".join(f"'{n}'" for n in range(4000))
+    project = opened(
+        m=f"KNOWN: frozenset = frozenset({{{items}}})\n\n\ndef has(n):\n    n += 1\n    return n in KNOWN\n"
+    )
+    text = prompt_of(project, function(project, "has"))
+    assert text.startswith("KNOWN: frozenset = frozenset({'0', '1', '2', '3', ...})  # shortened\n")

@@ -1,0 +1,125 @@
+"""What a reader needs to know of a statement: declarations, summaries, the first items of long values."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from evaluation.from_code.source.attributes import (
+    CONSTRUCTORS,
+    Attribute,
+    describe_inherited,
+    find_attributes,
+    format_attributes,
+)
+from evaluation.from_code.source.find import Function
+from evaluation.from_code.source.fitting import Piece
+from evaluation.from_code.source.project import Module, Project
+from evaluation.from_code.source.shortening import MAX_DEPTH, shorten_value
+
+_WHOLE_LINES = 12
+_WHOLE_CHARS = 1200
+_VALUE_CHARS = 600
+_SUMMARY_CHARS = 400
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def outline_own_class(project: Project, module: Module, node: ast.ClassDef, function: Function) -> Iterator[Piece]:
+    """The class around a function: docstring, statements, signatures of methods, and its attributes with types and the
+    values that the constructor gives them. Each piece is shown in full where there is room."""
+    pad = " " * node.body[0].col_offset
+    attributes = find_attributes(node)
+    constructors = set()
+    for each in node.body:
+        if each is function.node or any(inner is function.node for inner in ast.walk(each)):
+            continue
+        text, full = shorten_statement(module, each, each.col_offset), read_source(module, each)
+        if isinstance(each, _FUNCTIONS) and each.name in CONSTRUCTORS:
+            constructors.add(each.name)
+            given = format_attributes([one for one in attributes if one.method == each.name], pad)
+            yield Piece(f"{text}\n{given}", None, f"{full}\n")
+        elif text:
+            yield Piece(f"{text}\n", each, f"{full}\n")
+    own_name = function.node.name
+    if own_name in CONSTRUCTORS:  # what it gives them is what is asked for
+        if attributes:
+            yield Piece(f"{pad}# attributes: {', '.join(one.name for one in attributes)}\n")
+    else:
+        others = [one for one in attributes if one.method not in constructors]
+        yield Piece(format_attributes([_hide_value(one) if one.method == own_name else one for one in others], pad))
+    used = {n.attr for n in ast.walk(function.node) if isinstance(n, ast.Attribute)}
+    yield Piece(describe_inherited(project, module, node, used, pad))
+    yield Piece("\n")
+
+
+def _hide_value(attribute: Attribute) -> Attribute:
+    """The attribute without what the asked function gives it."""
+    return Attribute(attribute.name, attribute.type, "", CONSTRUCTORS[0])
+
+
+def shorten_statement(module: Module, node: ast.stmt, pad: int) -> str:
+    """A statement of a module or class, or what it declares where it is long; "" for one that shows nothing."""
+    space = " " * pad
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        summary = _summarize(ast.get_docstring(node) or "")
+        doc = f'\n{space}    """{summary}"""' if summary else ""
+        marks = "".join(f"{space}@{ast.unparse(each)}\n" for each in node.decorator_list)
+        return f"{marks}{space}{_format_signature(node)}:{doc}" + (f"\n{space}    ..." if doc else " ...")
+    if isinstance(node, ast.ClassDef):
+        return _outline_class(module, node, space)
+    text = read_source(module, node)
+    if text.count("\n") < _WHOLE_LINES and len(text) <= _WHOLE_CHARS:
+        return text
+    if isinstance(node, ast.Expr):
+        doc = str(node.value.value) if isinstance(node.value, ast.Constant) else ""
+        return f'{space}"""{_summarize(doc)}"""' if doc else ""
+    if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+        return f"{space}{_shorten_assignment(node)}  # shortened"
+    return ""
+
+
+def read_source(module: Module, node: ast.stmt) -> str:
+    """The lines of a statement, with its decorators."""
+    return "".join(module.lines[find_first_line(node) - 1 : node.end_lineno]).rstrip("\n")
+
+
+def find_first_line(node: ast.stmt) -> int:
+    """The line of a statement or of its first decorator."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def _outline_class(module: Module, node: ast.ClassDef, space: str) -> str:
+    pad = " " * node.body[0].col_offset
+    parts = [shorten_statement(module, each, each.col_offset) for each in node.body]
+    body = "".join(f"{part}\n" for part in parts if part) + format_attributes(find_attributes(node), pad)
+    bases = ", ".join(map(ast.unparse, node.bases))
+    line = f"class {node.name}({bases}):" if bases else f"class {node.name}:"
+    marks = "".join(f"{space}@{ast.unparse(each)}\n" for each in node.decorator_list)
+    return f"{marks}{space}{line}\n{body or space + '    ...'}".rstrip("\n")
+
+
+def _shorten_assignment(node: ast.Assign | ast.AnnAssign) -> str:
+    """The assignment with its value in the same shape; `...` for a value that stays long."""
+    targets = [node.target] if isinstance(node, ast.AnnAssign) else node.targets
+    head = " = ".join(map(ast.unparse, targets))
+    if isinstance(node, ast.AnnAssign):
+        head += f": {ast.unparse(node.annotation)}"
+    assert node.value is not None
+    values = (ast.unparse(shorten_value(node.value, depth)) for depth in range(MAX_DEPTH + 1))
+    value = next((text for text in values if len(text) <= _VALUE_CHARS and "\n" not in text), "...")
+    return f"{head} = {value}"
+
+
+def _format_signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    returns = f" -> {ast.unparse(node.returns)}" if node.returns is not None else ""
+    kind = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
+    return f"{kind} {node.name}({ast.unparse(node.args)}){returns}"
+
+
+def _summarize(doc: str) -> str:
+    """The first paragraph of a docstring, in one line that may stand between triple quotes."""
+    text = " ".join(doc.strip().split("\n\n")[0].split())
+    text = text if len(text) <= _SUMMARY_CHARS else f"{text[:_SUMMARY_CHARS]}..."
+    text = text.replace("\\", "\\\\").replace('"""', "'''")
+    return f'{text[:-1]}\\"' if text.endswith('"') else text
