@@ -65,7 +65,7 @@ def serve(_job: dict[str, Any]) -> None:
     sys.argv[:] = ["pytest"]
     os.chdir(root)
     os.environ.update(job["environment"])
-    if "tempfile" in sys.modules:  # each job looks for its folder anew, which shows that it uses it
+    if "tempfile" in sys.modules:  # a job that asks for its folder shows that it uses it
         vars(sys.modules["tempfile"])["tempdir"] = None
     for name in [name for name in sys.modules if name.startswith("evaluation")]:
         del sys.modules[name]
@@ -94,7 +94,7 @@ def _run(job: dict[str, Any], report: Callable[[dict[str, Any]], None]) -> None:
 
 
 def _usable(options: Sequence[str]) -> list[str]:
-    """The options without those of plugins that are not there."""
+    """The options for pytest itself and for plugins that are there."""
     usable: list[str] = []
     words = iter(options)
     for word in words:
