@@ -27,7 +27,7 @@ def agrees(got: Any, expected: Any, call: Any, in_order: bool) -> bool:
 
 
 def all_seen(got: Any, expected: Any, in_order: bool) -> bool:
-    """Whether the views of each object (`placing.views`) are among those of the other outcome, and the same there."""
+    """Whether the views of each object (`placing.views`) are in the other outcome too, and the same there."""
     for place, wanted in enumerate(expected):
         found = dict(got[place]) if place < len(got) else {}
         if not all(name in found and same(found[name], tree, in_order) for name, tree in wanted):
