@@ -8,7 +8,7 @@ from typing import Any
 
 from app.commands.foreground import Place, UserInterruptError, report
 from app.context import Context
-from app.errors import ConflictError
+from app.errors import ConflictError, NotFoundError
 from app.runs import figures, service
 from app.runs.models import Run
 from app.runs.quiet import find_quiet_limit
@@ -65,13 +65,11 @@ def lacks_comparison(run: Run) -> bool:
 
 def _decode_plain(ctx: Context, place: Place, run: Run, task_ids: list[str]) -> Run:
     """The run without a drafter, new or gone on with, once it has ended."""
-    started = run.measured.plain_run
+    started = _find_plain(ctx, run)
     if started is not None:
-        plain_id = uuid.UUID(started)
-        with ctx.database.read() as session:
-            plain = get_run(session, plain_id)
-        if plain.state is RunState.FINISHED:
-            return plain
+        if started.state is RunState.FINISHED:
+            return started
+        plain_id = started.id
         service.resume(ctx, plain_id, **place.options)
     else:
         plain_id = service.submit(ctx, _plain_spec(run, task_ids), is_baseline=True, **place.options)
@@ -83,6 +81,15 @@ def _decode_plain(ctx: Context, place: Place, run: Run, task_ids: list[str]) -> 
         with contextlib.suppress(ConflictError):  # it has ended; otherwise a server would continue without this command
             service.cancel(ctx, plain_id)
         raise
+
+
+def _find_plain(ctx: Context, run: Run) -> Run | None:
+    """The baseline that an earlier command began; None where there is none, or where it was deleted since."""
+    if run.measured.plain_run is None:
+        return None
+    with ctx.database.read() as session, contextlib.suppress(NotFoundError):
+        return get_run(session, uuid.UUID(run.measured.plain_run))
+    return None
 
 
 def _plain_spec(run: Run, task_ids: list[str]) -> RunSpec:

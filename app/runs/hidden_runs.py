@@ -47,6 +47,12 @@ def store_samples(database: Database, run_id: uuid.UUID, samples: Iterable[Mappi
         indexing.store_unlisted(database, run_id, run_task_id)
 
 
+def keep_hidden(database: Database, run_ids: Sequence[uuid.UUID]) -> None:
+    """Says that the process which stores these runs still lives: some are complete while others are being stored."""
+    with short_transaction(database) as session:
+        session.execute(update(Run).where(Run.id.in_(run_ids), Run.error == IMPORT_OPEN).values(finished_at=utcnow()))
+
+
 def show_run(run: Run, state: RunState, error: str | None, finished_at: dt.datetime) -> None:
     """Makes a hidden run an ended one that lists show."""
     run.kind, run.state, run.error, run.finished_at = RunKind.EVAL, state, error, finished_at

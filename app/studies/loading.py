@@ -50,6 +50,7 @@ def load(ctx: Context, data: bytes, origin: str) -> uuid.UUID:
         try:
             for run, arm in zip(runs, found.arms, strict=True):
                 _store_hidden(ctx, found, run, arm, dataset)
+                hidden_runs.keep_hidden(ctx.database, [each.id for each in runs])
             _store_study(ctx, found, dataset, [run.id for run in runs])
         except BaseException as error:
             with contextlib.suppress(Exception):

@@ -6,7 +6,6 @@ import ast
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from evaluation.datasets import Task
 from evaluation.from_code.calls.cases import Case
@@ -81,7 +80,7 @@ def repeated(sandbox: Sandbox, program: Program, calls: Sequence[Call]) -> tuple
             continue
         recorded = Outcome(call.returned, call.raised, None if call.raised else call.after)
         if call.iterator or recorded.same_as(one):
-            cases.append(Case(call.call, call.digest, one.with_views_of(two), call.shape))
+            cases.append(Case(call.call, call.digest, one.keep_common_views(two), call.shape))
         else:
             differs += 1
     if differs > MAX_DIFFERENT * len(calls):
@@ -178,21 +177,10 @@ def _alone(sandbox: Sandbox, variant: Program, cases: Sequence[Case]) -> Agreeme
         outcomes = observe_all(sandbox, variant, [case.call for case in cases]).outcomes
     except UnobservableError:
         return Agreement(False, False)
-    rows = list(map(_row, outcomes))
+    rows = [{"raised": list(one.raised)} if one.raised else one.as_row() for one in outcomes]
 
     def all_agree(in_order: bool) -> bool:
         pairs = zip(cases, rows, strict=True)
         return all(agrees(row, case.expected(), json.loads(case.call), in_order) for case, row in pairs)
 
     return Agreement(all_agree(False), all_agree(True))
-
-
-def _row(outcome: Outcome) -> dict[str, Any]:
-    if outcome.raised:
-        return {"raised": list(outcome.raised)}
-    row: dict[str, Any] = {} if outcome.returned is None else {"returned": json.loads(outcome.returned)}
-    if outcome.iterates:
-        row["iterator"] = True
-    if outcome.seen is not None:
-        row["seen"] = json.loads(outcome.seen)
-    return row if outcome.after is None else {**row, "after": json.loads(outcome.after)}

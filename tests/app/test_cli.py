@@ -93,8 +93,9 @@ def _ctrl_c():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.parametrize("is_deleted", [False, True], ids=["kept", "deleted since"])
 @pytest.mark.usefixtures("additions", "_ctrl_c")
-def test_ctrl_c_in_the_comparison_keeps_the_run_and_shows_it(bassline, engine):
+def test_ctrl_c_in_the_comparison_keeps_the_run_and_shows_it(bassline, engine, is_deleted):
     generate = engine.generate
 
     def interrupted_in_the_comparison(request, *args):
@@ -112,8 +113,10 @@ def test_ctrl_c_in_the_comparison_keeps_the_run_and_shows_it(bassline, engine):
     assert f"bassline runs resume {run}" in result.stderr
     engine.generate, engine.hold = generate, None
     plain = json.loads(result.stdout)["figures"]["plain_run"]
+    if is_deleted:
+        assert bassline("runs", "delete", plain).exit_code == 0
     figures = json.loads(bassline("runs", "resume", run, "--json", "-").stdout)["figures"]
-    assert (figures["plain_run"], figures["speedup_tasks"]) == (plain, 2)
+    assert (figures["plain_run"] != plain, figures["speedup_tasks"]) == (is_deleted, 2)
     assert figures["speedup_over_plain"] == pytest.approx(1.0)
 
 

@@ -23,32 +23,32 @@ def keep_annotated(function: Function, cases: Sequence[Case], least: int) -> lis
 
     Tests call `ordinal(number: int)` with texts too, to see that it copes: an answer that relies on the hint is right.
     """
-    hints = {argument.arg: allowed_types(argument.annotation) for argument in _arguments(function.node.args)}
+    hints = {argument.arg: list_allowed_types(argument.annotation) for argument in _arguments(function.node.args)}
     names = [argument.arg for argument in [*function.node.args.posonlyargs, *function.node.args.args]]
     fitting = [case for case in cases if _fits(case.call, names, hints)]
     return fitting if len(fitting) >= least else list(cases)
 
 
-def allowed_types(annotation: ast.expr | None) -> tuple[type, ...]:
+def list_allowed_types(annotation: ast.expr | None) -> tuple[type, ...]:
     """The builtin types that a type hint allows; (object,) where it names others."""
     match annotation:
         case ast.Constant(value=None):
             return _TYPES["None"]
         case ast.Constant(value=str(text)):
             try:
-                return allowed_types(ast.parse(text, mode="eval").body)
+                return list_allowed_types(ast.parse(text, mode="eval").body)
             except SyntaxError:
                 return _ANY
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return _TYPES.get(name, _ANY)
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-            return allowed_types(left) + allowed_types(right)
+            return list_allowed_types(left) + list_allowed_types(right)
         case ast.Subscript(value=ast.Name(id="Optional") | ast.Attribute(attr="Optional"), slice=inner):
-            return allowed_types(inner) + _TYPES["None"]
+            return list_allowed_types(inner) + _TYPES["None"]
         case ast.Subscript(value=ast.Name(id="Union") | ast.Attribute(attr="Union"), slice=ast.Tuple(elts=parts)):
-            return tuple(kind for part in parts for kind in allowed_types(part))
+            return tuple(kind for part in parts for kind in list_allowed_types(part))
         case ast.Subscript(value=inner):
-            return allowed_types(inner)
+            return list_allowed_types(inner)
     return _ANY
 
 

@@ -64,12 +64,7 @@ class Case:
         outcome = self.outcome
         if outcome.raised:
             return {"raised": exception_of(outcome.raised, exceptions)}
-        row: dict[str, Any] = {"returned": json.loads(outcome.returned or "null")}
-        if outcome.iterates:
-            row["iterator"] = True
-        if outcome.seen is not None:
-            row["seen"] = json.loads(outcome.seen)
-        return row if outcome.after is None else {**row, "after": json.loads(outcome.after)}
+        return outcome.as_row()
 
 
 def keep_repeatable(cases: Sequence[Case]) -> list[Case]:

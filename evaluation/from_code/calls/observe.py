@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from evaluation.from_code.calls.volatile import is_volatile
 from evaluation.from_code.faults import without_faults
 from evaluation.from_code.placing.spec import ENTRY, Spec
 from evaluation.sandbox import Job, Limits, Sandbox
@@ -34,12 +35,19 @@ class Outcome:
     arcs: frozenset[tuple[int, int]] = frozenset()  # the steps from line to line inside the function
     steps: int = 0
 
-    def with_views_of(self, other: Outcome) -> Outcome:
-        """The outcome with the views that two observations have in common: addresses and times differ each time."""
+    def as_row(self) -> dict[str, Any]:
+        """What a call that returned did, as `placing.same.agrees` reads it."""
+        texts = {"returned": self.returned, "seen": self.seen, "after": self.after}
+        row = {name: json.loads(text) for name, text in texts.items() if text is not None}
+        return {**row, "iterator": True} if self.iterates else row
+
+    def keep_common_views(self, other: Outcome) -> Outcome:
+        """The outcome with the views that two observations have in common, and that another day would give too."""
         if self.seen is None or other.seen is None:
             return replace(self, seen=None)
         pairs = zip(json.loads(self.seen), json.loads(other.seen), strict=True)
-        return replace(self, seen=json.dumps([[view for view in one if view in two] for one, two in pairs]))
+        common = [[view for view in one if view in two and not is_volatile(json.dumps(view))] for one, two in pairs]
+        return replace(self, seen=json.dumps(common) if any(common) else None)
 
     def same_as(self, other: Outcome) -> bool:
         """Whether both did the same, their paths through the function and the views of objects aside."""

@@ -21,7 +21,7 @@ import types
 from typing import Any
 
 from evaluation.from_code.placing.same import agrees
-from evaluation.from_code.placing.views import views
+from evaluation.from_code.placing.views import read_views
 from evaluation.from_code.recording import values
 
 FILE = "<candidate>"
@@ -172,7 +172,7 @@ class Placed:
             return {"refused": str(reason), "iterator": "iterator" in row}
         if after != text:
             row["after"] = json.loads(after)
-        seen = [views(value, self._is_own) for value in (*args, *kwargs.values(), result)]
+        seen = [read_views(value, self._is_own) for value in (*args, *kwargs.values(), result)]
         if any(seen):
             row["seen"] = seen
         return row

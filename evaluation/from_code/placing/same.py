@@ -21,12 +21,12 @@ def agrees(got: Any, expected: Any, call: Any, in_order: bool) -> bool:
             return False
         if not same(got.get("after", call), expected.get("after", call), in_order):
             return False
-        return all_seen(got.get("seen", []), expected.get("seen", []), in_order)
+        return match_views(got.get("seen", []), expected.get("seen", []), in_order)
     except RecursionError:  # circles that differ
         return False
 
 
-def all_seen(got: Any, expected: Any, in_order: bool) -> bool:
+def match_views(got: Any, expected: Any, in_order: bool) -> bool:
     """Whether the views of each object (`placing.views`) are in the other outcome too, and the same there."""
     for place, wanted in enumerate(expected):
         found = dict(got[place]) if place < len(got) else {}
@@ -67,7 +67,7 @@ def same(got: Any, expected: Any, in_order: bool) -> bool:
         if tag == "dict":
             return pairs_equal(body, other)
         if tag == "object":
-            attributes = public(body[2]), public(other[2])
+            attributes = drop_private(body[2]), drop_private(other[2])
             return body[0] == other[0] and content_equal(body[1], other[1]) and pairs_equal(*attributes, False)
         return all_equal(body, other) if isinstance(body, list) and isinstance(other, list) else bool(body == other)
 
@@ -100,7 +100,7 @@ def as_dict(tree: Any) -> Any:
     return tree
 
 
-def public(attributes: Any) -> Any:
+def drop_private(attributes: Any) -> Any:
     """The attributes that a caller reads."""
     return [pair for pair in attributes if not pair[0].startswith("_")]
 

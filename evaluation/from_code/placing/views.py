@@ -19,7 +19,7 @@ MAX_ITEMS = 50
 _SPECIAL: dict[str, Callable[[Any], Any]] = {"__len__": len, "__str__": str, "__repr__": repr, "__bool__": bool}
 
 
-def views(value: Any, is_own: Callable[[type], bool]) -> list[list[Any]]:
+def read_views(value: Any, is_own: Callable[[type], bool]) -> list[list[Any]]:
     """[name, tree] for each view of an object of the project's classes; of any other value none.
 
     `is_own` tells whether a class is the project's. What raises is seen as the class of its exception.

@@ -106,6 +106,22 @@ def test_an_archive_is_stored_in_short_transactions_and_shown_at_the_end(archive
         assert all((run.kind, run.error) == ("eval", None) for run in list_runs(session))
 
 
+def test_an_arm_that_is_complete_outlives_the_long_work_on_the_next_ones(archive, here, monkeypatch):
+    store = loading._store_hidden
+
+    def store_slowly(*arguments):
+        hidden_runs.remove_abandoned(here.database)
+        store(*arguments)
+        with here.database.session() as session:
+            for run in session.scalars(select(Run)):
+                run.finished_at -= 2 * hidden_runs.SILENT
+
+    monkeypatch.setattr(loading, "_store_hidden", store_slowly)
+    loading.load(here, archive, "archive")
+    with here.database.read() as session:
+        assert [run.state for run in list_runs(session)] == ["finished", "finished"]
+
+
 def test_loading_that_fails_leaves_nothing(archive, here, monkeypatch):
     monkeypatch.setattr(loading, "_store_study", lambda *arguments: 1 / 0)
     with pytest.raises(ZeroDivisionError):

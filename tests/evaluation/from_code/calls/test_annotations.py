@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from evaluation.from_code.calls.annotations import allowed_types, keep_annotated
+from evaluation.from_code.calls.annotations import keep_annotated, list_allowed_types
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.observe import Outcome
 from evaluation.from_code.recording import values
@@ -55,4 +55,4 @@ def test_arguments_by_name_and_those_without_a_hint_count_too():
     ],
 )
 def test_what_a_hint_allows(hint, value, fits):
-    assert isinstance(value, allowed_types(ast.parse(hint, mode="eval").body)) == fits
+    assert isinstance(value, list_allowed_types(ast.parse(hint, mode="eval").body)) == fits

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import json
 
 import pytest
 
 from evaluation.from_code.calls.observe import (
+    Outcome,
     Program,
     UnobservableError,
     judge_variants,
@@ -159,3 +161,10 @@ def test_a_variant_that_spoils_the_module_for_others_is_judged_apart(sandbox):
     bodies = ["return TABLE.clear()", "return TABLE[1]", "return TABLE[x]"]
     found = judge_variants(sandbox, original, cases, [f"def f(x):\n {body}\n" for body in bodies])
     assert [each.any_order for each in found] == [False, True, True]
+
+
+def test_views_that_differ_or_hold_an_address_are_no_part_of_an_outcome():
+    one = Outcome("1", seen=json.dumps([[["size", 2], ["stamp", 5], ["__repr__", "<Box at 0x7f00aa11bb22>"]], []]))
+    two = Outcome("1", seen=json.dumps([[["size", 2], ["stamp", 6], ["__repr__", "<Box at 0x7f00aa11bb22>"]], []]))
+    assert json.loads(one.keep_common_views(two).seen) == [[["size", 2]], []]
+    assert one.keep_common_views(Outcome("1")).seen is None

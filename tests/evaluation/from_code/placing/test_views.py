@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from evaluation.from_code.placing.views import views
+from evaluation.from_code.placing.views import read_views
 
 
 class Box:
@@ -36,7 +36,7 @@ def is_own(kind):
 
 
 def test_properties_length_items_and_texts_are_seen_in_order():
-    assert views(Box([3, 4]), is_own) == [
+    assert read_views(Box([3, 4]), is_own) == [
         ["__iter__", [3, 4]],
         ["__len__", 2],
         ["__repr__", "Box([3, 4])"],
@@ -45,11 +45,11 @@ def test_properties_length_items_and_texts_are_seen_in_order():
 
 
 def test_what_raises_is_seen_as_its_exception_and_what_is_no_data_is_not_seen():
-    found = dict(views(Box([]), is_own))
+    found = dict(read_views(Box([]), is_own))
     assert found["first"] == {"raised": "IndexError"}
-    assert "__iter__" not in dict(views(Box([open]), lambda kind: False))
-    assert "first" not in dict(views(Box([iter(())]), is_own))
+    assert "__iter__" not in dict(read_views(Box([open]), lambda kind: False))
+    assert "first" not in dict(read_views(Box([iter(())]), is_own))
 
 
 def test_an_object_of_another_class_has_no_views():
-    assert views([1, 2], is_own) == []
+    assert read_views([1, 2], is_own) == []
