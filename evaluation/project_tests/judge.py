@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
+import functools
 import os
 import threading
 from collections import OrderedDict
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from evaluation.project_tests import archive, running
 from evaluation.project_tests.archive import ArchiveError
@@ -24,6 +25,7 @@ from evaluation.sandbox.tiers import NOTHING, Grant
 from evaluation.sandbox.zygotes import Zygote, ZygoteError
 from evaluation.verdicts import Status, Trust
 
+T = TypeVar("T")
 Archives = Callable[[str], bytes | None]
 """Gives the content of an archive by the sha256 of its files, None where there is none."""
 VARIABLE_PREFIX = "BASSLINE_TESTS_"
@@ -47,24 +49,19 @@ class _Project:
         # bubblewrap dies with the thread that started it
         self._starter = ThreadPoolExecutor(1, "project-tests-starter")
 
-    def run(self, job: TestRun, limits: Limits) -> Outcomes:
-        """The outcomes of a run; a fault of the sandbox is a result with the status `sandbox_error`."""
-        zygote: Zygote | None = None
+    def run(self, use: Callable[[Zygote], T]) -> T:
+        """What `use` makes of an idle zygote. Raises ZygoteError and OSError, which cost that zygote."""
         try:
-            with contextlib.suppress(IndexError):
-                zygote = self._idle.pop()
-            zygote = zygote or self._starter.submit(self._start).result()
-            outcomes = running.run(zygote, job, limits)
-        except (ZygoteError, OSError) as error:
-            if zygote is not None:
-                zygote.close()
-            return Outcomes(Result(Status.SANDBOX_ERROR, f"no process for the tests: {error}", trust=Trust.IN_GUEST))
+            zygote = self._idle.pop()
+        except IndexError:
+            zygote = self._starter.submit(self._start).result()
+        try:
+            result = use(zygote)
         except BaseException:
-            if zygote is not None:
-                zygote.close()
+            zygote.close()
             raise
         self._idle.append(zygote)
-        return outcomes
+        return result
 
     def _start(self) -> Zygote:
         tier = self._sandbox.isolation
@@ -106,27 +103,61 @@ class ProjectJudge:
     ) -> Outcomes:
         """The outcomes of tests with the source of the spec's file replaced. Raises ArchiveError, PackagesError."""
         project = self._project(spec)
+        variables = self._variables(spec)
+        if isinstance(variables, str):
+            return Outcomes(Result(Status.SANDBOX_ERROR, variables, lasting=True, trust=Trust.IN_GUEST))
+        job = TestRun(spec, project.folder, source, tests, stop_early, variables)
+        try:
+            outcomes = project.run(lambda zygote: running.run(zygote, job, limits))
+        except (ZygoteError, OSError) as error:
+            reason = f"no process for the tests: {error}"
+            return Outcomes(Result(Status.SANDBOX_ERROR, reason, trust=Trust.IN_GUEST))
+        outcomes.result = replace(outcomes.result, trust=Trust.IN_GUEST)
+        return outcomes
+
+    def kill_variants(
+        self, source: str, spec: ProjectTests, tests: Sequence[str], variants: Sequence[str], limits: Limits
+    ) -> tuple[bool, set[int]]:
+        """Whether the original passes the tests, and the numbers of variants of the function that surely fail one.
+
+        Each text is the function alone, within its classes. Nothing is known of the variants that are not in the
+        result. Many share a process, so never give it a model's answer. Raises ArchiveError, PackagesError.
+        """
+        project = self._project(spec)
+        variables = self._variables(spec)
+        passed, begun, killed = False, 0, set[int]()
+        while begun < len(variants) and not isinstance(variables, str):
+            job = TestRun(spec, project.folder, source, tests, False, variables)
+            use = functools.partial(running.run_variants, job=job, limits=limits, sources=variants[begun:])
+            try:
+                outcomes = project.run(use)
+            except (ZygoteError, OSError):
+                break
+            passed = passed or outcomes.original
+            killed |= {begun + number for number in outcomes.killed}
+            begun += outcomes.tried
+            if not outcomes.tried:
+                break
+        return passed, killed
+
+    def _variables(self, spec: ProjectTests) -> dict[str, str] | str:
+        """The variables of the tests, or why they cannot run here."""
         tier = self.sandbox.isolation
         if spec.writes and not tier.has_scratch:
-            reason = (
+            return (
                 f"the task's tests write files, and the sandbox's tier {tier.name} has no folder for them: judge where "
                 "bubblewrap 0.7 or later works (`bassline doctor`)"
             )
-            return Outcomes(Result(Status.SANDBOX_ERROR, reason, lasting=True, trust=Trust.IN_GUEST))
         environment = {
             name: os.environ.get(VARIABLE_PREFIX + name) if value is None else value
             for name, value in spec.environment.items()
         }
         if missing := [name for name, value in environment.items() if value is None]:
-            reason = (
+            return (
                 f"the task's tests need the variable {missing[0]}, whose value is not stored: set "
                 f"{VARIABLE_PREFIX}{missing[0]} where Bassline judges (for its workers, too)"
             )
-            return Outcomes(Result(Status.SANDBOX_ERROR, reason, lasting=True, trust=Trust.IN_GUEST))
-        variables = {name: value for name, value in environment.items() if value is not None}
-        outcomes = project.run(TestRun(spec, project.folder, source, tests, stop_early, variables), limits)
-        outcomes.result = replace(outcomes.result, trust=Trust.IN_GUEST)
-        return outcomes
+        return {name: value for name, value in environment.items() if value is not None}
 
     def _project(self, spec: ProjectTests) -> _Project:
         key = spec.project, spec.installed

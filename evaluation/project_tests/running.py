@@ -17,7 +17,7 @@ from evaluation.sandbox import Limits, Result
 from evaluation.sandbox.inside import codec
 from evaluation.sandbox.inside.scratch import MAX_FILES
 from evaluation.sandbox.jobs import exit_reason
-from evaluation.sandbox.supervisor import close_with, messages_in, open_pipe, watch
+from evaluation.sandbox.supervisor import Watched, close_with, messages_in, open_pipe, watch
 from evaluation.sandbox.zygotes import Zygote
 from evaluation.verdicts import Status, Trust
 
@@ -42,6 +42,16 @@ class Outcomes:
     reported_end: bool = False  # pytest itself came to its end
 
 
+@dataclass(slots=True)
+class VariantOutcomes:
+    """The first `tried` variants of a run, and the numbers of those that failed a test which the original passed at
+    once after them. Nothing is known of the others: what the original left, such as caches, may hide a variant."""
+
+    tried: int = 0
+    killed: set[int] = field(default_factory=set)
+    original: bool = False  # it passed all tests
+
+
 @dataclass(frozen=True, slots=True)
 class TestRun:
     """The tests to run on a module: the spec, the folder of the project, the module with the answer."""
@@ -59,24 +69,8 @@ def run(zygote: Zygote, job: TestRun, limits: Limits) -> Outcomes:
     secret = secrets.token_hex(16)
     must_fail = [f"test_{secrets.token_hex(4)}" for _ in range(2)]
     started = time.monotonic()
-    with contextlib.ExitStack() as ours:
-        with contextlib.ExitStack() as theirs:
-            reports_in, reports_out = open_pipe(ours, theirs)
-            output_in, output_out = open_pipe(ours, theirs)
-            content = {
-                "secret": secret, "must_fail": must_fail, "project": job.folder, "file": job.spec.file,
-                "source": job.source, "tests": list(job.tests), "paths": list(job.spec.paths),
-                "stop_early": job.stop_early, "options": list(job.spec.options),
-                "environment": job.environment,
-            }  # fmt: skip
-            file = close_with(theirs, os.memfd_create("job"))
-            codec.write(file, json.dumps(content).encode())
-            os.lseek(file, 0, os.SEEK_SET)
-            zygote.start(limits, [output_out, file, reports_out])
-        deadline = started + limits.wall_s
-        seen = watch(reports_in, output_in, deadline, 2**30, zygote.waited_s, _FRAMES_BYTES)
-        wall_s = time.monotonic() - started
-    end = zygote.end()
+    seen, end = _run_tester(zygote, job, limits, {"secret": secret, "must_fail": must_fail})
+    wall_s = time.monotonic() - started
     outcomes = _read(messages_in(seen.frames), secret, job, must_fail)
     cpu_s = float(end["cpu_s"])
     status, detail = outcomes.result.status, outcomes.result.detail
@@ -96,6 +90,43 @@ def run(zygote: Zygote, job: TestRun, limits: Limits) -> Outcomes:
         lasting=outcomes.result.lasting,
     )  # fmt: skip
     return outcomes
+
+
+def run_variants(zygote: Zygote, job: TestRun, limits: Limits, sources: Sequence[str]) -> VariantOutcomes:
+    """Run the tests on variants of the function. Raises ZygoteError where the zygote must be discarded."""
+    content = {
+        "secret": "", "must_fail": [], "qualified": job.spec.qualified, "line": job.spec.line, "variants": sources,
+    }  # fmt: skip
+    seen, _ = _run_tester(zygote, job, limits, content)
+    outcomes = VariantOutcomes()
+    for frame in messages_in(seen.frames):
+        outcomes.original = frame.get("original", outcomes.original)
+        outcomes.tried = frame.get("tried", outcomes.tried)
+        if "killed" in frame:
+            outcomes.killed.add(frame["killed"])
+    return outcomes
+
+
+def _run_tester(
+    zygote: Zygote, job: TestRun, limits: Limits, more: Mapping[str, Any]
+) -> tuple[Watched, dict[str, Any]]:
+    """What a tester sent, and what its zygote says of its end."""
+    started = time.monotonic()
+    with contextlib.ExitStack() as ours:
+        with contextlib.ExitStack() as theirs:
+            reports_in, reports_out = open_pipe(ours, theirs)
+            output_in, output_out = open_pipe(ours, theirs)
+            content = {
+                "project": job.folder, "file": job.spec.file, "source": job.source, "tests": list(job.tests),
+                "paths": list(job.spec.paths), "stop_early": job.stop_early, "options": list(job.spec.options),
+                "environment": job.environment, "variants": (), **more,
+            }  # fmt: skip
+            file = close_with(theirs, os.memfd_create("job"))
+            codec.write(file, json.dumps(content).encode())
+            os.lseek(file, 0, os.SEEK_SET)
+            zygote.start(limits, [output_out, file, reports_out])
+        seen = watch(reports_in, output_in, started + limits.wall_s, 2**30, zygote.waited_s, _FRAMES_BYTES)
+    return seen, zygote.end()
 
 
 def _read(frames: list[dict[str, Any]], secret: str, job: TestRun, must_fail: Sequence[str]) -> Outcomes:

@@ -35,7 +35,7 @@ _TEXTS = ("failing_assert", "got", "expected", "answer")
 
 
 @dataclass(slots=True)
-class _Watch:
+class Watched:
     """The supervisor's observations while the job runs."""
 
     output: int = 0
@@ -97,12 +97,12 @@ def watch(
     output_limit: int,
     waited_s: Callable[[], float],
     frames_limit: int = _VERDICT_BYTES,
-) -> _Watch:
+) -> Watched:
     """Read until the checker has ended, the candidate has printed too much, or the wall limit is reached.
 
     The deadline moves by the seconds that the job waited for a CPU, so that other work on the machine decides nothing.
     """
-    watched = _Watch()
+    watched = Watched()
     with selectors.DefaultSelector() as selector:
         for descriptor in (verdict, output):
             os.set_blocking(descriptor, False)
@@ -128,7 +128,7 @@ def watch(
     return watched
 
 
-def _has_waited(watch: _Watch, waited_s: float) -> bool:
+def _has_waited(watch: Watched, waited_s: float) -> bool:
     """Note how long the job has waited for a CPU; return whether that is more than was known before."""
     more = waited_s - watch.waited_s
     watch.waited_s = max(watch.waited_s, waited_s)
@@ -148,7 +148,7 @@ def messages_in(frames: bytes) -> list[dict[str, Any]]:
     return messages
 
 
-def _decide(watch: _Watch, guest: dict[str, Any], checker: dict[str, Any], limits: Limits) -> Result:
+def _decide(watch: Watched, guest: dict[str, Any], checker: dict[str, Any], limits: Limits) -> Result:
     messages = messages_in(watch.frames)
     started = any(message.get("stage") == "started" for message in messages)
     verdict = next((message for message in messages if message.get("status") in _FROM_CHECKER), None)

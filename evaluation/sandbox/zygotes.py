@@ -268,7 +268,8 @@ def _sources(role: str) -> list[tuple[str, str]]:
     package = "evaluation.sandbox.inside"
     folder = resources.files(package)
     codec = ("shared", "plain", "codec", "exceptions") if role != "launcher" else ()
-    names = (*codec, "cpu_clock", "hardening", "scratch", "semaphores", role, "zygote")
+    own = ("variants",) if role == "tester" else ()
+    names = (*codec, "cpu_clock", "hardening", "scratch", "semaphores", *own, role, "zygote")
     parents = [("evaluation", ""), ("evaluation.sandbox", ""), (package, "")]
     return parents + [(f"{package}.{name}", (folder / f"{name}.py").read_text("utf-8")) for name in names]
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from evaluation.sandbox.inside import codec
+from evaluation.sandbox.inside import codec, variants
 
 JOB_IN, REPORT_OUT = 3, 4
 _OPTIONS = (
@@ -69,10 +69,10 @@ def serve(_job: dict[str, Any]) -> None:
         vars(sys.modules["tempfile"])["tempdir"] = None
     for name in [name for name in sys.modules if name.startswith("evaluation")]:
         del sys.modules[name]
-    _run(job, report)
+    _run(job, code, report)
 
 
-def _run(job: dict[str, Any], report: Callable[[dict[str, Any]], None]) -> None:
+def _run(job: dict[str, Any], code: types.CodeType, report: Callable[[dict[str, Any]], None]) -> None:
     try:
         pytest = importlib.import_module("pytest")
     except Exception as error:
@@ -82,15 +82,17 @@ def _run(job: dict[str, Any], report: Callable[[dict[str, Any]], None]) -> None:
     random.seed(0)
     places = dict.fromkeys(test.partition("[")[0] for test in job["tests"])
     options = [*_OPTIONS, f"--rootdir={job['project']}", *_usable(job["options"])]
-    plugin = _Plugin(pytest, report, job["tests"], job["must_fail"], job["stop_early"])
+    plugin: Any = _Plugin(pytest, report, job["tests"], job["must_fail"], job["stop_early"])
+    if job["variants"]:
+        plugin = _VariantPlugin(pytest, report, job, code)
     printed = _LastLines(sys.stderr)
     try:
         with contextlib.redirect_stderr(printed):  # pytest says there what keeps it from running tests
-            code = int(pytest.main([*options, *places], plugins=[plugin]))
+            exit_code = int(pytest.main([*options, *places], plugins=[plugin]))
     except BaseException as error:
         report({"broken": f"{type(error).__name__}: {error}"[:_TEXT_LIMIT]})
         return
-    report({"end": True, "code": code, "printed": printed.text})
+    report({"end": True, "code": exit_code, "printed": printed.text})
 
 
 def _usable(options: Sequence[str]) -> list[str]:
@@ -226,6 +228,37 @@ class _Plugin:
             if self._stop_early and report.nodeid in self._wanted:
                 self._session.shouldstop = "a test failed"
         self._report(content)
+
+
+class _VariantPlugin:
+    """Runs the wanted tests on variants of the function, and reports what becomes of these."""
+
+    def __init__(
+        self, pytest: Any, report: Callable[[dict[str, Any]], None], job: dict[str, Any], code: types.CodeType
+    ) -> None:
+        self._passed = True
+        self._runs = variants.VariantRuns(code, job, self._run_item, report)
+        wanted = set(job["tests"])
+
+        def pytest_collection_modifyitems(items: list[Any]) -> None:
+            items[:] = [item for item in items if item.nodeid in wanted]
+
+        self.pytest_collection_modifyitems = pytest.hookimpl(trylast=True)(pytest_collection_modifyitems)
+
+    def pytest_configure(self, config: Any) -> None:
+        fix_hypothesis()
+
+    def pytest_runtestloop(self, session: Any) -> bool:
+        self._runs.run(session.items)
+        return True
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        self._passed = self._passed and report.passed and not hasattr(report, "wasxfail")
+
+    def _run_item(self, item: Any, following: Any) -> bool:
+        self._passed = True
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        return self._passed
 
 
 def fix_hypothesis() -> None:
