@@ -6,6 +6,7 @@ import ast
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from evaluation.datasets import Task
@@ -16,10 +17,11 @@ from evaluation.from_code.calls.observe import Program
 from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.calls.recorded import Call
 from evaluation.from_code.calls.variety import choose
+from evaluation.from_code.fairness import Fairness, Need, find_needs, judge_fairness
 from evaluation.from_code.placing.spec import Spec
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.source.closure import Sources
-from evaluation.from_code.source.context import Context
+from evaluation.from_code.source.context import Context, prompt_of
 from evaluation.from_code.source.duplicates import duplicates
 from evaluation.from_code.source.examples import examples_of
 from evaluation.from_code.source.find import Function
@@ -33,10 +35,11 @@ from evaluation.from_code.tasks import (
     infilling_row,
     program_of,
 )
+from evaluation.from_code.unstated import find_attribute_names, find_constants
 from evaluation.sandbox import Sandbox
 from evaluation.verdicts import Trust
 
-BUILDER = "from-code-6"
+BUILDER = "from-code-7"
 """A change of the recording, the choice or the output gets a new version, so that stored datasets keep their
 meaning."""
 JUDGE = "cases"
@@ -79,6 +82,11 @@ class Workplace:
     sources: Sources
     options: Options
 
+    @cached_property
+    def attribute_names(self) -> frozenset[str]:
+        """The names that the project's classes give their attributes."""
+        return find_attribute_names(module.tree for module in self.project.modules.values())
+
 
 def make(work: Workplace, function: Function) -> TaskResult:
     """The task of one function, checked, or the reason why there is none."""
@@ -111,17 +119,68 @@ def _row(work: Workplace, function: Function) -> dict[str, Any]:
     against_hints = len(found) - len(cases)
     if len(cases) < checks.MIN_CASES:
         raise ExcludedError(f"has fewer than {checks.MIN_CASES} calls whose arguments and results are data")
-    cases = choose(cases)
+    cases = checks.mark_promised(choose(cases), ast.get_docstring(node) or "")
+    _check_variety(cases)
+    spec = program.spec.only(sorted(loaded))
+    program = Program(spec, program.definition)
+    fair = judge_fairness(cases, function.qualified, _find_needs(work, function, program, cases))
+    row = _row_without_unstated(work, function, program, cases, fair)
+    if row is None:
+        row = _judged_row(work, function, program, cases, fair)
+        row["source"] |= {
+            "unstated": list(fair.unstated),
+            "stated_share": round(1 - len(fair.unstated_cases) / len(cases), 4),
+        }
+    row["source"]["against_hints"] = against_hints
+    return row
+
+
+def _check_variety(cases: Sequence[Case]) -> None:
     if not any(case.is_informative() for case in cases):
         raise ExcludedError("returns and changes nothing in every call")
     if len({(case.outcome.returned, case.outcome.raised[:1], case.outcome.after) for case in cases}) == 1:
         raise ExcludedError("does the same in every call, so that its test could not tell it from a constant")
-    spec = replace(program.spec.only(sorted(loaded)), form=form_of(cases))
-    program = Program(spec, program.definition)
+
+
+def _find_needs(work: Workplace, function: Function, program: Program, cases: Sequence[Case]) -> list[Need]:
+    """The constants of the body that the prompt does not hold, and the cases that notice another one."""
+    prompt = prompt_of(work.project, function, work.options.context, LINES_BEFORE)
+    constants = [
+        each for each in find_constants(_undecorated(function.node), work.attribute_names) if not each.is_in(prompt)
+    ]
+    changes = [(each, source) for each in constants for source in each.variants]
+    noticed = checks.list_noticed(work.sandbox, program, cases, [source for _, source in changes])
+    return find_needs(cases, [(each, numbers) for (each, _), numbers in zip(changes, noticed, strict=True)])
+
+
+def _row_without_unstated(
+    work: Workplace, function: Function, program: Program, cases: Sequence[Case], fair: Fairness
+) -> dict[str, Any] | None:
+    """The task without the cases that ask for what the prompt does not tell; None where the others are not enough."""
+    stated = [case for number, case in enumerate(cases) if number not in fair.unstated_cases]
+    if len(stated) == len(cases) or len(stated) < checks.MIN_CASES:
+        return None
+    try:
+        _check_variety(stated)
+        row = _judged_row(work, function, program, stated, fair)
+    except ExcludedError:
+        return None
+    row["source"] |= {"unstated": [], "unstated_cases": len(fair.unstated_cases), "stated_share": 1.0}
+    return None if row["source"]["weak"] else row
+
+
+def _judged_row(
+    work: Workplace, function: Function, program: Program, cases: Sequence[Case], fair: Fairness
+) -> dict[str, Any]:
+    """The task that these cases judge, after the original and its mutants were judged by them."""
+    sandbox, node = work.sandbox, function.node
+    program = replace(program, spec=replace(program.spec, form=form_of(cases)))
     raised = sorted({case.outcome.raised[0] for case in cases if case.outcome.raised})
     in_order = checks.order_of(sandbox, program, cases, mutants.trivial(node, raised, function.is_generator))
-    source = _source(work, function, cases, spec)
-    row = completion_row(work.project, function, spec, cases, source, work.options.context, in_order)
+    source = _source(work, function, cases, program.spec)
+    row = completion_row(
+        work.project, function, program.spec, cases, source, work.options.context, in_order, fair.examples
+    )
     checks.passes(sandbox, _task(row), row["prompt"] + row["canonical_solution"])
     faulty = mutants.mutants(_undecorated(node), checks.MAX_MUTANTS)
     if len(faulty) < checks.MIN_MUTANTS:
@@ -131,8 +190,7 @@ def _row(work: Workplace, function: Function) -> dict[str, Any]:
         "mutants": score.judged,
         "killed": score.killed,
         "mutation_score": round(score.score, 4),
-        "weak": score.score < checks.WEAK_BELOW,
-        "against_hints": against_hints,
+        "weak": score.is_weak(len(cases)),
         "survivors": [f"line {mutant.line}: {mutant.operator}" for mutant in score.survivors],
     }
     return row

@@ -18,9 +18,11 @@ from evaluation.from_code.calls.observe import (
     observe_all,
     observe_each,
 )
+from evaluation.from_code.calls.observe import list_noticed as observe_noticed
 from evaluation.from_code.calls.recorded import Call, digest_of
 from evaluation.from_code.faults import without_faults
 from evaluation.from_code.mutants import Mutant
+from evaluation.from_code.placing.inside import MAX_MESSAGE
 from evaluation.from_code.placing.same import agrees
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.source.examples import Example
@@ -34,6 +36,10 @@ WEAK_BELOW = 0.8
 """Mutation score below which a test is called weak."""
 MAX_MUTANTS = 20
 MIN_MUTANTS = 3
+FEW_CASES = 5
+"""Up to so many cases, faults of MIN_KINDS kinds have to be noticed, and each of those that few cases miss."""
+MIN_KINDS = 3
+_MISSED_BY_FEW = ("argument", "comparison", "exception")
 _LIMITS = Limits()
 _MAX_CPU_S = 1.0
 """CPU seconds of the original on its test: an answer gets three times as many."""
@@ -42,10 +48,15 @@ _MEASUREMENTS = 3
 
 @dataclass(frozen=True)
 class MutationScore:
-    """How many mutants were judged, and which of them passed the test."""
+    """The mutants that were judged, and which of them passed the test."""
 
-    judged: int
+    mutants: tuple[Mutant, ...]
     survivors: tuple[Mutant, ...]
+
+    @property
+    def judged(self) -> int:
+        """How many mutants there were."""
+        return len(self.mutants)
 
     @property
     def killed(self) -> int:
@@ -56,6 +67,14 @@ class MutationScore:
     def score(self) -> float:
         """Share of the mutants that the test kills, from 0 to 1."""
         return self.killed / self.judged
+
+    def is_weak(self, n_cases: int) -> bool:
+        """Whether the test notices too few faults. Few cases have to notice several kinds of them, too."""
+        if self.score < WEAK_BELOW:
+            return True
+        kinds = {mutant.operator for mutant in self.mutants}
+        missed = {mutant.operator for mutant in self.survivors} & set(_MISSED_BY_FEW)
+        return n_cases <= FEW_CASES and (len(kinds) < MIN_KINDS or bool(missed))
 
 
 def repeated(sandbox: Sandbox, program: Program, calls: Sequence[Call]) -> tuple[list[Case], set[str]]:
@@ -159,7 +178,43 @@ def mutation_score(
         mutant for mutant, agreement in zip(mutants, agreements, strict=True)
         if (agreement.in_order if in_order else agreement.any_order)
     ]  # fmt: skip
-    return MutationScore(len(mutants), tuple(survivors))
+    return MutationScore(tuple(mutants), tuple(survivors))
+
+
+def list_noticed(sandbox: Sandbox, program: Program, cases: Sequence[Case], sources: Sequence[str]) -> list[list[int]]:
+    """The numbers of the cases that notice each of these variants of the function."""
+    given = [(case.call, case.expected(), case.outcome.steps) for case in cases]
+    found = observe_noticed(sandbox, program, given, sources)
+    return [
+        numbers if numbers is not None else _noticed_alone(sandbox, replace(program, definition=source), cases)
+        for source, numbers in zip(sources, found, strict=True)
+    ]
+
+
+def _noticed_alone(sandbox: Sandbox, variant: Program, cases: Sequence[Case]) -> list[int]:
+    """The same for a variant that is in its place from the start, in processes of its own."""
+    try:
+        outcomes = observe_each(sandbox, variant, [case.call for case in cases]).outcomes
+    except UnobservableError:
+        return list(range(len(cases)))
+    return [
+        number for number, (case, one) in enumerate(zip(cases, outcomes, strict=True))
+        if one.refused or one.failed or not agrees(one.as_row(), case.expected(), json.loads(case.call), False)
+    ]  # fmt: skip
+
+
+def mark_promised(cases: Sequence[Case], docstring: str) -> list[Case]:
+    """The cases, with those marked that raise an exception which says what the docstring quotes."""
+    text = " ".join(docstring.split())
+
+    def is_quoted(message: str) -> bool:
+        said = " ".join(message.split())
+        return " " in said and len(message) < MAX_MESSAGE and said in text
+
+    return [
+        replace(case, promised=True) if case.outcome.raised and is_quoted(case.outcome.message) else case
+        for case in cases
+    ]
 
 
 def _agreements(sandbox: Sandbox, program: Program, cases: Sequence[Case], sources: Sequence[str]) -> list[Agreement]:
@@ -177,7 +232,7 @@ def _alone(sandbox: Sandbox, variant: Program, cases: Sequence[Case]) -> Agreeme
         outcomes = observe_all(sandbox, variant, [case.call for case in cases]).outcomes
     except UnobservableError:
         return Agreement(False, False)
-    rows = [{"raised": list(one.raised)} if one.raised else one.as_row() for one in outcomes]
+    rows = [one.as_row() for one in outcomes]
 
     def all_agree(in_order: bool) -> bool:
         pairs = zip(cases, rows, strict=True)

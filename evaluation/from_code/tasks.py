@@ -8,19 +8,17 @@ import string
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evaluation.from_code.calls.cases import Case, shown_case, source_of_objects_test, source_of_test
+from evaluation.from_code.calls.cases import Case, source_of_objects_test, source_of_test
 from evaluation.from_code.calls.observe import Program
 from evaluation.from_code.placing.spec import CALLS, VALUES, Spec
 from evaluation.from_code.source.closure import Sources
-from evaluation.from_code.source.context import Context, frame_of, prompt_of, solution_of
+from evaluation.from_code.source.context import Context, frame_of, notes_of, prompt_of, solution_of
 from evaluation.from_code.source.find import Function
 from evaluation.from_code.source.project import Project
 from evaluation.prompting import BLOCK_STOP
 
 LINES_BEFORE = 80
 LINES_AFTER = 40
-_EXAMPLES = 3
-_EXAMPLE_CHARS = 100
 
 
 def task_id(project: Project, function: Function) -> str:
@@ -58,8 +56,9 @@ def definition_source(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
 
 
 def form_of(cases: Sequence[Case]) -> str:
-    """How a test calls the function: with plain data where every call and exception allows it."""
-    return CALLS if all(map(_is_plain, cases)) else VALUES
+    """How a test calls the function: with plain data where every call and exception allows it, unless a message
+    counts."""
+    return CALLS if all(map(_is_plain, cases)) and not any(case.promised for case in cases) else VALUES
 
 
 def _is_plain(case: Case) -> bool:
@@ -79,6 +78,7 @@ def completion_row(
     source: Mapping[str, Any],
     context: Context,
     in_order: bool,
+    examples: Sequence[str],
 ) -> dict[str, Any]:
     """The task in completion form, as a record of a dataset file."""
     name = function.qualified
@@ -86,7 +86,6 @@ def completion_row(
         test = source_of_test(cases, frozenset(), in_order)
     else:
         test = source_of_objects_test(cases, name, in_order)
-    examples = [] if ast.get_docstring(function.node) else find_examples(cases, name)
     return {
         "task_id": task_id(project, function),
         "prompt": prompt_of(project, function, context, LINES_BEFORE, examples),
@@ -95,36 +94,24 @@ def completion_row(
         "test": test,
         "module": spec.packed(),
         "stop": stops_of(function),
-        "source": dict(source),
+        "source": {**source, "examples": list(examples)},
     }
 
 
-def find_examples(cases: Sequence[Case], name: str) -> list[str]:
-    """Short calls as lines of a prompt, which differ in what they do; last those that return an argument as it is."""
-    found: dict[tuple[object, ...], str] = {}
-
-    def rank(case: Case) -> tuple[bool, int, str]:
-        returned = case.outcome.returned
-        return returned is not None and returned in case.call, len(case.call) + len(returned or ""), case.digest
-
-    for case in sorted(cases, key=rank):
-        text = shown_case(case, name)
-        if len(text) <= _EXAMPLE_CHARS and text.isprintable():
-            found.setdefault((case.outcome.returned, case.outcome.raised[:1], case.outcome.after is None), text)
-    return list(found.values())[:_EXAMPLES]
-
-
 def infilling_row(completion: Mapping[str, Any], function: Function, before: int, after: int) -> dict[str, Any]:
-    """The task in infilling form: the real file around the body, at most `before` and `after` lines of it.
+    """The task in infilling form: the real file around the body, at most `before` and `after` lines of it, and the
+    examples of the other form.
 
     The body is judged in the whole module. A sample ends where the function does, at the first line that is indented
     less than its body; many models would write on.
     """
     lines = function.module.lines
     start, end = function.solution_line - 1, function.node.end_lineno or len(lines)
+    head = min(start, max(start - before, function.first_line - 1))
+    notes = notes_of(function, completion["source"].get("examples", ()))
     return {
         **completion,
-        "prompt": "".join(lines[max(0, start - before) : start]),
+        "prompt": "".join(lines[max(0, start - before) : head]) + notes + "".join(lines[head:start]),
         "suffix": "".join(lines[end : end + after]),
         "program_prefix": frame_of(function),
         "stop": [*BLOCK_STOP, *completion["stop"]],

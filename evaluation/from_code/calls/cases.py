@@ -36,7 +36,7 @@ def same(got, expected):
 '''
 _ANY_ORDER = _SAME.format(dicts="", keys="len(got) == len(expected)")
 _IN_ORDER = _SAME.format(dicts=", the keys of dicts in order", keys="list(got) == list(expected)")
-_SHOWN_CHARS = 160
+SHOWN_CHARS = 160
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class Case:
     outcome: Outcome
     shape: str = ""
     documented: bool = False
+    promised: bool = False  # the docstring says what the exception says
 
     def is_informative(self) -> bool:
         """Whether a function that does nothing would fail it."""
@@ -63,7 +64,8 @@ class Case:
         """What an outcome has to agree with (`placing.same`)."""
         outcome = self.outcome
         if outcome.raised:
-            return {"raised": exception_of(outcome.raised, exceptions)}
+            row: dict[str, Any] = {"raised": exception_of(outcome.raised, exceptions)}
+            return {**row, "message": outcome.message} if self.promised else row
         return outcome.as_row()
 
 
@@ -127,8 +129,8 @@ def source_of_objects_test(cases: Sequence[Case], name: str, in_order: bool = Fa
     return same_source() + "\n\n" + "\n".join(lines) + "\n"
 
 
-def shown_case(case: Case, name: str) -> str:
-    """A case in one line for a reader."""
+def shown_case(case: Case, name: str, limit: int = SHOWN_CHARS) -> str:
+    """A case in one line for a reader, at most `limit` characters of it."""
     args, kwargs = values.read_plain(case.call)
     given = [*map(shown, args), *(f"{key}={shown(value)}" for key, value in kwargs.items())]
     call = f"{name}({', '.join(given)})"
@@ -136,8 +138,15 @@ def shown_case(case: Case, name: str) -> str:
         text = f"{call} raises {case.outcome.raised[0]}"
     else:
         result = shown(values.read_plain(case.outcome.returned or "null"))
-        text = f"{call} returns {result}" + (" and changes its arguments" if case.outcome.after is not None else "")
-    return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 3]}..."
+        text = f"{call} {'yields the items of' if case.outcome.iterates else 'returns'} {result}"
+        if case.outcome.after is not None:
+            text += f" and changes its arguments to {_shown_after(case)}"
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+def _shown_after(case: Case) -> str:
+    args, kwargs = values.read_plain(case.outcome.after or "null")
+    return f"({', '.join([*map(shown, args), *(f'{key}={shown(value)}' for key, value in kwargs.items())])})"
 
 
 def exception_of(raised: Sequence[str], exceptions: frozenset[str] | None) -> str:

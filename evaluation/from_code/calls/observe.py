@@ -34,15 +34,21 @@ class Outcome:
     seen: str | None = None  # what a caller sees of the objects afterwards (`placing.views`), as JSON
     arcs: frozenset[tuple[int, int]] = frozenset()  # the steps from line to line inside the function
     steps: int = 0
+    message: str = ""  # what an exception says
 
     def as_row(self) -> dict[str, Any]:
-        """What a call that returned did, as `placing.same.agrees` reads it."""
+        """What a call did, as `placing.same.agrees` reads it."""
+        if self.raised:
+            return {"raised": list(self.raised), "message": self.message}
         texts = {"returned": self.returned, "seen": self.seen, "after": self.after}
         row = {name: json.loads(text) for name, text in texts.items() if text is not None}
         return {**row, "iterator": True} if self.iterates else row
 
     def keep_common_views(self, other: Outcome) -> Outcome:
-        """The outcome with the views that two observations have in common, and that another day would give too."""
+        """The outcome with the views and the message that two observations have in common, and that another day would
+        give too."""
+        if self.message != other.message or is_volatile(json.dumps(self.message)):
+            return replace(self, message="")
         if self.seen is None or other.seen is None:
             return replace(self, seen=None)
         pairs = zip(json.loads(self.seen), json.loads(other.seen), strict=True)
@@ -190,6 +196,25 @@ def judge_variants(
     return [None if verdict is None else Agreement(bool(verdict[0]), bool(verdict[1])) for verdict in verdicts]
 
 
+def list_noticed(
+    sandbox: Sandbox, program: Program, cases: Sequence[tuple[str, dict[str, Any], int]], variants: Sequence[str]
+) -> list[list[int] | None]:
+    """The numbers of the cases that each variant does not agree with; None as for `judge_variants`."""
+    if not variants:
+        return []
+    try:
+        *found, original = _ask(sandbox, program, "list_noticed", {"cases": list(cases), "variants": list(variants)})
+    except UnobservableError:
+        found, original = [None], []
+    if (original or found == [None]) and len(variants) > 1:
+        half = len(variants) // 2
+        return [
+            *list_noticed(sandbox, program, cases, variants[:half]),
+            *list_noticed(sandbox, program, cases, variants[half:]),
+        ]
+    return [None if numbers is None else [int(number) for number in numbers] for numbers in found]
+
+
 def _outcome(row: dict[str, Any]) -> Outcome:
     def text(name: str) -> str | None:
         return json.dumps(row[name], separators=(",", ":"), ensure_ascii=True) if name in row else None
@@ -198,5 +223,5 @@ def _outcome(row: dict[str, Any]) -> Outcome:
     pairs = frozenset((int(start), int(end)) for start, end in row["arcs"])
     return Outcome(
         text("returned"), names, text("after"), str(row.get("refused", "")), "", "iterator" in row, text("seen"), pairs,
-        int(row["steps"]),
+        int(row["steps"]), str(row.get("message", "")),
     )  # fmt: skip

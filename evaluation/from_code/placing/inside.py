@@ -27,6 +27,8 @@ from evaluation.from_code.recording import values
 FILE = "<candidate>"
 CAPTURE = "__bassline_capture__"
 MAX_ITEMS = 200
+MAX_MESSAGE = 500
+"""Characters of what an exception says."""
 MAX_STEPS = 200_000
 MUTANT_STEPS = 5
 """Times as many steps as the original took, and MAX_STEPS / 20 more, after which a mutant is endless."""
@@ -162,7 +164,8 @@ class Placed:
         except Stopped as reason:
             return {"refused": str(reason)}
         except BaseException as error:
-            return {"raised": [kind.__name__ for kind in type(error).__mro__ if kind is not object]}
+            raised = [kind.__name__ for kind in type(error).__mro__ if kind is not object]
+            return {"raised": raised, "message": message_of(error)}
         try:
             if "iterator" in row and len(result) > MAX_ITEMS:
                 raise values.NotPlainError("too large")
@@ -205,6 +208,24 @@ class Placed:
             self.function.__code__ = original
         verdicts.append(self._verdict(self.function, cases))
         return json.dumps(verdicts)
+
+    def list_noticed(self, command: str) -> str:
+        """For each variant of the function the numbers of the cases that it does not agree with, in any order of dicts.
+
+        None stands for a variant that cannot take the function's place here. The last entry is the original's.
+        """
+        given = json.loads(command)
+        cases = [(call, json.loads(call), expected, steps) for call, expected, steps in given["cases"]]
+        original = self.function.__code__
+        found: list[Any] = []
+        for source in given["variants"]:
+            function = self._variant(source)
+            found.append(None if function is None else self._list_noticed(function, cases))
+            self.function.__code__ = original
+        return json.dumps([*found, self._list_noticed(self.function, cases)])
+
+    def _list_noticed(self, function: Any, cases: list[Any]) -> list[int]:
+        return [number for number, case in enumerate(cases) if not self._verdict(function, [case])[0]]
 
     def _verdict(self, function: Any, cases: list[Any]) -> list[bool]:
         verdict = [True, True]
@@ -272,6 +293,14 @@ class Tracer:
             return lines
 
         return lines
+
+
+def message_of(error: BaseException) -> str:
+    """What an exception says, the first MAX_MESSAGE characters."""
+    try:
+        return str(error)[:MAX_MESSAGE]
+    except Exception:
+        return ""
 
 
 def definition_of(tree: ast.Module, function: str) -> Any:

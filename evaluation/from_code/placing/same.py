@@ -8,12 +8,14 @@ from typing import Any
 
 
 def agrees(got: Any, expected: Any, call: Any, in_order: bool) -> bool:
-    """Whether an outcome is the expected one: result and arguments after the call, or the class of an exception.
+    """Whether an outcome is the expected one: result and arguments after the call, or the class of an exception,
+    and what it says where that is expected.
 
     An iterator is another result than a list of its items: its caller may read it once, and only as far as it wants.
     """
     if "raised" in expected:
-        return bool(expected["raised"] in got.get("raised", ()))
+        said = expected.get("message") in (None, got.get("message"))
+        return bool(said and expected["raised"] in got.get("raised", ()))
     if "iterator" in expected and "iterator" not in got:
         return False
     try:

@@ -84,6 +84,13 @@ def check(judge: ProjectJudge, spec: ProjectTests, function: Function) -> Checke
     return Checked(tuple(tests), len(faulty), tuple(survivors), write)
 
 
+def list_unnoticed(
+    judge: ProjectJudge, spec: ProjectTests, function: Function, faulty: Sequence[Mutant]
+) -> list[Mutant]:
+    """The variants of a function that pass the tests of `spec`."""
+    return _survivors(judge, spec, function.module.source, spec.tests, faulty, len(faulty))
+
+
 def _allowed(judged: int) -> int:
     """How many mutants may pass the tests."""
     return judged - math.ceil(judged * MIN_KILLED)

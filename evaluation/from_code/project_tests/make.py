@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 import time
 from typing import Any
 
 from evaluation.from_code.build import TaskResult, Workplace, source_of
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.observe import Outcome
+from evaluation.from_code.project_tests import fairness
 from evaluation.from_code.project_tests import suite as suites
 from evaluation.from_code.project_tests.suite import Suite
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.source.context import prompt_of, solution_of
 from evaluation.from_code.source.find import Function
-from evaluation.from_code.tasks import LINES_BEFORE, find_examples, stops_of, task_id
+from evaluation.from_code.tasks import LINES_BEFORE, stops_of, task_id
+from evaluation.from_code.unstated import find_constants
 from evaluation.verdicts import Trust
 
 JUDGE = "tests"
@@ -32,10 +33,22 @@ def make(suite: Suite, work: Workplace, function: Function) -> TaskResult:
 
 
 def _row(suite: Suite, work: Workplace, function: Function) -> dict[str, Any]:
-    examples = [] if ast.get_docstring(function.node) else find_examples(_recorded(work, function), function.qualified)
-    prompt = prompt_of(work.project, function, work.options.context, LINES_BEFORE, examples)
+    cases = _recorded(work, function)
+    context = work.options.context
+    told = prompt_of(work.project, function, context, LINES_BEFORE)
+    constants = find_constants(function.node, work.attribute_names)
+    untold = [each for each in constants if not each.is_in(told)]
+    examples = fairness.choose_examples(cases, function.qualified, untold)
+    prompt = prompt_of(work.project, function, context, LINES_BEFORE, examples)
     spec, facts = suites.checked(suite, work.recording.covering, function)
+    assert suite.judge is not None
+    unstated = fairness.list_unstated(suite.judge, spec, function, untold, cases, examples)
     source = source_of(work, function, JUDGE, Trust.IN_GUEST)
+    facts |= {
+        "examples": examples,
+        "unstated": list(map(str, unstated)),
+        "stated_share": round(1 - len(unstated) / max(1, len(constants)), 4),
+    }
     return {
         "task_id": task_id(work.project, function),
         "prompt": prompt,

@@ -34,13 +34,10 @@ def prompt_of(
 ) -> str:
     """The prompt: what the context says, then the function's decorators, signature and docstring.
 
-    `examples` are shown as a comment where there is no docstring. A `function` context that does not fit is cut; a file
+    `examples` are shown as a comment. A `function` context that does not fit is cut; a file
     is not. Raises ExcludedError for a prompt that is still too long.
     """
-    head = signature_of(function)
-    if examples:
-        notes = "".join(f"{function.indent}# {line}\n" for line in ("For example:", *examples))
-        head = notes + head
+    head = notes_of(function, examples) + signature_of(function)
     if context == "function":
         text = _of_function(project, function, MAX_CHARS - len(head)) + head
     else:
@@ -50,6 +47,12 @@ def prompt_of(
     if len(text) > MAX_CHARS:
         raise ExcludedError(f"needs a prompt of more than {MAX_CHARS} characters")
     return text
+
+
+def notes_of(function: Function, examples: Sequence[str]) -> str:
+    """The examples as comments before the function, "" where there are none."""
+    lines = ("For example:", *examples) if examples else ()
+    return "".join(f"{function.indent}# {line}\n" for line in lines)
 
 
 def frame_of(function: Function) -> str:

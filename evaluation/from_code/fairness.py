@@ -1,0 +1,130 @@
+"""What the cases of a task ask for that its prompt does not tell, and the examples that tell it.
+
+A reader may check an answer against the examples. So they tell a constant where they notice each change of it that the
+cases notice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evaluation.from_code.calls.cases import Case, shown_case
+from evaluation.from_code.unstated import Constant
+
+MAX_EXAMPLES = 6
+_USUAL_EXAMPLES = 3
+_EXAMPLE_CHARS = 100
+MAX_EXAMPLE_CHARS = 240
+"""Of an example that alone tells a constant."""
+_ALL_CHARS = 10_000
+
+
+@dataclass(frozen=True)
+class Need:
+    """A change of a constant, and the cases that notice it; `unguessable` are those whose arguments do not hold the
+    constant either."""
+
+    constant: Constant
+    noticed: frozenset[int]
+    unguessable: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Fairness:
+    """The examples of a prompt, the cases that ask for what neither prompt nor examples tell, and what that is."""
+
+    examples: tuple[str, ...]
+    unstated_cases: frozenset[int]
+    unstated: tuple[str, ...]
+
+
+def find_needs(cases: Sequence[Case], changes: Sequence[tuple[Constant, Sequence[int]]]) -> list[Need]:
+    """The changes of constants that cases notice; `changes` are those that the prompt does not hold."""
+    needs = []
+    for constant, noticed in changes:
+        hard = frozenset(n for n in noticed if constant.has_words and not is_given(constant, cases[n]))
+        if noticed:
+            needs.append(Need(constant, frozenset(noticed), hard))
+    return needs
+
+
+def judge_fairness(cases: Sequence[Case], name: str, needs: Sequence[Need]) -> Fairness:
+    """Chooses the examples of a prompt; those in the docstring, which are cases, tell constants too."""
+    whole = [shown_case(case, name, _ALL_CHARS) for case in cases]
+    shows = [_list_shown(number, text, needs, whole) for number, text in enumerate(whole)]
+    told = {need for number, case in enumerate(cases) if case.documented for need in shows[number]}
+    candidates = [
+        number for number in sorted(range(len(cases)), key=lambda number: _rank(cases[number]))
+        if len(whole[number]) <= MAX_EXAMPLE_CHARS and whole[number].isprintable() and not cases[number].documented
+    ]  # fmt: skip
+    chosen: list[int] = []
+
+    def gain(number: int) -> tuple[int, int]:
+        new = shows[number] - told
+        return sum(bool(needs[n].unguessable) for n in new), len(new)
+
+    while len(chosen) < MAX_EXAMPLES:
+        best = max(candidates, key=gain, default=None)  # the first of equals
+        if best is None or gain(best) == (0, 0):
+            break
+        chosen.append(best)
+        told |= shows[best]
+    if not any(case.documented for case in cases):
+        chosen += _find_varied(cases, [n for n in candidates if len(whole[n]) <= _EXAMPLE_CHARS], chosen)
+    untold = [need for number, need in enumerate(needs) if number not in told and need.unguessable]
+    return Fairness(
+        tuple(whole[number] for number in sorted(chosen, key=candidates.index)),
+        frozenset().union(*(need.unguessable for need in untold)),
+        tuple(dict.fromkeys(str(need.constant) for need in untold)),
+    )
+
+
+def _find_varied(cases: Sequence[Case], candidates: Sequence[int], chosen: Sequence[int]) -> list[int]:
+    """Further examples up to the usual number, which differ in what they do."""
+    known = {_effect(cases[number]) for number in chosen}
+    found: list[int] = []
+    for number in candidates:
+        if len(chosen) + len(found) < _USUAL_EXAMPLES and _effect(cases[number]) not in known:
+            known.add(_effect(cases[number]))
+            found.append(number)
+    return found
+
+
+def _effect(case: Case) -> tuple[object, ...]:
+    return case.outcome.returned, case.outcome.raised[:1], case.outcome.after is None
+
+
+def _rank(case: Case) -> tuple[bool, int, str]:
+    returned = case.outcome.returned
+    return returned is not None and returned in case.call, len(case.call) + len(returned or ""), case.digest
+
+
+def _list_shown(number: int, text: str, needs: Sequence[Need], every: Sequence[str]) -> set[int]:
+    """The needs that an example tells. A text that comes out of the function has to be in it."""
+    found = set()
+    for place, need in enumerate(needs):
+        comes_out = any(need.constant.is_in(each) for each in every)
+        if number in need.noticed and (need.constant.is_in(text) or not comes_out):
+            found.add(place)
+    return found
+
+
+def is_given(constant: Constant, case: Case) -> bool:
+    """Whether the arguments of a call hold the constant; an answer meets it there."""
+    leaves = _leaves(json.loads(case.call))
+    if constant.kind == "name":
+        return False
+    if constant.kind == "number":
+        return any(leaf == constant.value and not isinstance(leaf, bool) for leaf in leaves)
+    return any(constant.is_in(leaf) or str(constant.value) in leaf for leaf in leaves if isinstance(leaf, str))
+
+
+def _leaves(tree: Any) -> list[Any]:
+    if isinstance(tree, dict):
+        return [leaf for key, part in tree.items() for leaf in [key, *_leaves(part)]]
+    if isinstance(tree, list):
+        return [leaf for part in tree for leaf in _leaves(part)]
+    return [tree]

@@ -1,0 +1,44 @@
+"""What the project's tests ask for that the prompt of a task does not tell, and the examples that tell it.
+
+The recorded calls are examples alone here: whether one tells a constant is read from its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evaluation.from_code.calls.cases import Case, shown_case
+from evaluation.from_code.fairness import MAX_EXAMPLE_CHARS, find_needs, is_given, judge_fairness
+from evaluation.from_code.mutants import Mutant
+from evaluation.from_code.project_tests import checks
+from evaluation.from_code.source.find import Function
+from evaluation.from_code.unstated import Constant
+from evaluation.project_tests.judge import ProjectJudge
+from evaluation.project_tests.spec import ProjectTests
+
+
+def choose_examples(cases: Sequence[Case], name: str, constants: Sequence[Constant]) -> list[str]:
+    """Examples for a prompt that does not hold these constants."""
+    texts = [shown_case(case, name, MAX_EXAMPLE_CHARS) for case in cases]
+    shown = [(each, [number for number, text in enumerate(texts) if each.is_in(text)]) for each in constants]
+    return list(judge_fairness(cases, name, find_needs(cases, shown)).examples)
+
+
+def list_unstated(
+    judge: ProjectJudge,
+    spec: ProjectTests,
+    function: Function,
+    constants: Sequence[Constant],
+    cases: Sequence[Case],
+    examples: Sequence[str],
+) -> list[Constant]:
+    """The constants that the tests notice, of those that a prompt and its `examples` do not hold, nor a recorded
+    call's arguments."""
+    open_ones = [
+        each for each in constants
+        if each.has_words and not any(map(each.is_in, examples)) and not any(is_given(each, case) for case in cases)
+    ]  # fmt: skip
+    variants = {source: each for each in open_ones for source in each.variants}
+    faulty = [Mutant(source, "constant", each.line) for source, each in variants.items()]
+    unnoticed = {mutant.source for mutant in checks.list_unnoticed(judge, spec, function, faulty)}
+    return list(dict.fromkeys(each for source, each in variants.items() if source not in unnoticed))

@@ -1,0 +1,147 @@
+"""What a body uses that a prompt may not tell: texts, numbers and names, with copies of the function that change one.
+
+A case that notices the change needs to know it: no answer could do the same without.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from evaluation.from_code.mutants import Definition
+from evaluation.source import compile_error
+
+MAX_CONSTANTS = 40
+_KNOWN_NUMBERS = frozenset({0, 1, 2, 10, 100})
+_KNOWN_TEXTS = frozenset({
+    "utf-8", "utf8", "utf_8", "UTF-8", "ascii", "latin-1", "latin1", "iso-8859-1", "strict", "ignore", "replace",
+    "surrogateescape", "NFC", "NFD", "NFKC", "NFKD", "r", "w", "rb", "wb", "big", "little", "__main__",
+})  # fmt: skip
+"""Names of codecs and modes: whoever knows Python knows them, and a case does not show them."""
+_PLACEHOLDER = re.compile(r"%(?:\(\w+\))?[-#0-9. +]*[a-zA-Z%]|\{[^{}]*\}|\\\d|\\g<\w+>")
+_WORD = re.compile(r"\w")
+_OF_BUILTINS = frozenset(
+    name
+    for kind in (object, str, bytes, int, float, list, dict, set, tuple, type, BaseException, OSError)
+    for name in dir(kind)
+)
+Kind = Literal["text", "number", "name"]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A text, number or name of a body. `variants` are the sources of the function with another one in its places."""
+
+    kind: Kind
+    value: Any
+    line: int
+    variants: tuple[str, ...]
+
+    @property
+    def has_words(self) -> bool:
+        """Whether a reader would have to be told it; separators are seen in examples, and said in other words."""
+        return self.kind != "text" or bool(_WORD.search(_PLACEHOLDER.sub("", self._text)))
+
+    @property
+    def _text(self) -> str:
+        return self.value.decode("latin-1") if isinstance(self.value, bytes) else str(self.value)
+
+    def is_in(self, text: str) -> bool:
+        """Whether a text holds it: each part of a format, a number or name as a word of its own."""
+        parts = [part.strip() for part in _PLACEHOLDER.split(self._text)] if self.kind == "text" else [self._text]
+        return all(_is_part(part, text) for part in parts if part) and any(parts)
+
+    def __str__(self) -> str:
+        shown = self.value if self.kind == "name" else repr(self.value)
+        return f"line {self.line}: {shown if len(shown) <= 80 else shown[:77] + '...'}"
+
+
+def _is_part(part: str, text: str) -> bool:
+    start = r"(?<!\w)" if _WORD.match(part) else ""
+    end = r"(?!\w)" if _WORD.match(part[-1]) else ""
+    written = {part, repr(part)[1:-1], part.replace("\n", "\\n")}
+    return any(re.search(f"{start}{re.escape(each)}{end}", text) for each in written)
+
+
+def find_constants(function: Definition, attribute_names: frozenset[str]) -> list[Constant]:
+    """The constants of a body in its order, at most MAX_CONSTANTS; of names those that the project gives attributes."""
+    nodes = list(ast.walk(function))
+    places: dict[tuple[Kind, type, Any], list[int]] = {}
+    used = {id(node) for node in _used(function)}
+    for place, node in enumerate(nodes):
+        if id(node) in used and (found := _read(node, attribute_names)) is not None:
+            places.setdefault((found[0], type(found[1]), found[1]), []).append(place)
+    constants = []
+    for (kind, _, value), numbers in places.items():
+        variants = []
+        for change in _changes(kind, value):
+            copied = copy.deepcopy(function)
+            copies = list(ast.walk(copied))
+            for number in numbers:
+                change(copies[number])
+            source = ast.unparse(ast.fix_missing_locations(copied))
+            if compile_error(source) is None:
+                variants.append(source)
+        constants.append(Constant(kind, value, getattr(nodes[numbers[0]], "lineno", 0), tuple(variants)))
+    return sorted(constants, key=lambda each: (each.line, each.kind, str(each.value)))[:MAX_CONSTANTS]
+
+
+def find_attribute_names(trees: Iterator[ast.Module]) -> frozenset[str]:
+    """The names that the project's classes give their attributes, without those that builtin types have too."""
+    found: set[str] = set()
+    for tree in trees:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                found.add(node.attr)
+            elif isinstance(node, ast.ClassDef):
+                found |= {each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
+                found |= {
+                    name.id
+                    for each in node.body
+                    if isinstance(each, ast.Assign | ast.AnnAssign)
+                    for name in ast.walk(each)
+                    if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+                }
+    return frozenset(found - _OF_BUILTINS)
+
+
+def _used(function: Definition) -> Iterator[ast.AST]:
+    """The nodes of a body that decide what it does: no docstrings, annotations, and texts of exceptions."""
+    todo: list[ast.AST] = list(function.body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Raise) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            continue
+        yield node
+        skipped = ("annotation", "returns", "msg")
+        for name, value in ast.iter_fields(node):
+            if name not in skipped:
+                todo += [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, ast.AST)]
+
+
+def _read(node: ast.AST, attribute_names: frozenset[str]) -> tuple[Kind, Any] | None:
+    match node:
+        case ast.Constant(value=bool() | None):
+            return None
+        case ast.Constant(value=str() | bytes() as text) if text.strip() and text not in _KNOWN_TEXTS:
+            return "text", text
+        case ast.Constant(value=int() | float() as number) if number not in _KNOWN_NUMBERS:
+            return "number", number
+        case ast.Attribute(attr=name) if name in attribute_names:
+            return "name", name
+    return None
+
+
+def _changes(kind: Kind, value: Any) -> list[Callable[[Any], None]]:
+    """Functions that change a node which holds the value."""
+    if kind == "name":
+        return [lambda node: setattr(node, "attr", f"{value}_x")]
+    if kind == "text":
+        other = value + (b"x" if isinstance(value, bytes) else "x")
+        return [lambda node: setattr(node, "value", other)]
+    others = (value + 1, value - 1) if isinstance(value, int) else (value + 1.0, value * 0.9)
+    return [lambda node, number=number: setattr(node, "value", number) for number in others]  # type: ignore[misc]
