@@ -198,7 +198,7 @@ def _study(
             arms = arms_of(models, n)
             tasks = choose(dataset, len(arms), budget, seconds - (time.monotonic() - started))
             left = dataset.n_tasks - len(tasks)
-            more = f"; {left} more are left out: weak, or beyond the minutes given" if left else ""
+            more = f"; {left} more are left out: weak, unstated, or beyond the minutes given" if left else ""
             echo(f"{counted(len(tasks), 'task')} for {counted(len(arms), 'configuration')}{more}", err=True)
             spec = parse_spec(
                 StudySpec,
@@ -237,7 +237,7 @@ def arms_of(models: Sequence[str], n: int) -> list[dict[str, Any]]:
 def choose(dataset: Dataset, arms: int, budget: float, seconds: float) -> list[str]:
     """The ids of the tasks that the seconds allow, at least FEWEST: those with tests that notice faults, spread over
     the project by a hash of their ids."""
-    strong = [task.task_id for task in dataset.tasks if not datasets.has_weak_tests(task)]
+    strong = [task.task_id for task in dataset.tasks if not datasets.is_left_out(task)]
     every = strong or [task.task_id for task in dataset.tasks]
     fitting = int(seconds / (arms * (budget + PER_TASK_S)))
     number = min(MOST, max(FEWEST, fitting))

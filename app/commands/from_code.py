@@ -296,9 +296,9 @@ def _show(finished: Finished, stored: list[Dataset], json_file: str | None, show
         for row in rows:
             source = row["source"]
             score = f"{100 * source['mutation_score']:.0f} % of {source['mutants']}"
-            weak = "weak" if source["weak"] else ""
+            left_out = ", ".join(name for name in ("weak", "unstated") if source[name])
             place, how = f"{source['file']}:{source['line']}", judged_by(source)
-            tasks.append((row["task_id"], place, how, score, weak))
+            tasks.append((row["task_id"], place, how, score, left_out))
         console.print(common.table(("task", "place", "judged by", "mutation score", ""), tasks))
     found = finished.coverage()
     if found.left_out:
@@ -319,12 +319,14 @@ def _show(finished: Finished, stored: list[Dataset], json_file: str | None, show
     by_tests = sum(row["source"].get("judge") == "tests" for row in rows)
     console.print(
         f"\n{counted(len(rows), 'task')}: {len(rows) - by_tests} judged by recorded calls, {by_tests} by the project's "
-        f"own tests; {weak_tasks} with a weak test (mutation score below 80 %)"
+        f"own tests; {weak_tasks} with a weak test (it notices less than 80 % of faults, or is of few calls)"
     )
     console.print(
         f"{100 * found.covered_share:.0f} % of the {counted(found.called, 'function')} that the tests call became "
         f"tasks, with {100 * found.lines_share:.0f} % of their lines; the project has {found.seen} in all"
     )
+    if rows:
+        console.print(_describe_stated_share(rows))
     if finished.suite.refused:
         console.print(f"the project's own tests judge no task: {finished.suite.refused}")
     elif finished.suite.failures:
@@ -333,6 +335,15 @@ def _show(finished: Finished, stored: list[Dataset], json_file: str | None, show
             console.print(f"    {test}: {text.strip().rpartition(chr(10))[2][:160]}")
     for dataset in stored:
         console.print(f"{dataset.name}: {counted(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")
+
+
+def _describe_stated_share(rows: list[dict[str, Any]]) -> str:
+    unstated = sum(bool(row["source"]["unstated"]) for row in rows)
+    text = f"the prompts state {100 * service.compute_stated_share(rows):.0f} % of what the tests judge"
+    if unstated == 0:
+        return text
+    asks, them = ("1 task asks", "it") if unstated == 1 else (f"{unstated} tasks ask", "them")
+    return f"{text}; {asks} for more: runs leave {them} out, as they do weak ones"
 
 
 def _show_left_out(console: Console, finished: Finished) -> None:

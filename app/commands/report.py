@@ -58,8 +58,8 @@ def figures(run: Run, failed: FailedSamples) -> list[tuple[str, str]]:
             ("pass@1 (unbiased)", f"{percent(f.pass_at_1, f.tasks):>8}"),
         ]
         rows += _in_guest(f)
-        if (weak := caveats.without_weak_tests(f)) is not None:
-            rows.append(("weak tests", weak))
+        if (left_out := caveats.without_left_out(f)) is not None:
+            rows.append(("weak or unstated", left_out))
         if (judges := caveats.of_each_judge(f)) is not None:
             rows.append(("by judge", judges))
         if (recorded := caveats.without_generated_cases(f)) is not None:

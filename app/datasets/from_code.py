@@ -108,6 +108,9 @@ def report(finished: Finished, stored: Sequence[Dataset], checked: Recheck) -> d
         "originals_failed": list(checked.originals_failed),
         "tasks_by_judge": dict(Counter(row["source"].get("judge", "cases") for row in rows)),
         "weak": sum(bool(row["source"]["weak"]) for row in rows),
+        "unstated": sum(bool(row["source"]["unstated"]) for row in rows),
+        "unstated_cases": sum(row["source"].get("unstated_cases", 0) for row in rows),
+        "stated_share": compute_stated_share(rows) if rows else None,
         "cases_per_task": mean(cases) if cases else None,
         "mutants": sum(row["source"]["mutants"] for row in rows),
         "mutation_score": mean(scores) if scores else None,
@@ -134,6 +137,11 @@ def report(finished: Finished, stored: Sequence[Dataset], checked: Recheck) -> d
         "skipped": finished.project.skipped,
         "stored_files": _describe_stored_files(finished),
     }
+
+
+def compute_stated_share(rows: Sequence[Mapping[str, Any]]) -> float:
+    """The share of what the tests of tasks judge that their prompts state: the mean over these tasks."""
+    return round(mean(row["source"]["stated_share"] for row in rows), 4)
 
 
 def _describe_stored_files(finished: Finished) -> dict[str, Any] | None:

@@ -177,8 +177,19 @@ def has_weak_tests(task: Task) -> bool:
     return (task.source or {}).get("weak") is True
 
 
+def is_unstated(task: Task) -> bool:
+    """Whether a task was made from code, and its tests ask for what its prompt does not tell."""
+    return bool((task.source or {}).get("unstated"))
+
+
+def is_left_out(task: Task) -> bool:
+    """Whether runs and studies leave a task out unless it is asked for."""
+    return has_weak_tests(task) or is_unstated(task)
+
+
 def select_tasks(dataset: Dataset, task_ids: Sequence[str], limit: int | None, weak: bool = True) -> list[Task]:
-    """The tasks asked for, in dataset order; of those that no id asks for, the ones with `weak` tests only if wanted.
+    """The tasks asked for, in dataset order; of those that no id asks for, the ones that are left out by default only
+    if wanted (`weak`).
 
     Raises BadInputError for an id the dataset does not have, and where no task is left.
     """
@@ -189,9 +200,13 @@ def select_tasks(dataset: Dataset, task_ids: Sequence[str], limit: int | None, w
         except files.DatasetError as error:
             raise BadInputError(str(error), "task_ids") from None
         return [t for t in dataset.tasks if t.task_id in wanted][:limit]
-    tasks = [task for task in dataset.tasks if weak or not has_weak_tests(task)]
+    tasks = [task for task in dataset.tasks if weak or not is_left_out(task)]
     if not tasks:
-        raise BadInputError(f"every task of {dataset.name} has a weak test: run them with --weak", "weak")
+        raise BadInputError(
+            f"every task of {dataset.name} has a weak test or asks for what its prompt does not tell: run them with "
+            "--weak",
+            "weak",
+        )
     return tasks[:limit]
 
 

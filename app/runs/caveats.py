@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from app.datasets.service import has_weak_tests
+from app.datasets.service import has_weak_tests, is_unstated
 from app.runs.models import RunTask
 from app.runs.results import Figures
 from app.states import PASSED
@@ -37,14 +37,17 @@ def in_guest(
     }
 
 
-def weak_tests(
+def left_out_by_default(
     graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome], budget_s: float, selector: metrics.Selector
 ) -> dict[str, Any]:
-    """The fields of Figures about weak tests; `outcomes` are the samples of the graded tasks."""
+    """The fields of Figures about tasks that runs leave out by default; `outcomes` are the samples of the graded
+    tasks."""
     weak = {task.task.task_id for task in graded if has_weak_tests(task.task)}
-    strong = [outcome for outcome in outcomes if outcome.task_id not in weak]
+    unstated = {task.task.task_id for task in graded if is_unstated(task.task)} - weak
+    strong = [outcome for outcome in outcomes if outcome.task_id not in weak | unstated]
     return {
         "weak_tasks": len(weak),
+        "unstated_tasks": len(unstated),
         "pass_first_strong": metrics.pass_first(strong, budget_s, selector) if strong else None,
         "pass_all_strong": metrics.pass_all(strong, budget_s) if strong else None,
     }
@@ -139,17 +142,23 @@ def forgeable(figures: Figures) -> str | None:
     )
 
 
-def without_weak_tests(figures: Figures) -> str | None:
-    """The shares without weak tests, for people; None where no test is weak."""
-    if not figures.weak_tasks:
+def without_left_out(figures: Figures) -> str | None:
+    """The shares without tasks that runs leave out by default, for people; None where there are none."""
+    weak, unstated = figures.weak_tasks or 0, figures.unstated_tasks or 0
+    if not weak + unstated:
         return None
-    tests = "1 task has a weak test" if figures.weak_tasks == 1 else f"{figures.weak_tasks} tasks have weak tests"
-    if figures.pass_first_strong is None and figures.weak_tasks < figures.tasks:
+    parts = ["1 task has a weak test" if weak == 1 else f"{weak} tasks have weak tests"] if weak else []
+    if unstated:
+        parts.append(
+            f"{counted(unstated, 'task')} {'asks' if unstated == 1 else 'ask'} for what the prompt does not tell"
+        )
+    tests = " and ".join(parts)
+    if figures.pass_first_strong is None and weak + unstated < figures.tasks:
         return tests  # the samples have no finish times
     if figures.pass_first_strong is None:
         return f"{tests}, and no other task was graded"
     first, every = (
-        percent(share, figures.tasks - figures.weak_tasks)
+        percent(share, figures.tasks - weak - unstated)
         for share in (figures.pass_first_strong, figures.pass_all_strong)
     )
     return f"{tests}; without them Pass@First is {first} and Pass@All {every}"

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
-from app.runs.caveats import by_judge, in_guest, over_recorded, weak_tests
+from app.runs.caveats import by_judge, in_guest, left_out_by_default, over_recorded
 from app.runs.clock import clock
 from app.runs.engine_time import busy_s
 from app.runs.models import Run, RunCurve, RunTask
@@ -82,7 +82,7 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
     every = metrics.pass_all(outcomes, run.budget_s) if outcomes and is_timed else None
     at_any_time = [] if is_timed else _outcomes(graded, at_any_time=True) if run.graded else []
     rests_on = (graded if outcomes else (), outcomes, run.budget_s, SELECTOR)
-    resting = in_guest(*rests_on) | weak_tests(*rests_on) | by_judge(*rests_on) | over_recorded(*rests_on)
+    resting = in_guest(*rests_on) | left_out_by_default(*rests_on) | by_judge(*rests_on) | over_recorded(*rests_on)
     if not is_timed:
         resting |= {name: None for name in resting if name.startswith("pass_")}
     samples = [s for t in decoded for s in t.samples]

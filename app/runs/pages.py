@@ -139,7 +139,7 @@ def _show(run_id: uuid.UUID, refused: Refused | None = None) -> str:
         figures=figures,
         budget=budget,
         address=exact(budget) if asked else None,
-        weak_tests=caveats.without_weak_tests(figures),
+        left_out=caveats.without_left_out(figures),
         judges=caveats.of_each_judge(figures),
         recorded=caveats.without_generated_cases(figures),
         **annotation_pages.values(run_id, refused),

@@ -53,8 +53,11 @@ class Figures(BaseModel):
     pass_first_proxy: float | None = Field(None, description="Pass@First if none of those had passed")
     pass_all_proxy: float | None = Field(None, description="Pass@All if none of those had passed")
     weak_tasks: int | None = Field(None, description="graded tasks whose test kills few mutants (docs/from-code.md)")
-    pass_first_strong: float | None = Field(None, description="Pass@First over the other tasks")
-    pass_all_strong: float | None = Field(None, description="Pass@All over the other tasks")
+    unstated_tasks: int | None = Field(
+        None, description="other graded tasks that ask for what the prompt does not tell"
+    )
+    pass_first_strong: float | None = Field(None, description="Pass@First over the tasks that are neither")
+    pass_all_strong: float | None = Field(None, description="Pass@All over the tasks that are neither")
     tests_tasks: int | None = Field(None, description="graded tasks that their project's own tests judge")
     pass_first_tests: float | None = Field(None, description="Pass@First over these tasks")
     pass_all_tests: float | None = Field(None, description="Pass@All over these tasks")

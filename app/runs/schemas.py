@@ -199,8 +199,9 @@ class TaskChoice(RequestModel):
     task_ids: Annotated[tuple[Text, ...], Option("These tasks only", Fieldset.MODEL)] = Field(
         (), description="only these tasks, by their ids (default: all)"
     )
-    weak: Annotated[bool, Option("Tasks with weak tests too", Fieldset.MODEL)] = Field(
-        False, description="also the tasks made from code whose tests notice few faults"
+    weak: Annotated[bool, Option("Tasks with weak tests or unstated rules too", Fieldset.MODEL)] = Field(
+        False,
+        description="also the tasks made from code with weak tests, or that ask for what the prompt does not tell",
     )
 
     @model_validator(mode="after")

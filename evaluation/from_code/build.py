@@ -119,11 +119,12 @@ def _row(work: Workplace, function: Function) -> dict[str, Any]:
     against_hints = len(found) - len(cases)
     if len(cases) < checks.MIN_CASES:
         raise ExcludedError(f"has fewer than {checks.MIN_CASES} calls whose arguments and results are data")
-    cases = checks.mark_promised(choose(cases), ast.get_docstring(node) or "")
+    docstring = ast.get_docstring(node) or ""
+    cases = checks.mark_promised(choose(cases), docstring)
     _check_variety(cases)
     spec = program.spec.only(sorted(loaded))
     program = Program(spec, program.definition)
-    fair = judge_fairness(cases, function.qualified, _find_needs(work, function, program, cases))
+    fair = judge_fairness(cases, function.qualified, _find_needs(work, function, program, cases), docstring)
     row = _row_without_unstated(work, function, program, cases, fair)
     if row is None:
         row = _judged_row(work, function, program, cases, fair)

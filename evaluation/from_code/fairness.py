@@ -51,8 +51,9 @@ def find_needs(cases: Sequence[Case], changes: Sequence[tuple[Constant, Sequence
     return needs
 
 
-def judge_fairness(cases: Sequence[Case], name: str, needs: Sequence[Need]) -> Fairness:
-    """Chooses the examples of a prompt; those in the docstring, which are cases, tell constants too."""
+def judge_fairness(cases: Sequence[Case], name: str, needs: Sequence[Need], docstring: str) -> Fairness:
+    """Chooses the examples of a prompt: those that tell constants, and a few others where the docstring has none.
+    The docstring's own, which are cases, tell constants too."""
     whole = [shown_case(case, name, _ALL_CHARS) for case in cases]
     shows = [_list_shown(number, text, needs, whole) for number, text in enumerate(whole)]
     told = {need for number, case in enumerate(cases) if case.documented for need in shows[number]}
@@ -72,7 +73,7 @@ def judge_fairness(cases: Sequence[Case], name: str, needs: Sequence[Need]) -> F
             break
         chosen.append(best)
         told |= shows[best]
-    if not any(case.documented for case in cases):
+    if ">>>" not in docstring:
         chosen += _find_varied(cases, [n for n in candidates if len(whole[n]) <= _EXAMPLE_CHARS], chosen)
     untold = [need for number, need in enumerate(needs) if number not in told and need.unguessable]
     return Fairness(

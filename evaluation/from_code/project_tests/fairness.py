@@ -5,6 +5,7 @@ The recorded calls are examples alone here: whether one tells a constant is read
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 
 from evaluation.from_code.calls.cases import Case, shown_case
@@ -17,11 +18,13 @@ from evaluation.project_tests.judge import ProjectJudge
 from evaluation.project_tests.spec import ProjectTests
 
 
-def choose_examples(cases: Sequence[Case], name: str, constants: Sequence[Constant]) -> list[str]:
+def choose_examples(cases: Sequence[Case], function: Function, constants: Sequence[Constant]) -> list[str]:
     """Examples for a prompt that does not hold these constants."""
+    name = function.qualified
+    docstring = ast.get_docstring(function.node) or ""
     texts = [shown_case(case, name, MAX_EXAMPLE_CHARS) for case in cases]
     shown = [(each, [number for number, text in enumerate(texts) if each.is_in(text)]) for each in constants]
-    return list(judge_fairness(cases, name, find_needs(cases, shown)).examples)
+    return list(judge_fairness(cases, name, find_needs(cases, shown), docstring).examples)
 
 
 def list_unstated(

@@ -38,7 +38,7 @@ def _row(suite: Suite, work: Workplace, function: Function) -> dict[str, Any]:
     told = prompt_of(work.project, function, context, LINES_BEFORE)
     constants = find_constants(function.node, work.attribute_names)
     untold = [each for each in constants if not each.is_in(told)]
-    examples = fairness.choose_examples(cases, function.qualified, untold)
+    examples = fairness.choose_examples(cases, function, untold)
     prompt = prompt_of(work.project, function, context, LINES_BEFORE, examples)
     spec, facts = suites.checked(suite, work.recording.covering, function)
     assert suite.judge is not None
