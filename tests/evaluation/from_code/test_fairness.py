@@ -1,0 +1,108 @@
+"""A prompt tells what its task's cases ask for: constants are found, shown in examples, or named as unstated."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+import pytest
+
+from evaluation.from_code.calls.cases import Case
+from evaluation.from_code.calls.observe import Outcome
+from evaluation.from_code.fairness import find_needs, judge_fairness
+from evaluation.from_code.recording import values
+from evaluation.from_code.unstated import Constant, find_attribute_names, find_constants
+
+
+def constants(source, names=frozenset()):
+    (node,) = ast.parse(source).body
+    return find_constants(node, names)
+
+
+def values_of(source, names=frozenset()):
+    return [each.value for each in constants(source, names)]
+
+
+def case(*args, returned=None, **fields):
+    return replace(
+        Case(values.write((args, {})), repr(args), Outcome(values.write(returned)), "shape"), **fields
+    )  # fmt: skip
+
+
+def text(value, line=1):
+    return Constant("text", value, line, ())
+
+
+def test_texts_numbers_and_parts_of_formats_are_constants():
+    body = 'def f(x, y="default"):\n    """Doc 77."""\n    z = x * 37 + 1\n    return f"{z:.2f} units" + ", ".join("abc")\n'
+    assert values_of(body) == [37, " units", ", ", ".2f", "abc"]
+
+
+def test_what_decides_nothing_or_is_known_is_no_constant():
+    body = 'def f(x: "Hint"):\n    "Doc."\n    if x < 0:\n        raise ValueError("no " + "message")\n    return x.encode("utf-8")[:2]\n'
+    assert values_of(body) == []
+
+
+def test_attributes_that_the_project_names_are_constants():
+    names = find_attribute_names(
+        iter([ast.parse("class A:\n    size = 1\n    def copy(self):\n        self.label = 1\n")])
+    )
+    assert names == {"size", "label"}
+    (found,) = constants("def f(a):\n    return a.label + a.upper()\n", names)
+    assert (found.value, found.variants) == ("label", ("def f(a):\n    return a.label_x + a.upper()",))
+
+
+def test_a_number_has_a_variant_on_both_sides_and_all_its_places_change():
+    (found,) = constants("def f(x):\n    return x if x < 37 else 37\n")
+    assert [source.count("38") + source.count("36") for source in found.variants] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("constant", "prompt", "is_told"),
+    [
+        (text("units"), "counts units", True),
+        (text("units"), "subunits", False),
+        (text("%d of %d items"), "of them, items", True),
+        (text("a\nb"), "'a\\nb'", True),
+        (text("{}-{}"), "x-y", True),
+        (Constant("number", 37, 1, ()), "at 37.", True),
+        (Constant("number", 37, 1, ()), "at 370", False),
+        (Constant("name", "label", 1, ()), "# attributes: label", True),
+    ],
+)
+def test_a_prompt_tells_a_constant_as_a_word(constant, prompt, is_told):
+    assert constant.is_in(prompt) == is_told
+
+
+def test_examples_are_those_that_show_the_constants():
+    cases = [case(n, returned=n) for n in range(10)] + [case(70, returned="large"), case(80, returned="very large")]
+    needs = find_needs(cases, [(text("very large"), [11])])
+    fair = judge_fairness(cases, "f", needs, "Doc.")
+    assert "f(80) returns 'very large'" in fair.examples
+    assert len(fair.examples) == 3
+    assert (fair.unstated, fair.unstated_cases) == ((), frozenset())
+
+
+def test_a_docstring_with_examples_gets_those_alone_that_tell_more():
+    cases = [case(1, returned="one", documented=True), case(2, returned="two"), case(3, returned="x")]
+    needs = find_needs(cases, [(text("one"), [0]), (text("two"), [1])])
+    assert judge_fairness(cases, "f", needs, ">>> f(1)").examples == ("f(2) returns 'two'",)
+
+
+def test_a_constant_that_no_short_example_shows_is_unstated():
+    cases = [case(1, returned=1), case(2, returned="secret " * 60), case("secret", returned="secret " * 60)]
+    fair = judge_fairness(cases, "f", find_needs(cases, [(text("secret ", 7), [1, 2])]), "")
+    assert (fair.unstated, fair.unstated_cases) == (("line 7: 'secret '",), frozenset({1}))
+
+
+def test_a_separator_is_shown_but_never_unstated():
+    cases = [case(1, returned=1), case(2, returned="; " * 200), case(3, returned="3; 4")]
+    long = [cases[0], cases[1]]
+    assert judge_fairness(cases, "f", find_needs(cases, [(text("; "), [1, 2])]), ">>> f(9)").examples == (
+        "f(3) returns '3; 4'",
+    )
+    assert judge_fairness(long, "f", find_needs(long, [(text("; "), [1])]), "").unstated == ()
+
+
+def test_a_constant_whose_change_no_case_notices_asks_for_nothing():
+    assert find_needs([case(1, returned=1)], [(text("log"), [])]) == []
