@@ -6,8 +6,16 @@ A case that notices the change needs to know it: no answer could do the same wit
 from __future__ import annotations
 
 import ast
+import collections
 import copy
+import datetime
+import decimal
+import fractions
+import io
+import pathlib
 import re
+import threading
+import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -24,11 +32,33 @@ _KNOWN_TEXTS = frozenset({
 """Names of codecs and modes: whoever knows Python knows them, and a case does not show them."""
 _PLACEHOLDER = re.compile(r"%(?:\(\w+\))?[-#0-9. +]*[a-zA-Z%]|\{[^{}]*\}|\\\d|\\g<\w+>")
 _WORD = re.compile(r"\w")
-_OF_BUILTINS = frozenset(
+_OF_STANDARD_TYPES = frozenset(
     name
-    for kind in (object, str, bytes, int, float, list, dict, set, tuple, type, BaseException, OSError)
+    for kind in (
+        *(
+            object,
+            str,
+            bytes,
+            int,
+            float,
+            list,
+            dict,
+            set,
+            tuple,
+            type,
+            BaseException,
+            OSError,
+            io.BytesIO,
+            io.StringIO,
+        ),
+        *(re.Pattern, re.Match, collections.Counter, collections.OrderedDict, collections.deque, datetime.datetime),
+        *(datetime.timedelta, datetime.tzinfo, pathlib.Path, decimal.Decimal, fractions.Fraction, threading.Thread),
+        *(type(threading.Lock()), threading.Condition, types.FunctionType, types.ModuleType, types.CodeType),
+    )
     for name in dir(kind)
 )
+_SYNTAX = re.compile(r"\(\?(?:P[<=]|[aiLmsux]+)|\\[a-zA-Z]")
+"""Letters of regular expressions that stand for no text."""
 Kind = Literal["text", "number", "name"]
 
 
@@ -44,7 +74,7 @@ class Constant:
     @property
     def has_words(self) -> bool:
         """Whether a reader would have to be told it; separators are seen in examples, and said in other words."""
-        return self.kind != "text" or bool(_WORD.search(_PLACEHOLDER.sub("", self._text)))
+        return self.kind != "text" or bool(_WORD.search(_SYNTAX.sub("", _PLACEHOLDER.sub("", self._text))))
 
     @property
     def _text(self) -> str:
@@ -96,7 +126,8 @@ def find_attribute_names(trees: Iterator[ast.Module]) -> frozenset[str]:
     for tree in trees:
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-                found.add(node.attr)
+                if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+                    found.add(node.attr)
             elif isinstance(node, ast.ClassDef):
                 found |= {each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
                 found |= {
@@ -106,7 +137,7 @@ def find_attribute_names(trees: Iterator[ast.Module]) -> frozenset[str]:
                     for name in ast.walk(each)
                     if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
                 }
-    return frozenset(found - _OF_BUILTINS)
+    return frozenset(found - _OF_STANDARD_TYPES)
 
 
 def _used(function: Definition) -> Iterator[ast.AST]:
@@ -117,6 +148,10 @@ def _used(function: Definition) -> Iterator[ast.AST]:
         if isinstance(node, ast.Raise) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
             continue
         yield node
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("hasattr", "getattr"):
+            standard = (isinstance(n, ast.Constant) and n.value in _OF_STANDARD_TYPES for n in node.args[1:2])
+            todo += node.args[:1] if any(standard) else node.args
+            continue
         skipped = ("annotation", "returns", "msg")
         for name, value in ast.iter_fields(node):
             if name not in skipped:

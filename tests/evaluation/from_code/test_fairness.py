@@ -34,12 +34,18 @@ def text(value, line=1):
 
 
 def test_texts_numbers_and_parts_of_formats_are_constants():
-    body = 'def f(x, y="default"):\n    """Doc 77."""\n    z = x * 37 + 1\n    return f"{z:.2f} units" + ", ".join("abc")\n'
+    body = (
+        'def f(x, y="default"):\n    """Doc 77."""\n    z = x * 37 + 1\n'
+        '    return f"{z:.2f} units" + ", ".join("abc")\n'
+    )
     assert values_of(body) == [37, " units", ", ", ".2f", "abc"]
 
 
 def test_what_decides_nothing_or_is_known_is_no_constant():
-    body = 'def f(x: "Hint"):\n    "Doc."\n    if x < 0:\n        raise ValueError("no " + "message")\n    return x.encode("utf-8")[:2]\n'
+    body = (
+        'def f(x: "Hint"):\n    "Doc."\n    if x < 0:\n        raise ValueError("no " + "message")\n'
+        '    return x.encode("utf-8")[:2]\n'
+    )
     assert values_of(body) == []
 
 
@@ -106,3 +112,12 @@ def test_a_separator_is_shown_but_never_unstated():
 
 def test_a_constant_whose_change_no_case_notices_asks_for_nothing():
     assert find_needs([case(1, returned=1)], [(text("log"), [])]) == []
+
+
+def test_names_of_standard_types_and_syntax_of_patterns_need_no_explanation():
+    project = "class A:\n    def write(self):\n        parser.handler = self.own = 1\n"
+    assert find_attribute_names(iter([ast.parse(project)])) == {"own"}
+    assert values_of("def f(a):\n    return hasattr(a, 'read') or getattr(a, 'special')\n") == ["special"]
+    assert not text("(?P<").has_words
+    assert not text("(?i)\\d+").has_words
+    assert text("(?i)abc").has_words
