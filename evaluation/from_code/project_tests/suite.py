@@ -185,7 +185,7 @@ def _text_of(project: Project, file: str, names: Sequence[str]) -> str:
     try:
         source = (project.root / file).read_text("utf-8")
         tree = ast.parse(source)
-    except (OSError, ValueError):
+    except (OSError, ValueError, SyntaxError):  # a text file with doctests, too
         return ""
     body: list[ast.stmt] = tree.body
     node: ast.stmt | None = None
