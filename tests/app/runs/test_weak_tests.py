@@ -36,11 +36,13 @@ def evaluated(ctx, monkeypatch):
     monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
     ctx.make_grader = FailsTheWeak
 
-    def run(*weak, judges=(), options=("--weak",)):
+    def run(*weak, judges=(), unstated=(), options=("--weak",)):
         rows = [
             {**TASK, "task_id": f"add/{i}", "prompt": f'def add(a, b):\n    """Sum {i}."""\n', "source": {"weak": each}}
             for i, each in enumerate(weak)
         ]
+        for number in unstated:
+            rows[number]["source"]["unstated"] = ["line 3: 'secret'"]
         for row, judge in zip(rows, judges, strict=False):
             row["source"]["judge"] = judge
         import_bytes(ctx, "\n".join(map(json.dumps, rows)).encode(), "mine", "mine.jsonl")
@@ -73,7 +75,20 @@ def test_a_run_leaves_tasks_with_weak_tests_out_unless_they_are_asked_for(evalua
 
 
 def test_where_every_test_is_weak_the_option_that_runs_them_is_named(evaluated):
-    assert "every task of mine has a weak test: run them with --weak" in evaluated(True, options=())[1]
+    assert (
+        "every task of mine has a weak test or asks for what its prompt does not tell: run them with --weak"
+        in (evaluated(True, options=())[1])
+    )
+
+
+@pytest.mark.parametrize(("options", "tasks"), [((), 1), (("--weak",), 3)])
+def test_tasks_that_ask_for_what_their_prompt_does_not_tell_are_left_out_as_well(evaluated, options, tasks):
+    figures, shown = evaluated(True, False, False, unstated=(1,), options=options)
+    assert figures["tasks"] == tasks
+    if options:
+        assert (figures["weak_tasks"], figures["unstated_tasks"], figures["pass_first_strong"]) == (1, 1, 1.0)
+        sentence = "1 task has a weak test and 1 task asks for what the prompt does not tell; without them Pass@First"
+        assert sentence in shown
 
 
 def test_nothing_is_said_where_no_test_is_weak(evaluated):

@@ -158,3 +158,32 @@ def test_an_answer_may_import_and_use_what_its_module_leaves_to_type_checkers(sa
     )  # fmt: skip
     result = sandbox.judge(task.judged_program(answer), task.as_judged(), Limits())
     assert (result.status, result.detail) == ("passed", "")
+
+
+def test_the_message_of_an_exception_counts_where_the_docstring_quotes_it(sandbox):
+    raised = Outcome(None, ("ValueError", "Exception"), steps=3, message="no items given")
+    given = [Case(values.write(((1, 2), {})), "", raised), case(1, 3, returned=4)]
+    marked = checks.mark_promised(given, "Raises ValueError: no\n    items given.")
+    assert [each.promised for each in marked] == [True, False]
+    assert not any(each.promised for each in checks.mark_promised(given, "Raises ValueError."))
+    bodies = [f"if b == 2: raise ValueError({text!r})\n    return 4" for text in ("no items given", "empty")]
+    sources = [doing(body).definition for body in bodies]
+    assert checks.list_noticed(sandbox, doing(bodies[0]), marked, sources) == [[], [0]]
+    assert checks.list_noticed(sandbox, doing(bodies[0]), given, sources) == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("n_cases", "kinds", "survivor", "is_weak"),
+    [
+        (5, ("argument", "comparison", "result"), None, False),
+        (5, ("argument", "argument", "result"), None, True),
+        (5, ("argument", "comparison", "result", *["constant"] * 7), "comparison", True),
+        (5, ("argument", "comparison", "result", *["constant"] * 7), "constant", False),
+        (6, ("argument", "argument", "result"), None, False),
+        (6, ("argument", "comparison"), "comparison", True),
+    ],
+)
+def test_few_cases_are_weak_unless_they_notice_faults_of_several_kinds(n_cases, kinds, survivor, is_weak):
+    made = [Mutant(str(number), kind, 1) for number, kind in enumerate(kinds)]
+    survivors = [mutant for mutant in made if mutant.operator == survivor][:1]
+    assert checks.MutationScore(tuple(made), tuple(survivors)).is_weak(n_cases) == is_weak

@@ -189,7 +189,12 @@ def test_the_infilling_form_shows_the_file_and_judges_a_program_that_runs(opened
     options = Options(before=4, after=3, limit_s=60.0)
     finished = made(opened, sandbox, tmp_path / "state", options=options)
     task = loads(finished.infilling_file(), "mine", "mine.jsonl").tasks[0]
-    assert task.prompt == '\n\ndef gross(net, rate=RATE):\n    """The price with tax, rounded to cents."""\n'
+    before, _, rest = task.prompt.partition("# For example:\n")
+    assert before == "\n\n"
+    *examples, signature, _docstring = rest.splitlines()
+    assert signature == "def gross(net, rate=RATE):"
+    assert len(examples) == 3
+    assert all(line.startswith("# gross(") for line in examples)
     assert task.suffix == "\n\ndef gross_again(price, tax=RATE):\n"
     assert task.program_prefix == 'def gross(net, rate=RATE):\n    """The price with tax, rounded to cents."""\n'
     prompt = prompt_of_task(task, "infill", INFILL)
