@@ -296,9 +296,9 @@ def _show(finished: Finished, stored: list[Dataset], json_file: str | None, show
         for row in rows:
             source = row["source"]
             score = f"{100 * source['mutation_score']:.0f} % of {source['mutants']}"
-            left_out = ", ".join(name for name in ("weak", "unstated") if source[name])
+            reasons = ", ".join(name for name in ("weak", "unstated") if source[name])
             place, how = f"{source['file']}:{source['line']}", judged_by(source)
-            tasks.append((row["task_id"], place, how, score, left_out))
+            tasks.append((row["task_id"], place, how, score, reasons))
         console.print(common.table(("task", "place", "judged by", "mutation score", ""), tasks))
     found = finished.coverage()
     if found.left_out:

@@ -141,7 +141,8 @@ def report(finished: Finished, stored: Sequence[Dataset], checked: Recheck) -> d
 
 def compute_stated_share(rows: Sequence[Mapping[str, Any]]) -> float:
     """The share of what the tests of tasks judge that their prompts state: the mean over these tasks."""
-    return round(mean(row["source"]["stated_share"] for row in rows), 4)
+    shares: list[float] = [row["source"]["stated_share"] for row in rows]
+    return round(mean(shares), 4)
 
 
 def _describe_stored_files(finished: Finished) -> dict[str, Any] | None:
