@@ -84,11 +84,12 @@ def check(judge: ProjectJudge, spec: ProjectTests, function: Function) -> Checke
     return Checked(tuple(tests), len(faulty), tuple(survivors), write)
 
 
-def list_unnoticed(
-    judge: ProjectJudge, spec: ProjectTests, function: Function, faulty: Sequence[Mutant]
-) -> list[Mutant]:
-    """The variants of a function that pass the tests of `spec`."""
-    return _survivors(judge, spec, function.module.source, spec.tests, faulty, len(faulty))
+def list_noticed(judge: ProjectJudge, spec: ProjectTests, function: Function, variants: Sequence[str]) -> list[str]:
+    """The variants of a function that fail the tests of `spec`."""
+    source, tests = function.module.source, spec.tests
+    left = _unkilled(judge, spec, function, tests, variants)
+    unnoticed = {variant for variant in left if _passes(judge, spec, source, tests, variant)}
+    return [variant for variant in variants if variant not in unnoticed]
 
 
 def _allowed(judged: int) -> int:
@@ -124,6 +125,8 @@ def _unkilled(
 ) -> list[str]:
     """The variants of which a process that tries all of them does not say that a test surely fails."""
     source = function.module.source
+    if not variants:
+        return []
     within = [_within_classes(variant, spec.qualified) for variant in variants]
     original, killed = judge.kill_variants(source, spec, tests, within, _VARIANT_LIMITS)
     if not original:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from evaluation.from_code.calls.cases import Case, shown_case
 from evaluation.from_code.fairness import MAX_EXAMPLE_CHARS, find_needs, is_given, judge_fairness
-from evaluation.from_code.mutants import Mutant
 from evaluation.from_code.project_tests import checks
 from evaluation.from_code.source.find import Function
 from evaluation.from_code.unstated import Constant
@@ -42,6 +41,5 @@ def list_unstated(
         if each.has_words and not any(map(each.is_in, examples)) and not any(is_given(each, case) for case in cases)
     ]  # fmt: skip
     variants = {source: each for each in open_ones for source in each.variants}
-    faulty = [Mutant(source, "constant", each.line) for source, each in variants.items()]
-    unnoticed = {mutant.source for mutant in checks.list_unnoticed(judge, spec, function, faulty)}
-    return list(dict.fromkeys(each for source, each in variants.items() if source not in unnoticed))
+    noticed = checks.list_noticed(judge, spec, function, list(variants))
+    return list(dict.fromkeys(variants[source] for source in noticed))
