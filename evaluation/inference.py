@@ -126,10 +126,7 @@ def compare(
     common = {outcome.task_id for outcome in a if outcome.task_id in in_b}
     if not common:
         raise MetricError("the two runs share no task: compare runs over the same dataset")
-    of_a, of_b = (
-        solved([o for o in outcomes if o.task_id in common], (budget_s,), selector or "mean_logprob")
-        for outcomes in (a, b)
-    )
+    of_a, of_b = (solved([o for o in outcomes if o.task_id in common], (budget_s,)) for outcomes in (a, b))
     place = {task_id: row for row, task_id in enumerate(of_b.task_ids)}
     in_order = [place[task_id] for task_id in of_a.task_ids]
     x, y = (of.all[:, 0] if selector is None else of.first[:, 0] for of in (of_a, of_b))

@@ -124,16 +124,9 @@ class ManyRuns:
 
     def first_correct(self) -> Floats:
         """Seconds until the first passing sample finished, NaN where none did, `[R, T]`."""
-        return self._earliest(self._passed)
-
-    def first_finished(self) -> Floats:
-        """Seconds until the first sample finished, NaN where none did, `[R, T]`."""
-        return self._earliest(np.ones_like(self._passed))
-
-    def _earliest(self, counted: Bools) -> Floats:
         found = np.full(self.n_runs * self.n_tasks, math.nan)
-        pairs, first = np.unique(self._pair[counted], return_index=True)
-        found[pairs] = self._time[counted][first]
+        pairs, first = np.unique(self._pair[self._passed], return_index=True)
+        found[pairs] = self._time[self._passed][first]
         return found.reshape(self.n_runs, self.n_tasks)
 
     def _last(self, budget_s: float) -> tuple[Ints, Bools]:

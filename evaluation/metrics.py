@@ -16,13 +16,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-Selector = Literal["mean_logprob", "first_finished"]
-SELECTORS: tuple[Selector, ...] = get_args(Selector)
+Selector = Literal["mean_logprob"]
 
 _DECADE = (1.0, 1.1, 1.2, 1.4, 1.6, 1.8, 2.0, 2.2, 2.5, 2.8, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0, 7.0, 8.0, 9.0)
 BUDGET_GRID: tuple[float, ...] = tuple(
@@ -34,9 +33,6 @@ every one is shown in full. Curves do not depend on it."""
 RESAMPLES = 2000
 """Bootstrap resamples of every band and interval."""
 
-ANYTIME_FROM_S = 0.1
-"""Start of the area under the anytime score: users do not perceive a shorter wait."""
-
 
 class MetricError(ValueError):
     """A metric that these samples do not define; the message names the missing part."""
@@ -46,8 +42,7 @@ class MetricError(ValueError):
 class SampleOutcome:
     """One sample, as the metrics need it.
 
-    `finished_s` is None for a sample that did not end by itself within the run's budget. With `cut` it is the time at
-    which the deadline cut the sample off; such a sample counts only with `truncate`.
+    `finished_s` is None for a sample that did not end by itself within the run's budget.
     """
 
     task_id: str
@@ -56,7 +51,6 @@ class SampleOutcome:
     mean_logprob: float | None
     passed: bool
     n_tokens: int
-    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,45 +125,23 @@ def mean_pass_at_k(outcomes: Iterable[SampleOutcome], k: int) -> float:
     return float(np.mean([pass_at_k(len(rows), sum(r.passed for r in rows), k) for rows in tasks.values()]))
 
 
-def pass_first(
-    outcomes: Iterable[SampleOutcome],
-    budget_s: float,
-    selector: Selector = "mean_logprob",
-    truncate: bool = False,
-) -> float:
+def pass_first(outcomes: Iterable[SampleOutcome], budget_s: float) -> float:
     """Share of tasks whose chosen sample passes, chosen among the samples finished within `budget_s`."""
-    return float(solved(outcomes, (budget_s,), selector, truncate).first.mean())
+    return float(solved(outcomes, (budget_s,)).first.mean())
 
 
-def pass_all(outcomes: Iterable[SampleOutcome], budget_s: float, truncate: bool = False) -> float:
+def pass_all(outcomes: Iterable[SampleOutcome], budget_s: float) -> float:
     """Share of tasks with a passing sample finished within `budget_s`."""
-    return float(solved(outcomes, (budget_s,), truncate=truncate).all.mean())
+    return float(solved(outcomes, (budget_s,)).all.mean())
 
 
-def ranking_loss(
-    outcomes: Iterable[SampleOutcome],
-    budget_s: float,
-    selector: Selector = "mean_logprob",
-    truncate: bool = False,
-) -> float:
-    """Pass@All - Pass@First: the share of tasks with a passing sample where the chosen sample fails."""
-    both = solved(outcomes, (budget_s,), selector, truncate)
-    return float(both.all.mean() - both.first.mean())
-
-
-def curve(
-    outcomes: Iterable[SampleOutcome],
-    budget_s: float,
-    selector: Selector = "mean_logprob",
-    truncate: bool = False,
-) -> Curve:
+def curve(outcomes: Iterable[SampleOutcome], budget_s: float) -> Curve:
     """Pass@First and Pass@All at every budget up to `budget_s` seconds, the run's own. Raises as `solved` does."""
-    _require_selector(selector)
     tasks = _by_task(outcomes)
     gains: defaultdict[float, NDArray[np.int64]] = defaultdict(lambda: np.zeros(2, dtype=np.int64))
     for samples in tasks.values():
         before = np.zeros(2, dtype=np.int64)
-        for time, *state in _progress(samples, selector, truncate):
+        for time, *state in _progress(samples):
             after = np.array(state, dtype=np.int64)
             if time <= budget_s and (after != before).any():
                 gains[time] += after - before
@@ -179,24 +151,17 @@ def curve(
     return Curve.from_counts(times, first, every, len(tasks), budget_s)
 
 
-def solved(
-    outcomes: Iterable[SampleOutcome],
-    budgets: Sequence[float],
-    selector: Selector = "mean_logprob",
-    truncate: bool = False,
-) -> Solved:
+def solved(outcomes: Iterable[SampleOutcome], budgets: Sequence[float]) -> Solved:
     """Which tasks are solved at which budget, tasks in order of first appearance.
 
-    `mean_logprob` chooses the highest mean log-probability among the finished (a sample without one ranks last),
-    `first_finished` the earliest; the lower index wins a tie. Raises MetricError without outcomes, and for an
-    unknown selector.
+    The chosen sample is the finished one with the highest mean log-probability; a sample without one ranks last, and
+    the lower index wins a tie. Raises MetricError without outcomes.
     """
-    _require_selector(selector)
     tasks = _by_task(outcomes)
     first = np.zeros((len(tasks), len(budgets)), dtype=np.bool_)
     every = np.zeros_like(first)
     for row, samples in enumerate(tasks.values()):
-        progress = _progress(samples, selector, truncate)
+        progress = _progress(samples)
         if progress:
             times, picks, found = zip(*progress, strict=True)
             at = np.searchsorted(times, np.asarray(budgets), side="right") - 1
@@ -205,33 +170,11 @@ def solved(
     return Solved(tuple(tasks), tuple(budgets), first, every)
 
 
-def time_to_first_correct(outcomes: Iterable[SampleOutcome]) -> dict[str, float | None]:
-    """Seconds until the first passing sample of each task finished; None where none did."""
-    return {
-        task_id: min((time for time, sample in _ended(rows, truncate=False) if sample.passed), default=None)
-        for task_id, rows in _by_task(outcomes).items()
-    }
-
-
-def anytime_score(outcomes: Iterable[SampleOutcome], budget_s: float) -> float:
-    """Mean of Pass@All(B) over budgets B uniform in log B from 0.1 s to `budget_s`: one number to rank runs by.
-
-    The area under the step curve is exact, computed from the times to the first correct sample. Compare scores of
-    equal `budget_s` only. Raises MetricError for a budget that is not above 0.1 s.
-    """
-    if not ANYTIME_FROM_S < budget_s < math.inf:
-        raise MetricError(f"anytime score: the budget is {budget_s} s, it must be above {ANYTIME_FROM_S} s")
-    width = math.log(budget_s / ANYTIME_FROM_S)
-    times = time_to_first_correct(outcomes).values()
-    areas = [0.0 if t is None or t > budget_s else math.log(budget_s / max(t, ANYTIME_FROM_S)) / width for t in times]
-    return math.fsum(areas) / len(areas)
-
-
 def latency(outcomes: Iterable[SampleOutcome]) -> Latency:
     """Milliseconds per token over the finished samples that have tokens."""
     firsts, lasts, alls = [], [], []
     for rows in _by_task(outcomes).values():
-        own = [1000.0 * time / sample.n_tokens for time, sample in _ended(rows, truncate=False) if sample.n_tokens]
+        own = [1000.0 * time / sample.n_tokens for time, sample in _ended(rows) if sample.n_tokens]
         if own:
             firsts.append(own[0])
             lasts.append(own[-1])
@@ -293,26 +236,21 @@ def _by_task(outcomes: Iterable[SampleOutcome]) -> dict[str, list[SampleOutcome]
     return tasks
 
 
-def _require_selector(selector: str) -> None:
-    if selector not in SELECTORS:
-        raise MetricError(f"selector is {selector!r}: choose one of {', '.join(SELECTORS)}")
-
-
-def _progress(samples: Sequence[SampleOutcome], selector: Selector, truncate: bool) -> list[tuple[float, bool, bool]]:
+def _progress(samples: Sequence[SampleOutcome]) -> list[tuple[float, bool, bool]]:
     """After each finished sample of a task: its time, and whether the sample chosen by then passes, and whether any."""
     found: list[tuple[float, bool, bool]] = []
     chosen = None
-    for time, sample in _ended(samples, truncate):
+    for time, sample in _ended(samples):
         rank = rank_sample(sample.mean_logprob, sample.index)
-        if chosen is None or (selector == "mean_logprob" and rank > rank_sample(chosen.mean_logprob, chosen.index)):
+        if chosen is None or rank > rank_sample(chosen.mean_logprob, chosen.index):
             chosen = sample
         found.append((time, chosen.passed, sample.passed or (bool(found) and found[-1][2])))
     return found
 
 
-def _ended(rows: Sequence[SampleOutcome], truncate: bool) -> list[tuple[float, SampleOutcome]]:
+def _ended(rows: Sequence[SampleOutcome]) -> list[tuple[float, SampleOutcome]]:
     """(time, sample) of the samples that count, in the order in which they finished, then by index."""
-    ended = [(row.finished_s, row) for row in rows if row.finished_s is not None and (truncate or not row.cut)]
+    ended = [(row.finished_s, row) for row in rows if row.finished_s is not None]
     return sorted(ended, key=lambda pair: (pair[0], pair[1].index))
 
 

@@ -62,8 +62,6 @@ def figures(run: Run, failed: FailedSamples) -> list[tuple[str, str]]:
             rows.append(("weak or unstated", left_out))
         if (judges := caveats.of_each_judge(f)) is not None:
             rows.append(("by judge", judges))
-        if (recorded := caveats.without_generated_cases(f)) is not None:
-            rows.append(("recorded calls", recorded))
     rows += [
         ("samples", f"{f.samples}, {f.samples_finished} finished in time, {f.samples_passed} passed"),
         *([("failed samples", failed.in_words)] if run.graded and failed.failed else []),

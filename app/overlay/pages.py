@@ -187,15 +187,6 @@ def task(runs: str) -> str:
     )
 
 
-@bp.get("/compare")
-def former_address() -> AnyResponse:
-    """The former address of an overlay of two runs: `?a=` the baseline run and `?b=`, at `?budget=` seconds."""
-    a, b, budget = (request.args.get(name) or None for name in ("a", "b", "budget"))
-    if a and b:
-        return redirect(url_for("overlay.show", runs=f"{a},{b}", budget=budget), 308)
-    return redirect(url_for("overlay.index", runs=a or b, choose=1), 308)
-
-
 def _or(default: T, errors: list[str], read: Callable[[], T]) -> T:
     """What `read` returns; the default if it raises BadInputError, whose sentence joins `errors`."""
     try:

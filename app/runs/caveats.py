@@ -13,14 +13,10 @@ from app.runs.results import Figures
 from app.states import PASSED
 from app.ui.units import counted, percent
 from evaluation import metrics
-from evaluation.verdicts import Status, Trust
-
-_FAILED_IN_A_CALL = (Status.WRONG_ANSWER, Status.EXCEPTION)
+from evaluation.verdicts import Trust
 
 
-def in_guest(
-    graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome], budget_s: float, selector: metrics.Selector
-) -> dict[str, Any]:
+def in_guest(graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome], budget_s: float) -> dict[str, Any]:
     """The fields of Figures about in-guest verdicts; `outcomes` are the samples of the graded tasks, task by task.
 
     The proxy's shares hold even if every such verdict was forged. They are None without graded samples.
@@ -32,13 +28,13 @@ def in_guest(
         "in_guest_tasks": len({s.run_task_id for s in guests}),
         "in_guest_samples": len(guests),
         "in_guest_passed": sum(s.verdict == PASSED for s in guests),
-        "pass_first_proxy": metrics.pass_first(sure, budget_s, selector) if sure else None,
+        "pass_first_proxy": metrics.pass_first(sure, budget_s) if sure else None,
         "pass_all_proxy": metrics.pass_all(sure, budget_s) if sure else None,
     }
 
 
 def left_out_by_default(
-    graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome], budget_s: float, selector: metrics.Selector
+    graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome], budget_s: float
 ) -> dict[str, Any]:
     """The fields of Figures about tasks that runs leave out by default; `outcomes` are the samples of the graded
     tasks."""
@@ -48,60 +44,23 @@ def left_out_by_default(
     return {
         "weak_tasks": len(weak),
         "unstated_tasks": len(unstated),
-        "pass_first_strong": metrics.pass_first(strong, budget_s, selector) if strong else None,
+        "pass_first_strong": metrics.pass_first(strong, budget_s) if strong else None,
         "pass_all_strong": metrics.pass_all(strong, budget_s) if strong else None,
     }
 
 
-def by_judge(
-    graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome], budget_s: float, selector: metrics.Selector
-) -> dict[str, Any]:
+def by_judge(graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome], budget_s: float) -> dict[str, Any]:
     """The fields of Figures about each judge of tasks made from code; None where the project's tests judge no task."""
     of_tests = {task.task.task_id for task in graded if (task.task.source or {}).get("judge") == "tests"}
     tests = [outcome for outcome in outcomes if outcome.task_id in of_tests]
     cases = [outcome for outcome in outcomes if outcome.task_id not in of_tests] if tests else []
     return {
         "tests_tasks": len(of_tests),
-        "pass_first_tests": metrics.pass_first(tests, budget_s, selector) if tests else None,
+        "pass_first_tests": metrics.pass_first(tests, budget_s) if tests else None,
         "pass_all_tests": metrics.pass_all(tests, budget_s) if tests else None,
-        "pass_first_cases": metrics.pass_first(cases, budget_s, selector) if cases else None,
+        "pass_first_cases": metrics.pass_first(cases, budget_s) if cases else None,
         "pass_all_cases": metrics.pass_all(cases, budget_s) if cases else None,
     }
-
-
-def over_recorded(
-    graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome], budget_s: float, selector: metrics.Selector
-) -> dict[str, Any]:
-    """The fields of Figures about generated cases; `outcomes` are the samples of the graded tasks, task by task.
-
-    The shares count what the recorded cases alone would have said: in a test they come first, so a program whose first
-    wrong answer came later is right in all of them. The shares are None where no test has generated cases, and where
-    the verdicts do not say in which call they failed (samples of another service).
-    """
-    mixed = {task.id: n for task in graded if (n := _recorded_before_generated(task))}
-    rows = [s for task in graded for s in task.samples]
-    failed = [s for s in rows if s.run_task_id in mixed and s.verdict in _FAILED_IN_A_CALL]
-    known = bool(mixed) and all(s.calls is not None for s in failed)
-    later = {
-        (s.run_task_id, s.index) for s in failed if s.trust == Trust.PROXY and (s.calls or 0) > mixed[s.run_task_id]
-    }
-    recorded = [
-        replace(o, passed=o.passed or (s.run_task_id, s.index) in later) for o, s in zip(outcomes, rows, strict=True)
-    ]
-    return {
-        "generated_tasks": len(mixed),
-        "pass_first_recorded": metrics.pass_first(recorded, budget_s, selector) if known else None,
-        "pass_all_recorded": metrics.pass_all(recorded, budget_s) if known else None,
-    }
-
-
-def _recorded_before_generated(task: RunTask) -> int:
-    """How many recorded cases the test has before its generated ones; 0 where it has no generated ones."""
-    source = task.task.source or {}
-    n_recorded, n_cases = source.get("recorded_cases"), source.get("cases")
-    if not (isinstance(n_recorded, int) and isinstance(n_cases, int)):
-        return 0
-    return n_recorded if n_recorded < n_cases else 0
 
 
 def of_each_judge(figures: Figures) -> str | None:
@@ -117,18 +76,6 @@ def of_each_judge(figures: Figures) -> str | None:
         )
     ]
     return "; ".join(parts)
-
-
-def without_generated_cases(figures: Figures) -> str | None:
-    """The shares over recorded cases alone, for people; None where no test has others, or where they are not known."""
-    if not figures.generated_tasks or figures.pass_first_recorded is None:
-        return None
-    tests = "1 task is" if figures.generated_tasks == 1 else f"{figures.generated_tasks} tasks are"
-    first, every = (percent(share, figures.tasks) for share in (figures.pass_first_recorded, figures.pass_all_recorded))
-    return (
-        f"{tests} also judged by generated calls, which the project's tests never made; by recorded calls alone "
-        f"Pass@First is {first} and Pass@All {every}"
-    )
 
 
 def forgeable(figures: Figures) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
-from app.runs.caveats import by_judge, in_guest, left_out_by_default, over_recorded
+from app.runs.caveats import by_judge, in_guest, left_out_by_default
 from app.runs.clock import clock
 from app.runs.engine_time import busy_s
 from app.runs.models import Run, RunCurve, RunTask
@@ -78,11 +78,11 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
     graded = _graded(tasks) if run.graded else decoded
     outcomes = _outcomes(graded) if run.graded else []
     is_timed = has_finish_times(graded)
-    first = metrics.pass_first(outcomes, run.budget_s, SELECTOR) if outcomes and is_timed else None
+    first = metrics.pass_first(outcomes, run.budget_s) if outcomes and is_timed else None
     every = metrics.pass_all(outcomes, run.budget_s) if outcomes and is_timed else None
     at_any_time = [] if is_timed else _outcomes(graded, at_any_time=True) if run.graded else []
-    rests_on = (graded if outcomes else (), outcomes, run.budget_s, SELECTOR)
-    resting = in_guest(*rests_on) | left_out_by_default(*rests_on) | by_judge(*rests_on) | over_recorded(*rests_on)
+    rests_on = (graded if outcomes else (), outcomes, run.budget_s)
+    resting = in_guest(*rests_on) | left_out_by_default(*rests_on) | by_judge(*rests_on)
     if not is_timed:
         resting |= {name: None for name in resting if name.startswith("pass_")}
     samples = [s for t in decoded for s in t.samples]
@@ -110,7 +110,7 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
         pass_all_interval=_interval(every, len(graded)),
         ranking_loss=None if first is None or every is None else every - first,
         pass_at_1=metrics.mean_pass_at_k(outcomes, 1) if outcomes else None,
-        pass_first_unbudgeted=metrics.pass_first(at_any_time, 0.0, SELECTOR) if at_any_time else None,
+        pass_first_unbudgeted=metrics.pass_first(at_any_time, 0.0) if at_any_time else None,
         pass_all_unbudgeted=metrics.pass_all(at_any_time, 0.0) if at_any_time else None,
         **resting,
         ms_per_token_first=latency.first,
@@ -144,7 +144,7 @@ def curve(run: Run, tasks: Sequence[RunTask]) -> metrics.Curve:
     """The curve of a graded run up to its budget; without any point where nothing is graded or timed."""
     graded = _graded(tasks) if run.graded else []
     outcomes = _outcomes(graded) if has_finish_times(graded) else []
-    return metrics.curve(outcomes, run.budget_s, SELECTOR) if outcomes else metrics.Curve((), (), ())
+    return metrics.curve(outcomes, run.budget_s) if outcomes else metrics.Curve((), (), ())
 
 
 def stored_curve(row: RunCurve) -> metrics.Curve:

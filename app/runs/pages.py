@@ -141,7 +141,6 @@ def _show(run_id: uuid.UUID, refused: Refused | None = None) -> str:
         address=exact(budget) if asked else None,
         left_out=caveats.without_left_out(figures),
         judges=caveats.of_each_judge(figures),
-        recorded=caveats.without_generated_cases(figures),
         **annotation_pages.values(run_id, refused),
         **data,
     )

@@ -7,7 +7,7 @@ is compared outside of the program's process.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,8 +129,3 @@ def _fits(field: str, form: Json, kind: Type) -> None:
         from_json(form, kind)
     except ValueFormError as error:
         raise CaseError(f"field {field}: {error}") from None
-
-
-def python_values(forms: Sequence[Json], types: Sequence[Type]) -> list[object]:
-    """The Python values of JSON forms that fit."""
-    return [from_json(form, kind) for form, kind in zip(forms, types, strict=True)]

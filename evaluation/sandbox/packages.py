@@ -12,7 +12,6 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -41,11 +40,6 @@ class Packages:
     def names(self) -> frozenset[str]:
         """The import names."""
         return frozenset(name for name, _version in self.versions)
-
-    def needed_by(self, source: str) -> list[str]:
-        """The packages, with their versions, that a program names, in code or in a string."""
-        words = set(re.findall(r"\w+", source))
-        return [f"{name} {version}".strip() for name, version in self.versions if name in words]
 
     @property
     def label(self) -> str:

@@ -91,7 +91,7 @@ def score(arms: Sequence[Arm], budgets: Sequence[float]) -> Scored:
         run=np.repeat(np.arange(len(shared)), [len(arm.outcomes) for arm in shared]),
         task=np.array([place[o.task_id] for o in outcomes], dtype=np.int64),
         index=np.array([o.index for o in outcomes], dtype=np.int64),
-        finished_s=np.array([None if o.cut else o.finished_s for o in outcomes], dtype=np.float64),
+        finished_s=np.array([o.finished_s for o in outcomes], dtype=np.float64),
         mean_logprob=np.array([o.mean_logprob for o in outcomes], dtype=np.float64),
         passed=np.array([o.passed for o in outcomes], dtype=np.bool_),
     )

@@ -113,7 +113,7 @@ def _finished_at(regular: Arm | None, share: float, budget_s: float) -> float | 
 
 
 def _speed_up(arm: Arm, plain: Arm) -> float | None:
-    tasks = [{o.task_id for o in each.outcomes if o.finished_s is not None and not o.cut} for each in (arm, plain)]
+    tasks = [{o.task_id for o in each.outcomes if o.finished_s is not None} for each in (arm, plain)]
     both = tasks[0] & tasks[1]
     if not both:
         return None
@@ -123,4 +123,4 @@ def _speed_up(arm: Arm, plain: Arm) -> float | None:
 
 def _finish_times(outcomes: Sequence[SampleOutcome]) -> list[float]:
     """Ascending, of the samples that ended by themselves."""
-    return sorted(o.finished_s for o in outcomes if o.finished_s is not None and not o.cut)
+    return sorted(o.finished_s for o in outcomes if o.finished_s is not None)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
 from evaluation import metrics
-from evaluation.metrics import BUDGET_GRID, SELECTORS, MetricError, SampleOutcome
+from evaluation.metrics import BUDGET_GRID, MetricError, SampleOutcome
 
 
 def sample(
@@ -49,22 +49,20 @@ outcomes = st.lists(
 
 
 @pytest.mark.parametrize(
-    ("budget", "by_logprob", "earliest", "any_passes"),
+    ("budget", "by_logprob", "any_passes"),
     [
-        (0.5, 0, 0, 0),
-        (1.0, 0, 0, 0),
-        (2.0, 1 / 3, 0, 1 / 3),
-        (3.9, 1 / 3, 0, 1 / 3),
-        (4.0, 0, 0, 1 / 3),
-        (8.0, 1 / 3, 1 / 3, 2 / 3),
-        (600.0, 1 / 3, 1 / 3, 2 / 3),
+        (0.5, 0, 0),
+        (1.0, 0, 0),
+        (2.0, 1 / 3, 1 / 3),
+        (3.9, 1 / 3, 1 / 3),
+        (4.0, 0, 1 / 3),
+        (8.0, 1 / 3, 2 / 3),
+        (600.0, 1 / 3, 2 / 3),
     ],
 )
-def test_the_worked_example(budget: float, by_logprob: float, earliest: float, any_passes: float) -> None:
+def test_the_worked_example(budget: float, by_logprob: float, any_passes: float) -> None:
     assert metrics.pass_first(RUN, budget) == pytest.approx(by_logprob)
-    assert metrics.pass_first(RUN, budget, "first_finished") == pytest.approx(earliest)
     assert metrics.pass_all(RUN, budget) == pytest.approx(any_passes)
-    assert metrics.ranking_loss(RUN, budget) == pytest.approx(any_passes - by_logprob)
 
 
 def test_a_tie_goes_to_the_lower_index_and_a_missing_logprob_ranks_last() -> None:
@@ -72,39 +70,28 @@ def test_a_tie_goes_to_the_lower_index_and_a_missing_logprob_ranks_last() -> Non
     assert metrics.pass_first(tie, 5) == 1
     assert metrics.pass_first([sample("A", 0, 1.0, False, None), sample("A", 1, 2.0, True, -5.0)], 5) == 1
     assert metrics.pass_first([sample("A", 0, 1.0, False, math.nan), sample("A", 1, 2.0, True, -5.0)], 5) == 1
-    same_time = [sample("A", 1, 1.0, False), sample("A", 0, 1.0, True)]
-    assert metrics.pass_first(same_time, 5, "first_finished") == 1
 
 
-def test_samples_cut_by_the_deadline_count_only_when_asked_for() -> None:
-    run = [SampleOutcome("A", 0, 3.0, -0.1, True, 9, cut=True), sample("A", 1, 2.0, False, -0.2)]
-    assert metrics.pass_all(run, 3) == 0
-    assert metrics.pass_all(run, 3, truncate=True) == 1
-    assert metrics.pass_all(run, 2.5, truncate=True) == 0
-    assert metrics.pass_first(run, 3, truncate=True) == 1
-    assert metrics.time_to_first_correct(run) == {"A": None}
-
-
-@given(outcomes, st.sampled_from(SELECTORS))
+@given(outcomes)
 def test_pass_all_never_falls_with_the_budget_and_is_never_below_pass_first(
-    run: list[SampleOutcome], selector: metrics.Selector
+    run: list[SampleOutcome],
 ) -> None:
-    curve = metrics.curve(run, 600.0, selector)
+    curve = metrics.curve(run, 600.0)
     assert list(curve.pass_all) == sorted(curve.pass_all)
     assert all(0 <= first <= every <= 1 for first, every in zip(curve.pass_first, curve.pass_all, strict=True))
 
 
-@given(outcomes, st.sampled_from(SELECTORS), st.lists(st.floats(0, 600)), st.randoms())
+@given(outcomes, st.lists(st.floats(0, 600)), st.randoms())
 def test_a_curve_is_the_definition_at_every_budget_and_the_order_of_rows_does_not_matter(
-    run: list[SampleOutcome], selector: metrics.Selector, budgets: list[float], random: object
+    run: list[SampleOutcome], budgets: list[float], random: object
 ) -> None:
-    curve = metrics.curve(run, 600.0, selector)
+    curve = metrics.curve(run, 600.0)
     random.shuffle(run)  # type: ignore[attr-defined]
-    assert curve == metrics.curve(run, 600.0, selector)
+    assert curve == metrics.curve(run, 600.0)
     ends = [o.finished_s for o in run if o.finished_s is not None and o.finished_s <= 600.0]
     just_before = [math.nextafter(end, 0.0) for end in ends]
     for budget in (*budgets, *ends, *just_before):
-        assert curve.at(budget) == (metrics.pass_first(run, budget, selector), metrics.pass_all(run, budget))
+        assert curve.at(budget) == (metrics.pass_first(run, budget), metrics.pass_all(run, budget))
 
 
 def test_a_curve_has_the_budgets_at_which_a_share_changes_and_ends_at_its_own() -> None:
@@ -112,8 +99,6 @@ def test_a_curve_has_the_budgets_at_which_a_share_changes_and_ends_at_its_own() 
     assert metrics.curve(run, 9.0) == metrics.Curve((2.0, 9.0), (0.5, 0.5), (0.5, 0.5))
     assert metrics.curve(run, 2.0) == metrics.Curve((2.0,), (0.5,), (0.5,))
     assert metrics.curve(run, 1.5) == metrics.Curve((1.5,), (0.0,), (0.0,))
-    with pytest.raises(MetricError, match="selector"):
-        metrics.curve(run, 1.5, "best")  # type: ignore[arg-type]
 
 
 @given(outcomes)
@@ -131,7 +116,7 @@ def test_pass_first_is_the_definition_read_aloud(run: list[SampleOutcome]) -> No
 @given(outcomes)
 def test_one_sample_per_task_leaves_nothing_to_rank(run: list[SampleOutcome]) -> None:
     single = list({o.task_id: o for o in run}.values())
-    assert metrics.ranking_loss(single, 100) == 0
+    assert metrics.pass_first(single, 100) == metrics.pass_all(single, 100)
 
 
 @given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))))
@@ -156,29 +141,6 @@ def test_mean_pass_at_k_is_over_tasks_and_ignores_the_budget() -> None:
     assert metrics.mean_pass_at_k(RUN, 1) == pytest.approx((1 / 3 + 1 + 0) / 3)
     with pytest.raises(MetricError, match="pass@2 needs at least 2"):
         metrics.mean_pass_at_k(RUN, 2)
-
-
-def test_the_time_to_the_first_correct_sample() -> None:
-    assert metrics.time_to_first_correct(RUN) == {"A": 2.0, "B": 8.0, "C": None}
-
-
-def test_the_anytime_score_of_the_worked_example() -> None:
-    decades = [1 - math.log10(2 / 0.1) / 2, 1 - math.log10(8 / 0.1) / 2, 0]
-    assert metrics.anytime_score(RUN, 10) == pytest.approx(sum(decades) / 3)
-
-
-@given(outcomes)
-def test_the_anytime_score_is_the_area_under_pass_all_over_the_log_of_the_budget(run: list[SampleOutcome]) -> None:
-    budgets = np.geomspace(0.1, 600, 4001)
-    heights = metrics.solved(run, budgets.tolist()).all.mean(axis=0)
-    area = np.trapezoid(heights, np.log(budgets)) / math.log(6000)
-    assert metrics.anytime_score(run, 600) == pytest.approx(area, abs=1e-3)
-
-
-@pytest.mark.parametrize("budget", [0.0, 0.1, math.inf, math.nan])
-def test_an_anytime_score_without_width_is_refused(budget: float) -> None:
-    with pytest.raises(MetricError, match="anytime"):
-        metrics.anytime_score(RUN, budget)
 
 
 def test_latency_first_last_and_all_by_hand() -> None:
@@ -237,8 +199,6 @@ def test_the_grid_is_logarithmic_and_holds_the_budgets_users_speak_of() -> None:
     assert max(b / a for a, b in pairwise(BUDGET_GRID)) < 1.17
 
 
-def test_nothing_to_measure_and_unknown_selectors_are_refused() -> None:
+def test_nothing_to_measure_is_refused() -> None:
     with pytest.raises(MetricError, match="no samples"):
         metrics.pass_first([], 1)
-    with pytest.raises(MetricError, match="mean_logprob, first_finished"):
-        metrics.pass_first(RUN, 1, "best")  # type: ignore[arg-type]

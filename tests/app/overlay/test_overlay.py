@@ -274,19 +274,6 @@ def test_runs_can_be_ticked_on_the_leaderboard_on_runs_and_among_the_arms_of_a_s
             assert re.search(rf'<input[^>]* name="runs" value="{run_id}" form="selected-runs"', body)
 
 
-def test_the_former_address_of_a_comparison_leads_to_the_overlay_of_its_two_runs(world, three):
-    a, b, _ = three
-    for path, place in (
-        (f"/compare?a={a}&b={b}&budget=5", f"/overlay/{a},{b}?budget=5"),
-        (f"/compare?a={a}&b={b}", f"/overlay/{a},{b}"),
-        (f"/compare?a={a}", f"/overlay?runs={a}&choose=1"),
-        ("/compare", "/overlay?choose=1"),
-    ):
-        answer = world.client.get(path)
-        assert (answer.status_code, answer.headers["Location"]) == (308, place)
-        assert world.client.get(path, follow_redirects=True).status_code == 200
-
-
 def test_only_two_runs_have_the_parts_of_a_comparison(world, three):
     parts = ("What changed", "Answer at", "Tasks that differ", "Speed of B")
     pair, many = (text_of(world.client.get(address(*runs, budget=6))) for runs in (three[:2], three))
