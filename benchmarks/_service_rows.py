@@ -25,6 +25,7 @@ from app.db.types import utcnow
 from app.domains import metadata
 from app.errors import BadInputError
 from app.runs import figures, indexing
+from app.runs.index_models import TaskWords
 from app.runs.models import Run, RunCurve, RunTask
 from app.states import DatasetKind, RunKind, RunState, TaskState
 from evaluation import dataset_files
@@ -152,14 +153,6 @@ class _Decoded:
     peak_memory_bytes: int | None = None
 
 
-@dataclass(slots=True)
-class _Words:
-    """A row of task_words whose words are not stored yet, as migration 0021 makes them."""
-
-    run_task_id: str
-    run_id: uuid.UUID
-
-
 def fill(ctx: Context, runs: int, tell: Callable[[str], None]) -> None:
     """Fill the database with `runs` generated runs in one transaction; do nothing if it holds them already.
 
@@ -182,12 +175,17 @@ def fill(ctx: Context, runs: int, tell: Callable[[str], None]) -> None:
 
 
 def index(ctx: Context, tell: Callable[[str], None]) -> None:
-    """Index the samples as a service does after an upgrade from before migration 0021."""
-    done = 0
-    while indexing.read_old(ctx.database):
-        done += indexing.CHUNK
-        if done % 20_000 == 0:
-            tell(f"{done} tasks indexed")
+    """Index the samples of the runs that are not in the search index yet."""
+    with ctx.database.read() as session:
+        indexed = select(TaskWords.run_id)
+        run_ids = session.scalars(select(Run.id).where(Run.id.not_in(indexed)).order_by(Run.id)).all()
+    for number, run_id in enumerate(run_ids, start=1):
+        with ctx.database.session() as session:
+            run = session.get_one(Run, run_id)
+            decoded = select(RunTask.id).where(RunTask.run_id == run_id, RunTask.state == TaskState.FINISHED)
+            indexing.store(session, run, session.scalars(decoded).all())
+        if number % 100 == 0:
+            tell(f"{number} of {len(run_ids)} runs indexed")
     vacuum(ctx)
 
 
@@ -293,7 +291,6 @@ def _write(session: Session, run: Run, rng: random.Random) -> None:
     connection = session.connection()
     _copy(connection, "run_tasks", jobs)
     _copy(connection, "samples", itertools.chain.from_iterable(task.samples for task in decoded))
-    _copy(connection, "task_words", [_Words(job.id, run.id) for job in jobs[:done]])
 
 
 def _decode(run: Run, job: _Task, task: Any, rng: random.Random) -> list[_Sample]:
@@ -371,10 +368,10 @@ def _fault(verdict: Status, rng: random.Random) -> str:
     return rng.choice(FAULTS[verdict]).format(name, line=rng.randint(4, 30))
 
 
-_ROWS = {"run_tasks": _Task, "samples": _Sample, "task_words": _Words}
+_ROWS = {"run_tasks": _Task, "samples": _Sample}
 
 
-def _copy(connection: Connection, table: str, rows: Iterable[_Task] | Iterable[_Sample] | Iterable[_Words]) -> None:
+def _copy(connection: Connection, table: str, rows: Iterable[_Task] | Iterable[_Sample]) -> None:
     names = [field.name for field in fields(_ROWS[table])]
     values = operator.attrgetter(*names)
     columns = ", ".join(f'"{name}"' for name in names)

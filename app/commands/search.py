@@ -53,8 +53,6 @@ def search(words: tuple[str, ...], json_file: str | None, **values: Any) -> None
         )
     if found.following is not None:
         echo(f"There may be more: repeat this with --cursor {found.next}", err=True)
-    if found.unread:
-        echo(f"{counted(found.unread, 'task')} stored by an earlier version: not in the index yet.", err=True)
 
 
 def _print(hit: Hit) -> None:

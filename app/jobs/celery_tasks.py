@@ -37,12 +37,10 @@ def grade(run_task_id: str) -> None:
 
 @shared_task(name=queues.REAP, throws=OUTAGES)
 def reap() -> None:
-    """Returns lost jobs to their queues, and indexes some of the samples of earlier versions."""
+    """Returns lost jobs to their queues."""
     from app.jobs.reaper import reap as sweep  # noqa: PLC0415
-    from app.runs import indexing  # noqa: PLC0415
 
     sweep(current())
-    indexing.read_old_for_a_while(current())
 
 
 @shared_task(name=queues.SWEEP, throws=OUTAGES)

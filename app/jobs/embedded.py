@@ -26,7 +26,6 @@ from app.jobs.database_lock import DatabaseLock
 from app.jobs.work.decode import decode_task
 from app.jobs.work.grade import grade_task
 from app.jobs.work.prepare import prepare_run
-from app.runs import indexing
 from app.settings import SWEEP_INTERVAL_S
 from app.workers.service import Heartbeat
 
@@ -118,8 +117,6 @@ class Embedded:
         if time.monotonic() - self._swept_at > SWEEP_INTERVAL_S:
             retention.sweep(self._ctx)
             self._swept_at = time.monotonic()
-        if not self._foreground:
-            indexing.read_old_for_a_while(self._ctx)
         return self._ctx.settings.reap_interval_s
 
     def _enqueue_handed_over(self) -> float | None:

@@ -35,7 +35,7 @@ class Words(TypeDecorator[list[str]]):
 
 
 class TaskWords(Base):
-    """The words of all samples of one task of a run; None while they have not been stored yet.
+    """The words of all samples of one task of a run; None in rows that an earlier version left.
 
     One row for a task, because its samples have most words in common: the index is smaller by the number of samples,
     and a word that every sample has makes no million rows. `id` grows with the age of the samples, newest highest.

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, bindparam, delete, func, select, update
+from sqlalchemy import ColumnElement, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
-from app.context import Context
 from app.datasets.models import Task
 from app.db.database import Database, short_transaction
 from app.runs.figures import is_finished
@@ -24,8 +22,7 @@ from app.samples.words import label, within_limit, words_in
 from app.states import LISTED_RUN_KINDS
 
 LATE = label("finished", "no")
-CHUNK = 40  # tasks whose texts are in memory at once, and that one transaction of `read_old` stores
-SLICE_S = 3.0  # of the reaper's interval: what follows in the same queue waits no longer
+CHUNK = 40  # tasks whose texts are in memory at once
 SEARCHED = 100_000  # characters at the beginning of each text: a page reads the samples of many tasks
 
 _FAULTS = tuple(name for name in searched(Sample) if name not in ("program", "raw"))
@@ -95,53 +92,6 @@ def forget(session: Session, run_tasks: ColumnElement[bool]) -> None:
     session.execute(
         delete(TaskWords).where(TaskWords.run_task_id.in_(chosen)), execution_options={"synchronize_session": False}
     )
-
-
-def n_unread(session: Session) -> int:
-    """How many tasks of earlier versions are not in the index yet."""
-    return session.scalar(select(func.count()).where(TaskWords.words.is_(None))) or 0
-
-
-def read_old(database: Database) -> bool:
-    """Indexes some tasks whose samples an earlier version stored, newest first. False if none is left.
-
-    The rows that are left are the position: a process that ends, however it ends, leaves the rest to the next one. Two
-    processes may do this at once, beside others that decode and grade.
-    """
-    with database.read() as session:
-        query = select(TaskWords.id, TaskWords.run_task_id).where(TaskWords.words.is_(None))
-        rows = session.execute(query.order_by(TaskWords.id.desc()).limit(CHUNK)).all()
-        if not rows:
-            return False
-        words = _words(session, [row.run_task_id for row in rows])
-    # Newer words that were stored meanwhile win: this changes only what is still empty.
-    fill = (
-        update(TaskWords)
-        .where(TaskWords.id == bindparam("row"), TaskWords.words.is_(None))
-        .values(words=bindparam("found"))
-    )
-    with database.session() as session:
-        session.connection().execute(
-            fill, [{"row": row.id, "found": words.get(row.run_task_id, [])} for row in reversed(rows)]
-        )
-    return True
-
-
-def read_old_for_a_while(ctx: Context) -> None:
-    """Calls `read_old` for some seconds, or until none is left.
-
-    While a task is decoded or graded on this CPU it stops, so as not to disturb the clock. The next sweep of the reaper
-    goes on.
-    """
-    until = time.monotonic() + SLICE_S
-    while time.monotonic() < until and not ctx.stopping.is_set():
-        if not ctx.cpu.acquire(blocking=False):
-            return
-        try:
-            if not read_old(ctx.database):
-                return
-        finally:
-            ctx.cpu.release()
 
 
 def _write(session: Session, run: Run, words: Mapping[uuid.UUID, list[str]]) -> None:

@@ -41,7 +41,6 @@ class SearchPage(ResponseModel):
 
     samples: list[HitDocument]
     next: str | None = Field(description="there may be more: a page can hold fewer samples than `limit`, even none")
-    unread_tasks: int = Field(description="tasks stored by an earlier version whose words are not in the index yet")
 
 
 def page(found: Found) -> SearchPage:
@@ -55,7 +54,7 @@ def page(found: Found) -> SearchPage:
         )
         for hit in found.hits
     ]
-    return SearchPage(samples=samples, next=found.next, unread_tasks=found.unread)
+    return SearchPage(samples=samples, next=found.next)
 
 
 def _excerpt(where: str, part: Part) -> ExcerptDocument:

@@ -8,7 +8,6 @@ from pydantic import ValidationError
 from app.datasets import repository as datasets
 from app.errors import BadInputError
 from app.http.web import session
-from app.runs.indexing import n_unread
 from app.samples.models import Sample
 from app.samples.transport import searched
 from app.search import repository, service
@@ -58,7 +57,6 @@ def index() -> str | tuple[str, int]:
         targets=repository.targets(session()),
         datasets=sorted({dataset.name for dataset in datasets.list_datasets(session())}),
         found=found,
-        unread=found.unread if found else n_unread(session()),
         following=found.next if found else None,
         error=error,
     )

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from app.errors import BadInputError
 from app.runs.figures import is_finished
-from app.runs.indexing import TEXTS, n_unread
+from app.runs.indexing import TEXTS
 from app.search import filters, repository
 from app.search.excerpts import Excerpt, Part, excerpt, fits, marked
 from app.search.schemas import Position, SearchQuery
@@ -51,13 +51,12 @@ class Found:
     """A page of hits, and where the next one begins.
 
     A page may hold fewer hits than were asked for, even none, while `following` says that older tasks are left: this
-    page looked at `looked_at` tasks. `unread` tasks of earlier versions are not in the index yet.
+    page looked at `looked_at` tasks.
     """
 
     hits: list[Hit]
     following: Position | None
     looked_at: int
-    unread: int
 
     @property
     def next(self) -> str | None:
@@ -87,7 +86,7 @@ def search(session: Session, query: SearchQuery) -> Found:
             break
         if hit:
             hits.append(hit)
-    return Found(hits, following, min(len(tasks), LOOKED_AT), n_unread(session))
+    return Found(hits, following, min(len(tasks), LOOKED_AT))
 
 
 def _samples(

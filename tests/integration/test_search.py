@@ -347,61 +347,6 @@ def test_a_page_looks_at_a_limited_number_of_tasks_and_the_next_one_goes_on(ctx,
     assert (found, looks) == (["old"], 3)
 
 
-def test_old_samples_are_indexed_newest_first_and_a_stop_loses_nothing(ctx, monkeypatch):
-    for number in range(5):
-        write(ctx, f"run {number}", f"needle old_{number}")
-    migrate.downgrade(ctx.database, "0020")
-    migrate.upgrade(ctx.database)
-    monkeypatch.setattr(indexing, "CHUNK", 2)
-
-    def state():
-        with ctx.database.read() as session:
-            found = searching.search(session, SearchQuery(q="needle"))
-        return [hit.run_name for hit in found.hits], found.unread
-
-    assert state() == ([], 5)
-    assert indexing.read_old(ctx.database)
-    assert state() == (["run 4", "run 3"], 3)
-    monkeypatch.setattr(indexing, "_words", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        indexing.read_old(ctx.database)
-    monkeypatch.undo()
-    assert state() == (["run 4", "run 3"], 3)
-    write(ctx, "fresh", "needle")
-    indexing.read_old_for_a_while(ctx)
-    assert state() == (["fresh", "run 4", "run 3", "run 2", "run 1", "run 0"], 0)
-
-
-def test_old_samples_wait_while_a_task_is_decoded_against_the_clock(ctx):
-    write(ctx, "old", "needle")
-    migrate.downgrade(ctx.database, "0020")
-    migrate.upgrade(ctx.database)
-    with ctx.cpu:
-        indexing.read_old_for_a_while(ctx)
-        assert search(ctx, "needle") == []
-    indexing.read_old_for_a_while(ctx)
-    assert search(ctx, "needle") == [("old", "add/0", 0)]
-
-
-def test_the_indexer_of_old_samples_does_not_overwrite_what_was_stored_meanwhile(ctx, monkeypatch):
-    run_id = submitted(ctx)
-    first, *_ = job_ids(ctx, run_id)
-    decode_task(ctx, first)
-    migrate.downgrade(ctx.database, "0020")
-    migrate.upgrade(ctx.database)
-    read = indexing._words
-
-    def graded_meanwhile(session, ids):
-        words = read(session, ids)
-        monkeypatch.undo()
-        grade.grade_task(ctx, first)
-        return words
-
-    monkeypatch.setattr(indexing, "_words", graded_meanwhile)
-    indexing.read_old(ctx.database)
-    assert search(ctx, "task_0") == [("one", "add/0", 0), ("one", "add/0", 1)]
-
-
 def test_a_sample_with_more_words_than_an_index_holds_is_stored_and_found(ctx):
     texts = [" ".join(f"wörd_{sample}_{i}" for i in range(30_000)) + " " + "y" * 300_000 for sample in range(20)]
     write(ctx, "huge", *texts)

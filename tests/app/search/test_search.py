@@ -8,11 +8,9 @@ import re
 
 import pytest
 from click.testing import CliRunner
-from sqlalchemy import update
 
 from app.cli import cli
 from app.context import Context
-from app.runs.index_models import TaskWords
 from app.search.schemas import LONGEST
 from app.states import RunKind
 
@@ -127,18 +125,6 @@ def test_rest_gives_excerpts_with_offsets_and_follows_its_cursor(world):
             break
         cursor = {"cursor": answer.json["next"]}
     assert sorted(seen) == [(f"HumanEval/{i}", j) for i in range(3) for j in range(2)]
-    assert answer.json["unread_tasks"] == 0
-
-
-def test_the_page_and_the_api_say_how_many_old_tasks_are_not_in_the_index_yet(world):
-    world.add_run("old", n=1, limit=2, raw="needle")
-    with world.context.database.session() as session:
-        session.execute(update(TaskWords).values(words=None))
-    assert "2 tasks stored by an earlier version are not in the index yet" in text_of(page(world, q="needle"))
-    assert "2 tasks stored by an earlier version" in text_of(page(world))
-    assert world.client.get("/api/v1/search?q=needle").json["unread_tasks"] == 2
-    assert world.client.get("/api/v1/search?verdict=passed&run=old").json["samples"] == []
-    assert len(world.client.get("/api/v1/search?run=old").json["samples"]) == 2, "by the run alone they are found"
 
 
 def test_a_run_that_is_deleted_while_its_samples_are_listed_leaves_an_empty_page(world):
