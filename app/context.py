@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from app import ports
 from app.broker import broker
 from app.broker.broker import Broker
-from app.broker.exclusive import ExclusiveJobs
 from app.broker.model_queues import ModelQueue
 from app.broker.turns import Turns
 from app.db.archives import read_archive
@@ -36,8 +35,7 @@ class Context:
     send files, so that the pages stay reachable. `engines` are the ones that its worker threads hold; `turns` is
     which runs this worker served last, by step. `cpu` is held while a thread decodes against the clock on a CPU, or
     grades (app/jobs/work/cpu_turns.py); `admitting` while it is decided whether a completion is accepted, until it
-    is stored. `exclusive` has the job that needs this machine to itself. `declared` are the models whose
-    completions come to this worker.
+    is stored. `declared` are the models whose completions come to this worker.
     """
 
     settings: Settings
@@ -55,7 +53,6 @@ class Context:
     turns: dict[Step, Turns] = field(default_factory=dict)
     declared: Collection[ModelQueue] = ()
     cpu: threading.Lock = field(init=False, default_factory=threading.Lock)
-    exclusive: ExclusiveJobs = field(init=False, default_factory=ExclusiveJobs)
     admitting: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def __post_init__(self) -> None:

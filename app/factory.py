@@ -29,7 +29,6 @@ DOMAINS = (
     "runs",
     "studies",
     "search",
-    "capacity",
     "datasets",
     "language_models",
     "workers",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ from evaluation.load_metrics import (
 from evaluation.load_sentences import LoadedService, describe_capacity, describe_comparison
 
 Rate = float | None  # None: idle
+BAR = 20  # characters of 100 %
 
 
 @dataclass
@@ -75,6 +76,15 @@ def row(arm: str, point: Point) -> dict[str, Any]:
         "right/s": _rate(point),
         "others": "-" if point.lost_to_others is None else f"{100 * point.lost_to_others:.0f} %",
     }
+
+
+def draw_quality(services: Mapping[str, Measured]) -> Iterator[str]:
+    """A chart for the terminal: a bar of Pass@First for each service and rate."""
+    for arm, service in services.items():
+        for point in service.points.values():
+            rate = "idle" if point.rate is None else f"{point.rate:g}"
+            filled = round(BAR * point.pass_first)
+            yield f"  {arm:<9} {rate:>6}  {'█' * filled}{'·' * (BAR - filled)} {100 * point.pass_first:.0f} %"
 
 
 def figures(services: Mapping[str, Measured], budget_s: float) -> dict[str, float]:

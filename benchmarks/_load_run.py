@@ -69,7 +69,7 @@ class Load:
                 self._loaded(arm, clients[arm], rate)
 
     def document(self, measured: Measured, dataset: Dataset) -> dict[str, Any]:
-        """The load test of one service as it is stored: the body of POST /api/v1/capacity."""
+        """The load test of one service: what was measured, and its points."""
         options = self._options
         title = options.name or f"{options.target}, n = {options.n}, {options.budget:g} s"
         return {

@@ -9,8 +9,8 @@ asks for the same prompts; first the idle service answers them one by one. docs/
     bassline bench load --target smollm2-135m --rates 0.5,1 --arms together --drafter ngram --json load.json
     bassline bench load --target qwen2.5-coder-7b --rates 1,2,4 --url http://gpu7:8000 --token "$TOKEN" --name gpu7
 
-The intervals are wide with few requests: give --duration 300 or more for figures to decide by. The result is stored for
-the page Capacity, with --url in that service. Ctrl-C reports what is done.
+The intervals are wide with few requests: give --duration 300 or more for figures to decide by. Ctrl-C
+reports what is done.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks import _load_store
-from benchmarks._load_figures import Measured, compare_arms, figures, row, sentences
+from benchmarks import _load_dataset
+from benchmarks._load_figures import Measured, compare_arms, draw_quality, figures, row, sentences
 from benchmarks._load_grading import Judge
 from benchmarks._load_plan import how_many_prompts, shuffled
 from benchmarks._load_run import SERVICE, Load, RefusedError
@@ -43,8 +43,8 @@ QUIET_LIMIT_S = 600.0
 
 @dataclass
 class LoadReport(Report):
-    """With `load_tests`, the bodies of POST /api/v1/capacity, when they were measured, and `comparison`, the verdict at
-    each rate: docs/results/capacity.json is such a report."""
+    """With `load_tests`, one document for each service, when they were measured, and `comparison`, the verdict at each
+    rate: docs/results/capacity.json is such a report."""
 
     measured_at: str = field(default_factory=lambda: dt.datetime.now(dt.UTC).isoformat(timespec="seconds"))
     load_tests: list[dict[str, Any]] = field(default_factory=list)
@@ -52,13 +52,13 @@ class LoadReport(Report):
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Measure, print the table, store it, write JSON if asked. Return 0, or 1 after Ctrl-C."""
+    """Measure, print the table, write JSON if asked. Return 0, or 1 after Ctrl-C."""
     parser, options = _options(argv)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # its services must not outlive it
     try:
-        dataset = _load_store.dataset(options.dataset)
+        dataset = _load_dataset.dataset(options.dataset)
         judge = Judge()
-    except (DatasetError, SandboxUnavailableError, _load_store.MissingDataError) as error:
+    except (DatasetError, SandboxUnavailableError, _load_dataset.MissingDataError) as error:
         parser.exit(2, f"{error}\n")
     wanted = how_many_prompts(options.rates, options.duration, options.budget)
     prompts = judge.sound(shuffled(dataset.tasks, options.seed), wanted)
@@ -83,8 +83,6 @@ def main(argv: list[str] | None = None) -> int:
     measured = {arm: one for arm, one in load.services.items() if one.points}
     documents = [load.document(one, dataset) for one in measured.values() if one.loaded]
     _report(options, load, measured, documents, dataset).write(options.json)
-    for line in _load_store.store(documents, options.url, options.token):
-        print(line, file=sys.stderr)
     return int(interrupted)
 
 
@@ -109,6 +107,9 @@ def _report(
             f"{len(load.prompts)}, {options.duration:g} s per rate; shares with 95 % intervals, times in seconds"
         )
         print_table(report.rows)
+        print("\nPass@First by requests per second:")
+        for line in draw_quality(measured):
+            print(line)
         said = sentences(measured, report.figures, options.budget, dataset.name, len(dataset.tasks))
         for line in (*said, *load.faults):
             print(line)
@@ -145,7 +146,7 @@ def _options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.
     parser.add_argument(
         "--quiet-limit", type=_number(0, 86400), help="seconds to wait for that in all (default: 600)",
     )  # fmt: skip
-    parser.add_argument("--name", default="", help="the name of the load test in lists")
+    parser.add_argument("--name", default="", help="the name of the load test in the JSON")
     options = parser.parse_args(argv)
     if options.url is not None and options.arms:
         parser.exit(2, "--arms and --url exclude each other: leave one out, a running service is its own arm\n")

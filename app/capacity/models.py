@@ -1,4 +1,4 @@
-"""Load tests, one row for each service that was measured."""
+"""The table of the load tests that earlier versions stored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.db.types import Base, Named, utcnow
 
 
 class LoadTest(Named, Base):
-    """One service under load. app/capacity/schemas.py declares its documents: settings, idle point, points."""
+    """One service under load, as an earlier version stored it. Nothing reads the rows; an upgrade keeps them."""
 
     __tablename__ = "load_tests"
 

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import click
 
 from app.annotations.selection import Selection
-from app.capacity import reference as capacity
 from app.commands import common, foreground, handover, study_report
 from app.commands.options import as_typed, given_options, parse_options
 from app.commands.quiet import QuietChoice, quiet_options
@@ -194,8 +193,8 @@ def export_(reference: str, form: str, output: str) -> None:
 @study.command()
 @click.argument("file", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
 def load(file: Path | None) -> None:
-    """Store a study that was measured elsewhere, from its archive; without FILE what comes with Bassline: the reference
-    studies, and example load tests.
+    """Store a study that was measured elsewhere, from its archive; without FILE the reference studies that come
+    with Bassline.
 
     Example:
         bassline study load
@@ -211,8 +210,6 @@ def load(file: Path | None) -> None:
     for study_id in ids:
         what = f"{study_id} is here already, unchanged" if study_id in before else f"loaded {study_id}"
         echo(f"{what}: `bassline study show {study_id}` shows it")
-    if file is None and capacity.reference_to_load(ctx):
-        echo(f"loaded load tests: {len(capacity.load_reference(ctx))}, on the page Capacity of `bassline serve`")
 
 
 add_commands(study, "study", repository.find_study, service, " with the runs of its arms")

@@ -37,7 +37,6 @@ JUST_S = 10.0  # those that ended within this waited as long as one that comes n
 FEWEST = 3  # ended completions from which a pace is inferred
 MOST = 20
 USUAL_ROUNDS = 32  # of an answer, where none has ended lately
-EXCLUSIVE_S = 30  # after which to ask again while a job has the machine to itself
 CHARACTERS_PER_TOKEN = 2.5  # of code, which is not tokenized here; fewer make the estimate longer
 
 
@@ -83,14 +82,9 @@ class Costs(NamedTuple):
 def admitted(ctx: Context, spec: DecodingSpec, tasks: Sequence[files.Task]) -> Iterator[None]:
     """Inside, the completion has to be stored: this process decides on no other one meanwhile, which would not see it.
 
-    Raises OverloadedError if the completions for the target leave no time for one more within its budget, or while a
-    job has the machine to itself.
+    Raises OverloadedError if the completions for the target leave no time for one more within its budget.
     """
     with ctx.admitting:
-        if ctx.exclusive.what:
-            raise OverloadedError(
-                f"{ctx.exclusive.what.lower()} has this machine to itself: ask again when it has ended", EXCLUSIVE_S
-            )
         _require_capacity(ctx, spec, sum(len(task.prompt) + len(task.suffix or "") for task in tasks))
         yield
 

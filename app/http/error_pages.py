@@ -39,7 +39,6 @@ LISTS = {
     "studies": ("studies.index", "All studies"),
     "search": ("search.index", "Search samples"),
     "complete": ("complete.index", "Complete a prompt"),
-    "capacity": ("capacity.index", "All load tests"),
     "datasets": ("datasets.index", "All datasets"),
     "models": ("models.index", "All models"),
 }

@@ -89,18 +89,10 @@ class Embedded:
     def _work(self, names: Sequence[str]) -> None:
         """Processes the messages of these queues until the process stops; earlier queues go first."""
         while not self._ctx.stopping.is_set():
-            if names is queues.GPU:
-                self._work_alone()
             message = self._broker.get(names, POLL_S)
             if message is not None:
                 self._handle(*message)
         self._ctx.engines.drop()
-
-    def _work_alone(self) -> None:
-        try:
-            self._ctx.exclusive.work()
-        except Exception as error:
-            log_failure("a job for the machine alone failed", error)
 
     def _handle(self, task: str, row_id: uuid.UUID) -> None:
         with structlog.contextvars.bound_contextvars(job=task, row=str(row_id)):

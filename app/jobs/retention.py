@@ -8,7 +8,6 @@ import datetime as dt
 import uuid
 from collections.abc import Sequence
 
-import structlog
 from sqlalchemy import delete, func, select
 
 from app.accounts.models import BrowserSession
@@ -20,8 +19,6 @@ from app.runs import deletion, hidden_runs
 from app.runs.models import Run
 from app.runs.policy import interactive_runs
 from app.states import OPEN_RUN_STATES
-
-log = structlog.get_logger(__name__)
 
 
 def sweep(ctx: Context) -> None:

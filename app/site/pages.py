@@ -7,7 +7,6 @@ from typing import Any
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
-from app.capacity import reference as capacity
 from app.http.security import needs
 from app.http.web import context
 from app.leaderboard.columns import COLUMNS
@@ -37,6 +36,4 @@ def about() -> str:
 def load_results() -> AnyResponse:
     """Loads every result that comes with this installation, and shows the first page."""
     load_reference(context())
-    if capacity.reference_to_load(context()):
-        capacity.load_reference(context())
     return redirect(url_for("leaderboard.index"), 303)

@@ -18,10 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from app.capacity.repository import list_load_tests
-from app.context import make_context
-from app.settings import Settings
-from benchmarks import _load_client, _load_store, load
+from benchmarks import _load_client, load
 from benchmarks import _load_plan as plan
 from benchmarks._load_client import Client
 from benchmarks._load_figures import Measured, compare_arms, figures, sentences
@@ -301,31 +298,19 @@ def own_data(tmp_path, monkeypatch):
     return tmp_path / "data"
 
 
-def stored_in(folder) -> list:
-    ctx = make_context(Settings(_env_file=None, data_dir=folder))
-    with ctx.database.read() as session:
-        rows = list(list_load_tests(session))
-    ctx.database.dispose()
-    return rows
-
-
-def test_a_running_service_is_asked_and_its_report_stored_there(service, judge, own_data, tmp_path, capsys):
-    def answer(body):
-        if "points" in body:
-            return 201, {}, {"id": "7"}
-        return 200, {}, completion(("    return 0\n", "stop", 0.1))
-
-    service.answer = answer
+def test_a_running_service_is_asked_and_nothing_of_this_one_is_touched(service, judge, own_data, tmp_path, capsys):
+    service.answer = lambda body: (200, {}, completion(("    return 0\n", "stop", 0.1)))
     file = tmp_path / "load.json"
     words = ["--target", "m", "--rates", "10,5", "--duration", "1", "--budget", "0.5", "--n", "1"]
     assert load.main([*words, "--url", service.url, "--token", "secret", "--name", "mine", "--json", str(file)]) == 0
-    (kept,) = [body for body, path, _ in service.asked if path == "/api/v1/capacity"]
+    report = json.loads(file.read_text())
+    (kept,) = report["load_tests"]
     assert (kept["name"], kept["settings"]["arm"], kept["settings"]["device"]) == ("mine", "service", "a machine")
     assert [(p["rate"], p["requests"], p["answered"]) for p in kept["points"]] == [(5, 5, 5), (10, 10, 10)]
     assert (kept["idle"]["rate"], kept["idle"]["requests"]) == (None, 2)
     assert "secret" not in file.read_text()
-    assert json.loads(file.read_text())["figures"]["capacity.service"] == 0.0
-    assert f"stored: {service.url}/capacity/7" in capsys.readouterr().err
+    assert report["figures"]["capacity.service"] == 0.0
+    assert re.search(r"service +10 +·{20} 0 %", capsys.readouterr().out), "the chart"
     assert not own_data.exists()
 
 
@@ -337,7 +322,7 @@ def test_a_service_that_refuses_the_model_ends_the_test_with_its_sentence(servic
     assert "the service refuses the request: target is 'm': there is no such model" in capsys.readouterr().err
 
 
-def test_ctrl_c_reports_and_stores_what_is_done(service, judge, own_data, monkeypatch, capsys):
+def test_ctrl_c_reports_what_is_done(service, judge, own_data, tmp_path, monkeypatch, capsys):
     service.answer = lambda body: (200, {}, completion(("    return 0\n", "stop", 0.1)))
     run = Client.open_loop
 
@@ -347,11 +332,10 @@ def test_ctrl_c_reports_and_stores_what_is_done(service, judge, own_data, monkey
         return run(self, requests, on_progress)
 
     monkeypatch.setattr(Client, "open_loop", interrupted_at_ten)
-    kept = []
-    monkeypatch.setattr(_load_store, "store", lambda documents, url, token: kept.extend(documents) or iter(()))
+    file = tmp_path / "load.json"
     words = ["--target", "m", "--rates", "5,10", "--duration", "1", "--budget", "0.5", "--url", service.url]
-    assert load.main(words) == 1
-    assert [p["rate"] for p in kept[0]["points"]] == [5.0]
+    assert load.main([*words, "--json", str(file)]) == 1
+    assert [p["rate"] for p in json.loads(file.read_text())["load_tests"][0]["points"]] == [5.0]
     assert "interrupted: finished rates are reported" in capsys.readouterr().err
 
 
@@ -370,7 +354,7 @@ def test_a_service_that_does_not_start_says_why(own_data, monkeypatch):
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_a_service_of_its_own_is_started_loaded_measured_and_stored(judge, own_data, tmp_path, monkeypatch):
+def test_a_service_of_its_own_is_started_loaded_and_measured(judge, own_data, tmp_path, monkeypatch):
     monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # matrices this small only wait for each other on several threads
     model = tiny_qwen2()
@@ -385,7 +369,7 @@ def test_a_service_of_its_own_is_started_loaded_measured_and_stored(judge, own_d
     assert time.monotonic() - began > 3  # requests arrive over the whole window
     assert [(row["rate"], row["requests"], row["answered"]) for row in report["rows"]] == [("idle", 1, 1), ("1", 3, 3)]
     assert report["figures"]["together.r1.tokens_per_s"] > 0
-    (row,) = stored_in(own_data)
-    assert (row.name, row.settings["arm"]) == ("tiny, together", "together")
-    assert row.points[0]["n_given"] == 2
-    assert row.settings["versions"]["torch_version"]
+    (found,) = report["load_tests"]
+    assert (found["name"], found["settings"]["arm"]) == ("tiny, together", "together")
+    assert found["points"][0]["n_given"] == 2
+    assert found["settings"]["versions"]["torch_version"]

@@ -18,16 +18,13 @@ def load_results(url: str, page) -> None:
     expect(page.get_by_role("heading", name="Leaderboard")).to_be_visible()
 
 
-def test_the_first_click_fills_the_first_screen_and_capacity(live, page):
+def test_the_first_click_fills_the_first_screen(live, page):
     load_results(live, page)
     assert page.url == f"{live}/"
     expect(page.get_by_role("heading", level=1)).to_contain_text("within 5 s")
     expect(page.get_by_role("columnheader", name="Rank").first).to_be_visible()
     first_row = page.locator("table.board tbody tr").first.bounding_box()
     assert first_row["y"] < 900
-    page.goto(f"{live}/capacity")
-    expect(page.get_by_text("Measured elsewhere").first).to_be_visible()
-    expect(page.get_by_role("button", name="Load the example")).to_have_count(0)
 
 
 def test_a_mark_of_the_clock_leads_to_what_follows_for_its_run(live, page):
@@ -50,13 +47,13 @@ def test_a_mark_of_the_clock_leads_to_what_follows_for_its_run(live, page):
 
 
 def test_a_form_left_open_over_a_restart_leads_back_to_its_page(live, page):
-    page.goto(f"{live}/capacity")
+    page.goto(live)
     page.context.clear_cookies()  # as after a restart, whose key signs no older cookie
-    page.get_by_role("button", name="Load the example").click()
+    page.get_by_role("button", name="Load the reference studies").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("This form has expired")
     page.get_by_role("link", name="Back to the page").click()
-    page.get_by_role("button", name="Load the example").click()
-    expect(page.get_by_text("Measured elsewhere").first).to_be_visible()
+    page.get_by_role("button", name="Load the reference studies").click()
+    expect(page.get_by_role("heading", name="Leaderboard")).to_be_visible()
 
 
 def test_a_refused_upload_names_the_line_and_keeps_the_form(live, page, tmp_path):
@@ -78,8 +75,6 @@ def test_pages_fit_and_satisfy_axe(live, browser, look):
     page.goto(live)
     found += look.faults(page)
     load_results(live, page)
-    page.goto(f"{live}/capacity")
-    found += look.faults(page)
     page.goto(f"{live}/runs")
     page.get_by_role("link", name="Clock disturbed").first.click()
     expect(page.locator("#clock")).to_be_visible()

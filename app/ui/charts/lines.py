@@ -1,8 +1,8 @@
-"""Values as points joined by lines: over requests per second, the steps of a training, or the time of a run."""
+"""Values as points joined by lines: over the steps of a training, or the time of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.ui.charts.axes import Axes, lay_out, nice_top, polyline, round_top
@@ -22,9 +22,6 @@ class Line:
     values: Sequence[float | None]  # at each of `xs`, None where there is none
     series: int = 0  # its colour
     dash: int = 1  # 1 is a solid line
-    low: Sequence[float] | None = None  # of the interval, where there is one
-    high: Sequence[float] | None = None  # of the interval
-    idle: float | None = None  # the value of the idle service
 
     @property
     def css(self) -> str:
@@ -39,45 +36,6 @@ class Level:
     at_s: float
     share: float
     label: str
-
-
-def rate_chart(
-    lines: Sequence[Line],
-    title: str,
-    y_title: str,
-    *,
-    shares: bool = False,
-    show: Callable[[float | None], str] = percent,
-    level: float | None = None,
-) -> Chart:
-    """The lines over their rates on a logarithmic axis, and a thin dashed line where each service is idle.
-
-    `shares` makes the axis one of per cent; `show` writes a value in the table. `level` is a value to draw across.
-    """
-    rates = sorted({rate for line in lines for rate in line.xs})
-    low, high = (rates[0], rates[-1]) if len(rates) > 1 else (rates[0] / 2, rates[0] * 2)
-    across = [value for value in (level, *(line.idle for line in lines)) if value is not None]
-    highest = max([*_known(lines), *(v for line in lines for v in line.high or ()), *across], default=0.0)
-    layouts = lay_out((320, 260), (_room(lines), 16), low, high, nice_top(highest) if shares else round_top(highest))
-    for axes in layouts:
-        axes.draw_x(rates, lambda rate: f"{rate:g}")
-        axes.draw_y(shares=shares)
-        _draw(axes, lines, across, every_dot=True)
-    by_rate = [dict(zip(line.xs, line.values, strict=True)) for line in lines]
-    return Chart(
-        title=title,
-        description=f"{counted(len(lines), 'line')} from {low:g} to {high:g} requests per second on a logarithmic "
-        "axis; the table below holds the values.",
-        x_title="Requests per second",
-        y_title=y_title,
-        layouts=layouts,
-        table_head=("Requests per second", *(line.label for line in lines)),
-        table=[
-            ("idle", *(show(line.idle) for line in lines)),
-            *((f"{rate:g}", *(show(values.get(rate)) for values in by_rate)) for rate in rates),
-        ],
-        keys=[(line.label, line.css, "") for line in lines],
-    )
 
 
 def training_chart(lines: Sequence[Line], title: str, y_title: str, *, shares: bool) -> Chart:
@@ -133,16 +91,12 @@ def levels(items: Sequence[Level], title: str, heads: tuple[str, str], limit: fl
 
 
 def _draw(axes: Axes, lines: Sequence[Line], across: Sequence[float] = (), *, every_dot: bool = False) -> None:
-    """Draws the lines with their bands, dots and names, and each value of `across` from edge to edge."""
+    """Draws the lines with their dots and names, and each value of `across` from edge to edge."""
     drawing, ends = axes.drawing, []
     for line in lines:
         xs = [axes.x(x) for x in line.xs]
         places = [None if v is None else (x, axes.y(max(v, 0.0))) for x, v in zip(xs, line.values, strict=True)]
         known = [place for place in places if place is not None]
-        if line.low is not None and line.high is not None and len(xs) > 1:
-            above = list(zip(xs, map(axes.y, line.high), strict=True))
-            below = list(zip(xs, map(axes.y, line.low), strict=True))
-            drawing.bands.append(Path(f"{polyline([*above, *reversed(below)])} Z", f"band {line.css}"))
         drawing.lines.append(Path(polyline(places), f"curve {line.css}"))
         if every_dot or len(known) == 1:  # a line of one point is invisible
             drawing.dots += [Label(x, y, line.label, series_css(line.series)) for x, y in known]

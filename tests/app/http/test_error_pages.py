@@ -12,6 +12,7 @@ from app.factory import create_app
 from app.http import limits
 
 NO_RUN = "/runs/01a202e9-6c86-712b-aaac-5efaa44a3158"
+TO_DROP = "/datasets/01a202e9-0000-7000-8000-000000000000/drop"
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def told(answer) -> tuple[str, str, str, str]:
         ("/nope", "Page not found", "No page has this address", "Leaderboard", "/"),
         (NO_RUN, "Page not found", "There is no run 01a202e9", "All runs", "/runs"),
         ("/studies?before=x", "Something in this request is wrong", "", "All studies", "/studies"),
-        ("/capacity/cancel", "This address is for a button, not a page", "Nothing was", "All load tests", "/capacity"),
+        (TO_DROP, "This address is for a button, not a page", "Nothing was", "All datasets", "/datasets"),
         ("/about?x=1", "The service is busy", "The database is away.", "Try again", "/about?x=1"),
     ],
 )

@@ -27,10 +27,6 @@ TWINS = {
     "accounts.create_token": Scope.READ,
     "accounts.logout": Scope.READ,
     "accounts.revoke_token": Scope.READ,
-    "capacity.cancel": Scope.ADMIN,
-    "capacity.delete": "capacity_api.delete",
-    "capacity.load": "capacity_api.create",
-    "capacity.measure": Scope.ADMIN,
     "complete.race.cancel": "runs_api.cancel",
     "complete.start": "complete_api.complete",
     "complete.start_race": "complete_api.complete",
@@ -171,7 +167,7 @@ def test_no_page_shows_a_button_that_would_be_refused(app, world):
     rows = "\n".join(json.dumps({"task_id": f"f/{i}", "canonical_solution": "    pass\n", **task}) for i in range(2))
     dataset = import_bytes(world.context, rows.encode(), "mine", "mine")
     pages = [
-        *("/", "/runs", "/runs/new", "/studies", "/studies/new", "/complete", "/datasets", "/capacity", "/tokens"),
+        *("/", "/runs", "/runs/new", "/studies", "/studies/new", "/complete", "/datasets", "/tokens"),
         *(f"/studies/{study}?tab={tab}" for study in (ended, running) for tab in ("answer", "samples", "arms")),
         *(f"/runs/{run}" for run in (halted, queued)),
         *(f"/complete/{completion}", f"/datasets/{dataset.id}", "/models", "/workers", "/search"),
@@ -188,7 +184,7 @@ def test_no_page_shows_a_button_that_would_be_refused(app, world):
             if not scope.allows(Scope.SUBMIT):
                 assert not re.search(r'class="button[^>]*href="/(runs|studies)/new', answer.text), page
     assert {"studies.delete", "studies.cancel", "runs.cancel", "runs.resume", "runs.create"} <= sent.keys()
-    assert {"datasets.upload", "datasets.drop", "capacity.measure", "complete.start", "studies.create"} <= sent.keys()
+    assert {"datasets.upload", "datasets.drop", "complete.start", "studies.create"} <= sent.keys()
     assert sent["studies.delete"] == {Scope.ADMIN}
     assert sent["runs.create"] == {Scope.SUBMIT, Scope.ADMIN}
 
