@@ -19,8 +19,12 @@ from app.db.database import Database, make_folder
 from app.errors import UnavailableError
 
 MIGRATIONS = Path(__file__).resolve().parents[2] / "migrations"
+FIRST = "0033"
+"""The oldest schema that this version upgrades: one migration makes it."""
+LAST_WITH_OLDER = "commit b0a222a5"
+"""The last version with the migrations up to FIRST."""
 ADVISORY_LOCK = 0x6261_7373  # "bass"
-SEARCH_INDEX = "task_words_index"  # FTS5 and its tables on SQLite, GIN on PostgreSQL: see migration 0021
+SEARCH_INDEX = "task_words_index"  # FTS5 and its tables on SQLite, GIN on PostgreSQL: see migration 0033
 
 _OTHER_DATABASE = "BASSLINE_DATABASE_URL or BASSLINE_DATA_DIR"
 
@@ -28,7 +32,7 @@ _OTHER_DATABASE = "BASSLINE_DATABASE_URL or BASSLINE_DATA_DIR"
 def upgrade(database: Database, revision: str = "head") -> None:
     """Runs the migrations up to `revision`. Waits for another process that is doing the same.
 
-    Raises UnavailableError for the database of a newer version, and where the database refuses a change.
+    Raises UnavailableError for a database of a newer version or from before FIRST, and where it refuses a change.
     """
     _require_known(current(database))
     with _changing(database) as connection:
@@ -57,8 +61,8 @@ def current(database: Database) -> str | None:
 def ensure(database: Database) -> None:
     """Upgrades a SQLite database to the newest revision.
 
-    Raises UnavailableError for a database that cannot be opened, for one of a newer version, and for a PostgreSQL
-    database at another revision.
+    Raises UnavailableError for a database that cannot be opened, for one of a newer version or from before FIRST, and
+    for a PostgreSQL database at another revision.
     """
     revision = current(database)
     if revision == head():
@@ -69,8 +73,18 @@ def ensure(database: Database) -> None:
     upgrade(database)
 
 
+def is_too_old(revision: str) -> bool:
+    """Whether a database at this revision is older than the first one that this version upgrades from."""
+    return revision < FIRST
+
+
 def _require_known(revision: str | None) -> None:
     known = {script.revision for script in ScriptDirectory.from_config(_config(None)).walk_revisions()}
+    if revision is not None and is_too_old(revision):
+        raise UnavailableError(
+            f"the database is at schema {revision}, and this version upgrades from {FIRST} on: run `bassline db "
+            f"upgrade` of {LAST_WITH_OLDER} first, or use another database with {_OTHER_DATABASE}"
+        )
     if revision is not None and revision not in known:
         raise UnavailableError(
             f"a newer version of Bassline made this database (its schema is {revision}, the newest here is {head()}): "
@@ -99,7 +113,7 @@ def _changing(database: Database) -> Iterator[Connection]:
     except DBAPIError as error:
         # For example one that an unreleased version changed, or a migration that waits for a lock in vain.
         raise UnavailableError(
-            f"the database stays at schema {current(database)}, because it refuses the next change "
+            f"the database stays at schema {current(database) or 'none'}, because it refuses the next change "
             f"({' '.join(str(error.orig).split())}): end what uses it and try again, restore a backup, or use another "
             f"database with {_OTHER_DATABASE}"
         ) from error

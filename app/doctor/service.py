@@ -76,6 +76,13 @@ def _schema(at: str | None, head: str, *, upgraded_at_start: bool) -> Finding:
         return Finding("schema", "ok", at)
     if at is not None and at > head:
         return Finding("schema", "fail", f"{at} is newer than this version's {head}", "Install the newer Bassline.")
+    if at is not None and migrate.is_too_old(at):
+        return Finding(
+            "schema",
+            "fail",
+            f"{at} is older than what this version upgrades",
+            f"{UPGRADE[:-1]} of {migrate.LAST_WITH_OLDER} first.",
+        )
     what = f"{at or 'empty'}, this version needs {head}"
     if upgraded_at_start:
         return Finding("schema", "warn", f"{what}: the next start upgrades it", f"Make a copy first. {UPGRADE}")

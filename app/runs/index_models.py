@@ -39,7 +39,7 @@ class TaskWords(Base):
 
     One row for a task, because its samples have most words in common: the index is smaller by the number of samples,
     and a word that every sample has makes no million rows. `id` grows with the age of the samples, newest highest.
-    Triggers keep SQLite's FTS5 table equal to `words`; PostgreSQL has a GIN index (migration 0021).
+    Triggers keep SQLite's FTS5 table equal to `words`; PostgreSQL has a GIN index (migration 0033).
     """
 
     __tablename__ = "task_words"

@@ -166,11 +166,11 @@ def test_without_a_sandbox_no_run_can_work(typed, cached_demo, tmp_path):
 
 @pytest.mark.parametrize(
     ("revision", "status", "said"),
-    [("0002", "warn", "the next start upgrades it"), ("9999", "fail", "is newer than this version's")],
+    [("0032", "fail", "is older than what this version upgrades"), ("9999", "fail", "is newer than this version's")],
 )
 def test_an_sqlite_database_at_another_schema_says_what_to_do(doctor, cached_demo, tmp_path, revision, status, said):
     database = Database(f"sqlite:///{tmp_path / 'data' / 'bassline.db'}")
-    migrate.upgrade(database, "0002")
+    migrate.upgrade(database)
     with database.engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = :revision"), {"revision": revision})
     database.dispose()
