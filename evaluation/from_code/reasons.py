@@ -18,6 +18,7 @@ REMEDIES = (
     ("needs modules of more than", f"a module that imports less, or {_BY_TESTS}"),
     ("has the same body as another function", "nothing: the other one is the task"),
     ("has nearly the same body as another function", "nothing: the other one is the task"),
+    ("becomes a task that no dataset takes", "a fault of Bassline: please report its detail (--names)"),
     ("has fewer than 3 mutants", "nothing: there is too little in it that could be wrong"),
     ("has fewer than 5 mutants", "nothing: there is too little in it that could be wrong"),
     # by recorded calls

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from evaluation.dataset_files import read_tasks
+from evaluation.datasets import DatasetError
 from evaluation.from_code import build
 from evaluation.from_code.build import BUILDER, Options, TaskResult
 from evaluation.from_code.calls import record
@@ -26,6 +28,7 @@ from evaluation.from_code.source.find import MAX_LINES, MIN_LINES, Function, fin
 from evaluation.from_code.source.project import Project
 from evaluation.from_code.source.provenance import Origin, origin_of
 from evaluation.from_code.state import State
+from evaluation.from_code.tasks import infilling_row
 from evaluation.sandbox import Sandbox
 
 
@@ -190,6 +193,18 @@ class Maker:
 
     def make(self, function: Function) -> TaskResult:
         """The task, or why there is none by either judge."""
+        made = self._make(function)
+        options = self.work.options
+        if made.row is not None:
+            rows = made.row, infilling_row(made.row, function, options.before, options.after)
+            try:
+                for row in rows:
+                    read_tasks(json.dumps(row), function.key)
+            except DatasetError as error:
+                made.row, made.reason, made.detail = None, "becomes a task that no dataset takes", str(error)
+        return made
+
+    def _make(self, function: Function) -> TaskResult:
         by_calls: TaskResult | None = None
         judge = "cases" if self.suite.refused else self.work.options.judge
         if judge != "tests":

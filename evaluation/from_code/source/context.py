@@ -105,7 +105,7 @@ def _holds(node: ast.stmt, function: Function) -> bool:
 def _headers(function: Function, project: Project | None = None) -> Iterator[Piece]:
     """The lines that open what is around a function; with a project, what its classes hold too."""
     for node, line in _around(function):
-        yield Piece(f"{' ' * node.col_offset}{line}\n")
+        yield Piece(f"{function.module.indent_at(node.lineno)}{line}\n")
         if project is not None and isinstance(node, ast.ClassDef):
             yield from outline_own_class(project, function.module, node, function)
 
@@ -144,7 +144,7 @@ def _find_globals(function: Function, names: set[str]) -> Iterator[Piece]:
             if isinstance(each, ast.Import | ast.ImportFrom):
                 continue
             if each.col_offset == 0:
-                yield Piece(shorten_statement(module, each, 0), each, read_source(module, each), is_global=True)
+                yield Piece(shorten_statement(module, each), each, read_source(module, each), is_global=True)
             else:
                 yield Piece(ast.unparse(each), each, is_global=True)
 
@@ -175,7 +175,7 @@ def _of_file(function: Function, before: int) -> str:
         starts += [(find_first_line(each), depth) for body in walk_bodies(node) for each in body]
     fitting = [start for start in starts if first <= start[0] <= function.first_line]
     start, depth = min(fitting, default=(function.first_line, len(around)))
-    opened = "".join(f"{' ' * node.col_offset}{line}\n" for node, line in around[:depth])
+    opened = "".join(f"{module.indent_at(node.lineno)}{line}\n" for node, line in around[:depth])
     imports = [
         "".join(module.lines[node.lineno - 1 : node.end_lineno])
         for node in module.tree.body
@@ -200,7 +200,7 @@ def _of_project(project: Project, function: Function) -> str:
             for alias in node.names:
                 each = next((n for n in source.tree.body if alias.name in bound_names(n)), None)
                 if each is not None:
-                    text = f"from {source.name}:\n{shorten_statement(source, each, 0)}"
+                    text = f"from {source.name}:\n{shorten_statement(source, each)}"
                     found.append(((alias.asname or alias.name) not in named, text))
     shown, left = "", MAX_OF_PROJECT
     for _far, text in sorted(found, key=lambda each: each[0]):

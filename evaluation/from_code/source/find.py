@@ -59,8 +59,7 @@ class Function:
     @property
     def indent(self) -> str:
         """The white space before its `def`."""
-        line = self.module.lines[self.node.lineno - 1]
-        return line[: len(line) - len(line.lstrip())]
+        return self.module.indent_at(self.node.lineno)
 
 
 def find(project: Project) -> list[Function]:

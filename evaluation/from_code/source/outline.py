@@ -27,13 +27,13 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 def outline_own_class(project: Project, module: Module, node: ast.ClassDef, function: Function) -> Iterator[Piece]:
     """The class around a function: docstring, statements, signatures of methods, and its attributes with types and the
     values that the constructor gives them. Each piece is shown in full where there is room."""
-    pad = " " * node.body[0].col_offset
+    pad = read_inner_indent(module, node)
     attributes = find_attributes(node)
     constructors = set()
     for each in node.body:
         if each is function.node or any(inner is function.node for inner in ast.walk(each)):
             continue
-        text, full = shorten_statement(module, each, each.col_offset), read_source(module, each)
+        text, full = shorten_statement(module, each), read_source(module, each)
         if isinstance(each, _FUNCTIONS) and each.name in CONSTRUCTORS:
             constructors.add(each.name)
             given = format_attributes([one for one in attributes if one.method == each.name], pad)
@@ -57,14 +57,15 @@ def _hide_value(attribute: Attribute) -> Attribute:
     return Attribute(attribute.name, attribute.type, "", CONSTRUCTORS[0])
 
 
-def shorten_statement(module: Module, node: ast.stmt, pad: int) -> str:
+def shorten_statement(module: Module, node: ast.stmt) -> str:
     """A statement of a module or class, or what it declares where it is long; "" for one that shows nothing."""
-    space = " " * pad
+    space = module.indent_at(node.lineno)
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         summary = _summarize(ast.get_docstring(node) or "")
-        doc = f'\n{space}    """{summary}"""' if summary else ""
+        pad = read_inner_indent(module, node)
+        doc = f'\n{pad}"""{summary}"""' if summary else ""
         marks = "".join(f"{space}@{ast.unparse(each)}\n" for each in node.decorator_list)
-        return f"{marks}{space}{_format_signature(node)}:{doc}" + (f"\n{space}    ..." if doc else " ...")
+        return f"{marks}{space}{_format_signature(node)}:{doc}" + (f"\n{pad}..." if doc else " ...")
     if isinstance(node, ast.ClassDef):
         return _outline_class(module, node, space)
     text = read_source(module, node)
@@ -83,6 +84,12 @@ def read_source(module: Module, node: ast.stmt) -> str:
     return "".join(module.lines[find_first_line(node) - 1 : node.end_lineno]).rstrip("\n")
 
 
+def read_inner_indent(module: Module, node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """The white space before the lines of a body."""
+    around, inner = module.indent_at(node.lineno), module.indent_at(node.body[0].lineno)
+    return inner if len(inner) > len(around) else f"{around}    "
+
+
 def find_first_line(node: ast.stmt) -> int:
     """The line of a statement or of its first decorator."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
@@ -90,13 +97,13 @@ def find_first_line(node: ast.stmt) -> int:
 
 
 def _outline_class(module: Module, node: ast.ClassDef, space: str) -> str:
-    pad = " " * node.body[0].col_offset
-    parts = [shorten_statement(module, each, each.col_offset) for each in node.body]
+    pad = read_inner_indent(module, node)
+    parts = [shorten_statement(module, each) for each in node.body]
     body = "".join(f"{part}\n" for part in parts if part) + format_attributes(find_attributes(node), pad)
     bases = ", ".join(map(ast.unparse, node.bases))
     line = f"class {node.name}({bases}):" if bases else f"class {node.name}:"
     marks = "".join(f"{space}@{ast.unparse(each)}\n" for each in node.decorator_list)
-    return f"{marks}{space}{line}\n{body or space + '    ...'}".rstrip("\n")
+    return f"{marks}{space}{line}\n{body or pad + '...'}".rstrip("\n")
 
 
 def _shorten_assignment(node: ast.Assign | ast.AnnAssign) -> str:

@@ -64,6 +64,11 @@ class Module:
         """The lines of the source with their ends, as Python counts them: a form feed ends none."""
         return io.StringIO(self.source, newline="\n").readlines()
 
+    def indent_at(self, line: int) -> str:
+        """The white space that a line begins with; it may hold tabs."""
+        text = self.lines[line - 1]
+        return text[: len(text) - len(text.lstrip())]
+
 
 @dataclass(frozen=True)
 class Project:

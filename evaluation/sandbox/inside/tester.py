@@ -25,7 +25,8 @@ from evaluation.sandbox.inside import codec, variants
 JOB_IN, REPORT_OUT = 3, 4
 _OPTIONS = (
     "-q", "--capture=sys", "--assert=plain", "--tb=short", "-p", "no:cacheprovider", "-p", "no:randomly",
-    "-p", "no:xdist", "-p", "no:junitxml", "-o", "addopts=",
+    "-p", "no:xdist", "-o", "addopts=",
+    "-W", "ignore::pytest.PytestConfigWarning",  # of the options of plugins that are not there
 )  # fmt: skip
 _FLAGS = (
     "--doctest-modules", "--doctest-continue-on-failure", "--doctest-ignore-import-errors", "--pyargs", "--noconftest",

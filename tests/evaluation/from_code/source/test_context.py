@@ -244,6 +244,33 @@ def test_the_attributes_of_a_class_are_named_with_types_and_values(opened):
     assert compile_error(text + "        pass\n") is None
 
 
+def test_classes_that_are_indented_by_tabs_are_shown_by_tabs(opened):
+    filler = "".join(f"        self.a{number} = '{'y' * 60}'\n" for number in range(20))
+    text = f"""
+class Near:
+    def __init__(self):
+        self.kind = 1
+{filler}
+    @property
+    def size(self) -> int:
+        \"\"\"How many.
+
+        All of them, that is.
+        \"\"\"
+{filler}        return 1
+
+    def add(self, name):
+        \"\"\"Adds.\"\"\"
+        self.names.append(name)
+        return len(self.names)
+"""
+    project = opened({"pkg/__init__.py": "", "pkg/m.py": text.replace("    ", "\t")})
+
+    prompt = prompt_of(project, function(project, "Near.add"))
+
+    assert compile_error(prompt + "\t\tpass\n") is None
+
+
 def test_a_constructor_that_does_not_fit_is_shown_by_what_it_sets(opened):
     files = dict(CLASSES)
     files["pkg/m.py"] = files["pkg/m.py"].replace(
