@@ -18,7 +18,8 @@ import re
 import sys
 import types
 import zoneinfo
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from json.encoder import encode_basestring_ascii as encode
 from typing import Any
 
 
@@ -83,33 +84,45 @@ _EXACT = (slice, functools.partial, re.Pattern, types.MappingProxyType, datetime
 """Written of exactly this type only."""
 
 
-def by_name(value: Any) -> Any:
-    """The tree of a value that is found by a name, None for another.
+def write_by_name(value: Any) -> str | None:
+    """The text of a value that is found by a name, None for another.
 
     Raises NotAnObjectError for a class, function or module that its name does not lead to.
     """
-    kind = type(value)
-    for name, constant in _CONSTANTS.items():
-        if value is constant:
-            return {"constant": name}
-    if kind is types.ModuleType:
+    found = _found_by(type(value))
+    if found is None:
+        return None
+    if found == "constant":
+        return next(f'{{"constant":"{name}"}}' for name, constant in _CONSTANTS.items() if value is constant)
+    if found == "module":
         module: str = value.__name__
         if sys.modules.get(module) is value:
-            return {"module": module}
+            return f'{{"module":{encode(module)}}}'
         raise NotAnObjectError("a module")
+    if found == "function" and getattr(value, "__self__", None) not in (None, sys.modules.get("builtins")):
+        return None
+    if found == "member":
+        name = object.__getattribute__(value, "__dict__").get("_name_")
+        if vars(type(value)).get("_member_map_", {}).get(name) is not value:
+            raise NotAnObjectError(f"a {type(value).__name__}")
+        return f'{{"member":[{encode(_name_of(type(value)))},{encode(name)}]}}'
+    return f'{{"named":{encode(_global_name_of(value) if found == "sentinel" else _name_of(value))}}}'
+
+
+@functools.cache
+def _found_by(kind: Any) -> str | None:
+    """How values of this type are found by a name, None where they are not."""
+    if any(kind is type(constant) for constant in _CONSTANTS.values()):
+        return "constant"
+    if kind is types.ModuleType:
+        return "module"
     if isinstance(kind, type) and type.__subclasscheck__(type, kind):
-        return {"named": _name_of(value)}
-    if kind in _FUNCTIONS and getattr(value, "__self__", None) in (None, sys.modules.get("builtins")):
-        return {"named": _name_of(value)}
+        return "class"
+    if kind in _FUNCTIONS:
+        return "function"
     if type.__subclasscheck__(enum.Enum, kind):
-        attributes = object.__getattribute__(value, "__dict__")
-        name = attributes.get("_name_")
-        if vars(kind).get("_member_map_", {}).get(name) is not value:
-            raise NotAnObjectError(f"a {kind.__name__}")
-        return {"member": [_name_of(kind), name]}
-    if kind is object:
-        return {"named": _global_name_of(value)}
-    return None
+        return "member"
+    return "sentinel" if kind is object else None
 
 
 def _name_of(value: Any) -> str:
@@ -154,40 +167,57 @@ def find(name: str) -> Any:
     return found
 
 
-def fill(node: dict[str, Any], value: Any, tree: Callable[[Any], Any], held: list[Any]) -> dict[str, Any]:
-    """Put class and state of an object into its empty `node`; `tree` writes a part. Raises NotAnObjectError."""
+def write_state(value: Any, write: Callable[[Any], None], out: list[str], held: list[Any]) -> None:
+    """Append the text of class and state of an object to `out`; `write` appends a part. Raises NotAnObjectError."""
     kind = type(value)
     if kind is types.MethodType:
         function = value.__func__
         name = getattr(function, "__name__", "")
         if getattr(type(value.__self__), name, None) is not function:
             raise NotAnObjectError("a method that its name does not lead to")
-        node["method"] = [tree(value.__self__), name]
-        return node
+        out.append('{"method":[')
+        write(value.__self__)
+        out.append(f",{encode(name)}]}}")
+        return
     base: Any = _base_of(kind)  # type: ignore[arg-type]
-    body: list[Any] = [_name_of(kind)]
-    node["object"] = body
+    out.append(f'{{"object":[{encode(_name_of(kind))},')
     if base in _MUTABLE:
-        items = [tree(_held(item, held)) for item in _MUTABLE[base][0](value)]
+        items = list(_MUTABLE[base][0](value))
+        held.extend(items)
         extra = value.maxlen if base is collections.deque else None
-        extra = value.default_factory if base is collections.defaultdict else extra
-        body.append([tree(extra), items])
+        out.append("[")
+        write(value.default_factory if base is collections.defaultdict else extra)
+        out.append(",")
+        write_all(items, write, out)
+        out.append("],")
     elif base in _IMMUTABLE:
-        body.append([tree(_held(part, held)) for part in _IMMUTABLE[base](value)])
-        if kind is functools.partial:
-            body.append([[name, tree(part)] for name, part in value.keywords.items()])
-            return node
+        parts = _IMMUTABLE[base](value)
+        held.extend(parts)
+        write_all(parts, write, out)
+        out.append(",")
     elif base is not object:
-        body.append([tree(part) for part in _ARGS.__get__(value)])
+        write_all(_ARGS.__get__(value), write, out)
+        out.append(",")
     else:
-        body.append(None)
-    body.append([[name, tree(part)] for name, part in _attributes(kind, value).items()])
-    return node
+        out.append("null,")
+    attributes = value.keywords if kind is functools.partial else _attributes(kind, value)
+    separator = "["
+    for name, part in attributes.items():
+        out.append(f"{separator}[{encode(name)},")
+        write(part)
+        out.append("]")
+        separator = ","
+    out.append("]]}" if attributes else "[]]}")
 
 
-def _held(value: Any, held: list[Any]) -> Any:
-    held.append(value)
-    return value
+def write_all(parts: Iterable[Any], write: Callable[[Any], None], out: list[str]) -> None:
+    """Append the text of a list of these parts to `out`."""
+    separator = "["
+    for part in parts:
+        out.append(separator)
+        write(part)
+        separator = ","
+    out.append("]" if separator == "," else "[]")
 
 
 @functools.cache
@@ -213,20 +243,31 @@ def _base_of(kind: Any) -> Any:
 def _attributes(kind: type, value: Any) -> dict[str, Any]:
     """The `__dict__` and the slots of an object, read by Python's own descriptors."""
     found: dict[str, Any] = {}
+    for name, descriptor in _descriptors(kind):  # type: ignore[arg-type]
+        if name is None:
+            found.update(descriptor.__get__(value))
+            continue
+        try:
+            found[name] = descriptor.__get__(value)
+        except AttributeError:
+            continue
+    for name in found:
+        if type(name) is not str:
+            raise NotAnObjectError(f"a {kind.__name__}")
+    return found
+
+
+@functools.cache
+def _descriptors(kind: Any) -> list[tuple[str | None, Any]]:
+    """What reads the attributes of an object: its slots by name, and None for its `__dict__`."""
+    found: list[tuple[str | None, Any]] = []
     for each in kind.__mro__:
         own = vars(each)
         holder = own.get("__dict__")
         if type(holder) is types.GetSetDescriptorType:
-            found.update(holder.__get__(value))
+            found.append((None, holder))
         if each.__module__ != "builtins" and each not in _MUTABLE and each not in _IMMUTABLE:
-            for name, slot in own.items():
-                if type(slot) is types.MemberDescriptorType:
-                    try:
-                        found[name] = slot.__get__(value)
-                    except AttributeError:
-                        continue
-    if not all(type(name) is str for name in found):
-        raise NotAnObjectError(f"a {kind.__name__}")
+            found += [(name, slot) for name, slot in own.items() if type(slot) is types.MemberDescriptorType]
     return found
 
 

@@ -13,6 +13,7 @@ the same, so equal texts mean equal values.
 from __future__ import annotations
 
 import json
+from json.encoder import encode_basestring_ascii as encode
 from typing import Any
 
 from . import objects
@@ -25,7 +26,11 @@ _CONTAINERS = (list, tuple, dict, set, frozenset)
 
 
 class NotPlainError(Exception):
-    """A value that cannot be written or is too large; the message says which."""
+    """A value that cannot be written or is too large; the message says which. `parts` were looked at until then."""
+
+    def __init__(self, message: str, parts: int = 0) -> None:
+        super().__init__(message)
+        self.parts = parts
 
 
 class Opaque:
@@ -49,16 +54,12 @@ def write_counted(value: Any, plain: bool = False) -> tuple[str, int]:
     """The text of a value and the number of its parts. Raises NotPlainError."""
     writer = _Writer(plain)
     try:
-        tree = writer.tree(value, 0)
-    except objects.NotAnObjectError as error:
-        raise NotPlainError(str(error)) from None
-    if writer.twice:
-        if writer.opaque:  # its numbers are another text's
-            raise NotPlainError("one object in two places")
-        tree = _Numbering(writer.twice).tree(tree)
-    text = json.dumps(tree, separators=(",", ":"), ensure_ascii=True)
-    if len(text) > 4 * MAX_CHARS:
-        raise NotPlainError("too large")
+        writer.write(value)
+        text = writer.text()
+        if len(text) > 4 * MAX_CHARS:
+            raise NotPlainError("too large")
+    except (NotPlainError, objects.NotAnObjectError) as error:
+        raise NotPlainError(str(error), writer.parts) from None
     return text, writer.parts
 
 
@@ -104,114 +105,161 @@ def is_plain(text: str) -> bool:
 
 
 class _Writer:
+    """Writes one value as pieces of its text."""
+
     def __init__(self, plain: bool) -> None:
         self.plain = plain
         self.parts = 0
         self.chars = 0
-        self.seen: dict[int, Any] = {}  # the tree of each object, by id
-        self.twice: set[int] = set()  # ids of trees that are referred to
+        self.out: list[str] = []
+        self.seen: dict[int, int] = {}  # the number of each object's span, by id
+        self.spans: list[tuple[int, int]] = []  # where an object's text begins and ends in `out`: empty pieces
+        self.refs: list[tuple[int, int]] = []  # the piece of a reference, and the number of the span
         self.held: list[Any] = []  # objects that exist only for this text, so that no id is used twice
         self.in_set = 0
+        self.depth = 0
         self.opaque = False
 
-    def tree(self, value: Any, depth: int) -> Any:
-        """The value as JSON: lists as lists, other types than JSON's as objects with one key."""
+    def text(self) -> str:
+        """The text of what was written."""
+        if self.refs:
+            if self.opaque:  # its numbers are another text's
+                raise NotPlainError("one object in two places")
+            spans = sorted({self.spans[span] for _, span in self.refs})  # numbers are in the order of the text
+            numbers = {span: number for number, span in enumerate(spans, 1)}
+            for (start, end), number in numbers.items():
+                self.out[start], self.out[end] = f'{{"number":[{number},', "]}"
+            for piece, span in self.refs:
+                self.out[piece] = f'{{"ref":{numbers[self.spans[span]]}}}'
+        return "".join(self.out)
+
+    def write(self, value: Any) -> None:
+        """Append the value as JSON: lists as lists, other types than JSON's as objects with one key."""
         self.parts += 1
-        if self.parts > MAX_PARTS or depth > MAX_DEPTH:
+        if self.parts > MAX_PARTS or self.depth > MAX_DEPTH:
             raise NotPlainError("too large")
         kind = type(value)
-        if value is None or kind is bool:
-            return value
-        if kind is int:
-            if value.bit_length() > MAX_BITS:
-                raise NotPlainError("too large")
-            return value
-        if kind is float:
-            return {"float": repr(value)}
         if kind is str:
             self._count(len(value))
-            return value
-        if kind is bytes:
+            self.out.append(encode(value))
+        elif value is None:
+            self.out.append("null")
+        elif kind is bool:
+            self.out.append("true" if value else "false")
+        elif kind is int:
+            if value.bit_length() > MAX_BITS:
+                raise NotPlainError("too large")
+            self.out.append(repr(value))
+        elif kind is float:
+            self.out.append(f'{{"float":"{value!r}"}}')
+        elif kind is bytes:
             self._count(len(value))
-            return {"bytes": value.hex()}
-        if kind is range:
-            return {"range": [self.tree(part, depth + 1) for part in (value.start, value.stop, value.step)]}
-        if kind is Opaque:
-            self.opaque = True
-            return value.tree
-        if kind in _CONTAINERS:
-            return self._container(value, kind, depth)
-        if self.plain:
-            raise NotPlainError(f"a {kind.__name__}")
-        named = objects.by_name(value)
-        if named is not None:
-            return named
-        known = self._known(value)
-        if known is not None:
-            return known
-        self.held.append(value)  # a bound method exists only while it is looked at
-        return objects.fill(self._new(value, {}), value, lambda part: self.tree(part, depth + 1), self.held)
+            self.out.append(f'{{"bytes":"{value.hex()}"}}')
+        else:
+            self.depth += 1
+            self._write_compound(value, kind)
+            self.depth -= 1
 
-    def _container(self, value: Any, kind: type, depth: int) -> Any:
+    def _write_compound(self, value: Any, kind: type) -> None:
+        if kind in _CONTAINERS:
+            self._write_container(value, kind)
+        elif kind is range:
+            self._write_parts("range", (value.start, value.stop, value.step))
+        elif kind is Opaque:
+            self.opaque = True
+            self.out.append(json.dumps(value.tree, separators=(",", ":"), ensure_ascii=True))
+        elif self.plain:
+            raise NotPlainError(f"a {kind.__name__}")
+        elif (named := objects.write_by_name(value)) is not None:
+            self.out.append(named)
+        elif not self._refer(value):
+            self.held.append(value)  # a bound method exists only while it is looked at
+            span = self._open(value)
+            objects.write_state(value, self.write, self.out, self.held)
+            self._close(span)
+
+    def _write_container(self, value: Any, kind: type) -> None:
         if len(value) > MAX_PARTS:
             raise NotPlainError("too large")
-        if kind in (list, dict, set):
-            known = self._known(value)
-            if known is not None:
-                return known
-        if kind is list:
-            items = self._new(value, [])
-            items.extend(self.tree(item, depth + 1) for item in value)
-            return items
-        if kind is dict:
-            node = self._new(value, {})
-            node["dict"] = [[self.tree(k, depth + 1), self.tree(v, depth + 1)] for k, v in value.items()]
-            return node
         if kind is tuple:
-            return {"tuple": [self.tree(item, depth + 1) for item in value]}
-        node = self._new(value, {}) if kind is set else {}
+            self._write_parts("tuple", value)
+            return
+        if kind is frozenset:
+            self._write_set(value, "frozenset")
+            return
+        if self._refer(value):
+            return
+        span = self._open(value)
+        if kind is list:
+            objects.write_all(value, self.write, self.out)
+        elif kind is set:
+            self._write_set(value, "set")
+        else:
+            separator = '{"dict":['
+            for key, item in value.items():
+                self.out.append(separator + "[")
+                self.write(key)
+                self.out.append(",")
+                self.write(item)
+                self.out.append("]")
+                separator = ","
+            self.out.append("]}" if value else '{"dict":[]}')
+        self._close(span)
+
+    def _write_parts(self, tag: str, parts: Any) -> None:
+        self.out.append(f'{{"{tag}":')
+        objects.write_all(parts, self.write, self.out)
+        self.out.append("}")
+
+    def _write_set(self, value: Any, tag: str) -> None:
+        """Append the items in the order of their texts."""
+        start = len(self.out)
+        items = []
         self.in_set += 1
-        node[kind.__name__] = sorted((self.tree(item, depth + 1) for item in value), key=json.dumps)
+        for item in value:
+            begin, first_span = len(self.out), len(self.spans)
+            self.write(item)
+            pieces = self.out[begin:]
+            items.append(("".join(pieces), pieces, begin, first_span, len(self.spans)))
         self.in_set -= 1
-        return node
+        del self.out[start:]
+        self.out.append(f'{{"{tag}":[')
+        items.sort(key=lambda item: item[0])
+        for position, (_, pieces, begin, first_span, end_span) in enumerate(items):
+            if position:
+                self.out.append(",")
+            moved = len(self.out) - begin
+            for span in range(first_span, end_span):
+                self.spans[span] = (self.spans[span][0] + moved, self.spans[span][1] + moved)
+            self.out += pieces
+        self.out.append("]}")
 
-    def _new(self, value: Any, tree: Any) -> Any:
-        self.seen[id(value)] = tree
-        return tree
+    def _open(self, value: Any) -> int:
+        """The number of the span of an object whose text begins here."""
+        span = self.seen[id(value)] = len(self.spans)
+        self.spans.append((len(self.out), 0))
+        self.out.append("")
+        return span
 
-    def _known(self, value: Any) -> Any:
-        tree = self.seen.get(id(value))
-        if tree is None or self.plain:
-            return None
+    def _close(self, span: int) -> None:
+        self.spans[span] = (self.spans[span][0], len(self.out))
+        self.out.append("")
+
+    def _refer(self, value: Any) -> bool:
+        """Whether the object has a text already; then a reference to it is appended."""
+        span = self.seen.get(id(value))
+        if span is None or self.plain:
+            return False
         if self.in_set:  # the order of a set's items depends on their texts, and these on the numbers
             raise NotPlainError("one object in two places")
-        self.twice.add(id(tree))
-        return {"ref": id(tree)}
+        self.refs.append((len(self.out), span))
+        self.out.append("")
+        return True
 
     def _count(self, chars: int) -> None:
         self.chars += chars
         if self.chars > MAX_CHARS:
             raise NotPlainError("too large")
-
-
-class _Numbering:
-    """Numbers the objects that are referred to, in the order of the text."""
-
-    def __init__(self, twice: set[int]) -> None:
-        self._twice = twice
-        self._numbers: dict[int, int] = {}
-
-    def tree(self, node: Any) -> Any:
-        if isinstance(node, dict) and "ref" in node:
-            return {"ref": self._numbers[node["ref"]]}
-        number = self._numbers.setdefault(id(node), len(self._numbers) + 1) if id(node) in self._twice else 0
-        if isinstance(node, list):
-            copy: Any = [self.tree(item) for item in node]
-        elif isinstance(node, dict):
-            copy = {tag: self.tree(body) for tag, body in node.items()}
-        else:
-            return node
-        return {"number": [number, copy]} if number else copy
 
 
 _PLAIN_TAGS = frozenset(("float", "bytes", "range", "dict", "tuple", "set", "frozenset"))
