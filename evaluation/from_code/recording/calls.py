@@ -21,6 +21,7 @@ import os
 import sys
 import time
 import types
+from collections.abc import Callable
 from typing import Any
 
 from . import values
@@ -34,11 +35,12 @@ MAX_SEEN = 1_000
 MAX_PARTS_SEEN = 20_000
 """Parts of values that are written for a function in a process."""
 _PARTS_OF_REFUSED = 100
-"""What arguments that cannot be written count for: they are looked at as far as that shows."""
+"""What arguments that cannot be written count for at least; too large ones count for all that was looked at."""
 MAX_FILE_BYTES = 64 * 2**20
 
 _here = _thread._local()
 """`busy` while the recorder works in this thread: it calls functions of the standard library, which may be recorded."""
+Entry = Callable[..., "_Call | None"]
 _open: dict[int, Any] = {}
 _functions: dict[str, _Function] = {}
 _folder = ""
@@ -58,102 +60,61 @@ def start(folder: str, repeated: str | None) -> None:
             _repeated = {key: frozenset(digests) for key, digests in json.load(file).items()}
 
 
-def enter(
-    key: str,
-    named: tuple[tuple[str, Any], ...],
-    rest: tuple[Any, ...],
-    only: tuple[tuple[str, Any], ...],
-    extra: dict[str, Any],
-) -> _Call:
-    """Called first in a recorded function.
+def get_entry(key: str, switch_off: Callable[[], None]) -> Entry:
+    """What a recorded function calls first; `switch_off` is called when the later calls of the function count no more.
 
-    `named` are the parameters that a position can fill, `only` those that need their names, `rest` and `extra` what
-    `*args` and `**kwargs` received.
+    It takes the parameters that a position can fill, what `*args` received, the parameters that need their names, and
+    what `**kwargs` received. It returns None for a call that is not recorded.
     """
-    if getattr(_here, "busy", False):
-        return NONE
-    try:
-        _here.busy = True
-        function = _functions.get(key)
-        if function is None:
-            function = _functions[key] = _Function(key, sys._getframe(1))
-        function.seen += 1
-        if function.seen > MAX_SEEN or function.parts > MAX_PARTS_SEEN:
-            return NONE
-        args, kwargs = function.as_called(named, rest, only, extra)
-        return _Call(function, args, kwargs)
-    except Exception:
-        return NONE
-    finally:
-        _here.busy = False
+    function = _functions.get(key)
+    if function is None:
+        function = _functions[key] = _Function(key, switch_off)
+    return function.enter
 
 
 class _Call:
     """One call between its start and its end."""
 
-    def __init__(self, function: _Function | None, args: Any = (), kwargs: Any = None) -> None:
-        self.function = function
-        if function is not None:
-            self.args, self.kwargs = args, kwargs
-            function.parts += _PARTS_OF_REFUSED
-            self.before, parts = values.write_counted((args, kwargs))
-            function.parts += parts - _PARTS_OF_REFUSED
-            self.digest = hashlib.blake2b(self.before.encode(), digest_size=8).hexdigest()
-            self.shape = _shape(args, kwargs)
+    def __init__(self, function: _Function, args: Any, kwargs: Any, before: str, digest: str) -> None:
+        self.function, self.args, self.kwargs, self.before, self.digest = function, args, kwargs, before, digest
+        self.shape = _shape(args, kwargs)
 
-    def returned(self, value: Any) -> Any:
-        """Records the end of the call; the value unchanged."""
-        if self.function is not None:
-            _quietly(self._returned, value)
-        return value
+    def returned(self, value: Any) -> None:
+        """Records the end of the call."""
+        _quietly(self._returned, value)
 
     def iterates(self) -> None:
         """Records a call of a generator function, at the start of its body."""
-        if self.function is not None:
-            _quietly(self._end, {"iterator": "generator"}, "")
+        _quietly(self._end, lambda: {"iterator": "generator"}, "")
 
     def raised(self, error: BaseException) -> None:
         """Records the exception that ended the call."""
-        if self.function is not None:
-            names = [kind.__name__ for kind in type(error).__mro__ if kind is not object]
-            _quietly(self._end, {"raised": names}, names[0])
+        names = [kind.__name__ for kind in type(error).__mro__ if kind is not object]
+        _quietly(self._end, lambda: {"raised": names}, names[0])
 
     def _returned(self, value: Any) -> None:
-        assert self.function is not None
         try:
-            if _repeated is None or self.digest in self.function.kept:  # of the outcome nothing is noted
-                self._end({}, "")
-            elif hasattr(type(value), "__next__") or hasattr(type(value), "__anext__"):
-                self._end({"iterator": type(value).__name__}, "")
+            if hasattr(type(value), "__next__") or hasattr(type(value), "__anext__"):
+                self._end(lambda: {"iterator": type(value).__name__}, "")
             else:
-                self._end({"returned": values.write(value)}, "")
+                self._end(lambda: {"returned": values.write(value)}, "")
         except values.NotPlainError:
             self.function.unwritable(value)
 
-    def _end(self, outcome: dict[str, Any], exception: str) -> None:
-        function = self.function
-        assert function is not None
-        digest = self.digest
-        if _repeated is None:
-            if digest not in function.kept:
-                function.kept.add(digest)
-                _write({"function": function.key, "digest": digest})
-            return
-        if digest in function.kept or digest not in _repeated.get(function.key, ()):
-            return
+    def _end(self, describe_outcome: Callable[[], dict[str, Any]], exception: str) -> None:
+        function, digest = self.function, self.digest
         groups = [("", KEPT), ("shape " + self.shape, KEPT_OF_A_KIND)]
         if exception:
             groups.append(("raised " + exception, KEPT_OF_A_KIND))
-        if not function.keeps(digest, groups):
+        if digest in function.kept or not any(function.takes(digest, group, size) for group, size in groups):
             return
+        outcome = describe_outcome()  # before the call takes a place: a result may be one that cannot be written
+        function.keep(digest, groups)
         after = values.write((self.args, self.kwargs))
         line = {"function": function.key, "call": self.before, "digest": digest, "shape": self.shape, **outcome}
         if after != self.before:
             line["after"] = after
         _write(line)
-
-
-NONE = _Call(None)
 
 
 def _quietly(report: Any, *arguments: Any) -> None:
@@ -170,21 +131,61 @@ def _quietly(report: Any, *arguments: Any) -> None:
 class _Function:
     """A function that is recorded: its defaults, and the digests kept so far, by group."""
 
-    def __init__(self, key: str, frame: Any) -> None:
+    def __init__(self, key: str, switch_off: Callable[[], None]) -> None:
         self.key = key
+        self.switch_off = switch_off
         self.seen = self.parts = 0
         self.groups: dict[str, list[tuple[int, str]]] = {}
         self.kept: set[str] = set()
         self.refused: set[str] = set()
-        self.defaults = _defaults(frame, key)
+        self.defaults: dict[str, Any] | None = None
+
+    def enter(
+        self,
+        named: tuple[tuple[str, Any], ...],
+        rest: tuple[Any, ...],
+        only: tuple[tuple[str, Any], ...],
+        extra: dict[str, Any],
+    ) -> _Call | None:
+        """The call that starts, None for one that is not recorded."""
+        if getattr(_here, "busy", False):
+            return None
+        try:
+            _here.busy = True
+            self.seen += 1
+            if self.seen > MAX_SEEN or self.parts > MAX_PARTS_SEEN:
+                self.switch_off()
+                return None
+            if self.defaults is None:
+                self.defaults = _defaults(sys._getframe(1), self.key)
+            args, kwargs = self.as_called(named, rest, only, extra)
+            try:
+                before, parts = values.write_counted((args, kwargs))
+            except values.NotPlainError as error:
+                self.parts += max(error.parts, _PARTS_OF_REFUSED)
+                return None
+            self.parts += parts
+            digest = hashlib.blake2b(before.encode(), digest_size=8).hexdigest()
+            if digest in self.kept:
+                return None
+            if _repeated is None:  # of the outcome nothing is noted
+                self.kept.add(digest)
+                _write({"function": self.key, "digest": digest})
+                return None
+            return _Call(self, args, kwargs, before, digest) if digest in _repeated.get(self.key, ()) else None
+        except Exception:
+            return None
+        finally:
+            _here.busy = False
 
     def as_called(self, named: Any, rest: Any, only: Any, extra: Any) -> tuple[Any, Any]:
         """Arguments and keywords of the call. A parameter that holds its default object is left out."""
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
+        defaults = self.defaults or {}
         full = bool(rest)
         for name, value in named:
-            default = not full and name in self.defaults and self.defaults[name] is value
+            default = not full and name in defaults and defaults[name] is value
             if default:
                 kwargs[name] = default  # marks that later ones need their names
             elif kwargs:
@@ -194,28 +195,27 @@ class _Function:
         kwargs = {name: value[0] for name, value in kwargs.items() if value is not True}
         args.extend(rest)
         for name, value in only:
-            if not (name in self.defaults and self.defaults[name] is value):
+            if not (name in defaults and defaults[name] is value):
                 kwargs[name] = value
         kwargs.update(extra)
         return tuple(args), kwargs
 
-    def keeps(self, digest: str, groups: list[tuple[str, int]]) -> bool:
-        """Whether one of the groups takes this digest: it is new and among the smallest there."""
-        kept = False
+    def takes(self, digest: str, group: str, size: int) -> bool:
+        """Whether a group of this size takes this digest: it is new and among the smallest there."""
+        heap = self.groups.get(group, [])
+        entry = (-int(digest, 16), digest)
+        return entry not in heap and (len(heap) < size or entry > heap[0])
+
+    def keep(self, digest: str, groups: list[tuple[str, int]]) -> None:
+        """Put a digest into the groups that take it."""
+        self.kept.add(digest)
         for group, size in groups:
-            heap = self.groups.setdefault(group, [])
-            entry = (-int(digest, 16), digest)
-            if entry in heap:
-                continue
-            if len(heap) < size:
-                heapq.heappush(heap, entry)
-                kept = True
-            elif entry > heap[0]:
-                heapq.heapreplace(heap, entry)
-                kept = True
-        if kept:
-            self.kept.add(digest)
-        return kept
+            if self.takes(digest, group, size):
+                heap = self.groups.setdefault(group, [])
+                if len(heap) < size:
+                    heapq.heappush(heap, (-int(digest, 16), digest))
+                else:
+                    heapq.heapreplace(heap, (-int(digest, 16), digest))
 
     def unwritable(self, value: Any) -> None:
         """Notes once for each type that a result cannot be written."""

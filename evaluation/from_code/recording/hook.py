@@ -19,8 +19,9 @@ from typing import Any
 
 from . import calls, seen
 
-ENTER = "__bassline_enter__"
+ENTER = "__bassline_enter_%d__"
 CALL = "__bassline_call__"
+RESULT = "__bassline_result__"
 AT_END = "__bassline_at_end__"
 
 
@@ -41,15 +42,28 @@ class _AtEnd:
 def install(plan: dict[str, Any]) -> None:
     """Records the functions of `plan["targets"]`: {path of a file: [[name, line, key], ...]}."""
     calls.start(plan["folder"], plan["repeated"])
-    seen.start(plan["seen"], plan["functions"])
+    seen.start(plan["seen"], plan["functions"], _names_at_end)
     random.seed(0)  # tests that draw their inputs draw the same ones in every recording
-    setattr(builtins, ENTER, calls.enter)
-    setattr(builtins, AT_END, _AtEnd({seen.SEEN: lambda _: None, ENTER: lambda *_, none=calls.NONE: none}))
+    setattr(builtins, AT_END, _AtEnd(_names_at_end))
     sys.meta_path.insert(0, _Finder(plan["targets"]))
     for module in list(sys.modules.values()):
         chosen = plan["targets"].get(os.path.realpath(getattr(module, "__file__", None) or ""))
         if chosen:
             _replace_code(module, chosen)
+
+
+_names_at_end: dict[str, Any] = {}
+_names: dict[str, str] = {}
+"""In `builtins`, of what a function calls first, by its key; there it is None when later calls count no more."""
+
+
+def _name_entry(key: str) -> str:
+    name = _names.get(key)
+    if name is None:
+        name = _names[key] = ENTER % len(_names)
+        _names_at_end[name] = None
+        setattr(builtins, name, calls.get_entry(key, lambda: setattr(builtins, name, None)))
+    return name
 
 
 def _replace_code(module: types.ModuleType, chosen: list[Any]) -> None:
@@ -153,27 +167,36 @@ def _instrument(node: Any, key: str, inputs_only: bool) -> None:
     ]
     rest = _name(arguments.vararg.arg) if arguments.vararg else _tuple([])
     extra = _name(arguments.kwarg.arg) if arguments.kwarg else ast.Dict([], [])
-    enter = ast.Call(_name(ENTER), [ast.Constant(key), pairs[0], rest, pairs[1], extra], [])
+    enter = ast.Call(_name(CALL), [pairs[0], rest, pairs[1], extra], [])
+    start: list[ast.stmt] = [
+        ast.Assign([ast.Name(CALL, ast.Store())], _name(_name_entry(key))),
+        _if_recorded(ast.Assign([ast.Name(CALL, ast.Store())], enter)),
+    ]
     if inputs_only:  # a generator: to read its items here would change what its caller sees
-        report = ast.Expr(ast.Call(ast.Attribute(enter, "iterates", ast.Load()), [], []))
-        node.body = [*docstring, ast.copy_location(report, place), *body]
+        start.append(_if_recorded(ast.Expr(ast.Call(ast.Attribute(_name(CALL), "iterates", ast.Load()), [], []))))
+        node.body = [*docstring, *(ast.copy_location(statement, place) for statement in start), *body]
         return
-    start = ast.Assign([ast.Name(CALL, ast.Store())], enter)
-    report = ast.Expr(_report("raised", _name("__bassline_error__")))
+    report = _if_recorded(_report("raised", _name("__bassline_error__")))
     handler = ast.ExceptHandler(_name("BaseException"), "__bassline_error__", [report, ast.Raise()])
-    end = ast.Expr(_report("returned", ast.Constant(None)))
+    end = _if_recorded(_report("returned", ast.Constant(None)))
     returns = _Returns()
-    inner: list[ast.stmt] = [returns.visit(statement) for statement in body]
+    inner = returns.visit_all(body)
     attempt = ast.Try([*inner, end], [handler], [], [])
-    node.body = [*docstring, ast.copy_location(start, place), ast.copy_location(attempt, place)]
+    node.body = [*docstring, *(ast.copy_location(statement, place) for statement in (*start, attempt))]
 
 
 class _Returns(ast.NodeTransformer):
     """Lets each `return` of the function itself report its value; the returns of nested functions stay."""
 
-    def visit_Return(self, node: ast.Return) -> ast.Return:
-        value = node.value or ast.copy_location(ast.Constant(None), node)
-        return ast.copy_location(ast.Return(ast.copy_location(_report("returned", value), value)), node)
+    def visit_all(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        """The statements of a body."""
+        return self.generic_visit(ast.Module(body, [])).body
+
+    def visit_Return(self, node: ast.Return) -> list[ast.stmt]:
+        value = node.value or ast.Constant(None)
+        result = ast.Assign([ast.Name(RESULT, ast.Store())], value)
+        report = _if_recorded(_report("returned", _name(RESULT)))
+        return [ast.copy_location(each, node) for each in (result, report, ast.Return(_name(RESULT)))]
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         return node
@@ -200,5 +223,9 @@ def _pair(name: str) -> ast.expr:
     return _tuple([ast.Constant(name), _name(name)])
 
 
-def _report(how: str, value: ast.expr) -> ast.expr:
-    return ast.Call(ast.Attribute(_name(CALL), how, ast.Load()), [value], [])
+def _report(how: str, value: ast.expr) -> ast.stmt:
+    return ast.Expr(ast.Call(ast.Attribute(_name(CALL), how, ast.Load()), [value], []))
+
+
+def _if_recorded(statement: ast.stmt) -> ast.stmt:
+    return ast.If(ast.Compare(_name(CALL), [ast.IsNot()], [ast.Constant(None)]), [statement], [])

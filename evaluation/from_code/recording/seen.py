@@ -1,7 +1,10 @@
 """Notes which functions of the project each test called, and which installed modules the tests needed.
 
-Every function reports its key when its body starts. What one test called is written when the next one starts, so that
-tests which end their process lose only themselves.
+Every function counts a call when its body starts. What one test called is written when the next one starts, so that
+tests which end their process lose only themselves. The plugin for pytest says which test runs.
+
+A suite may call a function millions of times. So a function counts by a method of `itertools.count`, which is written
+in C, from its second call in a test on.
 """
 
 from __future__ import annotations
@@ -9,36 +12,42 @@ from __future__ import annotations
 import ast
 import atexit
 import builtins
+import itertools
 import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
-SEEN = "__bassline_seen__"
+SEEN = "__bassline_seen_%d__"
 MAX_FILE_BYTES = 64 * 2**20
 
 _keys: dict[str, list[Any]] = {}
 _files: dict[int, list[int]] = {}
-_calls: dict[str, int] = {}
-_environment: Any = getattr(os.environ, "_data", os.environ)
-_name: Any = b"PYTEST_CURRENT_TEST" if isinstance(next(iter(_environment), b""), bytes) else "PYTEST_CURRENT_TEST"
-_value: Any = None
+_names: dict[str, str] = {}
+"""In `builtins`, by the key of the function."""
+_counters: dict[str, Any] = {}
+"""Of the functions that the running test has called."""
+_at_end: dict[str, Any] = {}
 _test = ""
 _folder = ""
 _project = ""
 _rootdir = ""
 
 
-def start(folder: str, functions: dict[str, list[Any]]) -> None:
-    """Notes from now on into files in this folder; `functions` are [line, key] by the path of their file."""
-    global _folder, _project, _rootdir  # noqa: PLW0603  (one per process)
-    _folder = folder
+def start(folder: str, functions: dict[str, list[Any]], at_end: dict[str, Any]) -> None:
+    """Notes from now on into files in this folder; `functions` are [line, key] by the path of their file.
+
+    `at_end` receives what `builtins` needs when Python has restored it.
+    """
+    global _folder, _project, _rootdir, _at_end, _test  # noqa: PLW0603  (one per process)
+    _folder, _at_end = folder, at_end
     _project = _rootdir = _find_project(functions)
     _keys.update(functions)
-    setattr(builtins, SEEN, _seen)
+    _test = _place(os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0])  # which started this process
     atexit.register(_at_exit)
-    os.register_at_fork(after_in_child=_calls.clear)
+    os.register_at_fork(after_in_child=_reset)
 
 
 def _find_project(functions: dict[str, list[Any]]) -> str:
@@ -81,7 +90,7 @@ def mark(tree: ast.Module, path: str) -> ast.Module:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.lineno in keys:
             position = 1 if ast.get_docstring(node, clean=False) is not None else 0
             place = node.body[min(position, len(node.body) - 1)]
-            call = ast.Call(ast.Name(SEEN, ast.Load()), [ast.Constant(keys[node.lineno])], [])
+            call = ast.Call(ast.Name(_name_counter(keys[node.lineno]), ast.Load()), [], [])
             node.body.insert(position, ast.copy_location(ast.Expr(call), place))
     return ast.fix_missing_locations(tree)
 
@@ -91,24 +100,48 @@ def note_ended(test: str) -> None:
     _append({"ended": _place(test)})
 
 
-def _seen(key: str) -> None:
-    global _test, _value
+def note_test(test: str) -> None:
+    """Notes the test that runs from now on, "" for none."""
+    global _test  # noqa: PLW0603
     try:
-        value = _environment.get(_name)  # pytest names the test that runs, and its phase; a decoded read takes longer
-        if value is not _value:
-            test = _place(os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0])
-            if test != _test:
-                _write()
-            _value, _test = value, test
-        _calls[key] = _calls.get(key, 0) + 1
+        _write()
+        _test = _place(test)
     except Exception:
         return
 
 
+def _name_counter(key: str) -> str:
+    """The name in `builtins` of what counts the calls of a function."""
+    name = _names.get(key)
+    if name is None:
+        name = _names[key] = SEEN % len(_names)
+        _at_end[name] = lambda: None
+        setattr(builtins, name, _first_call(key, name))
+    return name
+
+
+def _first_call(key: str, name: str) -> Callable[[], None]:
+    def count() -> None:
+        counter = _counters.get(key)  # another thread may have been here meanwhile
+        if counter is None:
+            counter = _counters[key] = itertools.count()
+            setattr(builtins, name, counter.__next__)
+        next(counter)
+
+    return count
+
+
+def _reset() -> None:
+    for key in list(_counters):
+        setattr(builtins, _names[key], _first_call(key, _names[key]))
+    _counters.clear()
+
+
 def _write() -> None:
-    if _calls:
-        _append({"test": _test, "calls": dict(_calls)})
-        _calls.clear()
+    if _counters:
+        counters = dict(_counters)
+        _reset()
+        _append({"test": _test, "calls": {key: next(counter) for key, counter in counters.items()}})
 
 
 def _append(row: dict[str, Any]) -> None:

@@ -44,6 +44,16 @@ def pytest_configure(config: Any) -> None:
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: Any) -> Iterator[None]:
+    """Says which test runs."""
+    seen.note_test(item.nodeid)
+    try:
+        yield
+    finally:
+        seen.note_test("")
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: Any) -> Iterator[None]:
     """Limits the fixtures of a test."""
     yield from _limited(item)
