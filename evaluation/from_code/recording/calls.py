@@ -32,10 +32,13 @@ KEPT_OF_A_KIND = 4
 """Calls of a function with one shape, or with one exception."""
 MAX_SEEN = 1_000
 """Calls of a function that are examined in a process; later ones cost nothing."""
-MAX_PARTS_SEEN = 20_000
+MAX_PARTS_SEEN = 8_000
 """Parts of values that are written for a function in a process."""
 _PARTS_OF_REFUSED = 100
 """What arguments that cannot be written count for at least; too large ones count for all that was looked at."""
+_MAX_SKIPPED = 63
+"""Calls that are not looked at after a too large one; fewer after the first of them. Neighbours are alike, so that the
+parts that may be looked at would go to one test."""
 MAX_FILE_BYTES = 64 * 2**20
 
 _here = _thread._local()
@@ -135,6 +138,7 @@ class _Function:
         self.key = key
         self.switch_off = switch_off
         self.seen = self.parts = 0
+        self.skipped = self.to_skip = 0
         self.groups: dict[str, list[tuple[int, str]]] = {}
         self.kept: set[str] = set()
         self.refused: set[str] = set()
@@ -152,6 +156,9 @@ class _Function:
             return None
         try:
             _here.busy = True
+            if self.skipped < self.to_skip:
+                self.skipped += 1
+                return None
             self.seen += 1
             if self.seen > MAX_SEEN or self.parts > MAX_PARTS_SEEN:
                 self.switch_off()
@@ -163,8 +170,11 @@ class _Function:
                 before, parts = values.write_counted((args, kwargs))
             except values.NotPlainError as error:
                 self.parts += max(error.parts, _PARTS_OF_REFUSED)
+                if error.parts > _PARTS_OF_REFUSED:
+                    self.skipped, self.to_skip = 0, min(2 * self.to_skip + 1, _MAX_SKIPPED)
                 return None
             self.parts += parts
+            self.to_skip = 0
             digest = hashlib.blake2b(before.encode(), digest_size=8).hexdigest()
             if digest in self.kept:
                 return None
