@@ -395,3 +395,50 @@ def test_finalizers_that_run_after_python_restored_its_builtins_call_functions_a
                "[sys.executable, 'run_tests.py'], capture_output=True, text=True).stdout)"]  # fmt: skip
     recording = record(project, find(project), [command], tmp_path / "state", 60)
     assert recording.exit_code == 0
+
+
+def test_a_function_whose_later_calls_count_no_more_runs_no_code_of_the_recorder(opened, tmp_path):
+    test = f"""
+import sys
+for number in range({recorder.MAX_SEEN} + 2):
+    cart.nested([])
+called = []
+sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
+cart.nested([])
+sys.setprofile(None)
+assert "nested" in called and set(called) <= {{"nested", "<listcomp>"}}, called
+"""
+    assert run(opened, tmp_path, test).exit_code == 0
+
+
+def test_every_call_counts_for_the_test_that_makes_it(opened, tmp_path):
+    tests = """
+import cart
+
+def test_many():
+    for number in range(3000):
+        cart.nested([number])
+
+def test_few():
+    cart.nested([])
+    list(cart.count(1)), list(cart.count(2))
+"""
+    project = opened({"test_cart.py": tests}, cart=CART)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    covering = record(project, find(project), [command], tmp_path / "state", 60).covering
+    counts = {test: {key.split(":")[1]: n for key, n in calls.items()} for test, calls in covering.tests.items()}
+    assert counts == {
+        "test_cart.py::test_many": {"nested": 3000},
+        "test_cart.py::test_few": {"nested": 1, "count": 2},
+    }
+
+
+def test_too_large_arguments_do_not_keep_later_calls_from_being_recorded(opened, tmp_path):
+    test = """
+for number in range(300):
+    cart.nested([[number]] * 2 + [[n] for n in range(500)])
+for number in range(200):
+    cart.nested([number])
+"""
+    calls = by_name(run(opened, tmp_path, test))["nested"]
+    assert len(calls) > 50

@@ -58,3 +58,18 @@ def test_large_values_are_refused(value):
 def test_texts_that_nobody_wrote_are_refused(text):
     with pytest.raises(ValueError, match=r"."):
         values.read(text)
+
+
+class Named:
+    """An object with a name."""
+
+    def __init__(self, name):
+        self.name = name
+
+
+def test_objects_of_a_set_that_occur_again_are_the_same_objects():
+    first, second = Named("b"), Named("a")
+    members, again = values.read(values.write([{first, second, "c", (1,)}, [second, first]]))
+    assert [each.name for each in again] == ["a", "b"]
+    assert all(each in members for each in again)
+    assert len(members) == 4
