@@ -34,11 +34,15 @@ MAX_SEEN = 1_000
 """Calls of a function that are examined in a process; later ones cost nothing."""
 MAX_PARTS_SEEN = 8_000
 """Parts of values that are written for a function in a process."""
-_PARTS_OF_REFUSED = 100
-"""What arguments that cannot be written count for at least; too large ones count for all that was looked at."""
-_MAX_SKIPPED = 63
-"""Calls that are not looked at after a too large one; fewer after the first of them. Neighbours are alike, so that the
-parts that may be looked at would go to one test."""
+MAX_PARTS_REFUSED = 10_000
+"""Parts of values that are looked at for a function in a process and cannot be written, most of them too large."""
+_PARTS_BEFORE_SKIPPING = 4_000
+"""Of these; from then on calls are skipped after a too large one: neighbours are alike, and all parts would go to one
+test."""
+_MAX_SKIPPED = 15
+"""Calls after a too large one; fewer after the first of them."""
+_PARTS_OF_REFUSED = 50
+"""What arguments that cannot be written count for at least."""
 MAX_FILE_BYTES = 64 * 2**20
 
 _here = _thread._local()
@@ -137,7 +141,7 @@ class _Function:
     def __init__(self, key: str, switch_off: Callable[[], None]) -> None:
         self.key = key
         self.switch_off = switch_off
-        self.seen = self.parts = 0
+        self.seen = self.parts = self.parts_refused = 0
         self.skipped = self.to_skip = 0
         self.groups: dict[str, list[tuple[int, str]]] = {}
         self.kept: set[str] = set()
@@ -160,7 +164,7 @@ class _Function:
                 self.skipped += 1
                 return None
             self.seen += 1
-            if self.seen > MAX_SEEN or self.parts > MAX_PARTS_SEEN:
+            if self.seen > MAX_SEEN or self.parts > MAX_PARTS_SEEN or self.parts_refused >= MAX_PARTS_REFUSED:
                 self.switch_off()
                 return None
             if self.defaults is None:
@@ -169,8 +173,8 @@ class _Function:
             try:
                 before, parts = values.write_counted((args, kwargs))
             except values.NotPlainError as error:
-                self.parts += max(error.parts, _PARTS_OF_REFUSED)
-                if error.parts > _PARTS_OF_REFUSED:
+                self.parts_refused += max(error.parts, _PARTS_OF_REFUSED)
+                if error.parts > _PARTS_OF_REFUSED and self.parts_refused > _PARTS_BEFORE_SKIPPING:
                     self.skipped, self.to_skip = 0, min(2 * self.to_skip + 1, _MAX_SKIPPED)
                 return None
             self.parts += parts

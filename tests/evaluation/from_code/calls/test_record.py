@@ -435,7 +435,7 @@ def test_few():
 
 def test_too_large_arguments_do_not_keep_later_calls_from_being_recorded(opened, tmp_path):
     test = """
-for number in range(300):
+for number in range(60):
     cart.nested([[number]] * 2 + [[n] for n in range(500)])
 for number in range(200):
     cart.nested([number])
