@@ -190,7 +190,9 @@ class _Returns(ast.NodeTransformer):
 
     def visit_all(self, body: list[ast.stmt]) -> list[ast.stmt]:
         """The statements of a body."""
-        return self.generic_visit(ast.Module(body, [])).body
+        module = ast.Module(body, [])
+        self.generic_visit(module)
+        return module.body
 
     def visit_Return(self, node: ast.Return) -> list[ast.stmt]:
         value = node.value or ast.Constant(None)

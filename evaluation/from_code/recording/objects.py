@@ -89,7 +89,8 @@ def write_by_name(value: Any) -> str | None:
 
     Raises NotAnObjectError for a class, function or module that its name does not lead to.
     """
-    found = _found_by(type(value))
+    kind: Any = type(value)
+    found = _found_by(kind)
     if found is None:
         return None
     if found == "constant":
@@ -243,7 +244,7 @@ def _base_of(kind: Any) -> Any:
 def _attributes(kind: type, value: Any) -> dict[str, Any]:
     """The `__dict__` and the slots of an object, read by Python's own descriptors."""
     found: dict[str, Any] = {}
-    for name, descriptor in _descriptors(kind):  # type: ignore[arg-type]
+    for name, descriptor in _descriptors(kind):
         if name is None:
             found.update(descriptor.__get__(value))
             continue
