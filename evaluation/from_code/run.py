@@ -22,7 +22,7 @@ from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.coverage import Coverage, coverage
 from evaluation.from_code.project_tests import make as project_tests
 from evaluation.from_code.project_tests.suite import Suite, prepare
-from evaluation.from_code.reasons import ProjectError
+from evaluation.from_code.reasons import ExcludedError, ProjectError
 from evaluation.from_code.source.closure import Sources
 from evaluation.from_code.source.find import MAX_LINES, MIN_LINES, Function, find
 from evaluation.from_code.source.project import Project
@@ -201,7 +201,8 @@ class Maker:
                 for row in rows:
                     read_tasks(json.dumps(row), function.key)
             except DatasetError as error:
-                made.row, made.reason, made.detail = None, "becomes a task that no dataset takes", str(error)
+                refused = ExcludedError("becomes a task that no dataset takes", str(error))
+                return TaskResult(function.key, None, refused.reason, refused.detail, made.seconds)
         return made
 
     def _make(self, function: Function) -> TaskResult:
