@@ -26,7 +26,7 @@ JOB_IN, REPORT_OUT = 3, 4
 _OPTIONS = (
     "-q", "--capture=sys", "--assert=plain", "--tb=short", "-p", "no:cacheprovider", "-p", "no:randomly",
     "-p", "no:xdist", "-o", "addopts=",
-    "-W", "ignore::pytest.PytestConfigWarning",  # of the options of plugins that are not there
+    "-W", "ignore::pytest.PytestConfigWarning",  # settings of plugins that are not there, with filterwarnings = error
 )  # fmt: skip
 _FLAGS = (
     "--doctest-modules", "--doctest-continue-on-failure", "--doctest-ignore-import-errors", "--pyargs", "--noconftest",

@@ -51,6 +51,16 @@ LAYOUTS: dict[str, tuple[dict[str, str], str, tuple[str, ...], set[str]]] = {
         ("p/a",),
         {"p/a/tests/test_bus.py::test_double"},
     ),
+    "settings of plugins that the sandbox does without, where warnings are errors": (
+        {
+            "bus.py": BUS,
+            "test_bus.py": TESTS,
+            "pytest.ini": "[pytest]\nfilterwarnings = error\njunit_duration_report = call\n",
+        },
+        "",
+        (),
+        {"test_bus.py::test_double"},
+    ),
     "a package of a repository that configures all": (
         {"pytest.ini": "[pytest]\npython_functions = check_*\n", "p/a/bus.py": BUS, "p/a/tests/test_bus.py": CHECKS},
         "p/a",
