@@ -17,7 +17,7 @@ from evaluation.from_code.calls.observe import Program
 from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.calls.recorded import Call
 from evaluation.from_code.calls.variety import choose
-from evaluation.from_code.fairness import Fairness, Need, find_needs, judge_fairness
+from evaluation.from_code.fairness import Fairness, Need, find_exceptions, find_needs, judge_fairness
 from evaluation.from_code.placing.spec import Spec
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.source.closure import Sources
@@ -151,7 +151,8 @@ def _find_needs(work: Workplace, function: Function, program: Program, cases: Se
     ]
     changes = [(each, source) for each in constants for source in each.variants]
     noticed = checks.list_noticed(work.sandbox, program, cases, [source for _, source in changes])
-    return find_needs(cases, [(each, numbers) for (each, _), numbers in zip(changes, noticed, strict=True)])
+    needs = find_needs(cases, [(each, numbers) for (each, _), numbers in zip(changes, noticed, strict=True)])
+    return needs + find_exceptions(cases, prompt, function.node.lineno)
 
 
 def _row_without_unstated(

@@ -51,6 +51,16 @@ def find_needs(cases: Sequence[Case], changes: Sequence[tuple[Constant, Sequence
     return needs
 
 
+def find_exceptions(cases: Sequence[Case], prompt: str, line: int) -> list[Need]:
+    """The classes of exceptions that calls raise and the prompt does not name: which one it is can be chance."""
+    numbers: dict[str, list[int]] = {}
+    for number, case in enumerate(cases):
+        if case.outcome.raised:
+            numbers.setdefault(case.outcome.raised[0], []).append(number)
+    needs = [Need(Constant("name", kind, line, ()), frozenset(n), frozenset(n)) for kind, n in numbers.items()]
+    return [need for need in needs if not need.constant.is_in(prompt)]
+
+
 def judge_fairness(cases: Sequence[Case], name: str, needs: Sequence[Need], docstring: str) -> Fairness:
     """Chooses the examples of a prompt: those that tell constants, and a few others where the docstring has none.
     The docstring's own, which are cases, tell constants too."""

@@ -9,7 +9,7 @@ import pytest
 
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.observe import Outcome
-from evaluation.from_code.fairness import find_needs, judge_fairness
+from evaluation.from_code.fairness import find_exceptions, find_needs, judge_fairness
 from evaluation.from_code.recording import values
 from evaluation.from_code.unstated import Constant, find_attribute_names, find_constants
 
@@ -108,6 +108,23 @@ def test_a_separator_is_shown_but_never_unstated():
         "f(3) returns '3; 4'",
     )
     assert judge_fairness(long, "f", find_needs(long, [(text("; "), [1])]), "").unstated == ()
+
+
+def raising(argument, kind):
+    return replace(case(argument), outcome=Outcome(None, (kind, "Exception"), None))
+
+
+def test_an_exception_that_the_prompt_does_not_name_is_shown_by_an_example():
+    cases = [case(n, returned=n) for n in range(4)] + [raising("x", "KeyError"), raising("y", "OddError")]
+    fair = judge_fairness(cases, "f", find_exceptions(cases, "Raises KeyError.", 3), ">>> f(1)")
+    assert [each for each in fair.examples if "Error" in each] == ["f('y') raises OddError"]
+    assert fair.unstated == ()
+
+
+def test_an_exception_that_no_short_example_shows_is_unstated():
+    cases = [case(1, returned=1), raising("x" * 400, "OddError")]
+    fair = judge_fairness(cases, "f", find_exceptions(cases, "", 3), "")
+    assert (fair.unstated, fair.unstated_cases) == (("line 3: OddError",), frozenset({1}))
 
 
 def test_a_constant_whose_change_no_case_notices_asks_for_nothing():

@@ -358,6 +358,38 @@ def test_order_counts_where_it_is_the_effect_and_a_test_that_pass_passes_makes_n
     assert reasons == {"as_floats": "has a test that a body without content would pass"}
 
 
+GRADE = """
+def grade(points, notes=""):
+    \"\"\"Five for 90 points or more, and a point of the grade less for each 15 less, at least 0; of "a" another.\"\"\"
+    if len(notes) > 300:
+        return {"hidden": "see the notes"}
+    if notes == "a":
+        return -1
+    if points >= 90:
+        return 5
+    return max(0, 5 - (104 - points) // 15)
+"""
+GRADE_TESTS = """
+import grade
+for points in range(20, 100, 3):
+    grade.grade(points)
+grade.grade(95, "a")
+grade.grade(1, "x" * 301)
+"""
+
+
+def test_calls_that_ask_for_what_the_prompt_does_not_tell_do_not_judge_where_the_others_are_enough(
+    opened, sandbox, tmp_path
+):
+    (row,) = made(opened, sandbox, tmp_path / "state", GRADE_TESTS, grade=GRADE).result.completion
+    source = row["source"]
+    assert (source["unstated"], source["unstated_cases"], source["weak"]) == ([], 1, False)
+    assert "see the notes" not in row["prompt"] + row["test"]
+    answer = row["prompt"] + row["canonical_solution"].replace("see the notes", "anything")
+    (task,) = loads(json.dumps(row).encode(), "mine", "mine.jsonl").tasks
+    assert Grader(sandbox).judge(answer, task).passed
+
+
 def test_functions_that_were_not_called_before_a_crash_say_so(opened, sandbox, tmp_path):
     source = "".join(f'def f{i}(n):\n    """."""\n    x = n + {i}\n    return x\n' for i in range(2))
     tests = "import os, shop\nshop.f0(1)\nos._exit(7)\n"
