@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import json
+from decimal import Decimal
 
 import pytest
 
@@ -38,6 +39,7 @@ def tree(value):
         ({1, 2}, frozenset((2, 1))),
         (0.3, 0.1 + 0.2),
         (2, 2.0),
+        ([Decimal("-0"), Decimal("2.0")], [Decimal(0), Decimal(2)]),
     ],
 )
 def test_equal_for_a_caller(one, two):
@@ -53,6 +55,8 @@ def test_equal_for_a_caller(one, two):
         (collections.OrderedDict(a=1), {"a": 2}),
         (True, 1),
         ([0], [False]),
+        (Decimal(2), Decimal("2.1")),
+        (Decimal(2), 2),
         ([1], (1,)),
     ],
 )
