@@ -21,7 +21,7 @@ from app.errors import UnavailableError
 MIGRATIONS = Path(__file__).resolve().parents[2] / "migrations"
 FIRST = "0033"
 """The oldest schema that this version upgrades: one migration makes it."""
-LAST_WITH_OLDER = "commit b0a222a5"
+LAST_WITH_OLDER = "commit c4c46816"
 """The last version with the migrations up to FIRST."""
 ADVISORY_LOCK = 0x6261_7373  # "bass"
 SEARCH_INDEX = "task_words_index"  # FTS5 and its tables on SQLite, GIN on PostgreSQL: see migration 0033

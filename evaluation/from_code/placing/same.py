@@ -7,7 +7,6 @@ import json
 import math
 from typing import Any
 
-
 DECIMAL = "decimal:Decimal"
 
 
