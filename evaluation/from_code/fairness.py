@@ -17,8 +17,8 @@ from evaluation.from_code.unstated import Constant
 MAX_EXAMPLES = 6
 _USUAL_EXAMPLES = 3
 _EXAMPLE_CHARS = 100
-MAX_EXAMPLE_CHARS = 240
-"""Of an example that alone tells a constant."""
+MAX_EXAMPLE_CHARS = 320
+"""Of an example that alone tells a constant or takes a branch."""
 _ALL_CHARS = 10_000
 
 
@@ -62,8 +62,8 @@ def find_exceptions(cases: Sequence[Case], prompt: str, line: int) -> list[Need]
 
 
 def judge_fairness(cases: Sequence[Case], name: str, needs: Sequence[Need], docstring: str) -> Fairness:
-    """Chooses the examples of a prompt: those that tell constants, and a few others where the docstring has none.
-    The docstring's own, which are cases, tell constants too."""
+    """Chooses the examples of a prompt: those that tell constants, then those that take other branches, and a few
+    others where the docstring has none. The docstring's own, which are cases, do the same."""
     whole = [shown_case(case, name, _ALL_CHARS) for case in cases]
     shows = [_list_shown(number, text, needs, whole) for number, text in enumerate(whole)]
     told = {need for number, case in enumerate(cases) if case.documented for need in shows[number]}
@@ -83,6 +83,13 @@ def judge_fairness(cases: Sequence[Case], name: str, needs: Sequence[Need], docs
             break
         chosen.append(best)
         told |= shows[best]
+    covered = set().union(*(cases[n].outcome.arcs for n in chosen), *(c.outcome.arcs for c in cases if c.documented))
+    while len(chosen) < MAX_EXAMPLES and candidates:
+        best = max(candidates, key=lambda n: len(cases[n].outcome.arcs - covered))
+        if cases[best].outcome.arcs <= covered:
+            break
+        chosen.append(best)
+        covered |= cases[best].outcome.arcs
     if ">>>" not in docstring:
         chosen += _find_varied(cases, [n for n in candidates if len(whole[n]) <= _EXAMPLE_CHARS], chosen)
     untold = [need for number, need in enumerate(needs) if number not in told and need.unguessable]

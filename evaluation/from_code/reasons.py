@@ -27,6 +27,7 @@ REMEDIES = (
     ("was not called with data", f"tests that call it with data alone, or {_BY_TESTS}"),
     ("was not called", "tests that call it, or --doctests"),
     ("returns values that are not data", _BY_TESTS),
+    ("returns a number that only has to be the same for equal objects", _BY_TESTS),
     ("has arguments or results that cannot be rebuilt from data", _BY_TESTS),
     ("is called with values that are nested too deep", f"tests with smaller values, or {_BY_TESTS}"),
     ("has fewer than 2 calls", f"tests that call it with two kinds of data or more, or {_BY_TESTS}"),

@@ -110,6 +110,21 @@ def test_a_separator_is_shown_but_never_unstated():
     assert judge_fairness(long, "f", find_needs(long, [(text("; "), [1])]), "").unstated == ()
 
 
+def taking(arcs, argument, **fields):
+    made = case(argument, **fields)
+    return replace(made, outcome=replace(made.outcome, arcs=frozenset(arcs)))
+
+
+def test_examples_take_every_branch_that_a_short_call_takes():
+    cases = [
+        taking({(0, 1)}, 1, returned=1, documented=True),
+        *(taking({(0, 1)}, n, returned=n) for n in range(2, 9)),
+        taking({(0, 1), (1, 7)}, "rare", returned=0),
+        taking({(0, 9)}, "x" * 400, returned=0),
+    ]
+    assert judge_fairness(cases, "f", [], ">>> f(1)").examples == ("f('rare') returns 0",)
+
+
 def raising(argument, kind):
     return replace(case(argument), outcome=Outcome(None, (kind, "Exception"), None))
 
