@@ -29,7 +29,7 @@ _KNOWN_TEXTS = frozenset({
     "utf-8", "utf8", "utf_8", "UTF-8", "ascii", "latin-1", "latin1", "iso-8859-1", "strict", "ignore", "replace",
     "surrogateescape", "NFC", "NFD", "NFKC", "NFKD", "r", "w", "rb", "wb", "big", "little", "__main__",
 })  # fmt: skip
-"""Names of codecs and modes: whoever knows Python knows them, and a case does not show them."""
+"""Names of codecs and modes: every programmer knows them, and a case does not show them."""
 _PLACEHOLDER = re.compile(r"%(?:\(\w+\))?[-#0-9. +]*[a-zA-Z%]|\{[^{}]*\}|\\\d|\\g<\w+>")
 _WORD = re.compile(r"\w")
 _OF_STANDARD_TYPES = frozenset(

@@ -25,7 +25,7 @@ from app.states import RunKind, RunState
 from tests.app.world import World
 from tests.fakes import RIGHT, FakeGrader, StreamingEngine
 
-expect.set_options(timeout=30_000)  # milliseconds, as long as every other wait of a page: the machine may be busy
+expect.set_options(timeout=90_000)  # milliseconds, as long as every other wait of a page: the machine may be busy
 
 
 @contextmanager
@@ -117,7 +117,7 @@ def browser() -> Iterator[Browser]:
 def page(browser: Browser) -> Iterator[Page]:
     """A wide page in a context of its own; at the end no script has failed or been blocked by the content policy."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(90_000)
     page = context.new_page()
     faults: list[str] = []
     page.on("pageerror", lambda error: faults.append(str(error)))

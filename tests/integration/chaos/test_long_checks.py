@@ -18,10 +18,10 @@ N_SLOW = 24
 
 
 def test_two_celery_workers_share_a_check_that_outlasts_the_hard_limit(tmp_path: Path):
-    """Each solution takes 0.25 s, and Celery kills a worker after 2 s, in the middle of the check."""
+    """Each solution takes half a second, and Celery kills a worker after 2 s or, on a busy machine, a little later."""
     stack = Stack(tmp_path)
     try:
-        stack.environment |= {"BASSLINE_TEST_HARD_LIMIT_S": "2", "BASSLINE_TEST_SOLUTION_S": "0.25"}
+        stack.environment |= {"BASSLINE_TEST_HARD_LIMIT_S": "2", "BASSLINE_TEST_SOLUTION_S": "0.5"}
         words = ("worker", "--queues", ",".join(queues.SANDBOX), "--name")
         for name in ("exec0", "exec1"):
             stack.start(name, module="tests.integration.chaos.slow_checks", words=(*words, name))
