@@ -32,31 +32,13 @@ _KNOWN_TEXTS = frozenset({
 """Names of codecs and modes: every programmer knows them, and a case does not show them."""
 _PLACEHOLDER = re.compile(r"%(?:\(\w+\))?[-#0-9. +]*[a-zA-Z%]|\{[^{}]*\}|\\\d|\\g<\w+>")
 _WORD = re.compile(r"\w")
-_OF_STANDARD_TYPES = frozenset(
-    name
-    for kind in (
-        *(
-            object,
-            str,
-            bytes,
-            int,
-            float,
-            list,
-            dict,
-            set,
-            tuple,
-            type,
-            BaseException,
-            OSError,
-            io.BytesIO,
-            io.StringIO,
-        ),
-        *(re.Pattern, re.Match, collections.Counter, collections.OrderedDict, collections.deque, datetime.datetime),
-        *(datetime.timedelta, datetime.tzinfo, pathlib.Path, decimal.Decimal, fractions.Fraction, threading.Thread),
-        *(type(threading.Lock()), threading.Condition, types.FunctionType, types.ModuleType, types.CodeType),
-    )
-    for name in dir(kind)
-)
+_STANDARD_TYPES = (
+    object, str, bytes, int, float, list, dict, set, tuple, type, BaseException, OSError, io.BytesIO, io.StringIO,
+    re.Pattern, re.Match, collections.Counter, collections.OrderedDict, collections.deque, datetime.datetime,
+    datetime.timedelta, datetime.tzinfo, pathlib.Path, decimal.Decimal, fractions.Fraction, threading.Thread,
+    threading.Condition, type(threading.Lock()), types.FunctionType, types.ModuleType, types.CodeType,
+)  # fmt: skip
+_OF_STANDARD_TYPES = frozenset(name for kind in _STANDARD_TYPES for name in dir(kind))
 _SYNTAX = re.compile(r"\(\?(?:P[<=]|[aiLmsux]+)|\\[a-zA-Z]")
 """Letters of regular expressions that stand for no text."""
 Kind = Literal["text", "number", "name"]
