@@ -186,12 +186,12 @@ def list_noticed(sandbox: Sandbox, program: Program, cases: Sequence[Case], sour
     given = [(case.call, case.expected(), case.outcome.steps) for case in cases]
     found = observe_noticed(sandbox, program, given, sources)
     return [
-        numbers if numbers is not None else _noticed_alone(sandbox, replace(program, definition=source), cases)
+        numbers if numbers is not None else _list_noticed_alone(sandbox, replace(program, definition=source), cases)
         for source, numbers in zip(sources, found, strict=True)
     ]
 
 
-def _noticed_alone(sandbox: Sandbox, variant: Program, cases: Sequence[Case]) -> list[int]:
+def _list_noticed_alone(sandbox: Sandbox, variant: Program, cases: Sequence[Case]) -> list[int]:
     """The same for a variant that is in its place from the start, in processes of its own."""
     try:
         outcomes = observe_each(sandbox, variant, [case.call for case in cases]).outcomes

@@ -103,7 +103,7 @@ class ProjectJudge:
     ) -> Outcomes:
         """The outcomes of tests with the source of the spec's file replaced. Raises ArchiveError, PackagesError."""
         project = self._project(spec)
-        variables = self._variables(spec)
+        variables = self._read_variables(spec)
         if isinstance(variables, str):
             return Outcomes(Result(Status.SANDBOX_ERROR, variables, lasting=True, trust=Trust.IN_GUEST))
         job = TestRun(spec, project.folder, source, tests, stop_early, variables)
@@ -115,7 +115,7 @@ class ProjectJudge:
         outcomes.result = replace(outcomes.result, trust=Trust.IN_GUEST)
         return outcomes
 
-    def kill_variants(
+    def find_killed_variants(
         self, source: str, spec: ProjectTests, tests: Sequence[str], variants: Sequence[str], limits: Limits
     ) -> tuple[bool, set[int]]:
         """Whether the original passes the tests, and the numbers of variants of the function that surely fail one.
@@ -124,7 +124,7 @@ class ProjectJudge:
         result. Many share a process, so never give it a model's answer. Raises ArchiveError, PackagesError.
         """
         project = self._project(spec)
-        variables = self._variables(spec)
+        variables = self._read_variables(spec)
         passed, begun, killed = False, 0, set[int]()
         while begun < len(variants) and not isinstance(variables, str):
             job = TestRun(spec, project.folder, source, tests, False, variables)
@@ -140,7 +140,7 @@ class ProjectJudge:
                 break
         return passed, killed
 
-    def _variables(self, spec: ProjectTests) -> dict[str, str] | str:
+    def _read_variables(self, spec: ProjectTests) -> dict[str, str] | str:
         """The variables of the tests, or why they cannot run here."""
         tier = self.sandbox.isolation
         if spec.writes and not tier.has_scratch:

@@ -62,12 +62,12 @@ def check(judge: ProjectJudge, spec: ProjectTests, function: Function) -> Checke
         raise ExcludedError(f"has fewer than {MIN_MUTANTS} mutants, too few to judge its tests", str(len(faulty)))
     empty = trivial(function.node, ("ValueError", "TypeError", "KeyError"), function.is_generator)
     left: Sequence[str] = [*(mutant.source for mutant in faulty), *empty]
-    tests, write = _kept(judge, spec, function, varied(spec.tests, MAX_TESTS))
-    left = _unkilled(judge, spec, function, tests, left)
+    tests, write = _choose_passing(judge, spec, function, varied(spec.tests, MAX_TESTS))
+    left = _list_unkilled(judge, spec, function, tests, left)
     more = [test for test in varied(spec.tests, MORE_TESTS) if test not in tests]
     if more and sum(mutant.source in left for mutant in faulty) > _allowed(len(faulty)):
-        tests, write = _kept(judge, spec, function, [*tests, *more])
-        left = _unkilled(judge, spec, function, tests, left)
+        tests, write = _choose_passing(judge, spec, function, [*tests, *more])
+        left = _list_unkilled(judge, spec, function, tests, left)
 
     def passes(program: str) -> bool:
         return program in left and _passes(judge, spec, function.module.source, tests, program)
@@ -87,7 +87,7 @@ def check(judge: ProjectJudge, spec: ProjectTests, function: Function) -> Checke
 def list_noticed(judge: ProjectJudge, spec: ProjectTests, function: Function, variants: Sequence[str]) -> list[str]:
     """The variants of a function that fail the tests of `spec`."""
     source, tests = function.module.source, spec.tests
-    left = _unkilled(judge, spec, function, tests, variants)
+    left = _list_unkilled(judge, spec, function, tests, variants)
     unnoticed = {variant for variant in left if _passes(judge, spec, source, tests, variant)}
     return [variant for variant in variants if variant not in unnoticed]
 
@@ -97,7 +97,9 @@ def _allowed(judged: int) -> int:
     return judged - math.ceil(judged * MIN_KILLED)
 
 
-def _kept(judge: ProjectJudge, spec: ProjectTests, function: Function, tests: Sequence[str]) -> tuple[list[str], bool]:
+def _choose_passing(
+    judge: ProjectJudge, spec: ProjectTests, function: Function, tests: Sequence[str]
+) -> tuple[list[str], bool]:
     """The tests that the original passes together, and whether they write."""
     source = function.module.source
     first = judge.run(source, spec, tests, LIMITS, stop_early=False)
@@ -120,21 +122,21 @@ def _run_original(judge: ProjectJudge, spec: ProjectTests, source: str, tests: S
     return result
 
 
-def _unkilled(
+def _list_unkilled(
     judge: ProjectJudge, spec: ProjectTests, function: Function, tests: Sequence[str], variants: Sequence[str]
 ) -> list[str]:
     """The variants of which a process that tries all of them does not say that a test surely fails."""
     source = function.module.source
     if not variants:
         return []
-    within = [_within_classes(variant, spec.qualified) for variant in variants]
-    original, killed = judge.kill_variants(source, spec, tests, within, _VARIANT_LIMITS)
+    within = [_wrap_in_classes(variant, spec.qualified) for variant in variants]
+    original, killed = judge.find_killed_variants(source, spec, tests, within, _VARIANT_LIMITS)
     if not original:
         _run_original(judge, spec, source, tests)
     return [variant for number, variant in enumerate(variants) if number not in killed]
 
 
-def _within_classes(source: str, qualified: str) -> str:
+def _wrap_in_classes(source: str, qualified: str) -> str:
     for name in reversed(qualified.split(".")[:-1]):
         source = f"class {name}:\n{indent(source, ' ')}"
     return source

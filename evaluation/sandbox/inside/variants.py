@@ -61,12 +61,12 @@ class VariantRuns:
         cpu_s, wall_s = time.process_time() - cpu_s, time.monotonic() - wall_s
         self._report({"original": passed})
         original = find_code(self._module, self._job["qualified"], self._job["line"])
-        functions = [] if original is None else functions_of(original)
+        functions = [] if original is None else find_functions(original)
         if not passed or original is None or not functions:
             return
         for number, source in enumerate(self._job["variants"], 1):
             self._report({"tried": number})
-            variant = _compiled(source, self._job["qualified"], original)
+            variant = _compile_variant(source, self._job["qualified"], original)
             if variant is None:
                 continue
             for function in functions:
@@ -130,7 +130,7 @@ def find_code(module: types.CodeType, qualified: str, line: int) -> types.CodeTy
     )
 
 
-def functions_of(code: types.CodeType) -> list[Any]:
+def find_functions(code: types.CodeType) -> list[Any]:
     """The functions that have this code."""
     return [
         each for each in gc.get_referrers(code)
@@ -138,7 +138,7 @@ def functions_of(code: types.CodeType) -> list[Any]:
     ]  # fmt: skip
 
 
-def _compiled(source: str, qualified: str, original: types.CodeType) -> types.CodeType | None:
+def _compile_variant(source: str, qualified: str, original: types.CodeType) -> types.CodeType | None:
     """The code of a variant, None where the original's functions cannot take it."""
     flags = original.co_flags & 0x1000000  # from __future__ import annotations
     try:

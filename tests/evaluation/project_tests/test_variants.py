@@ -54,7 +54,7 @@ def counter(sandbox: Sandbox):
 
 def killed(packed: Packed, file: str, qualified: str, tests: tuple[str, ...], *variants: str) -> set[int]:
     spec = packed.spec(file, qualified, *tests)
-    passed, found = packed.judge.kill_variants(packed.files[file], spec, tests, variants, LIMITS)
+    passed, found = packed.judge.find_killed_variants(packed.files[file], spec, tests, variants, LIMITS)
     assert passed
     return found
 
@@ -113,7 +113,7 @@ def test_examples_in_docstrings_keep_their_names(sandbox: Sandbox) -> None:
     spec = type(spec).of({**spec.as_json(), "options": ["--doctest-modules"]})
     variants = [f"def twice(x):\n return {text}\n" for text in ("0", "x", "2 * x", "None")]
     try:
-        found = packed.judge.kill_variants(packed.files["twice.py"], spec, spec.tests, variants, LIMITS)
+        found = packed.judge.find_killed_variants(packed.files["twice.py"], spec, spec.tests, variants, LIMITS)
     finally:
         packed.judge.close()
 
@@ -124,4 +124,4 @@ def test_nothing_is_said_where_the_original_fails(shop: Packed) -> None:
     source = SHOP["shop.py"].replace("RATE = 0.19", "RATE = 0.2")
     spec = shop.spec("shop.py", "Basket.total", *TOTAL)
 
-    assert shop.judge.kill_variants(source, spec, TOTAL, [f"{TOTAL_HEAD}  return 1\n"], LIMITS) == (False, set())
+    assert shop.judge.find_killed_variants(source, spec, TOTAL, [f"{TOTAL_HEAD}  return 1\n"], LIMITS) == (False, set())
