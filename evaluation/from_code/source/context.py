@@ -34,7 +34,8 @@ def prompt_of(
 ) -> str:
     """The prompt: what the context says, then the function's decorators, signature and docstring.
 
-    `examples` are shown as a comment. A `function` context that does not fit is cut; a file is not. Raises ExcludedError for a prompt that is still too long.
+    `examples` are shown as a comment. A `function` context that does not fit is cut; a file is not. Raises
+    ExcludedError for a prompt that is still too long.
     """
     head = notes_of(function, examples) + signature_of(function)
     if context == "function":
