@@ -285,7 +285,8 @@ def judged_by(source: dict[str, Any]) -> str:
     """What judges a task, in a few words."""
     if source.get("judge") == "tests":
         return counted(source["tests"], "test")
-    return counted(source["cases"], "recorded call")
+    near = source.get("nearby_cases", 0)
+    return counted(source["cases"] - near, "recorded call") + (f" and {near} near them" if near else "")
 
 
 def _show(finished: Finished, stored: list[Dataset], json_file: str | None, show_names: bool) -> None:

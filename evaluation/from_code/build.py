@@ -17,7 +17,8 @@ from evaluation.from_code.calls.observe import Program
 from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.calls.recorded import Call
 from evaluation.from_code.calls.variety import choose
-from evaluation.from_code.fairness import Fairness, Need, find_exceptions, find_needs, judge_fairness
+from evaluation.from_code.fairness import Fairness, Need, drop_cases, find_exceptions, find_needs, judge_fairness
+from evaluation.from_code.nearby_cases import NearbyCases, find_nearby_cases
 from evaluation.from_code.placing.spec import Spec
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.source.closure import Sources
@@ -39,7 +40,7 @@ from evaluation.from_code.unstated import find_attribute_names, find_constants
 from evaluation.sandbox import Sandbox
 from evaluation.verdicts import Trust
 
-BUILDER = "from-code-7"
+BUILDER = "from-code-8"
 """A change of the recording, the choice or the output gets a new version, so that stored datasets keep their
 meaning."""
 JUDGE = "cases"
@@ -122,11 +123,12 @@ def _row(work: Workplace, function: Function) -> dict[str, Any]:
     if len(cases) < checks.MIN_CASES:
         raise ExcludedError(f"has fewer than {checks.MIN_CASES} calls whose arguments and results are data")
     docstring = ast.get_docstring(node) or ""
-    cases = checks.mark_promised(choose(cases), docstring)
-    _check_variety(cases)
-    spec = program.spec.only(sorted(loaded))
-    program = Program(spec, program.definition)
-    fair = judge_fairness(cases, function.qualified, _find_needs(work, function, program, cases), docstring)
+    cases = checks.mark_promised(cases, docstring)
+    chosen = choose(cases)
+    _check_variety(chosen)
+    program = Program(program.spec.only(sorted(loaded)), program.definition)
+    near = find_nearby_cases(sandbox, program, _undecorated(node), chosen, cases)
+    cases, fair = _add_fair(work, function, program, chosen, near)
     row = _row_without_unstated(work, function, program, cases, fair)
     if row is None:
         row = _judged_row(work, function, program, cases, fair)
@@ -143,6 +145,26 @@ def _check_variety(cases: Sequence[Case]) -> None:
         raise ExcludedError("returns and changes nothing in every call")
     if len({(case.outcome.returned, case.outcome.raised[:1], case.outcome.after) for case in cases}) == 1:
         raise ExcludedError("does the same in every call, so that its test could not tell it from a constant")
+
+
+def _add_fair(
+    work: Workplace, function: Function, program: Program, chosen: Sequence[Case], near: NearbyCases
+) -> tuple[list[Case], Fairness]:
+    """The chosen cases, and those near to them that ask for nothing which the prompt does not tell."""
+    docstring = ast.get_docstring(function.node) or ""
+    cases = [*chosen, *near.shown, *near.judging]
+    needs = _find_needs(work, function, program, cases)
+
+    def judge() -> Fairness:
+        shown = frozenset(number for number, case in enumerate(cases) if case in near.shown)
+        return judge_fairness(cases, function.qualified, needs, docstring, shown)
+
+    fair = judge()
+    if unfair := frozenset(number for number in fair.unstated_cases if number >= len(chosen)):
+        needs = drop_cases(needs, unfair, len(cases))
+        cases = [case for number, case in enumerate(cases) if number not in unfair]
+        fair = judge()
+    return cases, fair
 
 
 def _find_needs(work: Workplace, function: Function, program: Program, cases: Sequence[Case]) -> list[Need]:
@@ -194,7 +216,7 @@ def _judged_row(
         "mutants": score.judged,
         "killed": score.killed,
         "mutation_score": round(score.score, 4),
-        "weak": score.is_weak(len(cases)),
+        "weak": score.is_weak(cases),
         "survivors": [f"line {mutant.line}: {mutant.operator}" for mutant in score.survivors],
     }
     return row
@@ -235,7 +257,8 @@ def source_of(work: Workplace, function: Function, judge: str, trust: Trust) -> 
 
 def _source(work: Workplace, function: Function, cases: Sequence[Case], spec: Spec) -> dict[str, Any]:
     tops = {name.partition(".")[0] for name in spec.modules} - work.project.top_names()
-    source = {**source_of(work, function, JUDGE, Trust.PROXY), "cases": len(cases)}
+    near = sum(case.nearby for case in cases)
+    source = {**source_of(work, function, JUDGE, Trust.PROXY), "cases": len(cases), "nearby_cases": near}
     return {**source, "packages": sorted(tops)} if tops else source
 
 

@@ -37,8 +37,10 @@ WEAK_BELOW = 0.8
 MAX_MUTANTS = 20
 MIN_MUTANTS = 3
 FEW_CASES = 5
-"""Up to so many cases, faults of MIN_KINDS kinds have to be noticed, and each of those that few cases miss."""
+"""Up to so many cases, faults of MIN_KINDS kinds have to be noticed and each of those that few cases miss, and
+MIN_RESULTS results be seen."""
 MIN_KINDS = 3
+MIN_RESULTS = 3
 _MISSED_BY_FEW = ("argument", "comparison", "exception")
 _LIMITS = Limits()
 _MAX_CPU_S = 1.0
@@ -68,13 +70,18 @@ class MutationScore:
         """Share of the mutants that the test kills, from 0 to 1."""
         return self.killed / self.judged
 
-    def is_weak(self, n_cases: int) -> bool:
-        """Whether the test notices too few faults. Few cases have to notice several kinds of them, too."""
+    def is_weak(self, cases: Sequence[Case]) -> bool:
+        """Whether the test notices too few faults. Few cases have to notice several kinds of them, and to have several
+        results, too."""
         if self.score < WEAK_BELOW:
             return True
+        if len(cases) > FEW_CASES:
+            return False
         kinds = {mutant.operator for mutant in self.mutants}
         missed = {mutant.operator for mutant in self.survivors} & set(_MISSED_BY_FEW)
-        return n_cases <= FEW_CASES and (len(kinds) < MIN_KINDS or bool(missed))
+        results = {(case.outcome.returned, case.outcome.after) for case in cases if not case.outcome.raised}
+        are_switches = all(returned in ("true", "false", "null") for returned, _ in results)
+        return len(kinds) < MIN_KINDS or bool(missed) or (len(results) < MIN_RESULTS and not are_switches)
 
 
 def repeated(sandbox: Sandbox, program: Program, calls: Sequence[Call]) -> tuple[list[Case], set[str]]:
@@ -173,12 +180,19 @@ def mutation_score(
 ) -> MutationScore:
     """The mutants judged by the cases. One that takes too many steps, uses up its CPU time or waits forever counts as
     killed; a fault of the sandbox is raised as SandboxFaultError."""
-    agreements = _agreements(sandbox, program, cases, [mutant.source for mutant in mutants])
-    survivors = [
-        mutant for mutant, agreement in zip(mutants, agreements, strict=True)
+    agreeing = set(list_agreeing(sandbox, program, cases, [mutant.source for mutant in mutants], in_order))
+    return MutationScore(tuple(mutants), tuple(mutant for mutant in mutants if mutant.source in agreeing))
+
+
+def list_agreeing(
+    sandbox: Sandbox, program: Program, cases: Sequence[Case], sources: Sequence[str], in_order: bool = False
+) -> list[str]:
+    """The variants of the function that do in every case what the original does."""
+    agreements = _agreements(sandbox, program, cases, sources)
+    return [
+        source for source, agreement in zip(sources, agreements, strict=True)
         if (agreement.in_order if in_order else agreement.any_order)
     ]  # fmt: skip
-    return MutationScore(tuple(mutants), tuple(survivors))
 
 
 def list_noticed(sandbox: Sandbox, program: Program, cases: Sequence[Case], sources: Sequence[str]) -> list[list[int]]:

@@ -51,6 +51,17 @@ def find_needs(cases: Sequence[Case], changes: Sequence[tuple[Constant, Sequence
     return needs
 
 
+def drop_cases(needs: Sequence[Need], dropped: frozenset[int], n_cases: int) -> list[Need]:
+    """The needs of the cases without the `dropped` ones, which get new numbers."""
+    numbers = {old: new for new, old in enumerate(n for n in range(n_cases) if n not in dropped)}
+
+    def renumber(found: frozenset[int]) -> frozenset[int]:
+        return frozenset(numbers[n] for n in found - dropped)
+
+    kept = [Need(need.constant, renumber(need.noticed), renumber(need.unguessable)) for need in needs]
+    return [need for need in kept if need.noticed]
+
+
 def find_exceptions(cases: Sequence[Case], prompt: str, line: int) -> list[Need]:
     """The classes of exceptions that calls raise and the prompt does not name: which one it is can be chance."""
     numbers: dict[str, list[int]] = {}
@@ -61,9 +72,11 @@ def find_exceptions(cases: Sequence[Case], prompt: str, line: int) -> list[Need]
     return [need for need in needs if not need.constant.is_in(prompt)]
 
 
-def judge_fairness(cases: Sequence[Case], name: str, needs: Sequence[Need], docstring: str) -> Fairness:
-    """Chooses the examples of a prompt: those that tell constants, then those that take other branches, and a few
-    others where the docstring has none. The docstring's own, which are cases, do the same."""
+def judge_fairness(
+    cases: Sequence[Case], name: str, needs: Sequence[Need], docstring: str, shown: frozenset[int] = frozenset()
+) -> Fairness:
+    """Chooses the examples of a prompt: those that tell constants, the `shown` cases, then those that take other
+    branches, and a few others where the docstring has none. The docstring's own, which are cases, do the same."""
     whole = [shown_case(case, name, _ALL_CHARS) for case in cases]
     shows = [_list_shown(number, text, needs, whole) for number, text in enumerate(whole)]
     told = {need for number, case in enumerate(cases) if case.documented for need in shows[number]}
@@ -83,6 +96,7 @@ def judge_fairness(cases: Sequence[Case], name: str, needs: Sequence[Need], docs
             break
         chosen.append(best)
         told |= shows[best]
+    chosen += sorted(shown - set(chosen))
     covered = set().union(*(cases[n].outcome.arcs for n in chosen), *(c.outcome.arcs for c in cases if c.documented))
     while len(chosen) < MAX_EXAMPLES and candidates:
         best = max(candidates, key=lambda n: len(cases[n].outcome.arcs - covered))
@@ -94,7 +108,7 @@ def judge_fairness(cases: Sequence[Case], name: str, needs: Sequence[Need], docs
         chosen += _find_varied(cases, [n for n in candidates if len(whole[n]) <= _EXAMPLE_CHARS], chosen)
     untold = [need for number, need in enumerate(needs) if number not in told and need.unguessable]
     return Fairness(
-        tuple(whole[number] for number in sorted(chosen, key=candidates.index)),
+        tuple(whole[number] for number in sorted(chosen, key=lambda number: _rank(cases[number]))),
         frozenset().union(*(need.unguessable for need in untold)),
         tuple(dict.fromkeys(str(need.constant) for need in untold)),
     )

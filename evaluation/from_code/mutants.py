@@ -112,6 +112,11 @@ def _faults(node: ast.expr | ast.stmt, names: list[str]) -> list[tuple[str, list
             return [("arithmetic", [ast.AugAssign(node.target, _ARITHMETIC[type(op)](), node.value)])]
         case ast.Compare(ops=[op, *rest]):
             others = [ast.Compare(node.left, [kind(), *rest], node.comparators) for kind in _COMPARISON[type(op)]]
+            if rest:
+                others.append(ast.Compare(node.left, node.ops[:-1], node.comparators[:-1]))
+            elif isinstance(op, ast.In | ast.NotIn) and _is_text(node.comparators[0]):
+                text: str = node.comparators[0].value  # type: ignore[attr-defined]
+                others += [ast.Compare(node.left, [op], [ast.Constant(part)]) for part in (text[1:], text[:-1])]
             return [("comparison", list(others))]
         case ast.BoolOp(op=op, values=parts):
             other = ast.BoolOp(ast.Or() if isinstance(op, ast.And) else ast.And(), parts)
@@ -128,10 +133,9 @@ def _faults(node: ast.expr | ast.stmt, names: list[str]) -> list[tuple[str, list
             return [("condition", [ast.While(ast.UnaryOp(ast.Not(), test), node.body, node.orelse)])]
         case ast.Name(id=name, ctx=ast.Load()) if name in names and len(names) > 1:
             return [("variable", [ast.Name(names[names.index(name) - 1], ast.Load())])]
-        case ast.List(elts=[_, *_] as parts, ctx=ast.Load()):
-            return [("element", [ast.List(parts[:-1], ast.Load())])]
-        case ast.Tuple(elts=[_, *_] as parts, ctx=ast.Load()):
-            return [("element", [ast.Tuple(parts[:-1], ast.Load())])]
+        case ast.List(elts=[_, *_] as parts, ctx=ast.Load()) | ast.Tuple(elts=[_, *_] as parts, ctx=ast.Load()):
+            shorter = (parts[:-1], parts[1:]) if len(parts) > 1 else (parts[:-1],)
+            return [("element", [type(node)(each, ast.Load()) for each in shorter])]
         case (
             ast.ListComp(generators=[ast.comprehension(ifs=[_, *_])])
             | ast.GeneratorExp(generators=[ast.comprehension(ifs=[_, *_])])
@@ -159,6 +163,10 @@ def _faults(node: ast.expr | ast.stmt, names: list[str]) -> list[tuple[str, list
             nothing = isinstance(value, ast.Constant) and value.value is None
             return [] if nothing else [("statement", [ast.Assign(node.targets, ast.Constant(None))])]
     return []
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) > 1
 
 
 def _other_constants(value: object) -> Iterator[ast.expr]:

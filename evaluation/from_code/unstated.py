@@ -6,21 +6,14 @@ A case that notices the change needs to know it: no answer could do the same wit
 from __future__ import annotations
 
 import ast
-import collections
 import copy
-import datetime
-import decimal
-import fractions
-import io
-import pathlib
 import re
-import threading
-import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from evaluation.from_code.mutants import Definition
+from evaluation.from_code.standard_types import NAMES_OF_STANDARD_TYPES
 from evaluation.source import compile_error
 
 MAX_CONSTANTS = 40
@@ -32,13 +25,6 @@ _KNOWN_TEXTS = frozenset({
 """Names of codecs and modes: every programmer knows them, and a case does not show them."""
 _PLACEHOLDER = re.compile(r"%(?:\(\w+\))?[-#0-9. +]*[a-zA-Z%]|\{[^{}]*\}|\\\d|\\g<\w+>")
 _WORD = re.compile(r"\w")
-_STANDARD_TYPES = (
-    object, str, bytes, int, float, list, dict, set, tuple, type, BaseException, OSError, io.BytesIO, io.StringIO,
-    re.Pattern, re.Match, collections.Counter, collections.OrderedDict, collections.deque, datetime.datetime,
-    datetime.timedelta, datetime.tzinfo, pathlib.Path, decimal.Decimal, fractions.Fraction, threading.Thread,
-    threading.Condition, type(threading.Lock()), types.FunctionType, types.ModuleType, types.CodeType,
-)  # fmt: skip
-_OF_STANDARD_TYPES = frozenset(name for kind in _STANDARD_TYPES for name in dir(kind))
 _SYNTAX = re.compile(r"\(\?(?:P[<=]|[aiLmsux]+)|\\[a-zA-Z]")
 """Letters of regular expressions that stand for no text."""
 Kind = Literal["text", "number", "name"]
@@ -119,7 +105,7 @@ def find_attribute_names(trees: Iterator[ast.Module]) -> frozenset[str]:
                     for name in ast.walk(each)
                     if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
                 }
-    return frozenset(found - _OF_STANDARD_TYPES)
+    return frozenset(found - NAMES_OF_STANDARD_TYPES)
 
 
 def _used(function: Definition) -> Iterator[ast.AST]:
@@ -131,7 +117,7 @@ def _used(function: Definition) -> Iterator[ast.AST]:
             continue
         yield node
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("hasattr", "getattr"):
-            standard = (isinstance(n, ast.Constant) and n.value in _OF_STANDARD_TYPES for n in node.args[1:2])
+            standard = (isinstance(n, ast.Constant) and n.value in NAMES_OF_STANDARD_TYPES for n in node.args[1:2])
             todo += node.args[:1] if any(standard) else node.args
             continue
         skipped = ("annotation", "returns", "msg")

@@ -41,14 +41,15 @@ SHOWN_CHARS = 160
 
 @dataclass(frozen=True)
 class Case:
-    """A call that the project's tests made, or an example in the function's docstring (`documented`), and what the
-    original did."""
+    """A call that the project's tests made, an example in the function's docstring (`documented`) or a call near to
+    those (`nearby`), and what the original did."""
 
     call: str
     digest: str
     outcome: Outcome
     shape: str = ""
     documented: bool = False
+    nearby: bool = False
     promised: bool = False  # the docstring says what the exception says
 
     def is_informative(self) -> bool:
@@ -72,14 +73,19 @@ class Case:
 def keep_repeatable(cases: Sequence[Case]) -> list[Case]:
     """The cases whose arguments and results another process and another day would give too. Raises ExcludedError where
     there are others alone."""
+    kept = drop_volatile(cases)
+    if cases and not kept:
+        raise ExcludedError("has the present date or an address in every call")
+    return kept
+
+
+def drop_volatile(cases: Sequence[Case]) -> list[Case]:
+    """The cases without an address or the present date in them."""
 
     def texts(case: Case) -> tuple[str, str, str]:
         return case.call, case.outcome.returned or "", case.outcome.after or ""
 
-    kept = [case for case in cases if not any(map(is_volatile, texts(case)))]
-    if cases and not kept:
-        raise ExcludedError("has the present date or an address in every call")
-    return kept
+    return [case for case in cases if not any(map(is_volatile, texts(case)))]
 
 
 def source_of_test(cases: Sequence[Case], exceptions: frozenset[str], in_order: bool = False) -> str:

@@ -7,15 +7,15 @@ from collections.abc import Hashable, Sequence
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.recording import values
 
-MAX_CASES = 40
+MAX_CASES = 60
 MAX_CASE_CHARS = 1500
 MAX_OBJECT_CHARS = 6000
 MAX_TEST_CHARS = 24_000
 MAX_TEST_OF_OBJECTS_CHARS = 90_000
 
 
-def choose(cases: Sequence[Case]) -> list[Case]:
-    """At most MAX_CASES, each time the one that adds most: branches before paths, these before kinds of arguments and
+def choose(cases: Sequence[Case], most: int = MAX_CASES) -> list[Case]:
+    """At most `most`, each time the one that adds most: branches before paths, these before kinds of arguments and
     outcomes, these before other results. The docstring's examples come before all.
 
     The order of `cases` does not matter. The result is sorted: short calls before long ones.
@@ -33,7 +33,7 @@ def choose(cases: Sequence[Case]) -> list[Case]:
         added = (len(new - old) for new, old in zip(features[case.digest], covered, strict=True))
         return (case.documented, *added)
 
-    while pending and len(chosen) < MAX_CASES:
+    while pending and len(chosen) < most:
         best = max(pending, key=gain)
         pending.remove(best)
         if total + _size(best) > limit:

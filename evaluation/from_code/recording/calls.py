@@ -84,7 +84,7 @@ class _Call:
 
     def __init__(self, function: _Function, args: Any, kwargs: Any, before: str, digest: str) -> None:
         self.function, self.args, self.kwargs, self.before, self.digest = function, args, kwargs, before, digest
-        self.shape = _shape(args, kwargs)
+        self.shape = describe_shape(args, kwargs)
 
     def returned(self, value: Any) -> None:
         """Records the end of the call."""
@@ -276,7 +276,9 @@ def _function_of(space: Any, path: list[str], code: types.CodeType) -> Any:
 _KNOWN = (property, staticmethod, classmethod, functools.cached_property, type(functools.lru_cache(len)))
 
 
-def _shape(args: Any, kwargs: Any) -> str:
+def describe_shape(args: Any, kwargs: Any) -> str:
+    """The kinds of the arguments: two calls of one shape take the same types, empty, zero and negative values told
+    apart."""
     parts = [_kind(value) for value in args] + [f"{name}={_kind(kwargs[name])}" for name in sorted(kwargs)]
     return ",".join(parts)[:200]
 

@@ -12,9 +12,9 @@ from typing import Literal, get_args
 
 from evaluation.effects import names_read
 from evaluation.from_code.reasons import ExcludedError
-from evaluation.from_code.source.closure import absolute
 from evaluation.from_code.source.find import Function
 from evaluation.from_code.source.fitting import Piece, fitting
+from evaluation.from_code.source.imported import describe_imported
 from evaluation.from_code.source.imports import binds_outside_imports, format_imports, walk_binding, walk_bodies
 from evaluation.from_code.source.outline import find_first_line, outline_own_class, read_source, shorten_statement
 from evaluation.from_code.source.project import Project
@@ -39,11 +39,12 @@ def prompt_of(
     """
     head = notes_of(function, examples) + signature_of(function)
     if context == "function":
-        text = _of_function(project, function, MAX_CHARS - len(head)) + head
+        imported = describe_imported(project, function, min(MAX_OF_PROJECT, (MAX_CHARS - len(head)) // 2))
+        text = imported + _of_function(project, function, MAX_CHARS - len(head) - len(imported)) + head
     else:
         text = _of_file(function, before) + head
         if context == "repository":
-            text = _of_project(project, function) + text
+            text = describe_imported(project, function, MAX_OF_PROJECT, far=True) + text
     if len(text) > MAX_CHARS:
         raise ExcludedError(f"needs a prompt of more than {MAX_CHARS} characters")
     return text
@@ -188,23 +189,3 @@ def _of_file(function: Function, before: int) -> str:
 
 def _sets_flag(node: ast.stmt) -> bool:
     return isinstance(node, ast.Assign) and "TYPE_CHECKING" in bound_names(node)
-
-
-def _of_project(project: Project, function: Function) -> str:
-    """What the file imports from the project, as comments: signatures and docstrings, those that the function names
-    first."""
-    module, named = function.module, names_read(function.node)
-    found: list[tuple[bool, str]] = []
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.ImportFrom) and (source := project.modules.get(absolute(module, node))) is not None:
-            for alias in node.names:
-                each = next((n for n in source.tree.body if alias.name in bound_names(n)), None)
-                if each is not None:
-                    text = f"from {source.name}:\n{shorten_statement(source, each)}"
-                    found.append(((alias.asname or alias.name) not in named, text))
-    shown, left = "", MAX_OF_PROJECT
-    for _far, text in sorted(found, key=lambda each: each[0]):
-        block = "".join(f"# {line}\n" for line in text.splitlines()) + "\n"
-        if len(block) <= left:
-            shown, left = shown + block, left - len(block)
-    return shown

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from evaluation.from_code.source.attributes import (
     CONSTRUCTORS,
@@ -67,7 +67,7 @@ def shorten_statement(module: Module, node: ast.stmt) -> str:
         marks = "".join(f"{space}@{ast.unparse(each)}\n" for each in node.decorator_list)
         return f"{marks}{space}{_format_signature(node)}:{doc}" + (f"\n{pad}..." if doc else " ...")
     if isinstance(node, ast.ClassDef):
-        return _outline_class(module, node, space)
+        return _outline_class(module, node, space, node.body)
     text = read_source(module, node)
     if text.count("\n") < _WHOLE_LINES and len(text) <= _WHOLE_CHARS:
         return text
@@ -96,14 +96,20 @@ def find_first_line(node: ast.stmt) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
-def _outline_class(module: Module, node: ast.ClassDef, space: str) -> str:
+def shorten_class(module: Module, node: ast.ClassDef, methods: set[str]) -> str:
+    """The outline of a class with these of its methods alone."""
+    body = [each for each in node.body if not isinstance(each, _FUNCTIONS) or each.name in methods]
+    return _outline_class(module, node, module.indent_at(node.lineno), body)
+
+
+def _outline_class(module: Module, node: ast.ClassDef, space: str, body: Sequence[ast.stmt]) -> str:
     pad = read_inner_indent(module, node)
-    parts = [shorten_statement(module, each) for each in node.body]
-    body = "".join(f"{part}\n" for part in parts if part) + format_attributes(find_attributes(node), pad)
+    parts = [shorten_statement(module, each) for each in body]
+    inner = "".join(f"{part}\n" for part in parts if part) + format_attributes(find_attributes(node), pad)
     bases = ", ".join(map(ast.unparse, node.bases))
     line = f"class {node.name}({bases}):" if bases else f"class {node.name}:"
     marks = "".join(f"{space}@{ast.unparse(each)}\n" for each in node.decorator_list)
-    return f"{marks}{space}{line}\n{body or pad + '...'}".rstrip("\n")
+    return f"{marks}{space}{line}\n{inner or pad + '...'}".rstrip("\n")
 
 
 def _shorten_assignment(node: ast.Assign | ast.AnnAssign) -> str:

@@ -172,18 +172,23 @@ def test_the_message_of_an_exception_counts_where_the_docstring_quotes_it(sandbo
     assert checks.list_noticed(sandbox, doing(bodies[0]), given, sources) == [[], []]
 
 
+FIVE = [case(number, returned=number) for number in range(5)]
+
+
 @pytest.mark.parametrize(
-    ("n_cases", "kinds", "survivor", "is_weak"),
+    ("cases", "kinds", "survivor", "is_weak"),
     [
-        (5, ("argument", "comparison", "result"), None, False),
-        (5, ("argument", "argument", "result"), None, True),
-        (5, ("argument", "comparison", "result", *["constant"] * 7), "comparison", True),
-        (5, ("argument", "comparison", "result", *["constant"] * 7), "constant", False),
-        (6, ("argument", "argument", "result"), None, False),
-        (6, ("argument", "comparison"), "comparison", True),
+        (FIVE, ("argument", "comparison", "result"), None, False),
+        (FIVE, ("argument", "argument", "result"), None, True),
+        (FIVE, ("argument", "comparison", "result", *["constant"] * 7), "comparison", True),
+        (FIVE, ("argument", "comparison", "result", *["constant"] * 7), "constant", False),
+        ([*FIVE, case(9, returned=9)], ("argument", "argument", "result"), None, False),
+        ([*FIVE, case(9, returned=9)], ("argument", "comparison"), "comparison", True),
+        ([case(1, returned=1), case(2, returned=2)], ("argument", "comparison", "result"), None, True),
+        ([case(1, returned=True), case(2, returned=False)], ("argument", "comparison", "result"), None, False),
     ],
 )
-def test_few_cases_are_weak_unless_they_notice_faults_of_several_kinds(n_cases, kinds, survivor, is_weak):
+def test_few_cases_are_weak_unless_they_notice_faults_of_several_kinds(cases, kinds, survivor, is_weak):
     made = [Mutant(str(number), kind, 1) for number, kind in enumerate(kinds)]
     survivors = [mutant for mutant in made if mutant.operator == survivor][:1]
-    assert checks.MutationScore(tuple(made), tuple(survivors)).is_weak(n_cases) == is_weak
+    assert checks.MutationScore(tuple(made), tuple(survivors)).is_weak(cases) == is_weak

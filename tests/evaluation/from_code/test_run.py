@@ -12,6 +12,8 @@ from evaluation.dataset_files import loads
 from evaluation.extraction import extract
 from evaluation.from_code import build
 from evaluation.from_code.build import Options
+from evaluation.from_code.calls.variety import MAX_CASES
+from evaluation.from_code.nearby_cases import MAX_JUDGING, MAX_SHOWN
 from evaluation.from_code.reasons import ProjectError, SandboxFaultError
 from evaluation.from_code.run import run, state_of
 from evaluation.from_code.state import State
@@ -170,7 +172,7 @@ def test_what_repeats_is_kept_and_the_rest_has_its_reason(finished):
 def test_each_task_says_where_it_comes_from_and_how_strong_its_test_is(finished):
     source = finished.result.completion[0]["source"]
     assert (source["file"], source["line"]) == ("shop.py", 14)
-    assert 3 <= source["cases"] <= 40
+    assert 3 <= source["cases"] <= MAX_CASES + MAX_JUDGING + MAX_SHOWN
     assert source["mutants"] >= 10
     assert source["mutation_score"] == round(source["killed"] / source["mutants"], 4)
     assert source["weak"] == (source["mutation_score"] < 0.8)

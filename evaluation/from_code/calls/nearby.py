@@ -1,0 +1,242 @@
+"""Calls near to the recorded ones: their arguments combined anew, and changed a little.
+
+What the project's tests call is what its callers do, so parts of recorded values take each other's places: words and
+numbers of texts, items, options. A text that no test resembles would show how the original copes with it by chance.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from evaluation.from_code.calls.cases import Case
+from evaluation.from_code.calls.recorded import digest_of
+from evaluation.from_code.recording import values
+from evaluation.from_code.recording.values import Opaque
+
+_PARTS = re.compile(r"[^\W\d_]+|\d+|[\W_]+")
+_MAX_TEXT_PARTS = 40
+_TAKEN = 6
+"""Replacements of one part by others of its kind."""
+Place = int | str
+"""The number of a positional argument, or the name of another."""
+
+
+@dataclass(frozen=True)
+class _Hints:
+    """What the source of a function says about interesting arguments."""
+
+    numbers: Sequence[int | float]
+    types: Sequence[type]
+
+
+def list_nearby(cases: Sequence[Case], node: ast.FunctionDef | ast.AsyncFunctionDef, limit: int) -> list[str]:
+    """At most `limit` calls as texts, none of them recorded, from each place and kind of change in turn.
+
+    Numbers that the function compares with are tried with their neighbours, types that it checks with, and options that
+    are switches are turned.
+    """
+    calls = [values.read_plain(case.call) for case in sorted(cases, key=lambda case: case.digest)]
+    pools: dict[Place, list[Any]] = {}
+    for args, kwargs in calls:
+        for place, value in [*enumerate(args), *kwargs.items()]:
+            pools.setdefault(place, []).append(value)
+    known = {case.call for case in cases}
+    tried: set[tuple[Place, str]] = set()
+    hints = _Hints(_find_compared_numbers(node), _find_checked_types(node))
+    queues: dict[Hashable, list[str]] = {}
+    for args, kwargs in calls:
+        for place, kind, changed in _change_call(args, kwargs, pools, hints, node):
+            text, value = _write(changed), _write(_take(changed, place))
+            if text is None or value is None or text in known:
+                continue
+            known.add(text)
+            is_new = (place, value) not in tried
+            tried.add((place, value))
+            queues.setdefault((not is_new, place, kind), []).append(text)
+    turns = [sorted(queues[key], key=digest_of) for key in sorted(queues, key=str)]
+    return [text for each in zip_longest(*turns) for text in each if text is not None][:limit]
+
+
+def _take(call: tuple[tuple[Any, ...], dict[str, Any]], place: Place) -> Any:
+    """The argument in this place, None where there is none."""
+    args, kwargs = call
+    if isinstance(place, str):
+        return kwargs.get(place)
+    return args[place] if place < len(args) else None
+
+
+def _write(value: Any) -> str | None:
+    try:
+        return values.write(value)
+    except values.NotPlainError:
+        return None
+
+
+def _change_call(
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    pools: dict[Place, list[Any]],
+    hints: _Hints,
+    node: ast.FunctionDef | ast.AsyncFunctionDef,
+) -> Iterator[tuple[Place, str, tuple[tuple[Any, ...], dict[str, Any]]]]:
+    """(place, kind of the change, the call) for each change of one argument."""
+    for number, value in enumerate(args):
+        for kind, other in _change_value(value, pools[number], hints):
+            yield number, kind, ((*args[:number], other, *args[number + 1 :]), kwargs)
+    for name, value in kwargs.items():
+        yield name, "left out", (args, {key: part for key, part in kwargs.items() if key != name})
+        for kind, other in _change_value(value, pools[name], hints):
+            yield name, kind, (args, {**kwargs, name: other})
+    if len(args) > len(node.args.posonlyargs) + len(node.args.args) - len(node.args.defaults):
+        yield len(args) - 1, "left out", (args[:-1], kwargs)
+    for name, default in _list_switches(node)[len(args) :]:
+        if name not in kwargs:
+            yield name, "turned", (args, {**kwargs, name: not default})
+
+
+def _list_switches(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[tuple[str, bool | None]]:
+    """The parameters in order with their defaults where these are True or False."""
+    positional = [*node.args.posonlyargs, *node.args.args]
+    defaults = [*[None] * (len(positional) - len(node.args.defaults)), *node.args.defaults, *node.args.kw_defaults]
+    names = [argument.arg for argument in [*positional, *node.args.kwonlyargs]]
+    switches = ((n, d.value) for n, d in zip(names, defaults, strict=True) if isinstance(d, ast.Constant))
+    found = {name: value for name, value in switches if isinstance(value, bool)}
+    return [(name, found.get(name)) for name in names]
+
+
+def _find_compared_numbers(node: ast.AST) -> list[int | float]:
+    """The numbers that a function compares something with."""
+    compares = (each for each in ast.walk(node) if isinstance(each, ast.Compare))
+    numbers = (n.value for each in compares for n in ast.walk(each) if isinstance(n, ast.Constant))
+    return sorted({n for n in numbers if isinstance(n, int | float) and not isinstance(n, bool)})
+
+
+def _find_checked_types(node: ast.AST) -> list[type]:
+    """The types of items that a function names where it asks for the type of a value."""
+    calls = (each for each in ast.walk(node) if isinstance(each, ast.Call))
+    checks = (each for each in calls if isinstance(each.func, ast.Name) and each.func.id == "isinstance")
+    named = {n.id for each in checks for n in ast.walk(each) if isinstance(n, ast.Name)}
+    return [kind for kind in (list, tuple, set, frozenset) if kind.__name__ in named]
+
+
+def _change_value(value: Any, pool: Sequence[Any], hints: _Hints) -> Iterator[tuple[str, Any]]:
+    """(kind of the change, another value) for a value; `pool` are all that stand in its place."""
+    alike = _list_distinct([other for other in pool if type(other) is type(value)])
+    yield from (("other", other) for other in alike[:_TAKEN])
+    if isinstance(value, list | tuple) and not any(isinstance(item, list | dict | set | Opaque) for item in value):
+        yield from (("type", kind(value)) for kind in hints.types if kind is not type(value))
+    match value:
+        case bool():
+            yield "turned", not value
+        case int() | float():
+            yield from _change_number(value, alike, hints.numbers)
+        case str():
+            yield from _change_text(value, alike)
+        case [_, *_]:
+            yield from _change_sequence(value, alike, hints)
+        case Opaque(tree={"object": _}):
+            yield from _change_object(value, alike)
+        case dict():
+            yield from (("fewer", {k: v for k, v in value.items() if k != key}) for key in list(value)[:_TAKEN])
+            yield from (("more", {**value, **other}) for other in alike[:_TAKEN])
+            for key, item in list(value.items())[:_TAKEN]:
+                if isinstance(item, str | int | float | list | tuple):
+                    for kind, other in _change_value(item, [o[key] for o in alike if key in o], hints):
+                        yield f"item {kind}", {**value, key: other}
+
+
+def _change_number(
+    value: int | float, alike: Sequence[int | float], compared: Sequence[int | float]
+) -> Iterator[tuple[str, Any]]:
+    negative = any(other < 0 for other in alike)
+    for near in (0, value, *compared):
+        for other in (near - 1, near, near + 1):
+            if other >= 0 or negative or other in compared:
+                yield "number", type(value)(other)
+    if negative:
+        yield "sign", -value
+
+
+def _change_text(value: str, alike: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    parts = _PARTS.findall(value)
+    if not 1 < len(parts) <= _MAX_TEXT_PARTS:
+        return
+    known = {part for text in alike for part in _PARTS.findall(text)[:_MAX_TEXT_PARTS]}
+    for number, part in enumerate(parts):
+        same_kind = [other for other in known if other != part and _kind_of(other) == _kind_of(part)]
+        others = _list_distinct(same_kind)[:2] + [digit for digit in "01" if part.isdigit() and len(part) == 1]
+        for other in others:
+            yield f"part {_kind_of(part)[0]}", "".join([*parts[:number], other, *parts[number + 1 :]])
+    yield "shorter", "".join(parts[:-2])
+    yield "shorter", "".join(parts[2:])
+
+
+def _kind_of(part: str) -> tuple[str, object]:
+    """What may stand in the same place of a text: words of the same case, numbers of the same length."""
+    if part.isdigit():
+        return "number", len(part)
+    if part[0].isalpha():
+        return "word", (part.islower(), part.isupper(), part.istitle())
+    return "mark", part.isspace()
+
+
+def _change_sequence(value: Any, alike: Sequence[Any], hints: _Hints) -> Iterator[tuple[str, Any]]:
+    if not isinstance(value, list | tuple):
+        return
+    kind = type(value)
+    yield "shorter", value[:-1]
+    yield "shorter", value[1:]
+    yield "reversed", value[::-1]
+    yield "twice", kind((*value, value[0]))
+    for other in alike[:_TAKEN]:
+        yield "longer", kind((*value, *other))
+    for number, item in enumerate(value[:_TAKEN]):
+        if isinstance(item, str | int | float | bool):
+            pool = [part for other in alike for part in other]
+            for name, changed in _change_value(item, pool, hints):
+                yield f"item {name}", kind((*value[:number], changed, *value[number + 1 :]))
+
+
+def _change_object(value: Opaque, alike: Sequence[Opaque]) -> Iterator[tuple[str, Opaque]]:
+    """The object with another value of one attribute, where objects of its class were seen to differ in it alone."""
+    name, content, attributes = value.tree["object"]
+    others = [other.tree["object"] for other in alike if "object" in other.tree]
+    states = [dict(state) for kind, _, state in others if kind == name]
+    own = dict(attributes)
+    for changed, tree in own.items():
+        apart = [state[changed] for state in states if state.keys() == own.keys() and state[changed] != tree]
+        if not _varies_alone(changed, states):
+            continue
+        trees = [each.tree for each in _list_distinct(list(map(Opaque, apart)))][:_TAKEN]
+        if type(tree) is int:
+            trees += [0, tree + 1, *([-tree] if any(_is_negative(state.get(changed)) for state in states) else [])]
+        for other in trees:
+            state = [[key, other if key == changed else part] for key, part in attributes]
+            yield f"attribute {changed}", Opaque({"object": [name, content, state]})
+
+
+def _list_distinct(found: Sequence[Any]) -> list[Any]:
+    """The values without repetitions, in an order that depends on them alone and is no order of size."""
+    by_digest = {digest_of(text): each for each in found if (text := _write(each)) is not None}
+    return [by_digest[digest] for digest in sorted(by_digest)]
+
+
+def _varies_alone(name: str, states: Sequence[dict[str, Any]]) -> bool:
+    """Whether two objects differ in this attribute and in no other."""
+    seen: dict[str, str] = {}
+    for state in states:
+        rest = json.dumps([part for key, part in state.items() if key != name])
+        own = json.dumps(state.get(name))
+        if seen.setdefault(rest, own) != own:
+            return True
+    return False
+
+
+def _is_negative(tree: Any) -> bool:
+    return type(tree) is int and tree < 0

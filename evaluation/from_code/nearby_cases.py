@@ -1,0 +1,160 @@
+"""Adds calls near to the recorded ones to the cases of a function, where a reader can know what is right.
+
+Such a call is shown as an example, or does what recorded calls do: it takes their branches, its arguments are of their
+kinds, and every mutant that repeats the recorded calls does on it what the original does.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from evaluation.from_code import checks
+from evaluation.from_code.calls.cases import Case, drop_volatile, shown_case
+from evaluation.from_code.calls.nearby import list_nearby
+from evaluation.from_code.calls.observe import Outcome, Program, UnobservableError, observe_each
+from evaluation.from_code.calls.recorded import digest_of
+from evaluation.from_code.calls.variety import choose
+from evaluation.from_code.fairness import MAX_EXAMPLE_CHARS
+from evaluation.from_code.mutants import mutants
+from evaluation.from_code.recording import values
+from evaluation.from_code.recording.calls import describe_shape
+from evaluation.sandbox import Sandbox
+
+MAX_CALLS = 200
+MAX_JUDGING = 20
+MAX_SHOWN = 4
+MAX_MUTANTS = 60
+_ACCIDENTS = frozenset({
+    "TypeError", "AttributeError", "NameError", "LookupError", "ArithmeticError", "AssertionError", "RuntimeError",
+    "ImportError", "MemoryError", "SystemExit",
+})  # fmt: skip
+"""Exceptions that a function raises by chance on arguments that nobody meant for it, with those derived from them."""
+
+
+@dataclass(frozen=True)
+class NearbyCases:
+    """Cases beside the chosen ones: those that a prompt shows, and those that only judge."""
+
+    shown: tuple[Case, ...] = ()
+    judging: tuple[Case, ...] = ()
+
+
+def find_nearby_cases(
+    sandbox: Sandbox,
+    program: Program,
+    node: ast.FunctionDef | ast.AsyncFunctionDef,
+    chosen: Sequence[Case],
+    recorded: Sequence[Case],
+) -> NearbyCases:
+    """The cases to add to the `chosen` ones of the recorded ones: recorded ones that tell mutants apart which these do
+    not, and calls near to them. Of those, shown are the ones that tell further mutants apart, take branches that no
+    recorded call takes, or raise what none raises."""
+    others = [case for case in recorded if case not in chosen]
+    called = _observe(sandbox, program, list_nearby(recorded, node, MAX_CALLS), recorded)
+    if not called and not others:
+        return NearbyCases()
+    sources = [mutant.source for mutant in mutants(node, MAX_MUTANTS)]
+    survivors = checks.list_agreeing(sandbox, program, chosen, sources)
+    noticing = checks.list_noticed(sandbox, program, [*others, *called], survivors)
+    candidates = [
+        _Candidate(case, frozenset(n for n, numbers in enumerate(noticing) if number in numbers))
+        for number, case in enumerate([*others, *called])
+    ]
+    more = _choose_telling(candidates[: len(others)])
+    seen = _Seen.of(recorded, frozenset().union(*(each.told for each in more)))
+    near = [_Candidate(each.case, each.told - seen.told) for each in candidates[len(others) :]]
+    shapes = {case.shape for case in _describe_shapes(recorded)}
+    usual = [each.case for each in near if not any(seen.count_new(each)) and each.case.shape in shapes]
+    shown = _choose_shown(near, seen, program.spec.function)
+    return NearbyCases(tuple(shown), (*(each.case for each in more), *choose(usual, MAX_JUDGING)))
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A case, and the numbers of the mutants that it alone of the chosen ones tells from the original."""
+
+    case: Case
+    told: frozenset[int]
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What cases show: mutants, the original's branches and the exceptions that it raises."""
+
+    told: frozenset[int]
+    branches: frozenset[tuple[int, int]]
+    raised: frozenset[str]
+
+    @classmethod
+    def of(cls, cases: Sequence[Case], told: frozenset[int]) -> _Seen:
+        """What these cases show."""
+        branches = frozenset[tuple[int, int]]().union(*(case.outcome.arcs for case in cases))
+        return cls(told, branches, frozenset(name for case in cases for name in case.outcome.raised[:1]))
+
+    def count_new(self, candidate: _Candidate) -> tuple[int, int, int]:
+        """How many mutants, branches and exceptions a case adds."""
+        outcome = candidate.case.outcome
+        new = len(candidate.told - self.told), len(outcome.arcs - self.branches)
+        return *new, len(set(outcome.raised[:1]) - self.raised)
+
+    def add(self, candidate: _Candidate) -> _Seen:
+        """With what a case shows."""
+        outcome = candidate.case.outcome
+        return _Seen(
+            self.told | candidate.told, self.branches | outcome.arcs, self.raised | frozenset(outcome.raised[:1])
+        )
+
+
+def _choose_telling(candidates: Sequence[_Candidate]) -> list[_Candidate]:
+    """The cases that together tell every mutant apart that one of them does."""
+    known: frozenset[int] = frozenset()
+    chosen: list[_Candidate] = []
+    for each in sorted(candidates, key=lambda each: (-len(each.told), each.case.digest)):
+        if each.told - known:
+            known |= each.told
+            chosen.append(each)
+    return chosen
+
+
+def _choose_shown(near: Sequence[_Candidate], seen: _Seen, name: str) -> list[Case]:
+    """At most MAX_SHOWN short cases, each time the one that adds most."""
+    texts = {each.case.digest: shown_case(each.case, name, MAX_EXAMPLE_CHARS + 1) for each in near}
+    short = {key for key, text in texts.items() if len(text) <= MAX_EXAMPLE_CHARS and text.isprintable()}
+    pending = [each for each in near if each.case.digest in short]
+    chosen: list[Case] = []
+    while pending and len(chosen) < MAX_SHOWN:
+        best = max(pending, key=lambda each: (*seen.count_new(each), -len(texts[each.case.digest])))
+        if not any(seen.count_new(best)):
+            break
+        chosen.append(best.case)
+        seen = seen.add(best)
+        pending.remove(best)
+    return chosen
+
+
+def _observe(sandbox: Sandbox, program: Program, calls: Sequence[str], recorded: Sequence[Case]) -> list[Case]:
+    """The calls as cases, where two runs of the original agree and it does something of a kind that was recorded."""
+    try:
+        first, second = (observe_each(sandbox, program, calls).outcomes for _ in range(2))
+    except UnobservableError:
+        return []
+    raised = {case.outcome.raised[0] for case in recorded if case.outcome.raised}
+    plain = all(case.is_plain() for case in recorded)
+
+    def is_usual(one: Outcome, two: Outcome) -> bool:
+        failed = one.refused or one.failed or two.refused or two.failed or not one.same_as(two)
+        return not failed and (not one.raised or one.raised[0] in raised or not _ACCIDENTS & set(one.raised))
+
+    cases = [
+        Case(call, digest_of(call), one.keep_common_views(two), nearby=True)
+        for call, one, two in zip(calls, first, second, strict=True)
+        if is_usual(one, two)
+    ]
+    return _describe_shapes([case for case in drop_volatile(cases) if case.is_plain() or not plain])
+
+
+def _describe_shapes(cases: Sequence[Case]) -> list[Case]:
+    """The cases with the shapes of their arguments as data; a recorder sees the classes of objects."""
+    return [replace(case, shape=describe_shape(*values.read_plain(case.call))) for case in cases]

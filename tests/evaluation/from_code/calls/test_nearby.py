@@ -1,0 +1,102 @@
+"""Calls near to the recorded ones are made of what was recorded, and of what the function asks for."""
+
+from __future__ import annotations
+
+import ast
+import random
+
+import pytest
+
+from evaluation.from_code.calls.cases import Case
+from evaluation.from_code.calls.nearby import list_nearby
+from evaluation.from_code.calls.observe import Outcome
+from evaluation.from_code.calls.recorded import digest_of
+from evaluation.from_code.recording import values
+from evaluation.from_code.recording.values import Opaque
+
+
+def case(*args, **kwargs):
+    call = values.write((args, kwargs))
+    return Case(call, digest_of(call), Outcome())
+
+
+def nearby(source, *cases, limit=200):
+    return [values.read_plain(call) for call in list_nearby(cases, ast.parse(source).body[0], limit)]
+
+
+def first_arguments(source, *cases):
+    return [args[0] for args, _ in nearby(source, *cases)]
+
+
+def test_words_of_texts_take_each_others_places_where_their_case_is_the_same():
+    found = first_arguments("def f(x): ...", case("active_record"), case("Big User"), case("old_item"))
+    assert {"old_record", "active_item", "active_old", "record_item"} & set(found)
+    assert not any(text in found for text in ("Big_record", "active_Big", "_record"))
+
+
+def test_digits_of_texts_become_zero_and_one():
+    assert {"2.0", "2.1", "0.7", "1.7"} <= set(first_arguments("def f(x): ...", case("2.7"), case("2.8")))
+
+
+def test_numbers_around_those_that_the_function_compares_with_are_tried():
+    found = set(first_arguments("def f(x):\n    return x > 37", case(5), case(9)))
+    assert {36, 37, 38, 4, 6, 0} <= found
+    assert -1 not in found
+
+
+def test_signs_change_where_a_recorded_number_is_negative():
+    assert {-5, 2} <= set(first_arguments("def f(x): ...", case(5), case(-2)))
+
+
+def test_types_that_the_function_checks_take_the_place_of_recorded_ones():
+    source = "def f(x):\n    return isinstance(x, (list, tuple))"
+    assert (1, 2) in first_arguments(source, case([1, 2]), case([3, 4]))
+    assert (1, 2) not in first_arguments("def f(x): ...", case([1, 2]), case([3, 4]))
+
+
+@pytest.mark.parametrize(
+    ("source", "cases", "wanted"),
+    [
+        ("def f(x, strict=False): ...", [case(1), case(2)], ((1,), {"strict": True})),
+        ("def f(x, *, strict=True): ...", [case(1), case(2)], ((2,), {"strict": False})),
+        ("def f(x, strict=False): ...", [case(1, strict=True), case(2)], ((1,), {})),
+        ("def f(x, y=3): ...", [case(1, 2)], ((1,), {})),
+        ("def f(x, y): ...", [case(1, "a"), case(2, "b")], ((1, "b"), {})),
+    ],
+    ids=("turned", "turned by name", "left out by name", "left out", "of another call"),
+)
+def test_options_are_turned_and_left_out_and_arguments_combined(source, cases, wanted):
+    assert wanted in nearby(source, *cases)
+
+
+def test_an_argument_without_a_default_is_not_left_out():
+    assert ((1,), {}) not in nearby("def f(x, y): ...", case(1, 2), case(3, 4))
+
+
+def thing(**attributes):
+    return Opaque({"object": ["m:Thing", None, [list(each) for each in attributes.items()]]})
+
+
+def states(*things):
+    found = first_arguments("def f(x): ...", *map(case, things))
+    return [dict(each.tree["object"][2]) for each in found]
+
+
+def test_attributes_that_vary_alone_take_the_values_of_other_objects():
+    found = states(thing(years=1, months=2), thing(years=1, months=-7), thing(years=4, months=2))
+    assert {"years": 4, "months": -7} in found
+    assert {"years": 1, "months": 7} in found
+
+
+def test_attributes_that_depend_on_each_other_stay_as_they_were():
+    assert states(thing(text="a", length=1), thing(text="bcd", length=3)) == []
+
+
+def test_the_order_of_the_recorded_calls_does_not_matter_and_none_of_them_is_repeated():
+    cases = [case(f"item {number}", [number, 3]) for number in range(20)]
+    mixed = random.Random(1).sample(cases, len(cases))
+    node = ast.parse("def f(x, y): ...").body[0]
+    found = list_nearby(cases, node, 50)
+    assert found == list_nearby(mixed, node, 50)
+    assert len(set(found)) == 50
+    assert not {each.call for each in cases} & set(found)

@@ -1,0 +1,66 @@
+"""Calls that no test made judge answers where a prompt shows them, or where recorded calls do the same."""
+
+from __future__ import annotations
+
+import ast
+
+from evaluation.from_code import checks
+from evaluation.from_code.calls.cases import Case, shown_case
+from evaluation.from_code.calls.observe import Program, observe_all
+from evaluation.from_code.calls.recorded import digest_of
+from evaluation.from_code.nearby_cases import find_nearby_cases
+from evaluation.from_code.placing.spec import VALUES, Spec
+from evaluation.from_code.recording import values
+
+SIZE = """
+def name_size(count, short=False):
+    if count > 9:
+        return "many" if short else "a great many"
+    return "few"
+"""
+
+
+def find(sandbox, source, *arguments, chosen=None):
+    node = ast.parse(source).body[0]
+    program = Program(Spec("m", False, node.name, "", "", form=VALUES), ast.unparse(node))
+    calls = [values.write(each if isinstance(each[0], tuple) else (each, {})) for each in arguments]
+    outcomes = observe_all(sandbox, program, calls).outcomes
+    cases = [Case(call, digest_of(call), outcome) for call, outcome in zip(calls, outcomes, strict=True)]
+    chosen = cases if chosen is None else cases[:chosen]
+    return program, cases, find_nearby_cases(sandbox, program, node, chosen, cases)
+
+
+def test_a_boundary_that_no_test_tried_is_shown(sandbox):
+    _, _, near = find(sandbox, SIZE, (3,), (5,), (20,), ((20,), {"short": True}))
+    shown = [shown_case(case, "name_size") for case in near.shown]
+    assert "name_size(9) returns 'few'" in shown
+    assert "name_size(10) returns 'a great many'" in shown
+
+
+def test_an_answer_that_repeats_the_recorded_calls_alone_is_refused(sandbox):
+    program, cases, near = find(sandbox, SIZE, (3,), (5,), (20,), ((20,), {"short": True}))
+    wrong = ast.unparse(ast.parse(SIZE.replace("> 9", "> 8")))
+    assert checks.list_agreeing(sandbox, program, cases, [wrong]) == [wrong]
+    assert checks.list_agreeing(sandbox, program, [*cases, *near.shown, *near.judging], [wrong]) == []
+
+
+def test_what_only_judges_takes_known_branches_with_arguments_of_known_kinds(sandbox):
+    source = "def f(x):\n    if x == '':\n        return 'nothing'\n    return x.upper() + '!'\n"
+    _, cases, near = find(sandbox, source, ("red car",), ("blue bus",), ("old car",))
+    calls = [values.read_plain(case.call)[0][0] for case in near.judging]
+    assert "red bus" in calls
+    assert "" not in calls
+    branches = frozenset().union(*(case.outcome.arcs for case in cases))
+    assert all(case.outcome.arcs <= branches and not case.outcome.raised for case in near.judging)
+
+
+def test_an_accident_of_the_original_is_no_case(sandbox):
+    source = "def f(x, sep=' '):\n    if not sep:\n        return x.no_such_method()\n    return x.split(sep)\n"
+    _, _, near = find(sandbox, source, ("a b", " "), ("a-b", "-"), ("c d", " "))
+    assert not any(case.outcome.raised for case in [*near.shown, *near.judging])
+
+
+def test_recorded_calls_that_were_not_chosen_come_back_where_they_notice_a_fault(sandbox):
+    _, cases, near = find(sandbox, SIZE, (3,), (20,), (10,), (9,), chosen=2)
+    assert {case.digest for case in cases[2:]} <= {case.digest for case in near.judging}
+    assert not any(case.nearby for case in near.judging if case in cases)
