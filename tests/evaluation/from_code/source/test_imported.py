@@ -22,13 +22,35 @@ def draw(canvas, size):
     canvas.paint_over(square)
     return os.sep.join([str(square)])
 '''
+TOOLS = '''
+def clean(canvas, deep=False):
+    """Removes all."""
+    return 1
+
+
+def unused():
+    pass
+'''
+SHAPES = '''
+class Square:
+    """Four sides."""
+
+    def __init__(self, size):
+        self.size = size
+'''
+CANVAS = '''
+class Canvas:
+    def paint_over(self, shape) -> bool:
+        """Paints."""
+        return True
+'''
 FILES = {
     "pkg/__init__.py": "",
     "pkg/render.py": RENDER,
-    "pkg/tools.py": 'def clean(canvas, deep=False):\n    """Removes everything."""\n    return 1\n\n\ndef unused():\n    ...\n',
+    "pkg/tools.py": TOOLS,
     "pkg/shapes.py": "from .real_shapes import Square\n",
-    "pkg/real_shapes.py": 'class Square:\n    """Four sides."""\n\n    def __init__(self, size):\n        self.size = size\n',
-    "pkg/canvas.py": 'class Canvas:\n    def paint_over(self, shape) -> bool:\n        """Paints the shape."""\n        return 1\n',
+    "pkg/real_shapes.py": SHAPES,
+    "pkg/canvas.py": CANVAS,
     "pkg/store.py": 'def save(x):\n    """Saves."""\n    return 2\n',
 }
 
@@ -43,7 +65,7 @@ def text(opened):
 @pytest.mark.parametrize(
     ("wanted", "is_there"),
     [
-        ('# from pkg.tools:\n# def clean(canvas, deep=False):\n#     """Removes everything."""', True),
+        ('# from pkg.tools:\n# def clean(canvas, deep=False):\n#     """Removes all."""', True),
         ("unused", False),
         ('# from pkg.real_shapes:\n# class Square:\n#     """Four sides."""', True),
         ("# def paint_over(self, shape) -> bool:", False),  # stands in its class
