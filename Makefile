@@ -74,7 +74,7 @@ lint: setup ## ruff, mypy, the import contracts, and deno for JavaScript
 screenshots: setup test-programs ## make the pictures in docs/screenshots from the runs in the database
 	$(BIN)/python -m app.commands.screenshots
 
-headline: setup ## measure every promised speed (the machine must be quiet), store it, renew README's table
+headline: setup ## measure every promised speed (the machine must be quiet), store it, renew its table in docs/results
 	$(BIN)/bassline bench headline --json docs/results/headline.json
 	$(BIN)/python -m benchmarks._headline_table
 

@@ -1,4 +1,4 @@
-"""Writes the tables of speeds in README and docs from the stored reports: `python -m benchmarks._headline_table`."""
+"""Writes the tables of speeds in docs/results from the stored reports: `python -m benchmarks._headline_table`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,8 @@ from benchmarks._headline_rows import SHORT
 
 ROOT = Path(__file__).parents[1]
 _REPORTS = ROOT / "docs" / "results"
-PAGES = {
-    ROOT / "README.md": _REPORTS / "headline.json",
-    ROOT / "docs" / "decoding-speed.md": _REPORTS / "headline-zen5.json",
-}
-"""The report of each page that has a table. README's is the one that `make headline` stores."""
+PAGES = {_REPORTS / f"{name}.md": _REPORTS / f"{name}.json" for name in ("headline", "headline-zen5")}
+"""The report of each page that has a table. The first is the one that `make headline` stores."""
 BLOCK = "headline"
 
 

@@ -6,7 +6,7 @@ H200) and sm_100 (B200), with the specializations that a real launch has. The re
 
     bassline bench gpu_compile --json gpu_compile.json
     bassline bench gpu_compile --only "attend, 1 token" --architectures 90
-    bassline bench gpu_compile --docs                       # also renew the table in docs/gpu.md
+    bassline bench gpu_compile --docs                       # also renew the table in docs/results/gpu-on-paper.md
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kernels import accept, kv_scatter, verify_attention
 from kernels.availability import INTERPRETED, triton
 from kernels.rows import RaggedRows
 
-DOCS = Path(__file__).parents[1] / "docs/gpu.md"
+DOCS = Path(__file__).parents[1] / "docs/results/gpu-on-paper.md"
 BLOCK = "gpu_compile"
 MULTIPROCESSORS = {80: 108, 90: 132, 100: 148}
 """Of an A100, H100 and B200, by the architecture's number."""
@@ -224,7 +224,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--only", action="append", choices=LAUNCHES, help="a launch (repeat for several); default: all")
     parser.add_argument("--architectures", default="80,90,100", help="comma-separated")
-    parser.add_argument("--docs", action="store_true", help="write the table into docs/gpu.md")
+    parser.add_argument("--docs", action="store_true", help="write the table into docs/results/gpu-on-paper.md")
     parser.add_argument("--json", metavar="FILE", help="also write the report as JSON; - for standard output")
     options = parser.parse_args(argv)
     compiled: list[Compiled] = []

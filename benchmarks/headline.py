@@ -4,7 +4,7 @@ All arms of a cell decode the same HumanEval prompts in turn, answers to their e
 prefix cache are measured beside them. Nothing else may run on the machine: the report has the load that was seen.
 benchmarks/_headline_plan.py declares what is measured. llama.cpp takes part where llama-cpp-python is installed.
 
-    make headline                                              # measure, store in docs/results, renew README's table
+    make headline                                              # measure, store in docs/results, renew the table there
     bassline bench headline --json new.json --against docs/results/headline*.json
 
 With --against the exit status is 1 if a ratio fell by more than its noise, and fell again when its prompts were

@@ -1,10 +1,10 @@
 """The shortest time that attention and a round can take on a GPU, on paper: by memory bandwidth and by arithmetic.
 
-Nothing is measured. Peaks are the vendor's figures for dense bf16, so a real time is longer. docs/gpu.md has
+Nothing is measured. Peaks are the vendor's figures for dense bf16, so a real time is longer. docs/results/gpu-on-paper.md has
 the formulas and what follows from the tables.
 
     bassline bench roofline
-    bassline bench roofline --docs      # renew the tables in docs/gpu.md
+    bassline bench roofline --docs      # renew the tables in docs/results/gpu-on-paper.md
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from benchmarks import _generated
 from benchmarks._report import Report, print_table
 
-DOCS = Path(__file__).parents[1] / "docs/gpu.md"
+DOCS = Path(__file__).parents[1] / "docs/results/gpu-on-paper.md"
 ACCEPTANCE, STEP = 0.8, 0.05
 """Assumed in the tables: a draft token's chance, and a head's step as a share of a plain round."""
 ATTENTION, ROUND = "roofline_attention", "roofline_round"
@@ -166,7 +166,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="bassline bench roofline", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--docs", action="store_true", help="write the tables into docs/gpu.md")
+    parser.add_argument("--docs", action="store_true", help="write the tables into docs/results/gpu-on-paper.md")
     parser.add_argument("--json", metavar="FILE", help="also write the report as JSON; - for standard output")
     options = parser.parse_args(argv)
     tables = {ATTENTION: list(attention_rows()), ROUND: list(round_rows())}

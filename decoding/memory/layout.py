@@ -20,7 +20,7 @@ from kernels.rows import RaggedRows
 
 # Attention reads key slots in multiples of this. Masked slots after a row's last token add exact zeros, and PyTorch's
 # attention on a CPU sums in an order that is the same for all such numbers of slots, so that the sum does not depend on
-# how long the other rows of a batch are (docs/decoding.md, "Texts and timing"). It takes blocks of 512 slots. A last
+# how long the other rows of a batch are (docs/decoding-texts.md). It takes blocks of 512 slots. A last
 # block of 256 is the exception: on a CPU of AMD's Zen 5 its sum over the values takes another order.
 SLOT_MULTIPLE = 128
 _BLOCK, _NEVER_LAST = 512, 256

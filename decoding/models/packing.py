@@ -2,7 +2,7 @@
 
 In bf16, PyTorch otherwise reorders the weight in every call, which takes as long as the product itself for the few
 tokens of a decoding step: prepacking halved the time of a step of 8 tokens on a 2-core Zen 4 machine
-(docs/decoding.md). In float32, PyTorch otherwise calls MKL, whose order of summation depends on the number of tokens.
+(docs/decoding-texts.md). In float32, PyTorch otherwise calls MKL, whose order of summation depends on the number of tokens.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kernels compile for GPUs that are not here, within bounds; the tables of docs/gpu.md are what is computed."""
+"""Kernels compile for GPUs that are not here, within bounds; the tables of docs/results/gpu-on-paper.md are what is computed."""
 
 from __future__ import annotations
 
@@ -111,5 +111,5 @@ def test_a_round_is_limited_by_memory_up_to_the_tokens_that_are_free() -> None:
     assert (length > 5, round(gain, 2)) == (True, 2.0)
 
 
-def test_docs_gpu_has_each_generated_block_once() -> None:
+def test_the_page_has_each_generated_block_once() -> None:
     assert len(re.findall(r"<!-- (\w+): generated -->", DOCS.read_text())) == 3

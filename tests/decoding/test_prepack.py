@@ -42,7 +42,7 @@ def test_a_token_s_product_does_not_depend_on_how_many_there_are(dtype: torch.dt
     skip_where_products_depend_on_the_batch(dtype)
     if dtype is torch.bfloat16 and torch.cpu.get_capabilities().get("amx_bf16"):
         pytest.skip(
-            "with AMX, oneDNN sums bf16 in another order in the last tile of a large product (docs/decoding.md)"
+            "with AMX, oneDNN sums bf16 in another order in the last tile of a large product (docs/decoding-texts.md)"
         )
     # Few products in bf16 differ visibly where sums differ in their order: many rows make it certain.
     torch.manual_seed(0)
