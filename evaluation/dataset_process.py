@@ -2,7 +2,7 @@
 
 Checking compiles every program of a file. In the process that decodes, this would slow the decoding down, and the clock
 would count it as the engine's own work. The clock sees other processes, and marks tasks that they disturb
-(docs/metrics.md).
+(docs/clock.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether a configuration is better than another, as good, or neither is shown: the one place that decides it.
 
 Two runs over the same tasks, budget by budget. A verdict comes from a band over all budgets up to the last, so that it
-holds although the reader chooses the budget. docs/metrics.md explains the rules and gives their error rates.
+holds although the reader chooses the budget. docs/decisions.md explains the rules and gives their error rates.
 """
 
 from __future__ import annotations

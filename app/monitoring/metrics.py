@@ -37,7 +37,7 @@ SUMMED = (Sample.n_drafted, Sample.n_accepted, Sample.n_tokens, Sample.n_rounds)
 @bp.get("/metrics")
 @operation({200: PLAIN_TEXT})
 def metrics() -> Response:
-    """Figures of the service for Prometheus; docs/operations.md explains each."""
+    """Figures of the service for Prometheus; docs/monitoring.md explains each."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_FromDatabase(session()))
     return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)

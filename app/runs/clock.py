@@ -1,6 +1,6 @@
 """Whether the times of a run can be trusted: how much its machine changed, and what others took of it.
 
-The thresholds stand here alone; docs/metrics.md explains them.
+The thresholds stand here alone; docs/clock.md explains them.
 """
 
 from __future__ import annotations

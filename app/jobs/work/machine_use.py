@@ -1,4 +1,4 @@
-"""How much of the machine others took while a task was decoded (docs/metrics.md, "The clock").
+"""How much of the machine others took while a task was decoded (docs/clock.md).
 
 Others are all processes but this one, also those that judge programs, and with `steal` the machines that share this
 one's processors.

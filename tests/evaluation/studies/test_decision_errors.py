@@ -1,4 +1,4 @@
-"""How often a recommendation is wrong, over random studies whose truth is known (docs/metrics.md, "Error rates")."""
+"""How often a recommendation is wrong, over random studies whose truth is known (docs/decisions.md, "Error rates")."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from evaluation.studies.leaders import PairBands
 from tests.evaluation.studies.random_studies import BUDGET_S, TASKS, RandomStudy, draw_study
 
 STUDIES = 200
-METRICS = Path(__file__).parents[3] / "docs" / "metrics.md"
+DECISIONS = Path(__file__).parents[3] / "docs" / "decisions.md"
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_claims_about_pairs_are_true(counts) -> None:
 
 def test_the_published_table_is_what_these_studies_give(counts) -> None:
     """A count may differ by two: the last digits of a matrix product depend on the processor."""
-    text = METRICS.read_text().partition("### Error rates")[2]
+    text = DECISIONS.read_text().partition("## Error rates")[2]
     published = [[int(cell) for cell in re.findall(r"\d+", line)] for line in re.findall(r"^\| \d+ \|.*$", text, re.M)]
     rows = tabulate(counts)
     assert [row[0] for row in published] == list(TASKS), rows
