@@ -211,7 +211,7 @@ def delete(run_id: uuid.UUID) -> None:
 @bp.get("/runs/<uuid:run_id>/events")
 @operation({200: EVENTS})
 def events(run_id: uuid.UUID, query: EventQuery) -> Response:
-    """A run's events as they happen, resumed by Last-Event-ID; their types are in docs/api.md."""
+    """A run's events as they happen, resumed by Last-Event-ID; their types are in docs/api-rules.md."""
     with context().database.read() as fresh:
         repository.get_run(fresh, run_id)
     after = request.headers.get("Last-Event-ID")
