@@ -1,4 +1,4 @@
-"""Whose turn it is: a message says that work waits, and whatever waits takes turns at a worker (docs/jobs.md)."""
+"""Whose turn it is: a message says that work waits, and whatever waits takes turns at a worker (docs/scheduling.md)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Which queue a completion's message goes to, and which worker may decode it, so that models stay in memory.
 
-A completion goes to a worker that declares its model, and to any worker if no live one does (docs/jobs.md).
+A completion goes to a worker that declares its model, and to any worker if no live one does (docs/scheduling.md).
 """
 
 from __future__ import annotations

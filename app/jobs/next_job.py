@@ -1,4 +1,4 @@
-"""Which job is next: a message says that work waits, and the policies of what waits say which (docs/jobs.md)."""
+"""Which job is next: a message says that work waits, and the policies of what waits say which (docs/scheduling.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The decode step of several jobs of a run in one batch, for a run in throughput mode (docs/jobs.md)."""
+"""The decode step of several jobs of a run in one batch, for a run in throughput mode (docs/scheduling.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The decode step of interactive jobs: those for one engine share its batch, each with its own clock (docs/jobs.md).
+"""The decode step of interactive jobs: those for one engine share its batch, each with its own clock (docs/scheduling.md).
 
 A user waits for each of them, so they join while others are decoded, the earliest deadline first.
 """
