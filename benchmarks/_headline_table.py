@@ -1,4 +1,4 @@
-"""Writes the tables of speeds in docs/results from the stored reports: `python -m benchmarks._headline_table`."""
+"""Writes the table of speeds in docs/results from the stored report: `python -m benchmarks._headline_table`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from benchmarks._headline_rows import SHORT
 
 ROOT = Path(__file__).parents[1]
 _REPORTS = ROOT / "docs" / "results"
-PAGES = {_REPORTS / f"{name}.md": _REPORTS / f"{name}.json" for name in ("headline", "headline-zen5")}
-"""The report of each page that has a table. The first is the one that `make headline` stores."""
+PAGES = {_REPORTS / "headline.md": _REPORTS / "headline.json"}
+"""The report of each page that has a table, as `make headline` stores it."""
 BLOCK = "headline"
 
 

@@ -6,7 +6,6 @@ H200) and sm_100 (B200), with the specializations that a real launch has. The re
 
     bassline bench gpu_compile --json gpu_compile.json
     bassline bench gpu_compile --only "attend, 1 token" --architectures 90
-    bassline bench gpu_compile --docs                       # also renew the table in docs/results/gpu-on-paper.md
 """
 
 from __future__ import annotations
@@ -27,14 +26,11 @@ from unittest.mock import patch
 
 import torch
 
-from benchmarks import _generated
 from benchmarks._report import Report, print_table
 from kernels import accept, kv_scatter, verify_attention
 from kernels.availability import INTERPRETED, triton
 from kernels.rows import RaggedRows
 
-DOCS = Path(__file__).parents[1] / "docs/results/gpu-on-paper.md"
-BLOCK = "gpu_compile"
 MULTIPROCESSORS = {80: 108, 90: 132, 100: 148}
 """Of an A100, H100 and B200, by the architecture's number."""
 THREADS = 128  # a program of every launcher here: 4 warps
@@ -224,7 +220,6 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--only", action="append", choices=LAUNCHES, help="a launch (repeat for several); default: all")
     parser.add_argument("--architectures", default="80,90,100", help="comma-separated")
-    parser.add_argument("--docs", action="store_true", help="write the table into docs/results/gpu-on-paper.md")
     parser.add_argument("--json", metavar="FILE", help="also write the report as JSON; - for standard output")
     options = parser.parse_args(argv)
     compiled: list[Compiled] = []
@@ -244,11 +239,8 @@ def main(argv: list[str] | None = None) -> int:
             f"{at}.shared_bytes": one.shared,
             f"{at}.programs_per_sm": one.programs,
         }
-    lines = table(compiled)
     if options.json != "-":
-        print_table(lines)
-    if options.docs:
-        _generated.write(DOCS, BLOCK, _generated.markdown(lines))
+        print_table(table(compiled))
     report.write(options.json)
     return 0
 

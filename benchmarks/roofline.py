@@ -1,10 +1,8 @@
 """The shortest time that attention and a round can take on a GPU, on paper: by memory bandwidth and by arithmetic.
 
-Nothing is measured. Peaks are the vendor's figures for dense bf16, so a real time is longer. docs/results/gpu-on-paper.md has
-the formulas and what follows from the tables.
+Nothing is measured. Peaks are the vendor's figures for dense bf16, so a real time is longer.
 
     bassline bench roofline
-    bassline bench roofline --docs      # renew the tables in docs/results/gpu-on-paper.md
 """
 
 from __future__ import annotations
@@ -14,16 +12,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any
 
-from benchmarks import _generated
 from benchmarks._report import Report, print_table
 
-DOCS = Path(__file__).parents[1] / "docs/results/gpu-on-paper.md"
 ACCEPTANCE, STEP = 0.8, 0.05
 """Assumed in the tables: a draft token's chance, and a head's step as a share of a plain round."""
-ATTENTION, ROUND = "roofline_attention", "roofline_round"
 BYTES = 2  # of a number in bf16
 
 
@@ -166,21 +160,18 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="bassline bench roofline", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--docs", action="store_true", help="write the tables into docs/results/gpu-on-paper.md")
     parser.add_argument("--json", metavar="FILE", help="also write the report as JSON; - for standard output")
     options = parser.parse_args(argv)
-    tables = {ATTENTION: list(attention_rows()), ROUND: list(round_rows())}
-    report = Report("roofline", "on paper", vars(options), rows=[row for rows in tables.values() for row in rows])
+    tables = [list(attention_rows()), list(round_rows())]
+    report = Report("roofline", "on paper", vars(options), rows=[row for rows in tables for row in rows])
     for model, gpu, batch, context in product(MODELS, GPUS, (1, 8, 32), (512, 8192)):
         at = f"{gpu.name}.{model.name}.b{batch}.c{context}"
         report.figures[f"{at}.plain_ms"] = 1000 * verify(model, batch, context, 1).seconds(gpu)
         report.figures[f"{at}.free_tokens"] = free_tokens(gpu, model, batch, context)
-    for block, rows in tables.items():
+    for rows in tables:
         if options.json != "-":
             print_table(rows)
             print()
-        if options.docs:
-            _generated.write(DOCS, block, _generated.markdown(rows))
     report.write(options.json)
     return 0
 
