@@ -1,8 +1,8 @@
 """Linear layers for a CPU: weights reordered once into the layout that oneDNN's kernels read.
 
 In bf16, PyTorch otherwise reorders the weight in every call, which takes as long as the product itself for the few
-tokens of a decoding step: prepacking halved the time of a step of 8 tokens on a 2-core Zen 4 machine
-(docs/decoding-texts.md). In float32, PyTorch otherwise calls MKL, whose order of summation depends on the number of tokens.
+tokens of a decoding step: prepacking halved the time of a step of 8 tokens on a 2-core Zen 4 machine. In float32,
+PyTorch otherwise calls MKL, whose order of summation depends on the number of tokens (docs/decoding-texts.md).
 """
 
 from __future__ import annotations

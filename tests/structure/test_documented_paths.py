@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 CODE = ("app", "benchmarks", "decoding", "deploy", "evaluation", "kernels", "migrations")
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
 SOURCES = [
     file
     for folder in (*CODE, "docs")

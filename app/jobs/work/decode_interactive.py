@@ -1,6 +1,6 @@
-"""The decode step of interactive jobs: those for one engine share its batch, each with its own clock (docs/scheduling.md).
+"""The decode step of interactive jobs: jobs for one engine share its batch, each with its own clock.
 
-A user waits for each of them, so they join while others are decoded, the earliest deadline first.
+A user waits for each of them, so they join while others are decoded, the earliest deadline first (docs/scheduling.md).
 """
 
 from __future__ import annotations
