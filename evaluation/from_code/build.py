@@ -18,6 +18,7 @@ from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.calls.recorded import Call
 from evaluation.from_code.calls.variety import choose
 from evaluation.from_code.fairness import Fairness, Need, drop_cases, find_exceptions, find_needs, judge_fairness
+from evaluation.from_code.mutants import Mutant
 from evaluation.from_code.nearby_cases import NearbyCases, find_nearby_cases
 from evaluation.from_code.placing.spec import Spec
 from evaluation.from_code.reasons import ExcludedError
@@ -122,16 +123,19 @@ def _row(work: Workplace, function: Function) -> dict[str, Any]:
     against_hints = len(found) - len(cases)
     if len(cases) < checks.MIN_CASES:
         raise ExcludedError(f"has fewer than {checks.MIN_CASES} calls whose arguments and results are data")
-    docstring = ast.get_docstring(node) or ""
-    cases = checks.mark_promised(cases, docstring)
+    cases = checks.mark_promised(cases, ast.get_docstring(node) or "")
     chosen = choose(cases)
     _check_variety(chosen)
     program = Program(program.spec.only(sorted(loaded)), program.definition)
-    near = find_nearby_cases(sandbox, program, _undecorated(node), chosen, cases)
+    faulty = tuple(mutants.mutants(_undecorated(node), checks.MAX_MUTANTS))
+    if len(faulty) < checks.MIN_MUTANTS:
+        raise ExcludedError(f"has fewer than {checks.MIN_MUTANTS} mutants, too few to judge its test", str(len(faulty)))
+    score = checks.judge_mutants(sandbox, program, chosen, checks.MutationScore(faulty, faulty))
+    near = find_nearby_cases(sandbox, program, _undecorated(node), chosen, cases, score.survivors)
     cases, fair = _add_fair(work, function, program, chosen, near)
-    row = _row_without_unstated(work, function, program, cases, fair)
+    row = _row_without_unstated(work, function, program, cases, fair, faulty)
     if row is None:
-        row = _judged_row(work, function, program, cases, fair)
+        row = _judged_row(work, function, program, cases, fair, score)
         row["source"] |= {
             "unstated": list(fair.unstated),
             "stated_share": round(1 - len(fair.unstated_cases) / len(cases), 4),
@@ -180,7 +184,12 @@ def _find_needs(work: Workplace, function: Function, program: Program, cases: Se
 
 
 def _row_without_unstated(
-    work: Workplace, function: Function, program: Program, cases: Sequence[Case], fair: Fairness
+    work: Workplace,
+    function: Function,
+    program: Program,
+    cases: Sequence[Case],
+    fair: Fairness,
+    faulty: tuple[Mutant, ...],
 ) -> dict[str, Any] | None:
     """The task without the cases that ask for what the prompt does not tell; None where the others are not enough."""
     stated = [case for number, case in enumerate(cases) if number not in fair.unstated_cases]
@@ -188,7 +197,7 @@ def _row_without_unstated(
         return None
     try:
         _check_variety(stated)
-        row = _judged_row(work, function, program, stated, fair)
+        row = _judged_row(work, function, program, stated, fair, checks.MutationScore(faulty, faulty))
     except ExcludedError:
         return None
     row["source"] |= {"unstated": [], "unstated_cases": len(fair.unstated_cases), "stated_share": 1.0}
@@ -196,9 +205,15 @@ def _row_without_unstated(
 
 
 def _judged_row(
-    work: Workplace, function: Function, program: Program, cases: Sequence[Case], fair: Fairness
+    work: Workplace,
+    function: Function,
+    program: Program,
+    cases: Sequence[Case],
+    fair: Fairness,
+    score: checks.MutationScore,
 ) -> dict[str, Any]:
-    """The task that these cases judge, after the original and its mutants were judged by them."""
+    """The task that these cases judge, after the original was judged by them, and the mutants that `score` does not
+    call killed."""
     sandbox, node = work.sandbox, function.node
     program = replace(program, spec=replace(program.spec, form=form_of(cases)))
     raised = sorted({case.outcome.raised[0] for case in cases if case.outcome.raised})
@@ -208,10 +223,7 @@ def _judged_row(
         work.project, function, program.spec, cases, source, work.options.context, in_order, fair.examples
     )
     checks.passes(sandbox, _task(row), row["prompt"] + row["canonical_solution"])
-    faulty = mutants.mutants(_undecorated(node), checks.MAX_MUTANTS)
-    if len(faulty) < checks.MIN_MUTANTS:
-        raise ExcludedError(f"has fewer than {checks.MIN_MUTANTS} mutants, too few to judge its test", str(len(faulty)))
-    score = checks.mutation_score(sandbox, program, cases, faulty, in_order)
+    score = checks.judge_mutants(sandbox, program, cases, score, in_order)
     row["source"] |= {
         "mutants": score.judged,
         "killed": score.killed,

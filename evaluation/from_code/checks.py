@@ -34,7 +34,7 @@ MAX_DIFFERENT = 0.1
 """Share of the recorded calls that may differ in the sandbox."""
 WEAK_BELOW = 0.8
 """Mutation score below which a test is called weak."""
-MAX_MUTANTS = 20
+MAX_MUTANTS = 40
 MIN_MUTANTS = 3
 FEW_CASES = 5
 """Up to so many cases, faults of MIN_KINDS kinds have to be noticed and each of those that few cases miss, and
@@ -175,13 +175,13 @@ def _body(source: str) -> str:
     return ast.unparse(ast.parse(source).body[0].body[-1])  # type: ignore[attr-defined]
 
 
-def mutation_score(
-    sandbox: Sandbox, program: Program, cases: Sequence[Case], mutants: Sequence[Mutant], in_order: bool
+def judge_mutants(
+    sandbox: Sandbox, program: Program, cases: Sequence[Case], known: MutationScore, in_order: bool = False
 ) -> MutationScore:
-    """The mutants judged by the cases. One that takes too many steps, uses up its CPU time or waits forever counts as
-    killed; a fault of the sandbox is raised as SandboxFaultError."""
-    agreeing = set(list_agreeing(sandbox, program, cases, [mutant.source for mutant in mutants], in_order))
-    return MutationScore(tuple(mutants), tuple(mutant for mutant in mutants if mutant.source in agreeing))
+    """The score after the survivors of `known` were judged by these cases. A mutant that takes too many steps, uses up
+    its CPU time or waits forever counts as killed; a fault of the sandbox is raised as SandboxFaultError."""
+    agreeing = set(list_agreeing(sandbox, program, cases, [mutant.source for mutant in known.survivors], in_order))
+    return MutationScore(known.mutants, tuple(mutant for mutant in known.survivors if mutant.source in agreeing))
 
 
 def list_agreeing(

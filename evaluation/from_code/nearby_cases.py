@@ -17,15 +17,15 @@ from evaluation.from_code.calls.observe import Outcome, Program, UnobservableErr
 from evaluation.from_code.calls.recorded import digest_of
 from evaluation.from_code.calls.variety import choose
 from evaluation.from_code.fairness import MAX_EXAMPLE_CHARS
-from evaluation.from_code.mutants import mutants
+from evaluation.from_code.mutants import Mutant
 from evaluation.from_code.recording import values
 from evaluation.from_code.recording.calls import describe_shape
 from evaluation.sandbox import Sandbox
 
-MAX_CALLS = 200
+MAX_CALLS = 150
 MAX_JUDGING = 20
 MAX_SHOWN = 4
-MAX_MUTANTS = 60
+MAX_SURVIVORS = 15
 _ACCIDENTS = frozenset({
     "TypeError", "AttributeError", "NameError", "LookupError", "ArithmeticError", "AssertionError", "RuntimeError",
     "ImportError", "MemoryError", "SystemExit",
@@ -47,17 +47,17 @@ def find_nearby_cases(
     node: ast.FunctionDef | ast.AsyncFunctionDef,
     chosen: Sequence[Case],
     recorded: Sequence[Case],
+    survivors: Sequence[Mutant],
 ) -> NearbyCases:
-    """The cases to add to the `chosen` ones of the recorded ones: recorded ones that tell mutants apart which these do
-    not, and calls near to them. Of those, shown are the ones that tell further mutants apart, take branches that no
-    recorded call takes, or raise what none raises."""
+    """The cases to add to the `chosen` ones of the recorded ones, which the `survivors` pass: recorded ones that tell
+    mutants apart which these do not, and calls near to them. Of those, shown are the ones that tell further mutants
+    apart, take branches that no recorded call takes, or raise what none raises."""
     others = [case for case in recorded if case not in chosen]
     called = _observe(sandbox, program, list_nearby(recorded, node, MAX_CALLS), recorded)
     if not called and not others:
         return NearbyCases()
-    sources = [mutant.source for mutant in mutants(node, MAX_MUTANTS)]
-    survivors = checks.list_agreeing(sandbox, program, chosen, sources)
-    noticing = checks.list_noticed(sandbox, program, [*others, *called], survivors)
+    sources = [mutant.source for mutant in survivors[:MAX_SURVIVORS]]
+    noticing = checks.list_noticed(sandbox, program, [*others, *called], sources)
     candidates = [
         _Candidate(case, frozenset(n for n, numbers in enumerate(noticing) if number in numbers))
         for number, case in enumerate([*others, *called])
@@ -67,8 +67,9 @@ def find_nearby_cases(
     near = [_Candidate(each.case, each.told - seen.told) for each in candidates[len(others) :]]
     shapes = {case.shape for case in _describe_shapes(recorded)}
     usual = [each.case for each in near if not any(seen.count_new(each)) and each.case.shape in shapes]
-    shown = _choose_shown(near, seen, program.spec.function)
-    return NearbyCases(tuple(shown), (*(each.case for each in more), *choose(usual, MAX_JUDGING)))
+    found = _choose_shown(near, seen, program.spec.function), choose(usual, MAX_JUDGING)
+    shown, judging = _keep_repeated(sandbox, program, *found)
+    return NearbyCases(tuple(shown), (*(each.case for each in more), *judging))
 
 
 @dataclass(frozen=True)
@@ -135,24 +136,39 @@ def _choose_shown(near: Sequence[_Candidate], seen: _Seen, name: str) -> list[Ca
 
 
 def _observe(sandbox: Sandbox, program: Program, calls: Sequence[str], recorded: Sequence[Case]) -> list[Case]:
-    """The calls as cases, where two runs of the original agree and it does something of a kind that was recorded."""
+    """The calls as cases, where the original does something of a kind that was recorded."""
     try:
-        first, second = (observe_each(sandbox, program, calls).outcomes for _ in range(2))
+        outcomes = observe_each(sandbox, program, calls).outcomes
     except UnobservableError:
         return []
     raised = {case.outcome.raised[0] for case in recorded if case.outcome.raised}
     plain = all(case.is_plain() for case in recorded)
 
-    def is_usual(one: Outcome, two: Outcome) -> bool:
-        failed = one.refused or one.failed or two.refused or two.failed or not one.same_as(two)
-        return not failed and (not one.raised or one.raised[0] in raised or not _ACCIDENTS & set(one.raised))
+    def is_usual(one: Outcome) -> bool:
+        is_meant = not one.raised or one.raised[0] in raised or not _ACCIDENTS & set(one.raised)
+        return is_meant and not one.refused and not one.failed
 
     cases = [
-        Case(call, digest_of(call), one.keep_common_views(two), nearby=True)
-        for call, one, two in zip(calls, first, second, strict=True)
-        if is_usual(one, two)
+        Case(call, digest_of(call), one, nearby=True)
+        for call, one in zip(calls, outcomes, strict=True)
+        if is_usual(one)
     ]
     return _describe_shapes([case for case in drop_volatile(cases) if case.is_plain() or not plain])
+
+
+def _keep_repeated(sandbox: Sandbox, program: Program, *groups: Sequence[Case]) -> list[list[Case]]:
+    """The cases on which a second run of the original does the same."""
+    cases = [case for group in groups for case in group]
+    try:
+        second = observe_each(sandbox, program, [case.call for case in cases]).outcomes
+    except UnobservableError:
+        return [[] for _ in groups]
+    again = {case.digest: outcome for case, outcome in zip(cases, second, strict=True)}
+    return [
+        [replace(case, outcome=case.outcome.keep_common_views(again[case.digest])) for case in group
+         if case.outcome.same_as(again[case.digest]) and not again[case.digest].refused]
+        for group in groups
+    ]  # fmt: skip
 
 
 def _describe_shapes(cases: Sequence[Case]) -> list[Case]:

@@ -49,8 +49,8 @@ class Scripted:
 
 
 def score(sandbox, *sources):
-    given = [Mutant(source, f"operator {number}", 1) for number, source in enumerate(sources)]
-    return checks.mutation_score(sandbox, PROGRAM, CASES, given, False)
+    given = tuple(Mutant(source, f"operator {number}", 1) for number, source in enumerate(sources))
+    return checks.judge_mutants(sandbox, PROGRAM, CASES, checks.MutationScore(given, given))
 
 
 def test_a_fault_kills_no_mutant(sandbox):

@@ -8,6 +8,7 @@ from evaluation.from_code import checks
 from evaluation.from_code.calls.cases import Case, shown_case
 from evaluation.from_code.calls.observe import Program, observe_all
 from evaluation.from_code.calls.recorded import digest_of
+from evaluation.from_code.mutants import mutants
 from evaluation.from_code.nearby_cases import find_nearby_cases
 from evaluation.from_code.placing.spec import VALUES, Spec
 from evaluation.from_code.recording import values
@@ -27,7 +28,9 @@ def find(sandbox, source, *arguments, chosen=None):
     outcomes = observe_all(sandbox, program, calls).outcomes
     cases = [Case(call, digest_of(call), outcome) for call, outcome in zip(calls, outcomes, strict=True)]
     chosen = cases if chosen is None else cases[:chosen]
-    return program, cases, find_nearby_cases(sandbox, program, node, chosen, cases)
+    faulty = tuple(mutants(node, checks.MAX_MUTANTS))
+    score = checks.judge_mutants(sandbox, program, chosen, checks.MutationScore(faulty, faulty))
+    return program, cases, find_nearby_cases(sandbox, program, node, chosen, cases, score.survivors)
 
 
 def test_a_boundary_that_no_test_tried_is_shown(sandbox):
