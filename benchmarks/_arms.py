@@ -20,14 +20,12 @@ from decoding.prepare import load_head, load_model
 from decoding.request import Request, SamplingParams
 from evaluation import dataset_files, prompting
 
-PLAIN, GENERATE, ASSISTED = "none", "generate", "assisted"
+PLAIN, GENERATE = "none", "generate"
 TRAINED, SIBLING, SIBLING_TRAINED = "trained/goodput", "sibling/goodput", "sibling+trained/goodput"
-STOCK = (GENERATE, ASSISTED)
 INT8 = "int8:"
 """The prefix of an arm whose target has 8-bit weights."""
 PEER = "@"
 """The prefix of another engine."""
-_LOOKUP_TOKENS = 10
 
 
 class Peer(Protocol):
@@ -40,9 +38,8 @@ class Peer(Protocol):
 class Arms:
     """A target as our engine runs it, with each kind of weights, and as transformers does, and the engines of the arms.
 
-    An arm is `none` (our plain decoding), `DRAFTER/LENGTH[/RULE]`, either with `int8:` in front, `generate`, or
-    `assisted` (transformers' assisted generation: one sample only, with the draft model of another arm, else by prompt
-    lookup), or `@` and the name of a peer.
+    An arm is `none` (our plain decoding), `DRAFTER/LENGTH[/RULE]`, either with `int8:` in front, `generate` (of
+    transformers), or `@` and the name of a peer.
     """
 
     def __init__(
@@ -64,11 +61,7 @@ class Arms:
         refs = {ref for name in ours if (ref := parse_drafter(_settings(name)[0]).model)}
         self._drafts = {ref: _load(ref, dtype, device, "dense") for ref in refs}
         self._engines = {name: self._engine(name) for name in ours}
-        self._stock = self._assistant = None
-        if set(STOCK) & set(names):
-            self._stock = loading.load(target, dtype, device, attention="sdpa")
-        if ASSISTED in names and refs:
-            self._assistant = loading.load(min(refs), dtype, device, attention="sdpa").model
+        self._stock = loading.load(target, dtype, device, attention="sdpa") if GENERATE in names else None
 
     def _engine(self, name: str) -> Engine:
         drafter, length, rule = _settings(name)
@@ -99,10 +92,10 @@ class Arms:
             text = tokenizer.apply_chat_template(prompt.messages or [], tokenize=False, add_generation_prompt=True)
             yield text + prompt.reply_prefix
 
-    def run(self, name: str, prompt: str, n: int, temperature: float) -> Speed | None:
-        """Decode n samples of one prompt; None where the arm cannot decode several."""
-        if name in STOCK:
-            return self._run_stock(name, prompt, n, temperature)
+    def run(self, name: str, prompt: str, n: int, temperature: float) -> Speed:
+        """Decode n samples of one prompt."""
+        if name == GENERATE:
+            return self._run_stock(prompt, n, temperature)
         if name in self._peers:
             return self._peers[name].run(prompt, n, temperature, self.max_tokens)
         sampling = SamplingParams(temperature=temperature, top_p=TOP_P)
@@ -112,17 +105,8 @@ class Arms:
         return Speed(sum(s.n_tokens for s in done.samples), done.wall_s, done, first_s)
 
     @torch.inference_mode()
-    def _run_stock(self, name: str, prompt: str, n: int, temperature: float) -> Speed | None:
+    def _run_stock(self, prompt: str, n: int, temperature: float) -> Speed:
         assert self._stock is not None
-        how: dict[str, object] = {"num_return_sequences": n}
-        if name == ASSISTED:
-            if n > 1:
-                return None
-            how = (
-                {"assistant_model": self._assistant}
-                if self._assistant
-                else {"prompt_lookup_num_tokens": _LOOKUP_TOKENS}
-            )
         eos = list(self.target.eos_token_ids)
         torch.manual_seed(0)
         started = time.perf_counter()
@@ -136,7 +120,7 @@ class Arms:
             max_new_tokens=self.max_tokens,
             eos_token_id=eos,
             pad_token_id=eos[0],
-            **how,
+            num_return_sequences=n,
         )
         seconds = time.perf_counter() - started
         new = out[:, ids["input_ids"].shape[1] :]
@@ -147,7 +131,7 @@ class Arms:
 
 def is_ours(name: str) -> bool:
     """Whether our engine decodes an arm."""
-    return name not in STOCK and not name.startswith(PEER)
+    return name != GENERATE and not name.startswith(PEER)
 
 
 def weights_of(name: str) -> str:

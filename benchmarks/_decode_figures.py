@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks._arms import (
-    ASSISTED,
     GENERATE,
     INT8,
     PEER,
@@ -72,7 +70,6 @@ def figures(model: str, n: int, temperature: float, speeds: Speeds, known: Mappi
         "int8_speculative_vs_plain": (quantized, [INT8 + PLAIN]),
         "speculative_vs_plain": (dense, [PLAIN]),
         "speculative_vs_generate": (dense, [GENERATE]),
-        "speculative_vs_assisted": (dense, [ASSISTED]),
         "plain_vs_llamacpp": ([PLAIN, INT8 + PLAIN], [LLAMA_CPP]),
         "speculative_vs_best_peer": (speculative, peers),
         "trained_vs_plain": ([TRAINED], [PLAIN]),
@@ -88,61 +85,10 @@ def figures(model: str, n: int, temperature: float, speeds: Speeds, known: Mappi
         if worst:
             found[f"{model}.b{n}.t{temperature:g}.{key}"] = max(worst)
             found[f"{model}.b{n}.{key}"] = max(*worst, known.get(f"{model}.b{n}.{key}", 0.0))
-    fixed = [arm for arm in dense if "/fixed:" in arm]
     for arm in dense:
-        at = f"{model}.b{n}.t{temperature:g}.{arm}"
         if ratio := _ratio(speeds, arm, PLAIN):
-            found[f"{at}.vs_plain"] = ratio[1]
-        if fixed and arm not in fixed:
-            # The best fixed length, chosen afterwards, one for all prompts.
-            found[f"{at}.vs_best_fixed"] = min(r[1] for f in fixed if (r := _ratio(speeds, arm, f)))
+            found[f"{model}.b{n}.t{temperature:g}.{arm}.vs_plain"] = ratio[1]
     return found
-
-
-def head_figures(model: str, cells: Sequence[Speeds], step_s: float | None) -> dict[str, float]:
-    """How often the first token of a trained drafter's draft is accepted, and its step's share of a plain round.
-
-    `step_s` are the seconds that the engine has learnt for a step; the share is of the shortest plain rounds.
-    """
-    samples = [
-        (drafted, accepted)
-        for speeds in cells
-        for run in speeds.get(TRAINED, ())
-        if run.completion
-        for r in run.completion.rounds
-        for drafted, accepted in zip(r.drafted, r.accepted, strict=True)
-        if drafted
-    ]
-    found: dict[str, float] = {}
-    if samples:
-        found[f"{model}.position0_match"] = sum(accepted > 0 for _, accepted in samples) / len(samples)
-    plain = [
-        [r.verify_s for run in speeds[PLAIN] if run.completion for r in run.completion.rounds]
-        for speeds in cells
-        if PLAIN in speeds
-    ]
-    if step_s is not None and plain:
-        found[f"{model}.drafter_step_share"] = step_s / min(statistics.median(rounds) for rounds in plain)
-    return found
-
-
-def utilization(
-    at: str, target: LoadedModel, runs: Sequence[Speed], flops: float, bandwidth: float
-) -> dict[str, float]:
-    """Shares of the machine's peak arithmetic (BASS, section 4): by tokens verified, and by tokens emitted.
-
-    A token that several samples of a shared row emit counts for each of them, so the second may exceed the first.
-    """
-    rounds = _rounds(runs)
-    if not rounds:
-        return {}
-    per_token = 2 * target.n_parameters / flops
-    seconds = _seconds(rounds)
-    return {
-        f"{at}.processed_utilization": per_token * sum(r.n_verified for r in rounds) / seconds,
-        f"{at}.useful_utilization": per_token * sum(r.n_emitted for r in rounds) / seconds,
-        f"{at}.round_vs_weight_read": round_vs_weight_read(target, runs, bandwidth),
-    }
 
 
 def round_vs_weight_read(target: LoadedModel, runs: Sequence[Speed], bandwidth: float) -> float:

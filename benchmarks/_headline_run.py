@@ -10,7 +10,6 @@ import tempfile
 import time
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from benchmarks._arms import INT8, PLAIN, Arms, Peer, is_ours, weights_of
 from benchmarks._decode_figures import LLAMA_CPP, round_vs_weight_read
 from benchmarks._headline_plan import CELLS, PREFIX, QWEN, START, VERDICTS, Cell, runnable
 from benchmarks._headline_rows import Prompt
-from benchmarks._headline_store import Store
 from benchmarks._prefix import first_token_ratios
 from benchmarks._timing import read_bandwidth
 
@@ -34,42 +32,36 @@ PARTS = (VERDICTS, PREFIX, *(cell.name for cell in CELLS))
 
 
 class Run:
-    """One run of `parts` with these settings of the report.
+    """One run of `parts` with these settings of the report."""
 
-    What the store already has of the same `take` is not measured again.
-    """
-
-    def __init__(
-        self, store: Store, settings: Mapping[str, Any], parts: Collection[str] = PARTS, take: int = 1
-    ) -> None:
-        self._store, self._take = store, take
+    def __init__(self, settings: Mapping[str, Any], parts: Collection[str] = PARTS) -> None:
+        self._results: dict[str, Any] = {}
         self._tasks, self._max_tokens, self._dtype = (settings[key] for key in ("tasks", "max_tokens", "dtype"))
         self._cells = [cell for cell in CELLS if cell.name in parts]
-        self._expected = {self._key(part): seconds for part, seconds in _EXPECTED_S.items() if part in parts}
+        self._open = {part: seconds for part, seconds in _EXPECTED_S.items() if part in parts}
         for cell in self._cells:
-            self._expected |= dict.fromkeys(self._keys(cell), cell.expected_s)
-        self._open = {key: seconds for key, seconds in self._expected.items() if store.get(key) is None}
-        self._planned_s, self._started = sum(self._open.values()), time.monotonic()
+            self._open |= dict.fromkeys(self._keys(cell), cell.expected_s)
+        self._n_parts, self._planned_s, self._started = len(self._open), sum(self._open.values()), time.monotonic()
 
     def all(self) -> None:
-        """Measure what is missing. Raises ModelError and EngineError."""
-        if self._key(VERDICTS) in self._open:
-            self._done(self._key(VERDICTS), _verdicts(self._tasks))
+        """Measure every part. Raises ModelError and EngineError."""
+        if VERDICTS in self._open:
+            self._done(VERDICTS, _verdicts(self._tasks))
         for model in dict.fromkeys(cell.model for cell in CELLS):
             self._model(model)
 
     def cells(self) -> dict[str, list[Prompt]]:
         """Return what was measured of each cell of this run, by its name."""
-        return {cell.name: [Prompt(**self._store.get(key)) for key in self._keys(cell)] for cell in self._cells}
+        return {cell.name: [self._results[key] for key in self._keys(cell)] for cell in self._cells}
 
     def part(self, name: str) -> Any:
         """Return what was measured of PREFIX or VERDICTS, None if it is not of this run."""
-        return self._store.get(self._key(name))
+        return self._results.get(name)
 
     def _model(self, model: str) -> None:
         cells = [cell for cell in self._cells if cell.model == model]
-        wants_prefix = model == QWEN and self._key(PREFIX) in self._open
-        if not wants_prefix and not any(key in self._open for cell in cells for key in self._keys(cell)):
+        wants_prefix = model == QWEN and PREFIX in self._open
+        if not wants_prefix and not cells:
             return
         with ExitStack() as peers_end:
             peers: dict[str, Peer] = {}
@@ -79,27 +71,23 @@ class Run:
             every = list(dict.fromkeys([PLAIN, *(arm for cell in cells for arm in runnable(cell, peers))]))
             arms = Arms(model, every, self._dtype, "cpu", self._max_tokens, peers)
             if wants_prefix:
-                self._done(self._key(PREFIX), first_token_ratios(arms.engine(PLAIN)))
+                self._done(PREFIX, first_token_ratios(arms.engine(PLAIN)))
             for cell in cells:
                 arms.max_tokens = self._max_tokens if cell.whole else min(START, self._max_tokens)
                 names = runnable(cell, peers)
                 for key, text in zip(self._keys(cell), islice(arms.prompts(self._tasks), self._tasks), strict=True):
-                    if key in self._open:
-                        self._done(key, asdict(_decode(arms, cell, names, text)))
+                    self._done(key, _decode(arms, cell, names, text))
 
     def _keys(self, cell: Cell) -> list[str]:
-        return [self._key(f"{cell.name} prompt {i + 1}") for i in range(self._tasks)]
-
-    def _key(self, name: str) -> str:
-        return name if self._take == 1 else f"{name}, take {self._take}"
+        return [f"{cell.name} prompt {i + 1}" for i in range(self._tasks)]
 
     def _done(self, key: str, result: Any) -> None:
-        self._store.put(key, result)
+        self._results[key] = result
         del self._open[key]
         left_s = sum(self._open.values())
         # The expected times are of another machine: what is done says by how much they are wrong here.
         slower = (time.monotonic() - self._started) / (self._planned_s - left_s)
-        at = f"{len(self._expected) - len(self._open)} of {len(self._expected)}"
+        at = f"{self._n_parts - len(self._open)} of {self._n_parts}"
         print(f"{at}: {key} done, about {slower * left_s / 60:.0f} min left", file=sys.stderr, flush=True)
 
 
@@ -114,7 +102,6 @@ def _decode(arms: Arms, cell: Cell, names: list[str], text: str) -> Prompt:
     for name in names:
         before = machine_use.read()
         speed = arms.run(name, text, cell.n, cell.temperature)
-        assert speed is not None
         prompt.rates[name] = speed.rate
         if is_ours(name) and (use := machine_use.since(before)):
             prompt.others_s += use.others_cpu_s + use.steal_s

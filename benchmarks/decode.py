@@ -9,9 +9,8 @@ shows their median and quartiles. Samples run to their end-of-sequence token or 
     bassline bench decode --models qwen2.5-coder-0.5b --arms none,sibling/goodput,sibling/goodput/maximal
     bassline bench decode --models smollm2-135m --arms none,trained/goodput,sibling/goodput,sibling+trained/goodput
 
-An arm is none, DRAFTER/LENGTH[/RULE], either with int8: in front for 8-bit weights, generate, or assisted
-(transformers' assisted generation, one sample only). Beside the speeds, the report has the share of samples whose text
-is the same with and without drafts, and by how much the prefix cache brings the first token forward.
+An arm is none, DRAFTER/LENGTH[/RULE], either with int8: in front for 8-bit weights, or generate. Beside the speeds, the
+report has by how much the prefix cache brings the first token forward.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from typing import Any
 import torch
 
 from benchmarks._arms import (
-    ASSISTED,
     GENERATE,
     INT8,
     PEER,
@@ -43,13 +41,12 @@ from benchmarks._arms import (
     weights_of,
 )
 from benchmarks._convert import convert_seconds
-from benchmarks._decode_figures import figures, head_figures, rows, utilization
-from benchmarks._identity import identity
+from benchmarks._decode_figures import figures, round_vs_weight_read, rows
 from benchmarks._openvino import OpenVino
 from benchmarks._prefix import first_token_ratios
 from benchmarks._report import Report, print_table
 from benchmarks._speed import Speed
-from benchmarks._timing import copy_bandwidth, matmul_rate, read_bandwidth
+from benchmarks._timing import read_bandwidth
 from decoding.models import trained_heads
 from decoding.models.device import DTYPES, device_name
 from decoding.models.errors import first_line
@@ -58,7 +55,6 @@ from decoding.request import RequestError
 MODELS = ("qwen2.5-coder-0.5b", "smollm2-135m", "qwen2.5-coder-1.5b")
 LOOKUP_ARMS = (
     GENERATE,
-    ASSISTED,
     PLAIN,
     "ngram/goodput",
     "sibling/goodput",
@@ -91,11 +87,9 @@ def run(bench: str, options: argparse.Namespace) -> int:
     device = torch.device(options.device)
     options.dtype = dtype_on(options.device, options.dtype)
     report = Report(bench, device_name(device), {**vars(options), "attention": attention_on(options.device)})
-    bandwidth, flops = read_bandwidth(device), matmul_rate(device, getattr(torch, options.dtype))
-    report.settings |= {"read_bandwidth_gb_per_s": bandwidth / 1e9, "peak_gflops": flops / 1e9}
-    report.settings["copy_bandwidth_gb_per_s"] = copy_bandwidth(device) / 1e9
+    bandwidth = read_bandwidth(device)
+    report.settings["read_bandwidth_gb_per_s"] = bandwidth / 1e9
     peers, report.settings["not_run"] = _peers(options.endpoint, options.openvino)
-    measured: list[dict[str, list[Speed]]] = []
     cells = list(product(_numbers(options.batches, int), _numbers(options.temperatures, float)))
     for name in options.models.split(","):
         names = options.arms.split(",") if options.arms else _usual_arms(name, options.device)
@@ -103,26 +97,22 @@ def run(bench: str, options: argparse.Namespace) -> int:
         started = time.monotonic()
         for i, (n, temperature) in enumerate(cells):
             speeds = _measure(arms, options.tasks, n, temperature)
-            measured.append(speeds)
             report.rows += rows(name, n, temperature, speeds)
             report.figures |= figures(name, n, temperature, speeds, report.figures)
             for arm in filter(is_ours, speeds):
                 at = f"{name}.b{n}.t{temperature:g}.{arm}"
-                report.figures |= utilization(at, arms.targets[weights_of(arm)], speeds[arm], flops, bandwidth)
+                target = arms.targets[weights_of(arm)]
+                report.figures[f"{at}.round_vs_weight_read"] = round_vs_weight_read(target, speeds[arm], bandwidth)
             left = (time.monotonic() - started) / (i + 1) * (len(cells) - i - 1)
             print(f"{name}: batch {n} at temperature {temperature:g} done, {left:.0f} s left", file=sys.stderr)
-        if TRAINED in names:
-            step_s = arms.engine(TRAINED).costs.rounds.draft_step_s
-            report.figures |= head_figures(name, measured[-len(cells) :], step_s)
         if PLAIN in names:
             report.figures.setdefault(
                 "prefix.first_token_ratio", statistics.median(first_token_ratios(arms.engine(PLAIN)))
             )
-    report.figures |= identity(measured)
     if options.convert:
         report.figures["convert.seconds"] = convert_seconds(options.models.split(",")[0])
     settings = f"{options.tasks} prompts, at most {options.max_tokens} tokens, {options.dtype}"
-    print(f"{report.device}; {settings}; copies at {bandwidth / 1e9:.1f} GB/s, products at {flops / 1e9:.0f} GFLOP/s")
+    print(f"{report.device}; {settings}; memory read at {bandwidth / 1e9:.1f} GB/s")
     for name, reason in report.settings["not_run"].items():
         print(f"{name} was not run: {reason}")
     print_table(report.rows)
@@ -173,8 +163,7 @@ def _measure(arms: Arms, n_tasks: int, n: int, temperature: float) -> dict[str, 
     speeds: dict[str, list[Speed]] = defaultdict(list)
     for prompt in arms.prompts(n_tasks):
         for arm in arms.names:
-            if speed := arms.run(arm, prompt, n, temperature):
-                speeds[arm].append(speed)
+            speeds[arm].append(arms.run(arm, prompt, n, temperature))
     return speeds
 
 

@@ -13,9 +13,6 @@ of a ratio is the interquartile range of the changes of each prompt, at least 5 
 between two runs of the same decoding/ (without training/) and kernels/, as far as FILE knows one: a run of the code
 that FILE was measured with stores it. Of several files it is the first one from such a machine. What is stored is
 always the first measurement.
-
-Ctrl-C (130) keeps what is finished beside the file that --json names, and the same command goes on with it unless the
-commit or the machine changed.
 """
 
 from __future__ import annotations
@@ -41,7 +38,6 @@ from benchmarks._decode_figures import LLAMA_CPP
 from benchmarks._headline_plan import CELLS, PREFIX, VERDICTS, WHOLE
 from benchmarks._headline_rows import Comparison, IncomparableError, Prompt
 from benchmarks._headline_run import Run
-from benchmarks._headline_store import Store
 from benchmarks._report import Report, print_table, spread
 from decoding.models import fetch, trained_heads
 from decoding.models.device import device_name
@@ -61,23 +57,19 @@ def main(argv: list[str] | None = None) -> int:
     try:
         report = Report("headline", device, _settings(options))
         before, engine = rows.stored(options.against, device, report.settings) if options.against else ([], None)
-        store = Store(_unfinished(options.json), {"device": device, **report.settings})
-        report.settings["resumed"] = len(store) > 0
-        run = Run(store, report.settings)
+        run = Run(report.settings)
         run.all()
         report.rows = _rows(run, report.settings)
         comparisons = rows.compared(report.rows, before)
-        fallen = _fallen_twice(comparisons, before, store, report.settings)
+        fallen = _fallen_twice(comparisons, before, report.settings)
     except (IncomparableError, ModelError, _llamacpp.EngineError, subprocess.CalledProcessError) as error:
         parser.exit(2, f"{error}\n")
     except KeyboardInterrupt:
-        kept = "the same command goes on with what is finished" if _unfinished(options.json) else "nothing is kept"
-        parser.exit(INTERRUPTED, f"interrupted: {kept}\n")
+        parser.exit(INTERRUPTED, "interrupted: nothing is stored\n")
     _fill(report, run)
     report.rows = rows.with_noise(report.rows, before, engine == report.settings[rows.ENGINE])
     _print(report, sys.stderr if options.json == "-" else sys.stdout)
     report.write(options.json)
-    store.discard()
     return _judge(comparisons, fallen, {row["row"] for row in before} - {row["row"] for row in report.rows})
 
 
@@ -147,14 +139,14 @@ def _rows(run: Run, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _fallen_twice(
-    comparisons: Sequence[Comparison], before: Sequence[dict[str, Any]], store: Store, settings: Mapping[str, Any]
+    comparisons: Sequence[Comparison], before: Sequence[dict[str, Any]], settings: Mapping[str, Any]
 ) -> list[Comparison]:
     """Measure the parts with fallen rows a second time; return the rows that fell again. Raises as Run.all does."""
     once = {each.row for each in comparisons if each.fell}
     if not once:
         return []
     print(f"{len(once)} of {len(comparisons)} ratios fell, so their prompts are measured again:", file=sys.stderr)
-    second = Run(store, settings, {rows.part_of(row) for row in once}, take=2)
+    second = Run(settings, {rows.part_of(row) for row in once})
     second.all()
     return [each for each in rows.compared(_rows(second, settings), before) if each.row in once and each.fell]
 
@@ -189,10 +181,6 @@ def _judge(comparisons: Sequence[Comparison], twice: Sequence[Comparison], missi
     if comparisons and not twice:
         print(f"none of {len(comparisons)} ratios fell by more than its noise", file=sys.stderr)
     return int(bool(twice))
-
-
-def _unfinished(file: str | None) -> Path | None:
-    return None if file in (None, "-") else Path(f"{file}.part")
 
 
 def _options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.Namespace]:

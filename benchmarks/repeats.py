@@ -41,7 +41,6 @@ def main(argv: list[str] | None = None) -> int:
         texts, shapes = [], []
         for name in names:
             speed = arms.run(name, prompt, options.n, options.temperature)
-            assert speed is not None
             assert speed.completion is not None
             texts.append([sample.text for sample in speed.completion.samples])
             shapes.append([round_.n_verified for round_ in speed.completion.rounds])

@@ -1,4 +1,4 @@
-"""Kernels compile for GPUs that are not here, within bounds; the roofline follows from bytes and operations."""
+"""Kernels compile for GPUs that are not here, within bounds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import gpu_compile, roofline
+from benchmarks import gpu_compile
 from benchmarks.gpu_compile import LAUNCHES, Compiled
 from kernels.availability import INTERPRETED
 
@@ -87,17 +87,3 @@ def test_how_many_programs_fit_follows_from_registers_threads_and_shared_memory(
     kernel: Compiled, programs: int
 ) -> None:
     assert kernel.programs == programs
-
-
-def test_a_round_is_limited_by_memory_up_to_the_tokens_that_are_free() -> None:
-    model = roofline.Model("m", parameters=1e9, layers=1, heads=4, kv_heads=4, D=64)
-    gpu = roofline.Gpu("g", bandwidth=1e12, flops=100e12)
-    assert roofline.verify(model, 1, 0, 1).seconds(gpu) == pytest.approx(2e-3, rel=1e-4)  # 2 GB
-    # 2 W operations a token and 2 W bytes: one token for each operation per byte.
-    assert roofline.free_tokens(gpu, model, 1, 0) == 100
-    assert roofline.free_tokens(gpu, model, 8, 0) == 12
-    work = roofline.attention(model, batch=2, context=9, tokens=1)
-    assert work.bytes == 2 * 2 * 64 * (2 * 10 * 4 + 2 * 4)
-    assert work.flops == 2 * 2 * 2 * 1 * 10 * 4 * 64
-    length, gain = roofline.best_length(gpu, model, 1, 0, acceptance=0.5, step=0.0)
-    assert (length > 5, round(gain, 2)) == (True, 2.0)
