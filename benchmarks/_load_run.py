@@ -40,7 +40,6 @@ class Load:
         self._judge = judge
         self._faults: dict[str, int] = {}
         self._windows_left = 0
-        self._quiet = _load_others.QuietMachine(options.quiet_limit, _print)
 
     @property
     def device(self) -> str:
@@ -147,7 +146,6 @@ class Load:
 
         requests = plan.one_by_one(self.prompts, self._options.seed)
         self._progress(f"{arm}, idle: 0 of {len(requests)} answered, one at a time", 0.0)
-        self._quiet.wait()
         lost = self._watch()
         replies, waited = client.in_turn(requests, progress)
         self._settle(arm, None, replies, waited, waited, lost())
@@ -159,7 +157,6 @@ class Load:
             self._progress(f"{arm} at {rate:g}/s: {sent} of {len(requests)} sent, {settled} settled", seconds)
 
         progress(0, 0, 0.0)
-        self._quiet.wait()
         lost = self._watch()
         replies, elapsed = client.open_loop(requests, progress)
         self._windows_left -= 1

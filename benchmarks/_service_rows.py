@@ -11,9 +11,10 @@ import operator
 import random
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, replace
 from hashlib import sha256
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any
 
 from sqlalchemy import Connection, func, inspect, select
 from sqlalchemy.orm import Session
@@ -72,85 +73,12 @@ TICKETS = 1000  # rare words: each is in about three samples
 TICKET_SHARE = 1 / 500
 
 
-@dataclass(slots=True)
-class _Sample:
-    """A row of samples, by the names of its columns."""
-
-    id: str
-    run_id: uuid.UUID
-    run_task_id: str
-    index: int
-    seed: int
-    raw: str
-    n_tokens: int
-    mean_logprob: float
-    finish_reason: str
-    first_token_s: float
-    finished_s: float
-    n_rounds: int
-    n_drafted: int
-    n_accepted: int
-    token_ids: str
-    logprobs: str
-    origins: str
-    program: str
-    extraction: str
-    extraction_version: str
-    verdict: str
-    verdict_detail: str | None
-    traceback: str | None
-    failing_assert: str | None
-    got: str | None
-    expected: str | None
-    calls: int
-    cpu_s: float
-    sandbox_wall_s: float
-    isolation: str
-    trust: str
-    graded_at: dt.datetime
-
-
-@dataclass(slots=True)
-class _Task:
-    """A row of run_tasks, by the names of its columns."""
-
-    id: str
-    run_id: uuid.UUID
-    task_pk: uuid.UUID
-    position: int
-    state: TaskState
-    attempt: int
-    queued_at: dt.datetime
-    started_at: dt.datetime | None = None
-    finished_at: dt.datetime | None = None
-    prompt_sent: str | None = None
-    prompt_version: str | None = None
-    n_prompt_tokens: int | None = None
-    queue_s: float | None = None
-    prefill_s: float | None = None
-    draft_s: float | None = None
-    verify_s: float | None = None
-    other_s: float | None = None
-    wall_s: float | None = None
-    sandbox_s: float | None = None
-    n_rounds: int | None = None
-    peak_memory_bytes: int | None = None
-
-
-@dataclass(eq=False)
-class _Decoded:
-    """A task with its samples, with the attributes that app/runs/figures.py reads."""
-
-    task: Any
-    state: TaskState
-    queued_at: dt.datetime
-    queue_s: float | None
-    wall_s: float | None
-    samples: list[_Sample]
-    capacity_s: float | None = None  # the use of the machine by others was not recorded
-    others_cpu_s: float | None = None
-    steal_s: float | None = None
-    peak_memory_bytes: int | None = None
+_MEASURED = (
+    "started_at", "finished_at", "prompt_sent", "prompt_version", "n_prompt_tokens", "queue_s", "prefill_s", "draft_s",
+    "verify_s", "other_s", "wall_s", "sandbox_s", "n_rounds", "peak_memory_bytes",
+)  # fmt: skip
+_TASK_COLUMNS = ("id", "run_id", "task_pk", "position", "state", "attempt", "queued_at", *_MEASURED)
+_UNREAD = ("capacity_s", "others_cpu_s", "steal_s")  # what others used of the machine was not recorded
 
 
 def fill(ctx: Context, runs: int, tell: Callable[[str], None]) -> None:
@@ -273,27 +201,29 @@ def _runs(stored: Sequence[Dataset], n: int, rng: random.Random) -> Iterator[Run
 
 def _write(session: Session, run: Run, rng: random.Random) -> None:
     done = run.n_tasks if run.state is RunState.FINISHED else rng.randrange(20, run.n_tasks)
-    jobs, decoded = [], []
+    jobs: list[Any] = []  # rows of run_tasks with their samples, as app/runs/figures.py reads them
     assert run.stored_dataset is not None
     all_tasks = run.stored_dataset.tasks
     for position, task in enumerate(all_tasks):
-        job = _Task(_id(run.created_at, rng), run.id, task.id, position, TaskState.SKIPPED, 0, run.created_at)
-        samples = _decode(run, job, task, rng) if position < done else []
+        job = SimpleNamespace(
+            id=_id(run.created_at, rng), run_id=run.id, task_pk=task.id, position=position, state=TaskState.SKIPPED,
+            attempt=0, queued_at=run.created_at, task=task, **dict.fromkeys((*_MEASURED, *_UNREAD)),
+        )  # fmt: skip
+        job.samples = _decode(run, job, task, rng) if position < done else []
         jobs.append(job)
-        decoded.append(_Decoded(task, job.state, job.queued_at, job.queue_s, job.wall_s, samples))
-    looked_at = cast("list[RunTask]", decoded)
-    run.figures = figures.figures(run, looked_at)
-    curve = figures.curve(run, looked_at)
+    run.figures = figures.figures(run, jobs)
+    curve = figures.curve(run, jobs)
     tasks = figures.name_of_tasks(task.task_id for task in all_tasks[:done])
     run.curve = RunCurve(n_tasks=done, tasks=tasks, **{name: list(values) for name, values in asdict(curve).items()})
     session.add(run)
     session.flush()
     connection = session.connection()
-    _copy(connection, "run_tasks", jobs)
-    _copy(connection, "samples", itertools.chain.from_iterable(task.samples for task in decoded))
+    samples = [sample for job in jobs for sample in job.samples]
+    _copy(connection, "run_tasks", _TASK_COLUMNS, jobs)
+    _copy(connection, "samples", tuple(vars(samples[0])), samples)
 
 
-def _decode(run: Run, job: _Task, task: Any, rng: random.Random) -> list[_Sample]:
+def _decode(run: Run, job: Any, task: Any, rng: random.Random) -> list[SimpleNamespace]:
     skill, pace = TARGETS[run.target]
     pace *= DRAFTERS[run.drafter] * (1 if run.provenance["device"] == "cuda" else 6)
     ability, length = min(max(rng.gauss(skill, 0.32), 0.0), 1.0), rng.randint(30, 180)
@@ -311,8 +241,8 @@ def _decode(run: Run, job: _Task, task: Any, rng: random.Random) -> list[_Sample
 
 
 def _sample(
-    run: Run, job: _Task, task: Any, index: int, ability: float, length: int, pace: float, rng: random.Random
-) -> _Sample:
+    run: Run, job: Any, task: Any, index: int, ability: float, length: int, pace: float, rng: random.Random
+) -> SimpleNamespace:
     n_tokens = max(length + rng.randint(-20, 40), 8)
     passes, finished_s = rng.random() < ability, pace * n_tokens / 100 * rng.uniform(0.8, 1.35)
     late = finished_s > run.budget_s
@@ -320,7 +250,7 @@ def _sample(
     wrong = verdict == Status.WRONG_ANSWER
     raw = _written(task.canonical_solution if passes else task.canonical_solution.replace("0", "1"), index, rng)
     fault = _fault(verdict, rng) if not passes else None
-    return _Sample(
+    return SimpleNamespace(
         id=_id(run.created_at, rng),
         run_id=run.id,
         run_task_id=job.id,
@@ -368,11 +298,7 @@ def _fault(verdict: Status, rng: random.Random) -> str:
     return rng.choice(FAULTS[verdict]).format(name, line=rng.randint(4, 30))
 
 
-_ROWS = {"run_tasks": _Task, "samples": _Sample}
-
-
-def _copy(connection: Connection, table: str, rows: Iterable[_Task] | Iterable[_Sample]) -> None:
-    names = [field.name for field in fields(_ROWS[table])]
+def _copy(connection: Connection, table: str, names: Sequence[str], rows: Iterable[Any]) -> None:
     values = operator.attrgetter(*names)
     columns = ", ".join(f'"{name}"' for name in names)
     driver: Any = connection.connection.driver_connection

@@ -26,19 +26,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks import _load_dataset
+from app.commands.common import opened_context
+from app.datasets.service import as_plain, require
+from app.errors import BasslineError
 from benchmarks._load_figures import Measured, compare_arms, draw_quality, figures, row, sentences
 from benchmarks._load_grading import Judge
 from benchmarks._load_plan import how_many_prompts, shuffled
 from benchmarks._load_run import SERVICE, Load, RefusedError
 from benchmarks._load_service import ARMS, ServiceError, own_service
 from benchmarks._report import Report, print_table
+from evaluation import dataset_files
 from evaluation.datasets import Dataset, DatasetError
 from evaluation.prompting import MODES
 from evaluation.sandbox import SandboxUnavailableError
 
+BUILTIN = "humaneval"
 LARGEST_BUDGET_S = 600.0
-QUIET_LIMIT_S = 600.0
 
 
 @dataclass
@@ -56,9 +59,9 @@ def main(argv: list[str] | None = None) -> int:
     parser, options = _options(argv)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # its services must not outlive it
     try:
-        dataset = _load_dataset.dataset(options.dataset)
+        dataset = _dataset(options.dataset)
         judge = Judge()
-    except (DatasetError, SandboxUnavailableError, _load_dataset.MissingDataError) as error:
+    except (DatasetError, SandboxUnavailableError, BasslineError) as error:
         parser.exit(2, f"{error}\n")
     wanted = how_many_prompts(options.rates, options.duration, options.budget)
     prompts = judge.sound(shuffled(dataset.tasks, options.seed), wanted)
@@ -84,6 +87,14 @@ def main(argv: list[str] | None = None) -> int:
     documents = [load.document(one, dataset) for one in measured.values() if one.loaded]
     _report(options, load, measured, documents, dataset).write(options.json)
     return int(interrupted)
+
+
+def _dataset(name: str) -> Dataset:
+    """The built-in dataset, or one that was imported into the database. Raises BasslineError and DatasetError."""
+    if name == BUILTIN:
+        return dataset_files.load(name)
+    stored = require(opened_context(), name)
+    return Dataset(stored.name, tuple(as_plain(task) for task in stored.tasks), stored.sha256)
 
 
 def _report(
@@ -125,7 +136,7 @@ def _options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.
     parser.add_argument("--budget", type=_number(0, LARGEST_BUDGET_S), default=5.0, help="seconds for each request")
     parser.add_argument("--n", type=_count, default=4, help="samples of each request")
     parser.add_argument("--duration", type=_number(0, 86400), default=60.0, help="seconds for which requests arrive")
-    parser.add_argument("--dataset", default="humaneval", help="name of a dataset")
+    parser.add_argument("--dataset", default=BUILTIN, help="name of a dataset")
     parser.add_argument("--drafter", default="", help="source of proposed tokens; by default the service's")
     parser.add_argument("--temperature", type=float, default=0.2)
     parser.add_argument("--max-tokens", type=_count, default=256)
@@ -139,25 +150,12 @@ def _options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.
     parser.add_argument(
         "--json", metavar="FILE", type=_file, help="also write the report as JSON; - for standard output"
     )
-    parser.add_argument(
-        "--wait-for-quiet", action=argparse.BooleanOptionalAction, default=None,
-        help="before each rate wait until other programs leave the machine (default: do not wait)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--quiet-limit", type=_number(0, 86400), help="seconds to wait for that in all (default: 600)",
-    )  # fmt: skip
     parser.add_argument("--name", default="", help="the name of the load test in the JSON")
     options = parser.parse_args(argv)
     if options.url is not None and options.arms:
         parser.exit(2, "--arms and --url exclude each other: leave one out, a running service is its own arm\n")
     if options.token and options.url is None:
         parser.exit(2, "--token is for a running service: give its address with --url\n")
-    if options.wait_for_quiet is False and options.quiet_limit is not None:
-        parser.exit(2, "--quiet-limit is for --wait-for-quiet: leave one of them out\n")
-    if options.url is not None and (options.wait_for_quiet or options.quiet_limit is not None):
-        parser.exit(2, "--wait-for-quiet looks at this machine: leave it out, --url may name another one\n")
-    if options.quiet_limit is None:
-        options.quiet_limit = QUIET_LIMIT_S if options.wait_for_quiet else 0.0
     options.arms = options.arms or (list(ARMS) if options.url is None else [SERVICE])
     return parser, options
 

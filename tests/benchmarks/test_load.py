@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,7 +19,6 @@ from benchmarks import _load_plan as plan
 from benchmarks._load_client import Client
 from benchmarks._load_figures import Measured, compare_arms, figures, sentences
 from benchmarks._load_grading import Judge
-from benchmarks._load_others import QuietMachine
 from benchmarks._load_service import ServiceError, own_service
 from evaluation.datasets import Task
 from evaluation.load_metrics import LoadedRequest, point
@@ -253,8 +248,6 @@ def test_against_no_right_answer_at_all_the_ratio_is_a_lower_limit():
         ("--url gpu7", "--url: 'gpu7': give the address of the service"),
         ("--url http://x --arms alone", "--arms and --url exclude each other: leave one out"),
         ("--token t", "--token is for a running service: give its address with --url"),
-        ("--no-wait-for-quiet --quiet-limit 5", "--quiet-limit is for --wait-for-quiet: leave one of them out"),
-        ("--url http://x --wait-for-quiet", "--wait-for-quiet looks at this machine: leave it out"),
         ("--json /nowhere/x", "--json: /nowhere/x cannot be written"),
     ],
 )
@@ -263,31 +256,6 @@ def test_a_wrong_option_is_refused_with_a_sentence_that_names_it(words, said, ca
         load.main(["--target", "m", *words.split()])
     assert stopped.value.code == 2
     assert said in capsys.readouterr().err
-
-
-BUSY_ORPHAN = """
-import os
-if os.fork(): os._exit(0)
-os.setsid()
-print(os.getpid(), flush=True)
-while True: pass
-"""
-
-
-def test_a_load_test_waits_beside_a_busy_loop_up_to_its_limit_in_all():
-    said = []
-    quiet = QuietMachine(1.0, said.append)
-    parent = subprocess.Popen([sys.executable, "-c", BUSY_ORPHAN], stdout=subprocess.PIPE, text=True)
-    pid = int(parent.stdout.readline())  # an orphan, because a load test's own children do not count as others
-    try:
-        parent.wait()
-        quiet.wait()
-        quiet.wait()
-    finally:
-        os.kill(pid, signal.SIGKILL)
-        parent.stdout.close()
-    assert len(said) == 1, "after the limit it goes on without a word"
-    assert re.fullmatch(r"Waiting for a quiet machine: other programs use \d+ % \(limit 5 %\); [01] s left", said[0])
 
 
 @pytest.fixture
@@ -343,7 +311,7 @@ def test_an_imported_dataset_that_is_not_here_is_named(own_data, capsys):
     with pytest.raises(SystemExit) as stopped:
         load.main(["--target", "m", "--dataset", "mine"])
     assert stopped.value.code == 2
-    assert "--dataset: there is no dataset 'mine'" in capsys.readouterr().err
+    assert "there is no dataset 'mine'" in capsys.readouterr().err
 
 
 def test_a_service_that_does_not_start_says_why(own_data, monkeypatch):
