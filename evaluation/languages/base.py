@@ -96,9 +96,6 @@ class PromptPart(Protocol):
     def example(self, call: str, result: str) -> str:
         """A call and its result, as lines of the doc comment."""
 
-    def call(self, signature: Signature, args: Sequence[str]) -> str:
-        """A call as an expression, from literals."""
-
     def oracle(self, signature: Signature, cases: Sequence[Case]) -> str:
         """A program that answers from the table of cases."""
 

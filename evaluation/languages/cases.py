@@ -7,7 +7,7 @@ is compared outside of the program's process.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,10 @@ class Signature:
     name: str
     parameters: tuple[Parameter, ...]
     returns: Type
+
+    def write_call(self, args: Sequence[str]) -> str:
+        """A call from literals, as every language writes it."""
+        return f"{self.name}({', '.join(args)})"
 
     def to_json(self) -> dict[str, Any]:
         """The signature as stored: name, parameters, returns."""

@@ -47,7 +47,7 @@ def to_json(value: object, kind: Type) -> Json:
     if isinstance(value, list):
         return [to_json(item, kind.item) for item in value]
     if isinstance(value, float):
-        return _float_form(value)
+        return float_form(value)
     if kind.kind == "int" and isinstance(value, int):
         if value.bit_length() > MAX_DIGITS * 3:
             raise ValueFormError(f"an int of more than {MAX_DIGITS} digits cannot be in a case")
@@ -55,7 +55,8 @@ def to_json(value: object, kind: Type) -> Json:
     return value
 
 
-def _float_form(value: float) -> Json:
+def float_form(value: float) -> Json:
+    """The JSON form of a float."""
     if math.isnan(value):
         return "nan"
     if math.isinf(value):

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from evaluation.languages.base import Syntax
 from evaluation.languages.cases import Case, Signature
 from evaluation.languages.cpp import types
+from evaluation.languages.cpp.types import write_form
 from evaluation.languages.types import Type
-from evaluation.languages.values import Json, from_json
 
 FENCES = ("cpp", "c++", "cc", "cxx", "c")
 STOP = ("\n}", "\n```")
@@ -67,32 +67,23 @@ def example(call: str, result: str) -> str:
     return f"{call} // {result}"
 
 
-def call(signature: Signature, args: Sequence[str]) -> str:
-    """A call, from literals."""
-    return f"{signature.name}({', '.join(args)})"
-
-
 def oracle(signature: Signature, cases: Sequence[Case]) -> str:
     """A program that answers from the table of cases."""
     lines = [_INCLUDE, _SAME, _head(signature).rstrip("\n")]
     for case in cases:
         given = [
-            f"same<{types.name(each.type)}>({each.name}, {_literal(form, each.type)})"
+            f"same<{types.name(each.type)}>({each.name}, {write_form(form, each.type)})"
             for form, each in zip(case.args, signature.parameters, strict=True)
         ]
         answer = (
-            f"throw std::runtime_error({types.literal(case.raises, Type('str'))})"
+            f"throw std::runtime_error({write_form(case.raises, Type('str'))})"
             if case.raises
             else "return"
             if signature.returns.kind == "none"
-            else f"return {_literal(case.result, signature.returns)}"
+            else f"return {write_form(case.result, signature.returns)}"
         )
         lines.append(f"  if ({' && '.join(given) or 'true'}) {answer};")
     return "\n".join([*lines, '  throw std::logic_error("no case has these arguments");', "}"]) + "\n"
-
-
-def _literal(form: Json, kind: Type) -> str:
-    return types.literal(from_json(form, kind), kind)
 
 
 def _head(signature: Signature) -> str:

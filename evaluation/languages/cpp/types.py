@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
-from evaluation.languages.base import UnsupportedError
+from evaluation.languages.literals import LiteralStyle, require_64_bits, require_unicode
 from evaluation.languages.types import Type
 
-MIN_INT, MAX_INT = -(2**63), 2**63 - 1
+_MIN_INT = -(2**63)
 _SIMPLE = {
     "bool": "bool", "int": "long long", "float": "double", "str": "std::string", "none": "std::nullopt_t",
 }  # fmt: skip
@@ -22,23 +20,8 @@ def name(kind: Type) -> str:
     return f"{_GENERIC[kind.kind]}<{', '.join(map(name, kind.parts))}>"
 
 
-def literal(value: object, kind: Type) -> str:
-    """An expression for a Python value of that type, which names the type of a container.
-
-    Raises UnsupportedError for an int that 64 bits cannot hold and for a string that is not Unicode.
-    """
-    if value is None:
-        return "std::nullopt"
-    if kind.kind == "optional":
-        return literal(value, kind.item)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return _string(value)
-    if isinstance(value, float):
-        return _float(value)
-    if isinstance(value, int):
-        return integer(value, "(-9223372036854775807LL - 1)")
+def _container(value: object, kind: Type) -> str:
+    """A container with its type."""
     return f"{name(kind)}{_braces(value, kind)}"
 
 
@@ -47,11 +30,10 @@ def _braces(value: object, kind: Type) -> str:
     if isinstance(value, dict):
         items = [f"{{{_nested(key, kind.parts[0])}, {_nested(item, kind.parts[1])}}}" for key, item in value.items()]
     elif isinstance(value, tuple):
-        items = [literal(item, part) for item, part in zip(value, kind.parts, strict=True)]
-    elif isinstance(value, list):
-        items = [_nested(item, kind.item) for item in value]
+        items = _STYLE.write_items(value, kind)
     else:
-        raise UnsupportedError(f"a {type(value).__name__}")
+        assert isinstance(value, list)
+        items = [_nested(item, kind.item) for item in value]
     return f"{{{', '.join(items)}}}"
 
 
@@ -61,27 +43,22 @@ def _nested(value: object, kind: Type) -> str:
 
 def integer(value: int, least: str) -> str:
     """A 64-bit integer; `least` is how the language writes the smallest. Raises UnsupportedError."""
-    if not MIN_INT <= value <= MAX_INT:
-        raise UnsupportedError("an int beyond 64 bits")
-    return least if value == MIN_INT else str(value)
+    return least if require_64_bits(value) == _MIN_INT else str(value)
 
 
-def _float(value: float) -> str:
-    if math.isnan(value):
-        return "NAN"
-    if math.isinf(value):
-        return "INFINITY" if value > 0 else "-INFINITY"
-    return repr(value)
-
-
-def _string(value: str) -> str:
-    try:
-        size = len(value.encode())
-    except UnicodeEncodeError:
-        raise UnsupportedError("a string that is not Unicode") from None
+def _text(value: str) -> str:
+    size = len(require_unicode(value).encode())
     text = "".join(_ESCAPES.get(c) or (c if c.isprintable() else _bytes(c)) for c in value)
     return f'std::string("{text}", {size})' if "\0" in value else f'"{text}"'
 
 
 def _bytes(character: str) -> str:
     return "".join(f"\\{byte:03o}" for byte in character.encode())
+
+
+_FLOATS = {"nan": "NAN", "inf": "INFINITY", "-inf": "-INFINITY"}
+_STYLE = LiteralStyle(
+    "std::nullopt", _FLOATS, _text, lambda value: integer(value, "(-9223372036854775807LL - 1)"), _container
+)
+literal, write_form = _STYLE.write, _STYLE.write_form
+"""An expression for a Python value of that type, which names the type of a container. Raises UnsupportedError."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from evaluation.languages.base import Syntax
 from evaluation.languages.cases import Case, Signature
 from evaluation.languages.go import types
+from evaluation.languages.go.types import write_form
 from evaluation.languages.types import Type
 from evaluation.languages.values import from_json
 
@@ -77,11 +78,6 @@ def example(call: str, result: str) -> str:
     return f"{call} // {several[1] if several else result}"
 
 
-def call(signature: Signature, args: Sequence[str]) -> str:
-    """A call, from literals."""
-    return f"{signature.name}({', '.join(args)})"
-
-
 def oracle(signature: Signature, cases: Sequence[Case]) -> str:
     """A program that answers from the table of cases."""
     lines = ["package main", "", 'import ("math"; "reflect")', _SAME, _head(signature).rstrip("\n")]
@@ -96,13 +92,13 @@ def oracle(signature: Signature, cases: Sequence[Case]) -> str:
 
 def _typed(form: object, kind: Type) -> str:
     """A literal that has its type alone."""
-    text = types.literal(from_json(form, kind), kind)
+    text = write_form(form, kind)
     return f"({types.name(kind)})({text})" if not kind.parts or kind.kind == "optional" else text
 
 
 def _outcome(case: Case, returns: Type) -> str:
     if case.raises:
-        return f"panic({types.literal(case.raises, Type('str'))})"
+        return f"panic({write_form(case.raises, Type('str'))})"
     if returns.kind == "none":
         return "return"
     value = from_json(case.result, returns)

@@ -5,12 +5,10 @@ A tuple is an array where its items have one type, else a struct with the fields
 
 from __future__ import annotations
 
-import math
-
 from evaluation.languages.base import UnsupportedError
+from evaluation.languages.literals import LiteralStyle, require_64_bits, require_unicode
 from evaluation.languages.types import Type
 
-MAX_INT = 2**63
 _SIMPLE = {"bool": "bool", "int": "int", "float": "float64", "str": "string"}
 
 
@@ -37,25 +35,7 @@ def is_array(kind: Type) -> bool:
     return len(set(kind.parts)) == 1
 
 
-def literal(value: object, kind: Type) -> str:
-    """An expression for a Python value of that type. Raises UnsupportedError for one that Go cannot express."""
-    if kind.kind == "optional":
-        if value is None:
-            return "nil"
-        inner = literal(value, kind.item)
-        return f"&{inner}" if kind.item.parts else f"new({inner})"
-    if value is None:
-        return "nil"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return _text(value)
-    if isinstance(value, float):
-        return _float(value)
-    if isinstance(value, int):
-        if not -MAX_INT <= value < MAX_INT:
-            raise UnsupportedError("an int beyond 64 bits")
-        return str(value)
+def _container(value: object, kind: Type) -> str:
     return name(kind) + _items(value, kind)
 
 
@@ -63,13 +43,11 @@ def _items(value: object, kind: Type) -> str:
     """The items in braces; the type of an inner list, dict or tuple follows from the outer one."""
     if isinstance(value, dict):
         rows = [f"{_item(key, kind.parts[0])}: {_item(item, kind.parts[1])}" for key, item in value.items()]
-    elif isinstance(value, tuple):
-        typed = literal if not is_array(kind) else _item
-        rows = [typed(item, part) for item, part in zip(value, kind.parts, strict=True)]
-    elif isinstance(value, list):
-        rows = [_item(item, kind.item) for item in value]
+    elif isinstance(value, tuple) and not is_array(kind):
+        rows = _STYLE.write_items(value, kind)
     else:
-        raise UnsupportedError(f"a {type(value).__name__}")
+        assert isinstance(value, list | tuple)
+        rows = [_item(item, kind.item) for item in value]
     return "{" + ", ".join(rows) + "}"
 
 
@@ -77,24 +55,20 @@ def _item(value: object, kind: Type) -> str:
     return _items(value, kind) if kind.kind in ("list", "tuple", "dict") else literal(value, kind)
 
 
-def _float(value: float) -> str:
-    if math.isnan(value):
-        return "math.NaN()"
-    if math.isinf(value):
-        return f"math.Inf({'1' if value > 0 else '-1'})"
-    if value == 0 and math.copysign(1, value) < 0:
-        return "math.Copysign(0, -1)"
-    return repr(value)
+def _present(value: object, kind: Type) -> str:
+    inner = literal(value, kind)
+    return f"&{inner}" if kind.parts else f"new({inner})"
 
 
 def _text(value: str) -> str:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise UnsupportedError("a string that is not Unicode text") from None
     escapes = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
-    return '"' + "".join(escapes.get(char) or _char(char) for char in value) + '"'
+    return '"' + "".join(escapes.get(char) or _char(char) for char in require_unicode(value)) + '"'
 
 
 def _char(char: str) -> str:
     return char if char.isprintable() else f"\\U{ord(char):08x}"
+
+
+_FLOATS = {"nan": "math.NaN()", "inf": "math.Inf(1)", "-inf": "math.Inf(-1)", "-0": "math.Copysign(0, -1)"}
+_STYLE = LiteralStyle("nil", _FLOATS, _text, lambda value: str(require_64_bits(value)), _container, _present)
+literal, write_form = _STYLE.write, _STYLE.write_form

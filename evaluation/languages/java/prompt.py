@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from evaluation.languages.base import Syntax
 from evaluation.languages.cases import Case, Signature
 from evaluation.languages.java import types
+from evaluation.languages.java.types import write_form
 from evaluation.languages.types import Type
-from evaluation.languages.values import Json, from_json
 
 FENCES = ("java",)
 STOP = ("\n    }", "\n```")
@@ -44,17 +44,12 @@ def example(call: str, result: str) -> str:
     return f"{call} // {result}"
 
 
-def call(signature: Signature, args: Sequence[str]) -> str:
-    """A call, from literals."""
-    return f"{signature.name}({', '.join(args)})"
-
-
 def oracle(signature: Signature, cases: Sequence[Case]) -> str:
     """A program that answers from the table of cases; each case has a method of its own, as methods have a limit."""
     given = ", ".join(each.name for each in signature.parameters)
     lines = [f"{_IMPORTS}\nclass Solution {{"]
     for number, case in enumerate(cases):
-        args = list(map(_literal, case.args, (each.type for each in signature.parameters)))
+        args = list(map(write_form, case.args, (each.type for each in signature.parameters)))
         lines += [
             f"    static List<Object> args{number}() {{ return new ArrayList<>({types.nullable(args)}); }}",
             f"    static {_returns(signature)} result{number}() {{ {_outcome(case, signature.returns)} }}",
@@ -69,12 +64,8 @@ def oracle(signature: Signature, cases: Sequence[Case]) -> str:
 
 def _outcome(case: Case, returns: Type) -> str:
     if case.raises:
-        return f"throw new RuntimeException({types.literal(case.raises, Type('str'))});"
-    return "" if returns.kind == "none" else f"return {_literal(case.result, returns)};"
-
-
-def _literal(form: Json, kind: Type) -> str:
-    return types.literal(from_json(form, kind), kind)
+        return f"throw new RuntimeException({write_form(case.raises, Type('str'))});"
+    return "" if returns.kind == "none" else f"return {write_form(case.result, returns)};"
 
 
 def _head(signature: Signature) -> str:

@@ -6,12 +6,12 @@ An int is a long, an optional a value or null, a tuple a List: of its items' typ
 from __future__ import annotations
 
 import json
-import math
+from typing import Any
 
 from evaluation.languages.base import UnsupportedError
+from evaluation.languages.literals import LiteralStyle, require_64_bits
 from evaluation.languages.types import Type
 
-MAX_INT = 2**63
 _SIMPLE = {"bool": "boolean", "int": "long", "float": "double", "str": "String"}
 _BOXED = {"bool": "Boolean", "int": "Long", "float": "Double", "str": "String"}
 _MAX_OF = 10
@@ -37,33 +37,6 @@ def boxed(kind: Type) -> str:
     return f"List<{parts[0] if len(set(parts)) == 1 else 'Object'}>"
 
 
-def literal(value: object, kind: Type) -> str:
-    """An expression for a Python value of that type. Raises UnsupportedError for one that Java cannot express."""
-    if value is None:
-        return "null"
-    if kind.kind == "optional":
-        return literal(value, kind.item)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return json.dumps(value)
-    if isinstance(value, float):
-        return _float(value)
-    if isinstance(value, int):
-        if not -MAX_INT <= value < MAX_INT:
-            raise UnsupportedError("an int beyond 64 bits")
-        return f"{value}L"
-    if isinstance(value, dict):
-        return _dict([(literal(key, kind.parts[0]), literal(item, kind.parts[1])) for key, item in value.items()])
-    if isinstance(value, tuple):
-        items = [literal(item, part) for item, part in zip(value, kind.parts, strict=True)]
-    elif isinstance(value, list):
-        items = [literal(item, kind.item) for item in value]
-    else:
-        raise UnsupportedError(f"a {type(value).__name__}")
-    return f"List.of({', '.join(items)})" if "null" not in items else nullable(items)
-
-
 def nullable(items: list[str]) -> str:
     """A List that may hold null, which List.of refuses."""
     return "Collections.singletonList(null)" if items == ["null"] else f"Arrays.asList({', '.join(items)})"
@@ -77,9 +50,13 @@ def _dict(pairs: list[tuple[str, str]]) -> str:
     return f"Map.ofEntries({', '.join(f'Map.entry({key}, {item})' for key, item in pairs)})"
 
 
-def _float(value: float) -> str:
-    if math.isnan(value):
-        return "Double.NaN"
-    if math.isinf(value):
-        return "Double.POSITIVE_INFINITY" if value > 0 else "Double.NEGATIVE_INFINITY"
-    return repr(value)
+def _container(value: Any, kind: Type) -> str:
+    if isinstance(value, dict):
+        return _dict([(literal(key, kind.parts[0]), literal(item, kind.parts[1])) for key, item in value.items()])
+    items = _STYLE.write_items(value, kind)
+    return f"List.of({', '.join(items)})" if "null" not in items else nullable(items)
+
+
+_FLOATS = {"nan": "Double.NaN", "inf": "Double.POSITIVE_INFINITY", "-inf": "Double.NEGATIVE_INFINITY"}
+_STYLE = LiteralStyle("null", _FLOATS, json.dumps, lambda value: f"{require_64_bits(value)}L", _container)
+literal, write_form = _STYLE.write, _STYLE.write_form

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from evaluation.languages.base import Syntax
 from evaluation.languages.cases import Case, Signature
 from evaluation.languages.javascript import types
+from evaluation.languages.javascript.types import write_form
 from evaluation.languages.types import Type
-from evaluation.languages.values import Json, from_json
 
 FENCES = ("javascript", "js", "node", "nodejs", "jsx", "mjs", "cjs")
 STOP = ("\n}", "\n```")
@@ -50,11 +50,6 @@ def example(call: str, result: str) -> str:
     return f"{call} // {result}"
 
 
-def call(signature: Signature, args: Sequence[str]) -> str:
-    """A call, from literals."""
-    return f"{signature.name}({', '.join(args)})"
-
-
 def oracle(signature: Signature, cases: Sequence[Case]) -> str:
     """A program that answers from the table of cases."""
     return oracle_with(_head(signature), signature, cases)
@@ -65,18 +60,14 @@ def oracle_with(head: str, signature: Signature, cases: Sequence[Case]) -> str:
     names = ", ".join(each.name for each in signature.parameters)
     lines = ['const same = require("node:util").isDeepStrictEqual;', head.rstrip("\n"), f"  const given = [{names}];"]
     for case in cases:
-        args = ", ".join(map(_literal, case.args, (each.type for each in signature.parameters)))
+        args = ", ".join(map(write_form, case.args, (each.type for each in signature.parameters)))
         answer = (
-            f"throw new Error({types.literal(case.raises, Type('str'))})"
+            f"throw new Error({write_form(case.raises, Type('str'))})"
             if case.raises
-            else f"return {_literal(case.result, signature.returns)}"
+            else f"return {write_form(case.result, signature.returns)}"
         )
         lines.append(f"  if (same(given, [{args}])) {answer};")
     return "\n".join([*lines, '  throw new Error("no case has these arguments");', "}"]) + "\n"
-
-
-def _literal(form: Json, kind: Type) -> str:
-    return types.literal(from_json(form, kind), kind)
 
 
 def _head(signature: Signature) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
+from typing import Any
 
 from evaluation.languages.base import UnsupportedError
+from evaluation.languages.literals import LiteralStyle
 from evaluation.languages.types import Type
 
 MAX_INT = 2**53 - 1
@@ -26,39 +27,16 @@ def name(kind: Type) -> str:
     return f"{parts[0]} | null"
 
 
-def literal(value: object, kind: Type) -> str:
-    """An expression for a Python value of that type. Raises UnsupportedError for an int that a number cannot hold."""
-    if value is None:
-        return "null"
-    if kind.kind == "optional":
-        return literal(value, kind.item)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return json.dumps(value)
-    if isinstance(value, float):
-        return _float(value)
-    if isinstance(value, int):
-        if abs(value) > MAX_INT:
-            raise UnsupportedError("an int beyond 2**53")
-        return str(value)
+def _container(value: Any, kind: Type) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_key(key)}: {literal(item, kind.parts[1])}" for key, item in value.items()) + "}"
-    if isinstance(value, tuple):
-        items = [literal(item, part) for item, part in zip(value, kind.parts, strict=True)]
-    elif isinstance(value, list):
-        items = [literal(item, kind.item) for item in value]
-    else:
-        raise UnsupportedError(f"a {type(value).__name__}")
-    return f"[{', '.join(items)}]"
+    return f"[{', '.join(_STYLE.write_items(value, kind))}]"
 
 
-def _float(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return repr(value)
+def _integer(value: int) -> str:
+    if abs(value) > MAX_INT:
+        raise UnsupportedError("an int beyond 2**53")
+    return str(value)
 
 
 def _key(key: object) -> str:
@@ -70,3 +48,8 @@ def _key(key: object) -> str:
     else:
         text = str(key)
     return f"[{json.dumps(text)}]" if text == "__proto__" else json.dumps(text)
+
+
+_FLOATS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+_STYLE = LiteralStyle("null", _FLOATS, json.dumps, _integer, _container)
+literal, write_form = _STYLE.write, _STYLE.write_form

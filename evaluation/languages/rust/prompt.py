@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from evaluation.languages.base import Syntax
 from evaluation.languages.cases import Case, Signature
 from evaluation.languages.rust import types
+from evaluation.languages.rust.types import write_form
 from evaluation.languages.types import Type
-from evaluation.languages.values import Json, from_json
 
 FENCES = ("rust", "rs")
 STOP = ("\n}", "\n```")
@@ -61,11 +61,6 @@ def example(call: str, result: str) -> str:
     return f"assert_eq!({call}, {result});"
 
 
-def call(signature: Signature, args: Sequence[str]) -> str:
-    """A call, from literals."""
-    return f"{signature.name}({', '.join(args)})"
-
-
 def _head(signature: Signature) -> str:
     parameters = [f"{each.name}: {types.name(each.type)}" for each in signature.parameters]
     returns = "" if signature.returns.kind == "none" else f" -> {types.name(signature.returns)}"
@@ -77,15 +72,15 @@ def oracle(signature: Signature, cases: Sequence[Case]) -> str:
     lines = [_uses(signature) + _SAME + _head(signature).rstrip("\n")]
     for case in cases:
         given = [
-            _is(each.name, each.type, _literal(form, each.type))
+            _is(each.name, each.type, write_form(form, each.type))
             for form, each in zip(case.args, signature.parameters, strict=True)
         ]
         answer = (
-            f"panic!({types.literal(case.raises, Type('str')).removesuffix('.to_string()')})"
+            f"panic!({write_form(case.raises, Type('str')).removesuffix('.to_string()')})"
             if case.raises
             else "return"
             if signature.returns.kind == "none"
-            else f"return {_literal(case.result, signature.returns)}"
+            else f"return {write_form(case.result, signature.returns)}"
         )
         lines.append(f"    if {' && '.join(given) or 'true'} {{ {answer}; }}")
     return "\n".join([*lines, '    panic!("no case has these arguments")', "}"]) + "\n"
@@ -95,7 +90,3 @@ def _is(name: str, kind: Type, value: str) -> str:
     """Whether a parameter has this value."""
     by_text = _holds("float", kind) and not _holds("dict", kind)
     return f"{'same_text' if by_text else 'same'}(&{name}, &{value})"
-
-
-def _literal(form: Json, kind: Type) -> str:
-    return types.literal(from_json(form, kind), kind)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
+from typing import Any
 
 from evaluation.languages.base import UnsupportedError
 from evaluation.languages.cpp.types import integer
+from evaluation.languages.literals import LiteralStyle, require_unicode
 from evaluation.languages.types import Type
 
 MAX_TUPLE = 12
@@ -32,47 +33,27 @@ def name(kind: Type) -> str:
     return _tuple(parts)
 
 
-def literal(value: object, kind: Type) -> str:
-    """An expression for a Python value of that type.
-
-    Raises UnsupportedError for an int that 64 bits cannot hold and for a string that is not Unicode.
-    """
-    if value is None:
-        return "None"
-    if kind.kind == "optional":
-        return f"Some({literal(value, kind.item)})"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return _string(value)
-    if isinstance(value, float):
-        return _float(value)
-    if isinstance(value, int):
-        return integer(value, "i64::MIN")
-    if isinstance(value, list):
-        return f"vec![{', '.join(literal(item, kind.item) for item in value)}]"
-    if isinstance(value, tuple):
-        return _tuple([literal(item, part) for item, part in zip(value, kind.parts, strict=True)])
+def _container(value: Any, kind: Type) -> str:
     if isinstance(value, dict):
         pairs = [_tuple([literal(key, kind.parts[0]), literal(item, kind.parts[1])]) for key, item in value.items()]
         return f"HashMap::from([{', '.join(pairs)}])"
-    raise UnsupportedError(f"a {type(value).__name__}")
+    items = _STYLE.write_items(value, kind)
+    return _tuple(items) if isinstance(value, tuple) else f"vec![{', '.join(items)}]"
 
 
 def _tuple(parts: list[str]) -> str:
     return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
 
 
-def _float(value: float) -> str:
-    if math.isnan(value):
-        return "f64::NAN"
-    if math.isinf(value):
-        return "f64::INFINITY" if value > 0 else "f64::NEG_INFINITY"
-    return repr(value)
+def _present(value: object, kind: Type) -> str:
+    return f"Some({literal(value, kind)})"
 
 
-def _string(value: str) -> str:
-    if any("\ud800" <= c <= "\udfff" for c in value):
-        raise UnsupportedError("a string that is not Unicode")
-    text = "".join(_ESCAPES.get(c) or (c if c.isprintable() else f"\\u{{{ord(c):x}}}") for c in value)
+def _text(value: str) -> str:
+    text = "".join(_ESCAPES.get(c) or (c if c.isprintable() else f"\\u{{{ord(c):x}}}") for c in require_unicode(value))
     return f'"{text}".to_string()'
+
+
+_FLOATS = {"nan": "f64::NAN", "inf": "f64::INFINITY", "-inf": "f64::NEG_INFINITY"}
+_STYLE = LiteralStyle("None", _FLOATS, _text, lambda value: integer(value, "i64::MIN"), _container, _present)
+literal, write_form = _STYLE.write, _STYLE.write_form

@@ -63,7 +63,7 @@ def _shown(call: str, result: str, signature: Signature, language: Language) -> 
         expected = _literal(ast.literal_eval(result.strip()), signature.returns, language)
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError, UnsupportedError):
         return None
-    return language.prompt.example(language.prompt.call(signature, args), expected)
+    return language.prompt.example(signature.write_call(args), expected)
 
 
 def _literal(value: object, kind: Type, language: Language) -> str:

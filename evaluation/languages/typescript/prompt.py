@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from evaluation.languages.cases import Case, Signature
 from evaluation.languages.javascript import prompt as javascript
-from evaluation.languages.javascript.prompt import RESERVED, STOP, call, example
+from evaluation.languages.javascript.prompt import RESERVED, STOP, example
 from evaluation.languages.typescript import types
 
-__all__ = ["FENCES", "RESERVED", "STOP", "SYNTAX", "call", "example", "oracle", "prompt"]
+__all__ = ["FENCES", "RESERVED", "STOP", "SYNTAX", "example", "oracle", "prompt"]
 FENCES = ("typescript", "ts", "tsx", "mts", "cts", *javascript.FENCES)
 SYNTAX = replace(
     javascript.SYNTAX,
