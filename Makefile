@@ -72,7 +72,7 @@ lint: setup ## ruff, mypy, the import contracts, and deno for JavaScript
 	$(BIN)/deno check --quiet app/static/js
 
 screenshots: setup test-programs ## make the pictures in docs/screenshots from the runs in the database
-	$(BIN)/python -m app.commands.screenshots
+	$(BIN)/python -m tests.e2e.screenshots
 
 headline: setup ## measure every promised speed (the machine must be quiet), store it, renew its table in docs/results
 	$(BIN)/bassline bench headline --json docs/results/headline.json

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -31,20 +32,40 @@ from app.studies.documents import StudyDocument
 from app.studies.schemas import StudySpec
 from app.ui.terminal import echo
 from app.ui.units import counted
-from evaluation.from_code.build import Options
 
 PER_TASK_S = 2.0
 """Seconds of a task besides its budget: its prompt, its verdicts, and turns of the models."""
 FEWEST, MOST = 20, 164
 
 
-@dataclass
 class _State:
-    """What an interrupted command has finished: its dataset, its study, and when it started, as seconds of work."""
+    """What an interrupted command has finished, in a file: its dataset, its study, and how long it has worked."""
 
-    dataset_id: str = ""
-    study_id: str = ""
-    spent_s: float = 0.0
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        stored: dict[str, Any] = {}
+        with contextlib.suppress(OSError, ValueError):
+            stored = json.loads(path.read_text("utf-8"))
+        self.dataset_id: str = stored.get("dataset_id", "")
+        self.study_id: str = stored.get("study_id", "")
+        self._started = time.monotonic() - stored.get("spent_s", 0.0)
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds of work, also of earlier calls."""
+        return time.monotonic() - self._started
+
+    def write(self) -> None:
+        """Stores it; killed here, the old state stays."""
+        names = ("dataset_id", "study_id", "spent_s")
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = self._path.with_suffix(".part")
+        unfinished.write_text(json.dumps({name: getattr(self, name) for name in names}), "utf-8")
+        unfinished.replace(self._path)
+
+    def remove(self) -> None:
+        """Removes the file: the command has finished."""
+        self._path.unlink(missing_ok=True)
 
 
 @click.command()
@@ -67,7 +88,7 @@ class _State:
 @quiet_options
 @yes_option
 @common.json_option
-def advise(
+def advise(  # noqa: PLR0913 (click hands each option over by itself)
     project: str,
     budget: float,
     name: str | None,
@@ -98,21 +119,22 @@ def advise(
             "no model is in the cache: get one with `bassline models pull qwen2.5-coder-0.5b`", "target"
         )
     asked = [str(Path(project).absolute()), budget, name, tests, python, models, n, minutes, *sorted(env)]
-    path = _state_path(ctx, asked)
-    state = _read(path)
-    started = time.monotonic() - state.spent_s
+    state = _State(_state_path(ctx, asked))
+    request = from_code.DatasetRequest(
+        project, tests, name=name, python=python, environment=parse_variables(env), assume_yes=assume_yes
+    )
     try:
-        dataset = _dataset(ctx, state, project, name, tests, python, parse_variables(env), assume_yes)
+        dataset = _dataset(ctx, state, request)
         state.dataset_id = str(dataset.id)
-        _write(path, state, started)
-        document = _study(ctx, state, path, started, dataset, models, budget, n, 60.0 * minutes, quiet)
+        state.write()
+        document = _study(ctx, state, dataset, models, budget, n, 60.0 * minutes, quiet)
     finally:  # also after Ctrl-C
-        _write(path, state, started)
+        state.write()
     with ctx.database.read() as session:
         failed = count_failed_samples(session, [arm.run_id for arm in document.arms])
     sentence = advice(document, failed)
     _report(ctx, document, dataset, sentence, report)
-    path.unlink(missing_ok=True)
+    state.remove()
     common.write_json(
         json_file,
         {
@@ -143,46 +165,22 @@ def _state_path(ctx: Context, asked: Sequence[Any]) -> Path:
     return Path(ctx.settings.data_dir) / "advise" / f"{name}.json"
 
 
-def _read(path: Path) -> _State:
-    try:
-        return _State(**json.loads(path.read_text("utf-8")))
-    except (OSError, ValueError, TypeError):
-        return _State()
-
-
-def _write(path: Path, state: _State, started: float) -> None:
-    state.spent_s = time.monotonic() - started
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".part")
-    unfinished.write_text(json.dumps(asdict(state)), "utf-8")
-    unfinished.replace(path)  # killed here, the old state stays
-
-
-def _dataset(
-    ctx: Context,
-    state: _State,
-    project: str,
-    name: str | None,
-    tests: tuple[str, ...],
-    python: str | None,
-    environment: Mapping[str, str | None],
-    assume_yes: bool,
-) -> Dataset:
+def _dataset(ctx: Context, state: _State, request: from_code.DatasetRequest) -> Dataset:
     """The dataset of the project: the one that an interrupted command made, or a new one."""
     if state.dataset_id:
         known = datasets.find(ctx, uuid.UUID(state.dataset_id))
         if known is not None:
             echo(f"resumed: the dataset {known.name} is made", err=True)
             return known
-    stored = from_code.make_datasets(ctx, project, name, tests, False, python, Options(), environment, None, assume_yes)
+    stored = from_code.make_datasets(ctx, request)
     found = datasets.find(ctx, stored[0].id)
     assert found is not None
     return found
 
 
 def _study(
-    ctx: Context, state: _State, path: Path, started: float, dataset: Dataset, models: list[str], budget: float, n: int,
-    seconds: float, quiet: QuietChoice,
+    ctx: Context, state: _State, dataset: Dataset, models: list[str], budget: float, n: int, seconds: float,
+    quiet: QuietChoice,
 ) -> StudyDocument:  # fmt: skip
     """The finished study of the models over the dataset."""
     ctx.make_grader()  # without a sandbox, fail before decoding
@@ -196,7 +194,7 @@ def _study(
                 place.work_study(study_id)
         else:
             arms = arms_of(models, n)
-            tasks = choose(dataset, len(arms), budget, seconds - (time.monotonic() - started))
+            tasks = choose(dataset, len(arms), budget, seconds - state.spent_s)
             left = dataset.n_tasks - len(tasks)
             more = f"; {left} more are left out: weak, unstated, or beyond the minutes given" if left else ""
             echo(f"{counted(len(tasks), 'task')} for {counted(len(arms), 'configuration')}{more}", err=True)
@@ -210,7 +208,7 @@ def _study(
             spec = handover.prepare_study_for_server(ctx, spec) if place.server else spec
             study_id = service.submit(ctx, spec, **place.options)
             state.study_id = str(study_id)
-            _write(path, state, started)
+            state.write()
             place.work_study(study_id)
     document = study_report.read(ctx, study_id)
     if document.study.state is not RunState.FINISHED:

@@ -6,9 +6,8 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import click
@@ -110,7 +109,7 @@ class FromCodeProgress(PartsBar):
 @click.option("--names", "show_names", is_flag=True, help="name the functions that are left out, below each reason")
 @yes_option
 @common.json_option
-def from_code(
+def from_code(  # noqa: PLR0913 (click hands each option over by itself)
     project: str,
     name: str | None,
     tests: tuple[str, ...],
@@ -139,57 +138,55 @@ def from_code(
         bassline datasets from-code textwrap --tests "python -m unittest test.test_textwrap"
     """
     options = Options(lines_before, lines_after, timeout, context=context, judge=judge)
-    make_datasets(
-        common.opened_context(),
-        project,
-        name,
-        tests,
-        doctests,
-        python,
-        options,
-        parse_variables(env),
-        json_file,
-        assume_yes,
-        show_names,
-    )
+    asked = DatasetRequest(
+        project, tests, name=name, doctests=doctests, python=python, options=options, environment=parse_variables(env),
+        json_file=json_file, assume_yes=assume_yes, show_names=show_names,
+    )  # fmt: skip
+    make_datasets(common.opened_context(), asked)
 
 
-def make_datasets(
-    ctx: AppContext,
-    project: str,
-    name: str | None,
-    tests: tuple[str, ...],
-    doctests: bool,
-    python: str | None,
-    options: Options,
-    environment: Mapping[str, str | None] = MappingProxyType({}),
-    json_file: str | None = None,
-    assume_yes: bool = False,
-    show_names: bool = False,
-) -> list[Dataset]:
+@dataclass(frozen=True, slots=True)
+class DatasetRequest:
+    """What the datasets of a project are made of, and what is said about them: the options of the command."""
+
+    project: str
+    tests: tuple[str, ...]
+    _: KW_ONLY
+    name: str | None = None
+    doctests: bool = False
+    python: str | None = None
+    options: Options = field(default_factory=Options)
+    environment: Mapping[str, str | None] = field(default_factory=dict)
+    json_file: str | None = None
+    assume_yes: bool = False
+    show_names: bool = False
+
+
+def make_datasets(ctx: AppContext, asked: DatasetRequest) -> list[Dataset]:
     """Make, store and print the datasets of a project; both, the completion form first. Raises BasslineError."""
-    interpreter = _interpreter(python)
-    options = replace(options, python=interpreter if python else "")
+    interpreter = _interpreter(asked.python)
+    options = replace(asked.options, python=interpreter if asked.python else "")
+    json_file = asked.json_file
     try:
-        found = open_project(project, interpreter)
-        commands = _commands(found, tests, doctests, interpreter, options.python)
-        name = name or found.name
+        found = open_project(asked.project, interpreter)
+        commands = _commands(found, asked.tests, asked.doctests, interpreter, options.python)
+        name = asked.name or found.name
         service.check_name(name)
         if options.judge != "cases" and not found.version:
-            options = replace(options, store_secrets=confirm_stored_files(found, assume_yes))
-        finished = _worked(ctx, found, commands, options, environment)
+            options = replace(options, store_secrets=confirm_stored_files(found, asked.assume_yes))
+        finished = _worked(ctx, found, commands, options, asked.environment)
     except ProjectError as error:
         raise BadInputError(str(error)) from None
     _say_how_tests_ended(finished)
     if not finished.result.completion:
         common.write_json(json_file, service.report(finished, [], service.Recheck()))
-        _show(finished, [], json_file, show_names)
+        _show(finished, [], json_file, asked.show_names)
         raise common.failed(f"no function of {found.name} became a task: the reasons are above")
     stored = service.store(ctx, finished, name)
     if json_file is not None:
         common.write_json(json_file, service.report(finished, stored, _rechecked(ctx, stored)))
     finished.state.remove()  # interrupted before, the same command resumes
-    _show(finished, stored, json_file, show_names)
+    _show(finished, stored, json_file, asked.show_names)
     return stored
 
 

@@ -70,24 +70,23 @@ def list_(
         bassline runs list --tag nightly --starred
         bassline runs list --name nightly --since 2026-11-01 --sort name
     """
+    wanted = repository.RunFilter(
+        states=[RunState(state)] if state else (),
+        since=since.date() if since else None,
+        until=until.date() if until else None,
+        selection=selection,
+        **{name: filters.pop(name) for name in ("name", "target", "dataset")},
+    )
     ctx = common.opened_context()
     with ctx.database.read() as session:
-        found = repository.list_runs(
-            session,
-            states=[RunState(state)] if state else (),
-            since=since.date() if since else None,
-            until=until.date() if until else None,
-            selection=selection,
-            **filters,
-        )
+        found = repository.list_runs(session, wanted, **filters)
     common.write_json(json_file, [run_document(run) for run in found])
     rows = []
     for run in found:
         figures = run.measured
         shares = percent(figures.pass_first, figures.tasks), percent(figures.pass_all, figures.tasks)
         rows.append((run, (f"{figures.tasks}/{run.n_tasks}", *shares)))
-    asked = state or since or until or selection.narrows or any(filters[name] for name in ("name", "target", "dataset"))
-    none = "No run matches." if asked else "No runs yet: make one with `bassline eval`."
+    none = "No run matches." if wanted.narrows else "No runs yet: make one with `bassline eval`."
     print_rows(json_file, ("tasks", "Pass@First", "Pass@All"), rows, none)
 
 
@@ -188,7 +187,7 @@ def resume(run: str, json_file: str | None) -> None:
 )
 @click.option("--junit", metavar="FILE", callback=common.writable, help="also write a JUnit report; - for stdout")
 @common.json_option
-def compare(
+def compare(  # noqa: PLR0913 (click hands each option over by itself)
     reference: str,
     other: str,
     budget: float | None,

@@ -20,7 +20,7 @@ from app.leaderboard.entries import Entry
 from app.leaderboard.service import Row, ranked
 from app.leaderboard.web import card, entries
 from app.runs.forms import parse_budget
-from app.runs.repository import list_runs
+from app.runs.repository import RunFilter, list_runs
 from app.states import OPEN_RUN_STATES
 from app.studies.loading import reference_to_load
 from app.studies.sentences import describe_answer
@@ -90,7 +90,7 @@ def index() -> str:
         reference=not everything and reference_to_load(context()),
         min_tasks=MIN_TASKS,
         nothing_at_all=not everything and answer is None and not failed,
-        working=0 if everything or answer else len(list_runs(session(), states=OPEN_RUN_STATES)),
+        working=0 if everything or answer else len(list_runs(session(), RunFilter(states=OPEN_RUN_STATES))),
     )
 
 

@@ -58,9 +58,7 @@ def page(compared: RunComparison, curves: Sequence[LineCurves]) -> dict[str, Any
         "marks": marks,
         "gap": difference(
             budgets,
-            [one.difference for one in band],
-            [one.low for one in band],
-            [one.high for one in band],
+            band,
             "B minus A in Pass@First",
             compared.pass_first.n_tasks,
             budget=compared.budget_s,

@@ -105,11 +105,14 @@ def index(query: RunQuery) -> RunPage:
     """Runs in the order of `sort`; name and target without regard to case, then oldest first."""
     runs = repository.list_runs(
         session(),
+        repository.RunFilter(
+            states=[query.state] if query.state else (),
+            selection=query.selection(),
+            **query.model_dump(include={"target", "dataset", "name", "since", "until"}),
+        ),
         limit=query.limit + 1,
         before=query.id(),
-        selection=query.selection(),
-        states=[query.state] if query.state else (),
-        **query.model_dump(include={"target", "dataset", "name", "since", "until", "sort"}),
+        sort=query.sort,
     )
     page, following = page_from_rows(runs, query, lambda run: str(run.id))
     return RunPage(runs=[run_of(run) for run in page], next=following)

@@ -74,18 +74,11 @@ def index() -> str:
     sort: repository.Sort = next((key for key in repository.SORTS if key == request.args.get("sort")), "newest")
     before = id_in_address("before", "run")
     selection = from_address(request.args)
-    runs = repository.list_runs(
-        session(),
-        limit=PAGE_SIZE + 1,
-        before=before,
-        states=[RunState(asked["state"])] if asked["state"] in set(RunState) else [],
-        dataset=asked["dataset"] or None,
-        name=asked["name"] or None,
-        since=since,
-        until=until,
-        selection=selection,
-        sort=sort,
+    states = [RunState(asked["state"])] if asked["state"] in set(RunState) else []
+    wanted = repository.RunFilter(
+        states=states, dataset=asked["dataset"], name=asked["name"], since=since, until=until, selection=selection
     )
+    runs = repository.list_runs(session(), wanted, limit=PAGE_SIZE + 1, before=before, sort=sort)
     following = runs[PAGE_SIZE - 1].id if len(runs) > PAGE_SIZE else None
     return render_template(
         "runs/index.html",

@@ -173,40 +173,60 @@ class Progress:
         return 60 * self.samples / self.elapsed_s if self.samples and self.elapsed_s else None
 
 
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs to list. Archived ones are left out unless the `selection` has them.
+
+    `name` is a part of the name, in upper or lower case. `since` and `until` are the first and last day (UTC) of
+    creation.
+    """
+
+    kinds: Collection[str] = LISTED_RUN_KINDS
+    states: Collection[RunState] = ()
+    target: str | None = None
+    dataset: str | None = None
+    name: str | None = None
+    since: dt.date | None = None
+    until: dt.date | None = None
+    selection: Selection = UNARCHIVED
+
+    @property
+    def narrows(self) -> bool:
+        """Whether it leaves out runs that lists show by default."""
+        asked = (self.states, self.target, self.dataset, self.name, self.since, self.until)
+        return any(asked) or self.selection.narrows
+
+    def apply(self, query: Select[Run]) -> Select[Run]:
+        """The query with these conditions."""
+        query = self.selection.of(query.where(Run.kind.in_(self.kinds)), Run)
+        if self.states:
+            query = query.where(Run.state.in_(self.states))
+        if self.target:
+            query = query.where(Run.target == self.target)
+        if self.dataset:
+            query = query.join(Run.stored_dataset).where(Dataset.name == self.dataset)
+        if self.name:
+            query = query.where(Run.name.icontains(self.name, autoescape=True))
+        if self.since:
+            query = query.where(Run.created_at >= dt.datetime.combine(self.since, dt.time.min, dt.UTC))
+        if self.until:
+            query = query.where(Run.created_at <= dt.datetime.combine(self.until, dt.time.max, dt.UTC))
+        return query
+
+
 def list_runs(
     session: Session,
+    wanted: RunFilter = RunFilter(),
     *,
     limit: int = 50,
     before: uuid.UUID | None = None,
-    kinds: Collection[str] = LISTED_RUN_KINDS,
-    states: Collection[RunState] = (),
-    target: str | None = None,
-    dataset: str | None = None,
-    name: str | None = None,
-    since: dt.date | None = None,
-    until: dt.date | None = None,
-    selection: Selection = UNARCHIVED,
     sort: Sort = "newest",
 ) -> Sequence[Run]:
     """Runs in the order of `sort`, with dataset and tags loaded. The last id of a page is `before` of the next.
 
-    Archived runs are left out unless the `selection` has them. `name` is a part of the name, in upper or lower case.
-    `since` and `until` are the first and last day (UTC) of creation. Raises BadInputError for a `before` that is not a
-    run, unless the order is by id.
+    Raises BadInputError for a `before` that is not a run, unless the order is by id.
     """
-    query = selection.of(select(Run).options(*_WHOLE).where(Run.kind.in_(kinds)), Run)
-    if states:
-        query = query.where(Run.state.in_(states))
-    if target:
-        query = query.where(Run.target == target)
-    if dataset:
-        query = query.join(Run.stored_dataset).where(Dataset.name == dataset)
-    if name:
-        query = query.where(Run.name.icontains(name, autoescape=True))
-    if since:
-        query = query.where(Run.created_at >= dt.datetime.combine(since, dt.time.min, dt.UTC))
-    if until:
-        query = query.where(Run.created_at <= dt.datetime.combine(until, dt.time.max, dt.UTC))
+    query = wanted.apply(select(Run).options(*_WHOLE))
     return session.scalars(_in_order(session, query, sort, before).limit(limit)).all()
 
 

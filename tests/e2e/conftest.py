@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 from waitress import create_server
 
-from app.commands.screenshots import find_chromium
 from app.context import make_context
 from app.datasets.service import import_file
 from app.db.migrate import upgrade
@@ -23,18 +20,10 @@ from app.jobs.embedded import Embedded
 from app.settings import Settings
 from app.states import RunKind, RunState
 from tests.app.world import World
+from tests.e2e.screenshots import open_chromium, served
 from tests.fakes import RIGHT, FakeGrader, StreamingEngine
 
 expect.set_options(timeout=90_000)  # milliseconds, as long as every other wait of a page: the machine may be busy
-
-
-@contextmanager
-def served(world: World) -> Iterator[str]:
-    """The address of a server over `world`."""
-    server = create_server(world.app, host="127.0.0.1", port=0, threads=8)
-    threading.Thread(target=server.run, daemon=True).start()
-    yield f"http://127.0.0.1:{server.effective_port}"
-    server.close()
 
 
 @pytest.fixture(scope="session")
@@ -67,7 +56,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
         "hostile": world.add_run("<b>hostile</b>", n=2, limit=2, raw=hostile),
     }
     world.add_worker()
-    with served(world) as url:
+    with served(world.app) as url:
         yield SimpleNamespace(url=url, runs=runs, world=world)
     ctx.database.dispose()
 
@@ -101,16 +90,10 @@ def live(live_service: SimpleNamespace) -> str:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """The system's Chromium."""
-    program = find_chromium()
-    if program is None:
-        pytest.skip("no Chromium: apt-get install chromium")
-    flags = ["--disable-gpu", "--disable-background-networking", "--disable-component-update", "--no-first-run"]
-    if os.geteuid() == 0:
-        flags.append("--no-sandbox")
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=program, args=flags)
+    with open_chromium() as chromium:
+        if chromium is None:
+            pytest.skip("no Chromium: apt-get install chromium")
         yield chromium
-        chromium.close()
 
 
 @pytest.fixture

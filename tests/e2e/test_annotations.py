@@ -16,8 +16,8 @@ from app.runs import service
 from app.settings import Settings
 from app.states import RunState
 from tests.app.world import World
-from tests.e2e.conftest import served
 from tests.e2e.looks import in_all_looks
+from tests.e2e.screenshots import served
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -43,7 +43,7 @@ def many(tmp_path_factory) -> Iterator[SimpleNamespace]:
         ctx, run, Changes(tags=tuple(f"a-long-tag-with-the-number/{i:02}" for i in range(20)), note="n " * 4000)
     )
     running = world.add_run("running", state=RunState.RUNNING, limit=4, done=1)
-    with served(world) as url:
+    with served(world.app) as url:
         yield SimpleNamespace(url=url, first=run, running=running, world=world)
     ctx.database.dispose()
 

@@ -9,9 +9,8 @@ from app.context import make_context
 from app.db.migrate import upgrade
 from app.factory import create_app
 from app.settings import Settings
-from tests.app.world import World
-from tests.e2e.conftest import served
 from tests.e2e.looks import in_all_looks
+from tests.e2e.screenshots import served
 from tests.head_records import TARGET, write_head
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -29,7 +28,7 @@ def url(tmp_path, monkeypatch):
     write_head(tmp_path / "cache", "smollm2-135m", source=HOSTILE, sha256=HOSTILE, **EMPTY)
     ctx = make_context(Settings(data_dir=tmp_path, database_url=f"sqlite:///{tmp_path}/bassline.db", _env_file=None))
     upgrade(ctx.database)
-    with served(World(ctx, create_app(ctx))) as address:
+    with served(create_app(ctx)) as address:
         yield address
     ctx.database.dispose()
 

@@ -14,8 +14,8 @@ from app.factory import create_app
 from app.settings import Settings
 from app.ui.units import seconds
 from tests.app.world import World
-from tests.e2e.conftest import served
 from tests.e2e.looks import in_all_looks
+from tests.e2e.screenshots import served
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -35,7 +35,7 @@ def site(tmp_path_factory):
         for seed in (1, 2)
     ]
     hostile = world.add_run(HOSTILE, raw=f"x = '{HOSTILE}'\n", limit=30)
-    with served(world) as url:
+    with served(world.app) as url:
         yield SimpleNamespace(url=url, runs=runs, text=",".join(map(str, runs)), hostile=hostile)
     ctx.database.dispose()
 

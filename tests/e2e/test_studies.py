@@ -18,8 +18,8 @@ from app.settings import Settings
 from app.states import RunState
 from app.studies.models import Study
 from tests.app.world import World
-from tests.e2e.conftest import served
 from tests.e2e.looks import HEIGHT, in_all_looks
+from tests.e2e.screenshots import served
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -57,7 +57,7 @@ def site(tmp_path_factory):
         lost = session.get_one(Study, studies["lost"]).arms[2]
         lost.dropped_at, lost.dropped_by, lost.dropped_after = utcnow(), 1, 8
         session.get_one(Study, studies["one task"]).measured_elsewhere = f"AMD EPYC, 2 cores {HOSTILE}"
-    with served(world) as url:
+    with served(world.app) as url:
         yield SimpleNamespace(url=url, studies=studies, world=world)
     ctx.database.dispose()
 

@@ -14,7 +14,7 @@ from app.errors import BadInputError
 from app.leaderboard.repository import versions
 from app.runs import service, transitions
 from app.runs.models import RunCurve, RunTag
-from app.runs.repository import get_run, list_runs
+from app.runs.repository import RunFilter, get_run, list_runs
 from app.runs.schemas import RunSpec
 from app.states import DatasetKind
 from app.studies import service as studies
@@ -133,7 +133,10 @@ def test_lists_narrow_alike_in_each_order(ctx):
         service.annotate(ctx, run_id, changes)
     with ctx.database.read() as session:
         for sort in ("oldest", "name"):
-            names = lambda **asked: [r.name for r in list_runs(session, sort=sort, selection=Selection(**asked))]  # noqa: B023, E731
+
+            def names(sort=sort, **asked):
+                return [r.name for r in list_runs(session, RunFilter(selection=Selection(**asked)), sort=sort)]
+
             assert names() == ["run 0", "run 1", "run 2"]
             assert names(tag="even") == ["run 0", "run 2"]
             assert names(tag="odd", archived=True) == ["run 1", "run 3"]

@@ -28,7 +28,7 @@ from app.http.waitress_server import WaitressServer
 from app.jobs.embedded import Embedded
 from app.jobs.work.decode import decode_task
 from app.runs.models import Run
-from app.runs.repository import list_runs, tasks_with_samples
+from app.runs.repository import RunFilter, list_runs, tasks_with_samples
 from app.settings import Settings
 from app.states import OPEN_RUN_STATES, RunKind, RunState
 from tests.fakes import INFILL, RIGHT, FakeEngine
@@ -68,7 +68,7 @@ class Service:
 
     def runs(self) -> list[Run]:
         with self.ctx.database.read() as session:
-            return list(list_runs(session, kinds=(RunKind.COMPLETION,)))
+            return list(list_runs(session, RunFilter(kinds=(RunKind.COMPLETION,))))
 
 
 @pytest.fixture
@@ -191,6 +191,6 @@ def test_a_client_that_leaves_before_the_first_byte_cancels_its_completion(tmp_p
     answer = create_app(ctx).wsgi_app(environ, lambda status, headers, fault=None: lambda data: None)
     answer.close()  # what a server does that cannot write, without having asked for any byte
     with ctx.database.read() as session:
-        (run,) = list_runs(session, kinds=(RunKind.COMPLETION,))
+        (run,) = list_runs(session, RunFilter(kinds=(RunKind.COMPLETION,)))
     assert run.state is RunState.CANCELLED
     ctx.database.dispose()

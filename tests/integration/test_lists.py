@@ -13,7 +13,7 @@ from app.db.ids import new_id
 from app.errors import BadInputError, NotFoundError
 from app.runs import service
 from app.runs.models import Run
-from app.runs.repository import SORTS, find_run, list_runs
+from app.runs.repository import SORTS, RunFilter, find_run, list_runs
 from app.runs.schemas import RunSpec
 from app.states import DatasetKind
 from evaluation.datasets import Dataset, Task
@@ -36,9 +36,9 @@ def _runs(ctx):
             session.get_one(Run, run_id).created_at = dt.datetime(2026, 11, day, 23, 59, 59, tzinfo=dt.UTC)
 
 
-def names(ctx, **filters) -> list[str]:
+def names(ctx, sort="newest", **filters) -> list[str]:
     with ctx.database.read() as session:
-        return [run.name for run in list_runs(session, **filters)]
+        return [run.name for run in list_runs(session, RunFilter(**filters), sort=sort)]
 
 
 def test_each_order(ctx):

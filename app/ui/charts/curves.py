@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from app.ui.charts.axes import WIDE, lay_out, nice_top, table_budgets, time_range
 from app.ui.charts.parts import LINE, Chart, Label, Path, name_ends, series_css
@@ -117,11 +118,20 @@ def with_cursor(chart: Chart, budget: float) -> Chart:
     return replace(chart, layouts=(wide, narrow), reading=reading)
 
 
+class Gap(Protocol):
+    """A difference at one budget with its interval."""
+
+    @property
+    def difference(self) -> float: ...  # noqa: D102
+    @property
+    def low(self) -> float: ...  # noqa: D102
+    @property
+    def high(self) -> float: ...  # noqa: D102
+
+
 def difference(
     budgets: Sequence[float],
-    delta: Sequence[float],
-    low: Sequence[float],
-    high: Sequence[float],
+    band: Sequence[Gap],
     title: str,
     n_tasks: int,
     *,
@@ -131,6 +141,7 @@ def difference(
     series: int = 1,
 ) -> Chart:
     """The difference of two runs over `n_tasks` and the budget with its band, around a line at 0."""
+    delta, low, high = ([getattr(gap, name) for gap in band] for name in ("difference", "low", "high"))
     start, end = time_range(budgets)
     reach = nice_top(max(max(map(abs, low), default=0.0), max(map(abs, high), default=0.0)))
     layouts = lay_out((280, 240), (label_room, 16), start, end, reach, -reach)

@@ -18,7 +18,7 @@ from app.factory import create_app
 from app.http import claim_owners
 from app.http.idempotency_models import IdempotencyKey
 from app.openai import service
-from app.runs.repository import list_runs
+from app.runs.repository import RunFilter, list_runs
 from app.states import RunKind
 from tests.fakes import RIGHT
 
@@ -85,7 +85,7 @@ def test_a_stream_with_a_key_passes_as_it_comes_and_a_repetition_is_a_new_comple
         assert "Idempotency-Replayed" not in answer.headers
         answer.close()
     with ctx.database.read() as session:
-        assert len(list_runs(session, kinds=(RunKind.COMPLETION,))) == 2
+        assert len(list_runs(session, RunFilter(kinds=(RunKind.COMPLETION,)))) == 2
 
 
 @pytest.mark.usefixtures("additions")

@@ -7,7 +7,7 @@ import pytest
 
 from app.context import Context
 from app.runs.models import Run
-from app.runs.repository import list_runs
+from app.runs.repository import RunFilter, list_runs
 from app.states import RunKind
 from tests.app.openai_service import served_service
 from tests.fakes import INFILL, FakeEngine
@@ -45,7 +45,7 @@ def post(client, engine):
 def completions(ctx: Context) -> list[Run]:
     """The completions that were asked for, the last one first."""
     with ctx.database.read() as session:
-        return list(list_runs(session, kinds=(RunKind.COMPLETION,)))
+        return list(list_runs(session, RunFilter(kinds=(RunKind.COMPLETION,))))
 
 
 def newest(ctx: Context) -> Run:

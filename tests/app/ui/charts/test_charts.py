@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,9 +53,9 @@ def test_a_curve_stays_inside_its_frame_and_its_table_holds_its_values(values):
 
 
 def test_a_difference_is_drawn_around_zero_and_marks_where_it_crosses():
-    chart = difference(
-        (1, 2, 4), (-0.1, 0.0, 0.2), (-0.2, -0.1, 0.1), (0.0, 0.1, 0.3), "t", 164, budget=4, marks=[(4, "m")]
-    )
+    values = ((-0.1, -0.2, 0.0), (0.0, -0.1, 0.1), (0.2, 0.1, 0.3))
+    band = [SimpleNamespace(difference=middle, low=low, high=high) for middle, low, high in values]
+    chart = difference((1, 2, 4), band, "t", 164, budget=4, marks=[(4, "m")])
     for drawing in chart.drawings:
         ys = [y for _, y in corners(drawing.lines[0].d)]
         assert max(ys) > drawing.base > min(ys)

@@ -1,7 +1,7 @@
-"""Pictures of the pages for README and docs: `python -m app.commands.screenshots [--url URL] [--out FOLDER]`.
+"""Pictures of the pages for README and docs: `python -m tests.e2e.screenshots [--out FOLDER]`.
 
 They show the runs in the database, never invented data: run `make demo` first (twice, with two drafters, for a
-comparison). Without --url, this program serves the pages itself, read-only, over the database of the settings.
+comparison). This program serves the pages itself, read-only, over the database of the settings.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ from pathlib import Path
 from urllib.parse import quote
 
 import click
+from flask import Flask
+from playwright.sync_api import Browser, sync_playwright
 from sqlalchemy import select
+from waitress import create_server
 
 from app import observability
 from app.context import make_context
 from app.db.database import Database
-from app.errors import BadInputError, UnavailableError
+from app.errors import BadInputError
+from app.factory import create_app
 from app.runs.models import Run
 from app.runs.repository import list_runs, tasks_with_samples
 from app.settings import load_settings
@@ -36,9 +40,29 @@ CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-c
 """Names of the program. The first draws a page in two thirds of the CPU time of the others."""
 
 
-def find_chromium() -> str | None:
-    """Returns the path of this machine's Chromium, None if there is none."""
-    return next(filter(None, map(shutil.which, CHROMIUM)), None)
+@contextmanager
+def served(app: Flask) -> Iterator[str]:
+    """The address of a server of this application, on a free port of this machine."""
+    server = create_server(app, host="127.0.0.1", port=0, threads=8)
+    threading.Thread(target=server.run, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.effective_port}"
+    finally:
+        server.close()
+
+
+@contextmanager
+def open_chromium() -> Iterator[Browser | None]:
+    """This machine's Chromium, None if there is none."""
+    program = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if program is None:
+        yield None
+        return
+    with sync_playwright() as playwright:
+        flags = [*FLAGS, "--no-sandbox"] if os.geteuid() == 0 else FLAGS
+        browser = playwright.chromium.launch(executable_path=program, args=flags)
+        yield browser
+        browser.close()
 
 
 def pages(database: Database) -> dict[str, str]:
@@ -66,50 +90,24 @@ def pages(database: Database) -> dict[str, str]:
     return paths
 
 
-def take(url: str, paths: dict[str, str], out: Path) -> list[Path]:
-    """A picture of every page, wide and light; of some also dark, and narrow. Raises UnavailableError without a
-    browser."""
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415 (a development dependency)
-
-    program = find_chromium()
-    if program is None:
-        raise UnavailableError("no Chromium on this machine: install it, for example with apt-get install chromium")
-    flags = [*FLAGS, "--no-sandbox"] if os.geteuid() == 0 else FLAGS
+def take(browser: Browser, url: str, paths: dict[str, str], out: Path) -> list[Path]:
+    """A picture of every page, wide and light; of some also dark, and narrow."""
     out.mkdir(parents=True, exist_ok=True)
     taken = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=flags)
-        for size, scheme in (("wide", "light"), ("wide", "dark"), ("narrow", "light")):
-            context = browser.new_context(viewport={"width": WIDTHS[size], "height": 900})
-            page = context.new_page()
-            page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-            for name, path in paths.items():
-                if (size, scheme) != ("wide", "light") and name not in IN_EVERY_FORM:
-                    continue
-                page.goto(url + path, wait_until="load")
-                height = min(int(page.evaluate("document.documentElement.scrollHeight")), TALLEST)
-                page.set_viewport_size({"width": WIDTHS[size], "height": height})
-                taken.append(out / f"{name}-{size}-{scheme}.png")
-                page.screenshot(path=taken[-1])
-                page.set_viewport_size({"width": WIDTHS[size], "height": 900})
-            context.close()
-        browser.close()
+    for size, scheme in (("wide", "light"), ("wide", "dark"), ("narrow", "light")):
+        context = browser.new_context(viewport={"width": WIDTHS[size], "height": 900}, color_scheme=scheme)
+        page = context.new_page()
+        for name, path in paths.items():
+            if (size, scheme) != ("wide", "light") and name not in IN_EVERY_FORM:
+                continue
+            page.goto(url + path, wait_until="load")
+            height = min(int(page.evaluate("document.documentElement.scrollHeight")), TALLEST)
+            page.set_viewport_size({"width": WIDTHS[size], "height": height})
+            taken.append(out / f"{name}-{size}-{scheme}.png")
+            page.screenshot(path=taken[-1])
+            page.set_viewport_size({"width": WIDTHS[size], "height": 900})
+        context.close()
     return taken
-
-
-@contextmanager
-def served() -> Iterator[str]:
-    """The web part alone, on a free port of this machine."""
-    from waitress import create_server  # type: ignore[import-untyped]  # noqa: PLC0415
-
-    from app.factory import create_app  # noqa: PLC0415
-
-    server = create_server(create_app(make_context()), host="127.0.0.1", port=0, threads=4)
-    threading.Thread(target=server.run, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.effective_port}"
-    finally:
-        server.close()
 
 
 def _partner(run: Run, ended: list[Run]) -> Run | None:
@@ -123,21 +121,20 @@ def _informativeness(run: Run) -> tuple[int, int, float]:
     return run.curve.n_tasks, run.n, run.curve.pass_all[-1]
 
 
-@click.command(epilog="Example: python -m app.commands.screenshots --out docs/screenshots")
-@click.option("--url", help="A running service over the same database; default: start one here.")
+@click.command(epilog="Example: python -m tests.e2e.screenshots --out docs/screenshots")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("docs/screenshots"), show_default=True)
-def main(url: str | None, out: Path) -> None:
+def main(out: Path) -> None:
     """Make the pictures of the pages from the runs in the database."""
     observability.configure(load_settings().model_copy(update={"log_level": "error"}))
+    ctx = make_context()
     try:
-        paths = pages(make_context().database)
-        if url:
-            taken = take(url.rstrip("/"), paths, out)
-        else:
-            with served() as here:
-                taken = take(here, paths, out)
-    except (BadInputError, UnavailableError) as error:
+        paths = pages(ctx.database)
+    except BadInputError as error:
         raise click.ClickException(str(error)) from None
+    with open_chromium() as browser, served(create_app(ctx)) as url:
+        if browser is None:
+            raise click.ClickException("no Chromium on this machine: install it, as with apt-get install chromium")
+        taken = take(browser, url, paths, out)
     echo_data(f"{len(taken)} pictures in {out}")
 
 
