@@ -1,11 +1,11 @@
-"""The course of a load test: warm the services, measure them idle, then take turns at each rate."""
+"""The course of a load test: warm the service, measure it idle, then at each rate."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -18,7 +18,6 @@ from benchmarks._load_service import ServiceError
 from evaluation.datasets import Dataset, Task
 from evaluation.load_metrics import point
 
-SERVICE = "service"  # the arm of a service that was running
 LOADING_S = 600.0  # for the model
 BUSY_S = 2.0  # after a refusal that does not say when to come again
 REQUEST_FAULTS = range(400, 500)
@@ -30,11 +29,11 @@ class RefusedError(ValueError):
 
 
 class Load:
-    """A load test. `services` are measured so far; `faults` say why requests failed, a line each."""
+    """A load test. `measured` is what is done so far; `faults` say why requests failed, a line each."""
 
     def __init__(self, options: argparse.Namespace, prompts: Sequence[Task], judge: Judge) -> None:
         self.prompts = prompts
-        self.services: dict[str, Measured] = {}
+        self.measured = Measured()
         self.provenance: dict[str, Any] = {}
         self._options = options
         self._judge = judge
@@ -52,27 +51,22 @@ class Load:
         ranked = sorted(self._faults.items(), key=lambda pair: -pair[1])
         return [f"{count} not answered: {fault}" for fault, count in ranked]
 
-    def run(self, addresses: Mapping[str, str]) -> None:
-        """Measure the services, by the names of their arms. Raises RefusedError and ServiceError."""
-        clients = {arm: self._client(url) for arm, url in addresses.items()}
-        for arm, client in clients.items():
-            _print(f"{arm}: loading {self._options.target}, then prompts to answer: {len(self.prompts)}")
-            self._warm(client)
-            self.services[arm] = Measured(arm)
-        self._windows_left = len(clients) * len(self._options.rates)
-        for arm, client in clients.items():
-            self._idle(arm, client)
-        for turn, rate in enumerate(self._options.rates):
-            # The first of a turn changes, so that a machine that becomes slower does so for all.
-            for arm in list(clients) if turn % 2 == 0 else list(clients)[::-1]:
-                self._loaded(arm, clients[arm], rate)
+    def run(self, address: str) -> None:
+        """Measure a service. Raises RefusedError and ServiceError."""
+        client = self._client(address)
+        _print(f"loading {self._options.target}, then prompts to answer: {len(self.prompts)}")
+        self._warm(client)
+        self._windows_left = len(self._options.rates)
+        self._idle(client)
+        for rate in self._options.rates:
+            self._loaded(client, rate)
 
-    def document(self, measured: Measured, dataset: Dataset) -> dict[str, Any]:
-        """The load test of one service: what was measured, and its points."""
+    def document(self, dataset: Dataset) -> dict[str, Any]:
+        """The load test: what was measured, and its points."""
         options = self._options
         title = options.name or f"{options.target}, n = {options.n}, {options.budget:g} s"
         return {
-            "name": (title if options.name and measured.arm == SERVICE else f"{title}, {measured.arm}")[:200],
+            "name": title[:200],
             "settings": {
                 "target": options.target,
                 "drafter": options.drafter,
@@ -87,7 +81,6 @@ class Load:
                 "prompts": len(self.prompts),
                 "duration_s": options.duration,
                 "seed": options.seed,
-                "arm": measured.arm,
                 "device": self.device,
                 "machine": {key: self.provenance[key] for key in MACHINE if self.provenance.get(key) is not None},
                 "versions": {
@@ -96,8 +89,8 @@ class Load:
                     if value is not None and (key.endswith("_version") or key in ("python", "git_commit"))
                 },
             },
-            "idle": asdict(measured.idle),
-            "points": [asdict(point) for point in measured.loaded],
+            "idle": asdict(self.measured.idle),
+            "points": [asdict(point) for point in self.measured.loaded],
         }
 
     def _client(self, url: str) -> Client:
@@ -139,28 +132,28 @@ class Load:
         least.in_turn(requests[1:], _silent)
         client.in_turn(requests[:1], _silent)
 
-    def _idle(self, arm: str, client: Client) -> None:
+    def _idle(self, client: Client) -> None:
         def progress(_sent: int, settled: int, _seconds: float) -> None:
             if settled % 10 == 0:
-                self._progress(f"{arm}, idle: {settled} of {len(requests)} answered", 0.0)
+                self._progress(f"idle: {settled} of {len(requests)} answered", 0.0)
 
         requests = plan.one_by_one(self.prompts, self._options.seed)
-        self._progress(f"{arm}, idle: 0 of {len(requests)} answered, one at a time", 0.0)
+        self._progress(f"idle: 0 of {len(requests)} answered, one at a time", 0.0)
         lost = self._watch()
         replies, waited = client.in_turn(requests, progress)
-        self._settle(arm, None, replies, waited, waited, lost())
+        self._settle(None, replies, waited, waited, lost())
 
-    def _loaded(self, arm: str, client: Client, rate: float) -> None:
+    def _loaded(self, client: Client, rate: float) -> None:
         requests = plan.window(rate, self._options.duration, self.prompts, self._options.seed)
 
         def progress(sent: int, settled: int, seconds: float) -> None:
-            self._progress(f"{arm} at {rate:g}/s: {sent} of {len(requests)} sent, {settled} settled", seconds)
+            self._progress(f"at {rate:g}/s: {sent} of {len(requests)} sent, {settled} settled", seconds)
 
         progress(0, 0, 0.0)
         lost = self._watch()
         replies, elapsed = client.open_loop(requests, progress)
         self._windows_left -= 1
-        self._settle(arm, rate, replies, self._options.duration, elapsed, lost())
+        self._settle(rate, replies, self._options.duration, elapsed, lost())
 
     def _watch(self) -> Callable[[], float | None]:
         """Measures what others take of the service's machine, where that is this one."""
@@ -168,7 +161,6 @@ class Load:
 
     def _settle(
         self,
-        arm: str,
         rate: float | None,
         replies: Sequence[Reply],
         window_s: float,
@@ -183,11 +175,10 @@ class Load:
                 # A refusal says how many wait, which differs each time.
                 fault = f"refused with {reply.status}" if reply.fate == "refused" else reply.fault
                 self._faults[fault] = self._faults.get(fault, 0) + 1
-        measured = self.services[arm]
-        measured.asked[rate], measured.points[rate] = asked, found
+        self.measured.points[rate] = found
         where = "idle" if rate is None else f"at {rate:g}/s"
         _print(
-            f"{arm} {where}: Pass@First {100 * found.pass_first:.0f} %, {found.right_in_time_per_s:.3f} right answers "
+            f"{where}: Pass@First {100 * found.pass_first:.0f} %, {found.right_in_time_per_s:.3f} right answers "
             f"in time per second, {found.refused} refused, {found.failed} failed"
         )
 

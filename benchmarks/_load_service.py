@@ -12,9 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-TOGETHER, ALONE = "together", "alone"
-ARMS: dict[str, dict[str, str]] = {TOGETHER: {}, ALONE: {"BASSLINE_COMPLETIONS_TOGETHER": "1"}}
-"""The settings of each arm, added to the settings of this process."""
 _OWN = {
     "BASSLINE_DATABASE_URL": "",
     "BASSLINE_BROKER_URL": "memory://",
@@ -32,14 +29,14 @@ class ServiceError(RuntimeError):
 
 
 @contextmanager
-def own_service(arm: str) -> Iterator[str]:
-    """The address of a running service with the settings of the arm. Raises ServiceError where it does not start."""
+def own_service() -> Iterator[str]:
+    """The address of a service with the settings of this process. Raises ServiceError where it does not start."""
     with tempfile.TemporaryDirectory(prefix="bassline-load-") as folder:
         log = Path(folder) / "log"
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", "app.cli", "serve", "--port", "0"],
-                stdout=output, stderr=output, env={**os.environ, **_OWN, **ARMS[arm], "BASSLINE_DATA_DIR": folder},
+                stdout=output, stderr=output, env={**os.environ, **_OWN, "BASSLINE_DATA_DIR": folder},
                 start_new_session=True,  # Ctrl-C is for the benchmark, which stops it when it has reported
             )  # fmt: skip
         try:

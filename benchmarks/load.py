@@ -1,12 +1,11 @@
 """What quality is left when many people type at once: right answers in time, by requests per second.
 
 Requests arrive at random at each rate, whether the ones before are answered or not, and each has the budget from the
-moment it is due. Two services answer the same requests in turn: `together` decodes completions in one batch, `alone`
-one after the other. After each window the answers are judged in the sandbox as `bassline eval` judges them. Every rate
+moment it is due. After each window the answers are judged in the sandbox as `bassline eval` judges them. Every rate
 asks for the same prompts; first the idle service answers them one by one. docs/capacity.md defines every figure.
 
     bassline bench load --target qwen2.5-coder-0.5b --rates 0.1,0.2,0.5,1,2 --budget 5 --n 4 --duration 60
-    bassline bench load --target smollm2-135m --rates 0.5,1 --arms together --drafter ngram --json load.json
+    bassline bench load --target smollm2-135m --rates 0.5,1 --drafter ngram --json load.json
     bassline bench load --target qwen2.5-coder-7b --rates 1,2,4 --url http://gpu7:8000 --token "$TOKEN" --name gpu7
 
 The intervals are wide with few requests: give --duration 300 or more for figures to decide by. Ctrl-C
@@ -29,11 +28,11 @@ from typing import Any
 from app.commands.common import opened_context
 from app.datasets.service import as_plain, require
 from app.errors import BasslineError
-from benchmarks._load_figures import Measured, compare_arms, draw_quality, figures, row, sentences
+from benchmarks._load_figures import draw_quality, figures, row, sentences
 from benchmarks._load_grading import Judge
 from benchmarks._load_plan import how_many_prompts, shuffled
-from benchmarks._load_run import SERVICE, Load, RefusedError
-from benchmarks._load_service import ARMS, ServiceError, own_service
+from benchmarks._load_run import Load, RefusedError
+from benchmarks._load_service import ServiceError, own_service
 from benchmarks._report import Report, print_table
 from evaluation import dataset_files
 from evaluation.datasets import Dataset, DatasetError
@@ -46,12 +45,10 @@ LARGEST_BUDGET_S = 600.0
 
 @dataclass
 class LoadReport(Report):
-    """With `load_tests`, one document for each service, when they were measured, and `comparison`, the verdict at each
-    rate: docs/results/capacity.json is such a report."""
+    """With `load_tests`, a document with all points, and when it was measured."""
 
     measured_at: str = field(default_factory=lambda: dt.datetime.now(dt.UTC).isoformat(timespec="seconds"))
     load_tests: list[dict[str, Any]] = field(default_factory=list)
-    comparison: list[dict[str, Any]] = field(default_factory=list)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -69,11 +66,7 @@ def main(argv: list[str] | None = None) -> int:
     interrupted = False
     try:
         with contextlib.ExitStack() as services:
-            if options.url is not None:
-                addresses = {SERVICE: options.url}
-            else:
-                addresses = {arm: services.enter_context(own_service(arm)) for arm in options.arms}
-            load.run(addresses)
+            load.run(options.url or services.enter_context(own_service()))
     except KeyboardInterrupt:
         interrupted = True
         print("interrupted: finished rates are reported, the current one is not", file=sys.stderr)
@@ -83,9 +76,7 @@ def main(argv: list[str] | None = None) -> int:
         parser.exit(1, f"{error}\n")
     finally:
         judge.close()
-    measured = {arm: one for arm, one in load.services.items() if one.points}
-    documents = [load.document(one, dataset) for one in measured.values() if one.loaded]
-    _report(options, load, measured, documents, dataset).write(options.json)
+    _report(options, load, dataset).write(options.json)
     return int(interrupted)
 
 
@@ -97,20 +88,14 @@ def _dataset(name: str) -> Dataset:
     return Dataset(stored.name, tuple(as_plain(task) for task in stored.tasks), stored.sha256)
 
 
-def _report(
-    options: argparse.Namespace,
-    load: Load,
-    measured: dict[str, Measured],
-    documents: list[dict[str, Any]],
-    dataset: Dataset,
-) -> LoadReport:
+def _report(options: argparse.Namespace, load: Load, dataset: Dataset) -> LoadReport:
     """Prints the table and the conclusions. Returns the report."""
     settings = {key: value for key, value in vars(options).items() if key != "token"}
     report = LoadReport("load", load.device, settings | {"prompts": len(load.prompts), "provenance": load.provenance})
-    report.load_tests = documents
-    report.rows = [row(arm, point) for arm, one in measured.items() for point in one.points.values()]
+    measured = load.measured
+    report.load_tests = [load.document(dataset)] if measured.loaded else []
+    report.rows = [row(point) for point in measured.points.values()]
     report.figures = figures(measured, options.budget)
-    report.comparison = compare_arms(measured)
     out = sys.stderr if options.json == "-" else sys.stdout
     with contextlib.redirect_stdout(out):
         print(
@@ -121,7 +106,7 @@ def _report(
         print("\nPass@First by requests per second:")
         for line in draw_quality(measured):
             print(line)
-        said = sentences(measured, report.figures, options.budget, dataset.name, len(dataset.tasks))
+        said = sentences(measured, options.budget, dataset.name, len(dataset.tasks))
         for line in (*said, *load.faults):
             print(line)
     return report
@@ -144,19 +129,15 @@ def _options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.
         "--prompt-mode", choices=("auto", *MODES), default="auto", help="how a task becomes a prompt; auto: as in eval"
     )
     parser.add_argument("--seed", type=_seed, default=0, help="of arrivals, prompts and samples")
-    parser.add_argument("--arms", type=_arms, help=f"services to start, comma-separated (default: {','.join(ARMS)})")
-    parser.add_argument("--url", type=_url, help="a running service to ask instead, such as http://HOST:8000")
+    parser.add_argument("--url", type=_url, help="a running service, such as http://HOST:8000; default: one of its own")
     parser.add_argument("--token", default="", help="for --url: an API token of the scope submit")
     parser.add_argument(
         "--json", metavar="FILE", type=_file, help="also write the report as JSON; - for standard output"
     )
     parser.add_argument("--name", default="", help="the name of the load test in the JSON")
     options = parser.parse_args(argv)
-    if options.url is not None and options.arms:
-        parser.exit(2, "--arms and --url exclude each other: leave one out, a running service is its own arm\n")
     if options.token and options.url is None:
         parser.exit(2, "--token is for a running service: give its address with --url\n")
-    options.arms = options.arms or (list(ARMS) if options.url is None else [SERVICE])
     return parser, options
 
 
@@ -169,13 +150,6 @@ def _rates(text: str) -> list[float]:
     if len(set(rates)) < len(rates) or not all(0 < rate <= 1000 for rate in rates):
         raise argparse.ArgumentTypeError(remedy)
     return rates
-
-
-def _arms(text: str) -> list[str]:
-    arms = text.split(",")
-    if len(set(arms)) < len(arms) or not set(arms) <= set(ARMS):
-        raise argparse.ArgumentTypeError(f"{text!r}: use one or both of {', '.join(ARMS)}, comma-separated")
-    return arms
 
 
 def _number(above: float, most: float) -> Any:

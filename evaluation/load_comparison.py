@@ -1,4 +1,4 @@
-"""Whether a service under load is better, as good or undecided: against itself when idle, and against another service.
+"""What load takes from a service: its Pass@First against the idle service, paired by prompt, with an interval.
 
 Requests are not independent where a prompt is asked for several times: how hard it is does not change. So every
 interval here is over prompts, each with the mean of its own requests. Both sides of a comparison had the same prompts.
@@ -10,18 +10,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-from evaluation.metrics import RESAMPLES, MetricError
+from evaluation.metrics import MetricError
 
 MARGIN = 0.05
-"""Services whose Pass@First differs by less are as good as each other."""
+"""By how much Pass@First may be lower than on the idle service at a rate that the service still carries."""
 POWER = 0.8
 CONFIDENCE = 0.95
-
-Verdict = Literal["better", "as_good", "undecided"]
 
 
 class PromptTally(NamedTuple):
@@ -35,8 +31,6 @@ class PromptTally(NamedTuple):
 class Difference:
     """Pass@First of A minus B, as the mean over the prompts that both had, with its 95 % interval.
 
-    The interval is simultaneous over the comparisons that were made together. `verdict` is `better` where it excludes
-    0 (the sign of `delta` says which one is), `as_good` where both one-sided tests show less than MARGIN.
     `prompts_needed` would show a difference of MARGIN in 80 % of the cases, with as many requests for each.
     """
 
@@ -45,7 +39,6 @@ class Difference:
     high: float
     prompts: int
     requests: int  # of A and B together
-    verdict: Verdict
     prompts_needed: int
 
 
@@ -71,8 +64,8 @@ def tally(outcomes: Iterable[tuple[str, bool]]) -> dict[str, PromptTally]:
     return found
 
 
-def compare_tallies(a: Mapping[str, PromptTally], b: Mapping[str, PromptTally], comparisons: int = 1) -> Difference:
-    """A against B over the prompts that both had. `comparisons` is how many are made together (Bonferroni).
+def compare_tallies(a: Mapping[str, PromptTally], b: Mapping[str, PromptTally]) -> Difference:
+    """A against B over the prompts that both had.
 
     Agresti and Min's adjusted Wald interval over prompts in place of tasks: the same interval where each prompt was
     asked for once. Its width is above 0 even where no prompt differs. Raises MetricError where
@@ -80,25 +73,19 @@ def compare_tallies(a: Mapping[str, PromptTally], b: Mapping[str, PromptTally], 
     """
     prompts = [prompt for prompt in a if prompt in b]
     if not prompts:
-        raise MetricError("the two services share no prompt: compare load tests over the same prompts")
+        raise MetricError("the two rates share no prompt: compare rates over the same prompts")
     deltas = [a[one].right / a[one].asked - b[one].right / b[one].asked for one in prompts]
     n = len(deltas) + 2.0
     centre, square = sum(deltas) / n, (sum(delta * delta for delta in deltas) + 1.0) / n
     error = math.sqrt(max(square - centre * centre, 0.0) / n)
-    low, high = _bounds(centre, error, CONFIDENCE + (1 - CONFIDENCE) * (1 - 1 / comparisons))
-    # Two one-sided tests at 5 % are one interval at 90 %.
-    least, most = _bounds(centre, error, 1 - 2 * (1 - CONFIDENCE) / comparisons)
-    verdict: Verdict = "better" if low > 0 or high < 0 else "undecided"
-    if verdict == "undecided" and least > -MARGIN and most < MARGIN:
-        verdict = "as_good"
+    low, high = _bounds(centre, error)
     return Difference(
         delta=sum(deltas) / len(deltas),
         low=low,
         high=high,
         prompts=len(deltas),
         requests=sum(a[one].asked + b[one].asked for one in prompts),
-        verdict=verdict,
-        prompts_needed=max(len(deltas) + 1, _prompts_to_detect(square, comparisons)),
+        prompts_needed=max(len(deltas) + 1, _prompts_to_detect(square)),
     )
 
 
@@ -138,32 +125,12 @@ def effective_requests(tallies: Iterable[PromptTally]) -> float:
     return asked / max(effect, 1.0)
 
 
-def ratio_interval(
-    a: Mapping[str, PromptTally], b: Mapping[str, PromptTally], comparisons: int = 1, seed: int = 0
-) -> tuple[float, float]:
-    """The interval of A's right answers over B's, by a bootstrap over prompts; infinite without any of B.
-
-    Raises MetricError where they share no prompt.
-    """
-    prompts = [prompt for prompt in a if prompt in b]
-    if not prompts:
-        raise MetricError("the two services share no prompt: compare load tests over the same prompts")
-    right = np.array([(a[one].right, b[one].right) for one in prompts], dtype=np.float64)
-    draws = np.random.default_rng(seed).integers(0, len(prompts), (RESAMPLES, len(prompts)))
-    ours, theirs = right[draws].sum(axis=1).T
-    ratios = np.where(theirs > 0, ours / np.maximum(theirs, 1.0), np.where(ours > 0, np.inf, 1.0))
-    tail = 50 * (1 - CONFIDENCE) / comparisons
-    low, high = np.percentile(ratios, [tail, 100 - tail], method="inverted_cdf")
-    return float(low), float(high)
-
-
-def _bounds(centre: float, error: float, confidence: float) -> tuple[float, float]:
-    half = NormalDist().inv_cdf((1 + confidence) / 2) * error
+def _bounds(centre: float, error: float) -> tuple[float, float]:
+    half = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * error
     return max(-1.0, centre - half), min(1.0, centre + half)
 
 
-def _prompts_to_detect(square: float, comparisons: int) -> int:
+def _prompts_to_detect(square: float) -> int:
     """How many prompts show a difference of MARGIN, where the mean square of a prompt's difference stays as it is."""
-    alpha = (1 - CONFIDENCE) / comparisons
-    errors = NormalDist().inv_cdf(1 - alpha / 2) + NormalDist().inv_cdf(POWER)
+    errors = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) + NormalDist().inv_cdf(POWER)
     return math.ceil(square * (errors / MARGIN) ** 2)

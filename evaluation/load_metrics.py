@@ -6,7 +6,6 @@ the wait. A request that was refused or has failed counts as not solved: its use
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
@@ -20,28 +19,21 @@ from evaluation.load_comparison import (
     PromptTally,
     compare_tallies,
     effective_requests,
-    ratio_interval,
     tally,
 )
 from evaluation.metrics import MetricError, SampleOutcome, solved, wilson
 
 Fate = Literal["answered", "refused", "failed"]
 
-CAPACITY_LOSS = MARGIN
-"""By how much Pass@First may be lower than on the idle service at a rate that the service still carries."""
-COLLAPSED = 0.5
-"""A service has collapsed at a rate where Pass@First is below this share of its idle one."""
 UNCLOCKED_S = 0.5
 """A wait beyond the service's own clock that is worth a warning: finish times are too early by up to as much."""
-LOW_RATE = 0.1
-"""The low rate of a comparison is the tried one nearest to this share of the rate at which the other collapsed."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedRequest:
     """One request of a load test as its client saw it."""
 
-    key: str  # the same for the same request to another service
+    key: str
     fate: Fate
     # empty unless it was answered; `finished_s` counts from when the request was due
     samples: tuple[SampleOutcome, ...] = ()
@@ -86,9 +78,9 @@ class Point:
     right_in_time: int  # requests whose chosen sample is right within the budget
     right_in_time_per_s: float  # over the window
     n_given: float | None
-    lost_to_others: float | None = None  # share of the machine that other programs took meanwhile; None: unknown
     # for each prompt, in the order in which all rates ask for them: (requests, of these right in time)
-    by_prompt: tuple[tuple[int, int], ...] | None = None
+    by_prompt: tuple[tuple[int, int], ...]
+    lost_to_others: float | None = None  # share of the machine that other programs took meanwhile; None: unknown
 
 
 class RateResult(NamedTuple):
@@ -96,7 +88,7 @@ class RateResult(NamedTuple):
 
     rate: float
     pass_first: float
-    by_prompt: Sequence[Sequence[int]] | None = None
+    by_prompt: Sequence[Sequence[int]]
 
 
 def point(
@@ -149,55 +141,25 @@ def point(
 
 
 def capacity(idle_pass_first: float, tried: Iterable[RateResult]) -> float | None:
-    """The highest tried rate at which Pass@First is within CAPACITY_LOSS of the idle service; None where none is.
+    """The highest tried rate at which Pass@First is within MARGIN of the idle service; None where none is.
 
     A service without a right answer when idle has nothing to lose, and no capacity.
     """
     if not idle_pass_first:
         return None
-    least = idle_pass_first - CAPACITY_LOSS - 1e-9
+    least = idle_pass_first - MARGIN - 1e-9
     return max((one.rate for one in tried if one.pass_first >= least), default=None)
 
 
 def against_idle(idle: RateResult, tried: Iterable[RateResult]) -> list[tuple[float, Difference]]:
-    """Each tried rate minus the idle service, paired by prompt; [] where answers were not stored by prompt."""
-    if idle.by_prompt is None:
-        return []
+    """Each tried rate minus the idle service, paired by prompt."""
     own = _by_place(idle.by_prompt)
-    return [(one.rate, compare_tallies(_by_place(one.by_prompt), own)) for one in tried if one.by_prompt is not None]
-
-
-def compare_rates(a: Iterable[RateResult], b: Iterable[RateResult]) -> list[tuple[float, Difference]]:
-    """Service A minus service B at each rate that both had, paired by prompt; intervals hold at all rates together."""
-    ours, theirs = ({one.rate: _by_place(one.by_prompt) for one in of if one.by_prompt is not None} for of in (a, b))
-    rates = [rate for rate in ours if rate in theirs]
-    return [(rate, compare_tallies(ours[rate], theirs[rate], len(rates))) for rate in rates]
+    return [(one.rate, compare_tallies(_by_place(one.by_prompt), own)) for one in tried]
 
 
 def _by_place(by_prompt: Sequence[Sequence[int]]) -> dict[str, PromptTally]:
     """The tallies by the place of their prompt: every rate asks for the same prompts, in the same order."""
     return {str(place): PromptTally(asked, right) for place, (asked, right) in enumerate(by_prompt)}
-
-
-def collapse(idle_pass_first: float, tried: Iterable[RateResult]) -> float | None:
-    """The lowest tried rate at which Pass@First is below COLLAPSED of the idle one; None where none is."""
-    return min((one.rate for one in tried if one.pass_first < COLLAPSED * idle_pass_first), default=None)
-
-
-def low_rate(rates: Iterable[float], collapsed_at: float | None) -> float:
-    """The tried rate nearest to LOW_RATE of the collapse, as a ratio; without a collapse the lowest one.
-
-    Raises ValueError without rates.
-    """
-    if collapsed_at is None:
-        return min(rates)
-    wanted = LOW_RATE * collapsed_at
-    return min(rates, key=lambda rate: abs(math.log(rate / wanted)))
-
-
-def compare_right(a: Sequence[Sequence[int]], b: Sequence[Sequence[int]], comparisons: int) -> tuple[float, float]:
-    """The 95 % interval of A's right answers over B's, where both had the same prompts (`Point.by_prompt`)."""
-    return ratio_interval(_by_place(a), _by_place(b), comparisons)
 
 
 def _interval(share: float, tallies: Iterable[PromptTally]) -> tuple[float, float]:

@@ -7,19 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evaluation.load_comparison import MARGIN, Difference, bound_capacity
-from evaluation.load_metrics import RateResult, against_idle, capacity, compare_rates
+from evaluation.load_metrics import RateResult, against_idle, capacity
 
 POINTS = f"{100 * MARGIN:g} points"
-NO_INTERVAL = (
-    "Its answers were not stored by prompt, so there is no interval and this decides nothing: measure it again."
-)
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedService:
     """A service as a load test measured it: idle, and at each tried rate in order."""
 
-    name: str
     idle: RateResult
     tried: Sequence[RateResult]
     budget_s: float
@@ -53,8 +49,6 @@ def describe_capacity(service: LoadedService) -> str:
 
 def _describe_range(service: LoadedService, estimate: float | None) -> str:
     compared = against_idle(service.idle, service.tried)
-    if not compared:
-        return NO_INTERVAL
     shown, last = bound_capacity(compared), compared[-1][0]
     least = f"no rate is shown to stay within {POINTS}" if shown.low is None else f"at least {shown.low:g} is shown"
     more = "" if shown.low is None else f" than {POINTS}"
@@ -71,43 +65,6 @@ def _describe_range(service: LoadedService, estimate: float | None) -> str:
         return f"{text} ({_on(compared[-1][1])})."
     rate, nearest = undecided[0]
     return f"{text}. At {rate:g} the difference is {_interval(nearest)}: undecided. {_what_decides(service, nearest)}"
-
-
-def describe_comparison(a: LoadedService, b: LoadedService) -> list[str]:
-    """Which of two services that had the same prompts carries more, and a sentence for each rate that both had."""
-    compared = compare_rates(a.tried, b.tried)
-    if not compared:
-        return [NO_INTERVAL]
-    pair = f"{a.name} against {b.name}"
-    lines = [
-        f"{pair} at {_per_second(rate)}: Pass@First {_interval(found)}: {_describe_verdict(a, b, found)}"
-        for rate, found in compared
-    ]
-    return [_describe_winner(a, b, dict(compared)), *lines]
-
-
-def _describe_winner(a: LoadedService, b: LoadedService, compared: dict[float, Difference]) -> str:
-    """Whether a higher capacity is shown: by the better service at the rate that it carries."""
-    more, less = (a, b) if (a.capacity or 0.0) >= (b.capacity or 0.0) else (b, a)
-    estimates = " and ".join(f"{one.capacity:g}" if one.capacity else "none" for one in (more, less))
-    said = f"(best estimates: {more.name} and {less.name} carry {estimates} of the tried rates per second)"
-    rate = more.capacity
-    if rate is None or rate == less.capacity or rate not in compared:
-        return f"No service is shown to carry more than the other {said}."
-    found = compared[rate]
-    if found.verdict == "better" and (found.delta > 0) == (more is a):
-        return f"{more.name} carries more {said}: it is better at {rate:g} (95 %, all rates together)."
-    if found.verdict == "as_good":
-        return f"Neither carries more {said}: at {rate:g} they are as good within {POINTS}."
-    return f"Undecided which carries more {said}."
-
-
-def _describe_verdict(a: LoadedService, b: LoadedService, found: Difference) -> str:
-    if found.verdict == "better":
-        return f"{a.name if found.delta > 0 else b.name} is better."
-    if found.verdict == "as_good":
-        return f"as good within {POINTS}."
-    return f"undecided. {_what_decides(a, found)}"
 
 
 def _what_decides(service: LoadedService, found: Difference) -> str:

@@ -1,4 +1,4 @@
-"""`bassline bench load`: an open loop that both arms meet alike, honest about refusals, and one whole run."""
+"""`bassline bench load`: an open loop, honest about refusals, and one whole run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scipy import stats
 from benchmarks import _load_client, load
 from benchmarks import _load_plan as plan
 from benchmarks._load_client import Client
-from benchmarks._load_figures import Measured, compare_arms, figures, sentences
+from benchmarks._load_figures import Measured, figures, sentences
 from benchmarks._load_grading import Judge
 from benchmarks._load_service import ServiceError, own_service
 from evaluation.datasets import Task
@@ -190,9 +190,9 @@ def test_tasks_whose_own_solution_fails_are_left_out(judge):
     assert judge.sound(TASKS, 10) == TASKS[:3]
 
 
-def service_at(arm: str, right: dict[float | None, int], requests: int = 20) -> Measured:
+def service_at(right: dict[float | None, int], requests: int = 20) -> Measured:
     """A service with so many right answers of `requests` at each rate."""
-    measured = Measured(arm)
+    measured = Measured()
     for rate, count in right.items():
         asked = [
             LoadedRequest(
@@ -204,37 +204,16 @@ def service_at(arm: str, right: dict[float | None, int], requests: int = 20) -> 
             )
             for i in range(requests)
         ]
-        measured.asked[rate] = asked
         measured.points[rate] = point(asked, rate, 5.0, 20.0, 20.0)
     return measured
 
 
-def test_the_arms_are_compared_where_alone_has_collapsed_and_at_a_tenth_of_that_rate():
-    services = {
-        "together": service_at("together", {None: 16, 0.2: 15, 1.0: 16, 2.0: 12}),
-        "alone": service_at("alone", {None: 16, 0.2: 16, 1.0: 9, 2.0: 3}),
-    }
-    found = figures(services, 5.0)
-    assert (found["capacity.together"], found["capacity.alone"]) == (1.0, 0.2)
-    assert (found["right_in_time.rate"], found["right_in_time.together_vs_alone"]) == (2.0, 4.0)
-    assert (found["low_rate.rate"], found["low_rate.pass_first_difference"]) == (0.2, pytest.approx(-0.05))
-    assert found["low_rate.pass_first_difference.low"] < -0.05 < found["low_rate.pass_first_difference.high"]
-    said = " ".join(sentences(services, found, 5.0))
-    assert "at 2 requests/s" in said
-    assert "4.00 times the right answers in time (95 %, all rates together: 1." in said
-    assert "together carries more (best estimates: together and alone carry 1 and 0.2" in said
-    assert "together against alone at 0.2 requests per second: Pass@First −5.0 points (95 %: " in said
-    assert "20 prompts, 40 requests): undecided. About " in said
-    verdicts = {one["rate"]: one["verdict"] for one in compare_arms(services)}
-    assert verdicts == {0.2: "undecided", 1.0: "better", 2.0: "better"}
-
-
-def test_against_no_right_answer_at_all_the_ratio_is_a_lower_limit():
-    services = {arm: service_at(arm, {None: 10, 1.0: right}) for arm, right in (("together", 8), ("alone", 0))}
-    found = figures(services, 5.0)
-    assert found["right_in_time.together_vs_alone"] == 8.0
-    assert "at least 8.00 times" in " ".join(sentences(services, found, 5.0))
-    assert found["capacity.alone"] == 0.0
+def test_the_capacity_is_the_highest_rate_that_keeps_its_quality_in_figures_and_words():
+    measured = service_at({None: 16, 0.2: 15, 1.0: 16, 2.0: 3})
+    found = figures(measured, 5.0)
+    assert (found["capacity.service"], found["capacity.service.high"]) == (1.0, 1.0)
+    assert found["service.r2.pass_first"] == 0.15
+    assert "It carries 1 request per second by the best estimate" in " ".join(sentences(measured, 5.0))
 
 
 @pytest.mark.parametrize(
@@ -242,11 +221,9 @@ def test_against_no_right_answer_at_all_the_ratio_is_a_lower_limit():
     [
         ("--rates 0.5,x", "--rates: '0.5,x': give different rates"),
         ("--rates 1,1", "--rates: '1,1': give different"),
-        ("--arms both", "--arms: 'both': use one or both of together, alone"),
         ("--budget 0", "--budget: '0': give seconds above 0, at most 600"),
         ("--n 0", "--n: '0': give a whole number from 1"),
         ("--url gpu7", "--url: 'gpu7': give the address of the service"),
-        ("--url http://x --arms alone", "--arms and --url exclude each other: leave one out"),
         ("--token t", "--token is for a running service: give its address with --url"),
         ("--json /nowhere/x", "--json: /nowhere/x cannot be written"),
     ],
@@ -273,12 +250,12 @@ def test_a_running_service_is_asked_and_nothing_of_this_one_is_touched(service, 
     assert load.main([*words, "--url", service.url, "--token", "secret", "--name", "mine", "--json", str(file)]) == 0
     report = json.loads(file.read_text())
     (kept,) = report["load_tests"]
-    assert (kept["name"], kept["settings"]["arm"], kept["settings"]["device"]) == ("mine", "service", "a machine")
+    assert (kept["name"], kept["settings"]["device"]) == ("mine", "a machine")
     assert [(p["rate"], p["requests"], p["answered"]) for p in kept["points"]] == [(5, 5, 5), (10, 10, 10)]
     assert (kept["idle"]["rate"], kept["idle"]["requests"]) == (None, 2)
     assert "secret" not in file.read_text()
     assert report["figures"]["capacity.service"] == 0.0
-    assert re.search(r"service +10 +·{20} 0 %", capsys.readouterr().out), "the chart"
+    assert re.search(r" +10 +·{20} 0 %", capsys.readouterr().out), "the chart"
     assert not own_data.exists()
 
 
@@ -316,7 +293,7 @@ def test_an_imported_dataset_that_is_not_here_is_named(own_data, capsys):
 
 def test_a_service_that_does_not_start_says_why(own_data, monkeypatch):
     monkeypatch.setenv("BASSLINE_LEASE_S", "no number")
-    with pytest.raises(ServiceError, match="does not start: Error: BASSLINE_LEASE_S"), own_service("alone"):
+    with pytest.raises(ServiceError, match="does not start: Error: BASSLINE_LEASE_S"), own_service():
         pass
 
 
@@ -330,14 +307,14 @@ def test_a_service_of_its_own_is_started_loaded_and_measured(judge, own_data, tm
     model.save_pretrained(tmp_path / "tiny")
     byte_tokenizer().save_pretrained(tmp_path / "tiny")
     file = tmp_path / "load.json"
-    words = "--rates 1 --duration 3 --budget 20 --n 2 --max-tokens 16 --arms together --name tiny"
+    words = "--rates 1 --duration 3 --budget 20 --n 2 --max-tokens 16 --name tiny"
     began = time.monotonic()
     assert load.main(["--target", str(tmp_path / "tiny"), *words.split(), "--json", str(file)]) == 0
     report = json.loads(file.read_text())
     assert time.monotonic() - began > 3  # requests arrive over the whole window
     assert [(row["rate"], row["requests"], row["answered"]) for row in report["rows"]] == [("idle", 1, 1), ("1", 3, 3)]
-    assert report["figures"]["together.r1.tokens_per_s"] > 0
+    assert report["figures"]["service.r1.tokens_per_s"] > 0
     (found,) = report["load_tests"]
-    assert (found["name"], found["settings"]["arm"]) == ("tiny, together", "together")
+    assert found["name"] == "tiny"
     assert found["points"][0]["n_given"] == 2
     assert found["settings"]["versions"]["torch_version"]

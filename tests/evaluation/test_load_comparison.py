@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,10 +14,9 @@ from evaluation.load_comparison import (
     bound_capacity,
     compare_tallies,
     effective_requests,
-    ratio_interval,
 )
 from evaluation.load_metrics import RateResult, against_idle
-from evaluation.load_sentences import LoadedService, describe_capacity, describe_comparison
+from evaluation.load_sentences import LoadedService, describe_capacity
 from evaluation.metrics import MetricError
 
 
@@ -49,18 +46,10 @@ def test_the_interval_holds_the_true_difference_though_requests_of_a_prompt_are_
     assert hits / tests >= 0.93
 
 
-def test_the_three_verdicts():
-    better = compare_tallies(tallies(*[(2, 2)] * 10, *[(2, 0)] * 10), tallies(*[(2, 0)] * 20))
-    as_good = compare_tallies(tallies(*[(1, 1)] * 60), tallies(*[(1, 1)] * 60))
+def test_a_difference_that_is_not_shown_says_how_many_prompts_would_show_it():
     undecided = compare_tallies(tallies(*[(1, 1)] * 12), tallies(*[(1, 1)] * 12))
-    assert [one.verdict for one in (better, as_good, undecided)] == ["better", "as_good", "undecided"]
     assert undecided.prompts_needed > 12
     assert undecided.low < -MARGIN < MARGIN < undecided.high
-
-
-def test_many_comparisons_need_more_for_the_same_verdict():
-    a, b = tallies(*[(1, 1)] * 7, *[(1, 0)] * 13), tallies(*[(1, 0)] * 20)
-    assert compare_tallies(a, b).low > compare_tallies(a, b, comparisons=5).low
 
 
 def test_services_without_a_common_prompt_are_not_compared():
@@ -68,18 +57,18 @@ def test_services_without_a_common_prompt_are_not_compared():
         compare_tallies({"a": PromptTally(1, 1)}, {"b": PromptTally(1, 1)})
 
 
-def service(name, *rights, prompts=20, rates=(0.2, 0.5, 1.0), idle=10):
+def service(*rights, prompts=20, rates=(0.2, 0.5, 1.0), idle=10):
     """A service that solves so many of its prompts idle and at each rate, each asked for twice there."""
     tried = [
         RateResult(rate, right / prompts, [(2, 2)] * right + [(2, 0)] * (prompts - right))
         for rate, right in zip(rates, rights, strict=True)
     ]
     own = RateResult(0.0, idle / prompts, [(1, 1)] * idle + [(1, 0)] * (prompts - idle))
-    return LoadedService(name, own, tried, 5.0, "humaneval", 164)
+    return LoadedService(own, tried, 5.0, "humaneval", 164)
 
 
 def test_what_is_shown_of_a_capacity_is_a_range_of_tried_rates():
-    few, many = service("few", 10, 10, 1), service("many", 100, 100, 10, prompts=200, idle=100)
+    few, many = service(10, 10, 1), service(100, 100, 10, prompts=200, idle=100)
     shown = [bound_capacity(against_idle(one.idle, one.tried)) for one in (few, many)]
     assert [(one.low, one.high) for one in shown] == [(None, 0.5), (0.5, 0.5)]
     said = describe_capacity(few)
@@ -93,30 +82,11 @@ def test_what_is_shown_of_a_capacity_is_a_range_of_tried_rates():
 
 
 def test_more_prompts_than_there_are_is_said_so():
-    assert "more than the 164 of humaneval" in describe_capacity(service("hard", 6, 14, 3))
-
-
-def test_a_higher_capacity_is_claimed_only_where_its_service_is_shown_to_be_better():
-    ours, theirs, close = service("ours", 10, 10, 10), service("theirs", 10, 10, 0), service("close", 10, 10, 8)
-    first, *rest = describe_comparison(ours, theirs)
-    assert first.startswith("ours carries more (best estimates: ours and theirs carry 1 and 0.5 of the tried rates")
-    assert rest[-1].endswith("ours is better.")
-    assert describe_comparison(close, ours)[0].startswith(
-        "Undecided which carries more (best estimates: ours and close"
-    )
-    assert describe_comparison(ours, ours)[0].startswith("No service is shown to carry more than the other")
+    assert "more than the 164 of humaneval" in describe_capacity(service(6, 14, 3))
 
 
 def test_a_service_without_right_answers_has_no_quality_to_lose():
-    assert "no quality" in describe_capacity(service("none", 0, 0, 0, idle=0))
-
-
-def test_answers_that_were_not_stored_by_prompt_decide_nothing():
-    old = LoadedService("old", RateResult(0.0, 0.5), [RateResult(1.0, 0.5)], 5.0)
-    assert describe_capacity(old).endswith("there is no interval and this decides nothing: measure it again.")
-    assert describe_comparison(old, old) == [
-        "Its answers were not stored by prompt, so there is no interval and this decides nothing: measure it again."
-    ]
+    assert "no quality" in describe_capacity(service(0, 0, 0, idle=0))
 
 
 def test_the_effective_number_of_requests_is_between_the_prompts_and_the_requests():
@@ -124,10 +94,3 @@ def test_the_effective_number_of_requests_is_between_the_prompts_and_the_request
     assert effective_requests(tallies(*[(4, 4)] * 5, *[(4, 0)] * 5).values()) <= 10
     assert effective_requests(tallies(*[(4, 2)] * 10).values()) == 40
     assert effective_requests(tallies(*[(4, 4)] * 10).values()) == 10
-
-
-def test_the_ratio_of_right_answers_has_an_interval_over_prompts():
-    a, b = tallies(*[(3, 3)] * 6, *[(3, 1)] * 6), tallies(*[(3, 1)] * 6, *[(3, 0)] * 5, (3, 1))
-    low, high = ratio_interval(a, b)
-    assert low < 24 / 7 < high
-    assert ratio_interval(a, tallies(*[(3, 0)] * 11, (3, 1)))[1] == math.inf

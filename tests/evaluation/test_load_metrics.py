@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.load_metrics import LoadedRequest, RateResult, capacity, collapse, compare_rates, low_rate, point
+from evaluation.load_metrics import LoadedRequest, RateResult, capacity, point
 from evaluation.metrics import MetricError, SampleOutcome
 
 BUDGET_S = 5.0
@@ -102,7 +102,7 @@ def test_waiting_longer_makes_nothing_better(asked_for, wait_s):
 
 
 RATES = st.lists(st.tuples(st.floats(0.01, 100), st.floats(0, 1)), min_size=1, unique_by=lambda pair: pair[0]).map(
-    lambda pairs: [RateResult(*pair) for pair in pairs]
+    lambda pairs: [RateResult(*pair, ()) for pair in pairs]
 )
 
 
@@ -111,30 +111,10 @@ def test_capacity_is_the_highest_rate_within_five_points_of_idle(idle, tried):
     found = capacity(idle, tried)
     fits = {rate for rate, share, _ in tried if share >= idle - 0.05 - 1e-9}
     assert found == (max(fits) if fits else None)
-    below = {rate for rate, share, _ in tried if share < idle / 2}
-    assert collapse(idle, tried) == (min(below) if below else None)
 
 
-def test_a_service_without_right_answers_has_no_capacity_and_collapses_nowhere():
-    tried = [RateResult(0.1, 0.0), RateResult(1.0, 0.0)]
-    assert (capacity(0.0, tried), collapse(0.0, tried)) == (None, None)
-
-
-def test_the_low_rate_is_the_tried_one_nearest_to_a_tenth_of_the_collapse():
-    assert low_rate([0.1, 0.2, 0.5, 1, 2], 2.0) == 0.2
-    assert low_rate([0.05, 0.5, 1], 1.0) == 0.05
-    assert low_rate([0.5, 1], None) == 0.5
-
-
-def test_two_services_are_compared_prompt_by_prompt():
-    right, wrong = (1.0, -0.1, True), (1.0, -0.1, False)
-    a = [asked("0", right), asked("1", right), asked("2", wrong)]
-    b = [asked("0", right), LoadedRequest("1", "refused"), asked("2", wrong)]
-    ours, theirs = ([RateResult(0.5, 0.0, measured(*requests).by_prompt)] for requests in (a, b))
-    ((rate, found),) = compare_rates(ours, theirs)
-    assert (rate, found.delta, found.prompts, found.requests) == (0.5, pytest.approx(1 / 3), 3, 6)
-    assert found.low < 0 < found.high
-    assert found.verdict == "undecided"
+def test_a_service_without_right_answers_has_no_capacity():
+    assert capacity(0.0, [RateResult(0.1, 0.0, ()), RateResult(1.0, 0.0, ())]) is None
 
 
 def test_requests_of_one_prompt_count_as_one_where_they_agree():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-
 from types import SimpleNamespace
 
 import pytest
