@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 
 import pytest
+from click.testing import CliRunner
 
+from app.cli import cli
+from app.context import Context
 from app.search.schemas import LONGEST
 from app.states import RunKind
 
@@ -141,6 +145,45 @@ def test_a_run_leads_to_the_search(world):
     run = world.add_run("one", n=2, limit=2)
     assert f"/search?run={run}" in world.client.get(f"/runs/{run}?tab=failures").get_data(as_text=True)
     assert 'href="/search"' in world.client.get("/runs").get_data(as_text=True)
+
+
+@pytest.fixture
+def command(ctx: Context, monkeypatch):
+    """Runs `bassline search` over the context's database."""
+    monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
+    return lambda *words: CliRunner().invoke(cli, ["search", *words])
+
+
+def test_the_command_prints_samples_with_their_lines_and_writes_json(world, command, monkeypatch, tmp_path):
+    monkeypatch.setattr("app.commands.common.make_context", lambda: world.context)
+    world.add_run("nightly", n=1, limit=2, raw="    return needle[0]\x1b[31m\n", skill=1)
+    done = command("needle[0]", "--limit", "1")
+    assert done.exit_code == 0, done.output
+    assert re.search(r"HumanEval/1 sample 0: .*nightly", done.output)
+    assert "    | return needle[0]\\x1b[31m" in done.output
+    cursor = re.search(r"--cursor (\S+)", done.output)[1]
+    assert "HumanEval/0 sample 0" in command("needle[0]", "--cursor", cursor).output
+    file = tmp_path / "found.json"
+    assert command('"return needle"', "--json", str(file)).exit_code == 0
+    assert len(json.loads(file.read_text())["samples"]) == 2
+    assert "No sample found." in command("nowhere").output
+
+
+@pytest.mark.parametrize(
+    ("words", "saying"),
+    [
+        ([":="], "holds no word"),
+        ([], "q is empty: give words to search for, or a filter"),
+        (["x" * 2000], "q is 'xxx"),
+        (["a", "--verdict", "fine"], "'fine'"),
+        (["a", "--cursor", "x"], "cursor is 'x'"),
+    ],
+)
+def test_the_command_refuses_bad_input_with_code_2(command, words, saying):
+    done = command(*words)
+    assert done.exit_code == 2
+    assert saying in done.output
+    assert "Traceback" not in done.output
 
 
 def test_only_runs_with_a_tag_are_found_where_one_is_asked_for(world):
