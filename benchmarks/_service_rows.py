@@ -84,7 +84,7 @@ _UNREAD = ("capacity_s", "others_cpu_s", "steal_s")  # what others used of the m
 class _Row(SimpleNamespace):
     """A row of a table by the names of its columns; rows are equal only if they are the same, as mapped ones are."""
 
-    __hash__ = object.__hash__
+    __hash__ = object.__hash__  # type: ignore[assignment]
 
 
 def fill(ctx: Context, runs: int, tell: Callable[[str], None]) -> None:

@@ -48,7 +48,7 @@ class _State:
             stored = json.loads(path.read_text("utf-8"))
         self.dataset_id: str = stored.get("dataset_id", "")
         self.study_id: str = stored.get("study_id", "")
-        self._started = time.monotonic() - stored.get("spent_s", 0.0)
+        self._started: float = time.monotonic() - stored.get("spent_s", 0.0)
 
     @property
     def spent_s(self) -> float:
