@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
 from app.annotations.schemas import Changes
 from app.annotations.tags import parse_tag, parse_tags
 from app.errors import BadInputError
-from app.http.schemas import bad_input
+from app.http.schemas import parse_spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,4 @@ def changes_of(form: Mapping[str, str]) -> Changes:
     if "note" in form:
         given["note"] = form["note"].replace("\r\n", "\n")
     given |= {name: form[name] == "1" for name in ("starred", "archived") if name in form}
-    try:
-        return Changes(**given)
-    except ValidationError as error:
-        raise bad_input(error) from None
+    return parse_spec(Changes, given)

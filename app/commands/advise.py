@@ -22,9 +22,9 @@ from app.context import Context
 from app.datasets import service as datasets
 from app.datasets.models import Dataset
 from app.errors import BadInputError
+from app.http.schemas import parse_spec
 from app.language_models import cached
 from app.runs.failed_samples import count_failed_samples
-from app.runs.schemas import parse_spec
 from app.states import RunState
 from app.studies import export, repository, service
 from app.studies.advice import advice

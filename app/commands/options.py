@@ -12,9 +12,8 @@ from pydantic.fields import FieldInfo
 
 from app.commands.common import Choice
 from app.errors import BadInputError
-from app.http.schemas import RequestModel
+from app.http.schemas import RequestModel, parse_spec
 from app.runs.options import Option, flag_of, options_of, value_type
-from app.runs.schemas import parse_spec
 from app.ui.units import seconds
 
 C = TypeVar("C", bound=Callable[..., Any])

@@ -20,8 +20,8 @@ from app.commands import common
 from app.commands.options import spec_options
 from app.context import Context
 from app.db.types import Named
+from app.http.schemas import parse_spec
 from app.runs.models import Run
-from app.runs.schemas import parse_spec
 from app.studies.documents import StudyHead
 from app.ui.terminal import echo
 

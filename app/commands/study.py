@@ -16,9 +16,10 @@ from app.commands.options import as_typed, given_options, parse_options
 from app.commands.quiet import QuietChoice, quiet_options
 from app.commands.run_and_study import add_commands, find_row, print_rows, selection_options
 from app.errors import BadInputError
+from app.http.schemas import parse_spec
 from app.runs.quiet import find_quiet_limit
 from app.runs.render import plain
-from app.runs.schemas import ArmOptions, parse_spec
+from app.runs.schemas import ArmOptions
 from app.studies import export, files, loading, presets, progress, render, repository, service
 from app.studies.analysis import analysis
 from app.studies.grid import grid

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from app.errors import BadInputError
 from decoding.suggest import one_of
 
+S = TypeVar("S", bound=BaseModel)
 LONGEST_ECHO = 60
 
 
@@ -41,6 +42,14 @@ class ResponseModel(_Schema):
     """Base of response schemas. Fields that were not set are left out of the JSON."""
 
     model_config = ConfigDict(frozen=True)
+
+
+def parse_spec(kind: type[S], values: dict[str, Any]) -> S:
+    """The checked values. Raises BadInputError with one sentence naming the field and the remedy."""
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise bad_input(error) from None
 
 
 def bad_input(error: ValidationError) -> BadInputError:

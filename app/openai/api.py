@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from flask import Blueprint, Response, request
-from pydantic import ValidationError
 from pydantic_core import from_json
 from werkzeug.exceptions import HTTPException
 
@@ -17,7 +16,7 @@ from app.completions import waiting
 from app.context import Context
 from app.errors import BadInputError, BasslineError, NotFoundError
 from app.http import disconnect, idempotency, problems
-from app.http.schemas import bad_input
+from app.http.schemas import parse_spec
 from app.http.security import needs
 from app.http.web import context, note_retry_after
 from app.language_models import allowed
@@ -133,10 +132,7 @@ def _request(kind: type[R], values: Mapping[str, Any] = MappingProxyType({})) ->
         raise BadInputError(f"the body is not JSON: {fault}") from None
     if not isinstance(body, dict):
         raise BadInputError("the body is not a JSON object: send one, as in {...}")
-    try:
-        return kind.model_validate({**body, **values})
-    except ValidationError as error:
-        raise bad_input(error) from None
+    return parse_spec(kind, {**body, **values})
 
 
 def _keys() -> list[str]:

@@ -7,12 +7,12 @@ DecodingSpec, the job for one of RunOptions. tests/app/runs/test_options.py fail
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self, TypeVar, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from app.db.storable import DisplayName, Text
-from app.http.schemas import RequestModel, bad_input
+from app.http.schemas import RequestModel
 from app.remote.target import is_remote
 from app.runs.options import Fieldset, Option
 from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
@@ -34,7 +34,6 @@ PromptModeOption = Annotated[
 ]
 _DEFAULTS = EngineConfig(target="any")
 _SAMPLING = SamplingParams()
-S = TypeVar("S", bound=RequestModel)
 
 
 class EngineOptions(RequestModel):
@@ -235,11 +234,3 @@ class ImportSpec(RequestModel):
     target: Text = Field(min_length=1, max_length=500, description="the model that wrote the samples, as lists call it")
     dataset: Text = Field("humaneval", max_length=200, description="name of a dataset")
     name: DisplayName = Field("", max_length=200, description="how lists call the run; empty: target and file")
-
-
-def parse_spec(kind: type[S], values: dict[str, Any]) -> S:
-    """The checked specification. Raises BadInputError with one sentence naming the field and the remedy."""
-    try:
-        return kind.model_validate(values)
-    except ValidationError as error:
-        raise bad_input(error) from None

@@ -10,8 +10,9 @@ from pydantic import Field
 
 from app.db.storable import DisplayName
 from app.errors import BadInputError
+from app.http.schemas import parse_spec
 from app.remote.target import is_remote
-from app.runs.schemas import QUIET_LIMIT_HELP, ArmOptions, QuietLimit, RunSpec, TaskChoice, parse_spec
+from app.runs.schemas import QUIET_LIMIT_HELP, ArmOptions, QuietLimit, RunSpec, TaskChoice
 from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
 
 MIN_ARMS, MAX_ARMS = 2, 32

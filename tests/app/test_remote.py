@@ -12,13 +12,14 @@ import pytest
 
 from app import ports
 from app.errors import BadInputError
+from app.http.schemas import parse_spec
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
 from app.remote.engine import RemoteEngine
 from app.remote.target import KEY, RemoteTarget, parse, require_allowed
 from app.runs import service
 from app.runs.repository import get_run, tasks_with_samples
-from app.runs.schemas import RunSpec, parse_spec
+from app.runs.schemas import RunSpec
 from app.states import RunState
 from decoding.models.errors import ModelError
 from decoding.request import Request, RequestError

@@ -21,7 +21,7 @@ from sqlalchemy import select
 from waitress import create_server
 
 from app import observability
-from app.context import make_context
+from app.commands.common import opened_context
 from app.db.database import Database
 from app.errors import BadInputError
 from app.factory import create_app
@@ -126,7 +126,7 @@ def _informativeness(run: Run) -> tuple[int, int, float]:
 def main(out: Path) -> None:
     """Make the pictures of the pages from the runs in the database."""
     observability.configure(load_settings().model_copy(update={"log_level": "error"}))
-    ctx = make_context()
+    ctx = opened_context()
     try:
         paths = pages(ctx.database)
     except BadInputError as error:

@@ -12,10 +12,10 @@ import pytest
 from app.completions.repeat import curl
 from app.completions.schemas import CompletionSpec
 from app.completions.service import submit
+from app.http.schemas import parse_spec
 from app.leaderboard.columns import COLUMNS
 from app.runs import pages
 from app.runs.repository import tasks_with_samples
-from app.runs.schemas import parse_spec
 from app.states import RunState
 
 HEADINGS = {

@@ -6,10 +6,11 @@ import pytest
 
 from app.errors import BadInputError
 from app.factory import create_app
+from app.http.schemas import parse_spec
 from app.jobs.embedded import Embedded
 from app.runs import service
 from app.runs.repository import tasks_with_samples
-from app.runs.schemas import RunSpec, parse_spec
+from app.runs.schemas import RunSpec
 from tests.app.pages.test_pages import text_of
 from tests.app.test_embedded import ended
 from tests.integration.waiting import wait_for
