@@ -1,4 +1,4 @@
-"""What every process imports before its first query: all tables, and the policies of all that is worked.
+"""What every process imports before its first query: all tables, the policies of runs, and the handlers of jobs.
 
 With every table loaded, `Base.metadata` is whole for migrations and mappers.
 """
@@ -6,9 +6,11 @@ With every table loaded, `Base.metadata` is whole for migrations and mappers.
 from collections.abc import Sequence
 
 from app.accounts.models import BrowserSession, Token, User
-from app.capacity.models import LoadTest
+from app.background import handlers
+from app.background.handlers import Handler
+from app.background.models import BackgroundJob
 from app.completions.models import Completion
-from app.datasets.models import Dataset, DatasetCheck, DatasetCheckJob, Task
+from app.datasets.models import Dataset, DatasetCheck, Task
 from app.db.archives import Archive
 from app.db.types import Base
 from app.http.idempotency_models import IdempotencyKey
@@ -31,18 +33,24 @@ def _policies() -> Sequence[Policy]:
     return CompletionPolicy(), ArmPolicy(), EvaluationPolicy()
 
 
+def _handlers() -> Sequence[Handler]:
+    from app.jobs.work.prepare import PrepareDataset  # noqa: PLC0415
+
+    return (PrepareDataset(),)
+
+
 register(_policies)
+handlers.register(_handlers)
 
 __all__ = [
     "Archive",
+    "BackgroundJob",
     "BrowserSession",
     "Calibration",
     "Completion",
     "Dataset",
     "DatasetCheck",
-    "DatasetCheckJob",
     "IdempotencyKey",
-    "LoadTest",
     "PublishedHead",
     "Run",
     "RunCurve",

@@ -49,6 +49,16 @@ class TaskState(enum.StrEnum):
     SKIPPED = "skipped"
 
 
+class JobState(enum.StrEnum):
+    """A piece of background work (app/background/models.py)."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
 class Failure(enum.StrEnum):
     """Why a run or one of its tasks failed; `error` beside it says so in words.
 
@@ -104,6 +114,7 @@ class Scope(enum.StrEnum):
 
 
 LISTED_RUN_KINDS = (RunKind.EVAL, RunKind.IMPORTED)  # a baseline is part of the run it was made for
+OPEN_JOB_STATES = (JobState.QUEUED, JobState.RUNNING)
 OPEN_RUN_STATES = (RunState.QUEUED, RunState.RUNNING)
 OPEN_TASK_STATES = (TaskState.QUEUED, TaskState.DECODING, TaskState.DECODED, TaskState.GRADING)
 UNTOUCHED_TASK_STATES = (TaskState.QUEUED, TaskState.CANCELLED, TaskState.SKIPPED)  # no worker has decoded them

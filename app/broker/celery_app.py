@@ -5,15 +5,13 @@ One for each process: Celery's spawned children import it by name, and its tasks
 
 from __future__ import annotations
 
-from typing import Any
-
 from celery import Celery
 from kombu import Queue
 
 from app.broker import queues
 from app.broker.model_queues import ModelQueue
 from app.errors import BadInputError
-from app.settings import MAX_BUDGET_S, SWEEP_INTERVAL_S, Settings
+from app.settings import MAX_BUDGET_S, Settings
 
 GRACE_S = 300  # model load, storing and shutdown around the longest budget
 HARD_LIMIT_S = int(MAX_BUDGET_S) + GRACE_S
@@ -44,10 +42,9 @@ celery_app.conf.update(
     task_publish_retry=True,
     task_time_limit=HARD_LIMIT_S,
     task_queues=[Queue(name, routing_key=name) for name in queues.ALL],
-    task_default_queue=queues.CONTROL,
-    task_default_routing_key=queues.CONTROL,
+    task_default_queue=queues.EXEC,
+    task_default_routing_key=queues.EXEC,
     task_create_missing_queues=False,  # a mistyped queue name fails instead of waiting for ever; see add_queue
-    task_routes={task: {"queue": queue} for task, queue in queues.ROUTES.items()},
 )
 
 
@@ -66,10 +63,6 @@ def configure(settings: Settings) -> None:
             "health_check_interval": 25,
         },
         visibility_timeout=VISIBILITY_S,
-        beat_schedule={
-            "reap": _every(settings.reap_interval_s, queues.REAP),
-            "sweep": _every(SWEEP_INTERVAL_S, queues.SWEEP),
-        },
     )
     celery_app.set_default()
 
@@ -78,11 +71,6 @@ def add_queue(name: str) -> None:
     """Makes this process know the queue of a model. Does nothing for any other name: Celery refuses those it misses."""
     if name not in celery_app.amqp.queues and ModelQueue.parse(name):
         celery_app.amqp.queues.add(Queue(name, routing_key=name))
-
-
-def _every(interval_s: float, task: str) -> dict[str, Any]:
-    # They expire, so that none pile up while no worker runs.
-    return {"task": task, "schedule": interval_s, "options": {"expires": interval_s}}
 
 
 def require_broker(settings: Settings, command: str) -> None:

@@ -10,16 +10,13 @@ GPU_INTERACTIVE = "gpu.interactive"
 GPU_BATCH = "gpu.batch"
 EXEC_INTERACTIVE = "exec.interactive"
 EXEC = "exec"
-CONTROL = "control"
-# Listing order is priority: the reaper's messages first, then work that a user waits for.
+RETIRED = ("control",)  # of earlier versions: command lines may name them
+# Listing order is priority: work that a user waits for first.
 GPU = (GPU_INTERACTIVE, GPU_BATCH)
-SANDBOX = (CONTROL, EXEC_INTERACTIVE, EXEC)
-ALL = (CONTROL, GPU_INTERACTIVE, EXEC_INTERACTIVE, EXEC, GPU_BATCH)
+SANDBOX = (EXEC_INTERACTIVE, EXEC)
+ALL = (GPU_INTERACTIVE, EXEC_INTERACTIVE, EXEC, GPU_BATCH)
 
+WORK_JOB = "jobs.work"
 PREPARE_RUN = "runs.prepare"
 DECODE_TASK = "runs.decode"
 GRADE_TASK = "runs.grade"
-REAP = "runs.reap"
-SWEEP = "retention.sweep"
-
-ROUTES = {REAP: CONTROL, SWEEP: CONTROL}

@@ -20,7 +20,6 @@ from app.errors import UnavailableError
 from app.states import SANDBOX_ERROR
 from app.ui.terminal import echo
 from app.ui.units import counted
-from evaluation.verdicts import Status, Verdict
 
 NAMED = 20  # failing tasks
 
@@ -96,31 +95,29 @@ def _print_fields(ctx: Context, dataset: Dataset) -> None:
 
 def _check_solutions(ctx: Context, dataset: Dataset) -> None:
     """Runs the canonical solutions in the sandbox, and prints which tasks fail."""
-    verdicts: dict[str, Verdict] = {}
     with Bars() as bars:
         try:
             failed = check_solutions(
                 ctx,
                 dataset.id,
-                ctx.make_grader(),
                 lambda done, n: bars.show("running the canonical solutions", done, n, f"{done} of {n}"),
-                verdicts.__setitem__,
             )
         except UnavailableError as error:
             echo(f"the canonical solutions were not run, the first run will: {error}", err=True)
             return
-    failing = {task_id: verdicts.get(task_id) for task_id in failed}  # no verdict: found by an earlier check
     unjudged: dict[str, list[str]] = {}
-    for task_id, verdict in failing.items():
-        if verdict is not None and verdict.status == SANDBOX_ERROR:
-            unjudged.setdefault(verdict.detail, []).append(task_id)
+    wrong: dict[str, list[str]] = {}  # without status and fault where an earlier check found it
+    for task_id, said in failed.items():
+        if said and said[0] == SANDBOX_ERROR:
+            unjudged.setdefault(said[1], []).append(task_id)
+        else:
+            wrong[task_id] = said
     for reason, names in unjudged.items():
         echo(
             f"{len(names)} of {dataset.n_tasks} tasks cannot be judged here, and runs leave them out: "
             f"{_join_names(names)}: {reason}",
             err=True,
         )
-    wrong = {id_: verdict for id_, verdict in failing.items() if verdict is None or verdict.status != SANDBOX_ERROR}
     if not wrong:
         if not unjudged:
             echo("no canonical solution fails")
@@ -130,15 +127,9 @@ def _check_solutions(ctx: Context, dataset: Dataset) -> None:
         f"{_join_names(list(wrong))}; correct the file and import it again",
         err=True,
     )
-    for task_id, verdict in list(wrong.items())[:NAMED]:
-        if verdict is not None:
-            echo(f"  {task_id}: {verdict.status}: {_first_line(verdict)}", err=True)
-
-
-def _first_line(verdict: Verdict) -> str:
-    """The first line of what went wrong: of a compiler's errors, or of the verdict."""
-    text = verdict.traceback if verdict.status == Status.COMPILE_ERROR and verdict.traceback else verdict.detail
-    return text.strip().partition("\n")[0][:300]
+    for task_id, said in list(wrong.items())[:NAMED]:
+        if said:
+            echo(f"  {task_id}: {': '.join(said)}", err=True)
 
 
 def _join_names(names: list[str]) -> str:

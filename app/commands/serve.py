@@ -21,6 +21,7 @@ from app.commands import common
 from app.context import Context, install, make_context
 from app.errors import BadInputError, UnavailableError
 from app.factory import create_app, create_server_app
+from app.jobs import reaper
 from app.jobs.database_lock import SERVE
 from app.jobs.embedded import Embedded
 from app.language_models.service import require_model
@@ -118,9 +119,10 @@ def worker(names: str, models: str | None, name: str) -> None:
     Example:
         CUDA_VISIBLE_DEVICES=0 bassline worker --queues gpu.interactive,gpu.batch --name gpu0
         bassline worker --queues gpu.interactive,gpu.batch --models qwen2.5-coder-0.5b --name gpu1
-        bassline worker --queues control,exec.interactive,exec --name exec
+        bassline worker --queues exec.interactive,exec --name exec
     """
-    consumed = names.split(",")
+    consumed = [name for name in names.split(",") if name not in queues.RETIRED]
+    names = ",".join(consumed)
     unknown = [part for part in consumed if part not in queues.ALL]
     if unknown:
         raise BadInputError(f"queue {unknown[0]!r} is not known: use some of {', '.join(queues.ALL)}", "queues")
@@ -162,22 +164,15 @@ def beat() -> None:
     """
     ctx = common.opened_context()
     require_broker(ctx.settings, "beat")
-    install(ctx)
     observability.redirect_stdio_to_log(ctx.settings)
-    # The scheduler that keeps no file: a SIGTERM while the default one writes its file ends beat with an error.
-    _Beat(scheduler_cls="celery.beat:Scheduler", loglevel=ctx.settings.log_level.upper(), quiet=True).run()
-
-
-class _Beat(celery_app.Beat):  # type: ignore[misc, name-defined]
-    """Celery's beat, which a SIGTERM only stops.
-
-    Celery's handler saves the schedule first, and reaches it through a property that creates the scheduler: a SIGTERM
-    while `run` is still creating it enters a half-finished import, and beat ends with an error. Ours keeps no schedule.
-    """
-
-    def install_sync_handler(self, service: object) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, _stop)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ctx.stopping.set())
+    sweeps = reaper.make_thread(ctx)
+    sweeps.start()
+    click.echo("beat: looks for lost jobs", err=True)
+    ctx.stopping.wait()
+    sweeps.stop(STOP_S)
+    click.echo("beat: stopped", err=True)
 
 
 def _require_declarable(models: list[str], consumed: list[str]) -> None:

@@ -49,7 +49,7 @@ def restart(ctx: Context, run_id: uuid.UUID, target: str) -> dt.datetime:
     did not wait for it, and while another worker has the model, no waiting one did.
     """
     now = utcnow()
-    claimed = and_(RunTask.state == TaskState.DECODING, RunTask.worker == ctx.worker_name, Run.id == run_id)
+    claimed = and_(RunTask.state == TaskState.DECODING, RunTask.claimed_by == ctx.worker_name, Run.id == run_id)
     with ctx.database.session() as session:
         waited = claimed
         if not _is_loaded_elsewhere(ctx, session, target):
@@ -139,11 +139,11 @@ def _end(ctx: Context, row: RunTask, run: Run, now: dt.datetime, beaten_since: d
     A worker whose last heartbeat came after `beaten_since`, by the database's clock, is about to.
     """
     finished_at = no_earlier_than(RunTask.started_at, now)
-    values: dict[str, Any] = {"attempt_token": None, "lease_until": None, "finished_at": finished_at}
-    owned = RunTask.attempt_token == row.attempt_token
+    values: dict[str, Any] = {"fence": None, "lease_until": None, "finished_at": finished_at}
+    owned = RunTask.fence == row.fence
     if row.state is TaskState.QUEUED:
         waited_s = (now - row.queued_at).total_seconds()
-        owned = RunTask.attempt_token.is_(None)
+        owned = RunTask.fence.is_(None)
         values |= {"state": TaskState.FINISHED, "queue_s": waited_s, "wall_s": 0.0, "prefill_s": 0.0}
     elif row.lease_until is not None and _last_heartbeat(ctx, row, run) >= beaten_since:
         return False

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 from app.datasets.models import Task, TaskList
 from app.runs.models import Run
 
+COMPLETION = "completion"  # the name of the policy
 NAME = "prompt"  # what readers see in place of a dataset's name
 
 

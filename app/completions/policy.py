@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session, defer
 from app.broker import queues
 from app.broker.model_queues import ModelQueue
 from app.completions import deadlines, routing
-from app.completions.models import Completion
+from app.completions.models import COMPLETION, Completion
 from app.context import Context
 from app.db.database import after_commit
 from app.db.types import utcnow
@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 class CompletionPolicy(Policy):
     """A user waits for each completion, from the moment when it was accepted until its budget is over."""
 
-    covers = and_(Run.is_completion)
+    name = COMPLETION
     interactive = True
 
     def is_ready(self, session: Session, run: Run) -> bool:

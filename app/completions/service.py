@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import Any
 
 from app.completions.admission import admitted
-from app.completions.models import Completion
+from app.completions.models import COMPLETION, Completion
 from app.completions.schemas import CompletionSpec
 from app.context import Context
 from app.datasets.models import Task
@@ -88,6 +88,7 @@ def submit_prompts(
             Completion,
             spec,
             prompts,
+            policy=COMPLETION,
             handover=handover,
             name=name or _name_of(tasks[0].prompt),
             graded=graded,

@@ -1,4 +1,7 @@
-"""Checks the canonical solutions of a dataset in the sandbox, before they exclude tasks from runs."""
+"""Checks the canonical solutions of a dataset in the sandbox, before they exclude tasks from runs.
+
+A check is a background job: one worker at a time does it, and keeps its results in steps.
+"""
 
 from __future__ import annotations
 
@@ -6,126 +9,126 @@ import math
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Self
 
+from app.background.handlers import Handler, OnProgress, Step
+from app.background.jobs import open_job
+from app.background.leases import LostClaimError
+from app.background.models import BackgroundJob
+from app.background.work import work
 from app.context import Context
 from app.datasets import repository
-from app.datasets.check_job import CheckLease, HeldByOtherError, claim_check
-from app.datasets.models import Dataset
+from app.datasets.models import DatasetCheck
 from app.datasets.service import as_plain
-from app.errors import BasslineError, NotFoundError
-from app.ports import Grader
-from app.states import PASSED, SANDBOX_ERROR, Failure
-from evaluation.datasets import Task as PlainTask
-from evaluation.verdicts import Verdict
+from app.states import PASSED, SANDBOX_ERROR
+from evaluation.verdicts import Status, Verdict
 
+KIND = "check_dataset"
 STEP_S = 2.0  # between two times at which results are stored: a killed worker loses no more
-MAX_LOST = 3  # workers in a row that stopped without storing a step
 RETRY_S = 0.5
-OnJudged = Callable[[int, int], object]
-OnFailed = Callable[[str, Verdict], object]
+LONGEST_FAULT = 300  # characters that are kept of what went wrong
 
 
-class WorkersLostError(BasslineError):
-    """Workers were lost one after the other over the same solutions."""
+@dataclass
+class Progress:
+    """Which solutions have been judged, by their number, and with what result.
+
+    `failed` has status and fault of those that failed, by task. `faults` counts those on which the sandbox failed,
+    which says nothing about the dataset.
+    """
+
+    judged: set[int] = field(default_factory=set)
+    failed: dict[str, list[str]] = field(default_factory=dict)
+    faults: int = 0
+
+    @classmethod
+    def from_cursor(cls, cursor: dict[str, Any]) -> Self:
+        """What earlier steps have stored."""
+        judged = {*range(cursor.get("next", 0)), *cursor.get("after", ())}
+        return cls(judged, dict(cursor.get("failed", {})), cursor.get("faults", 0))
+
+    def to_cursor(self) -> dict[str, Any]:
+        """As JSON: all before `next` are judged, and those in `after`."""
+        first = next(number for number in range(len(self.judged) + 1) if number not in self.judged)
+        after = sorted(n for n in self.judged if n > first)
+        return {"next": first, "after": after, "failed": self.failed, "faults": self.faults}
 
 
-class UnfinishedError(Exception):
-    """The check was stopped before its end; its results so far are stored."""
+class CheckDataset(Handler):
+    """Runs the canonical solutions that no earlier step has judged."""
+
+    kind = KIND
+
+    def run(self, job: BackgroundJob, step: Step) -> dict[str, Any]:
+        """Judges what is left, and stores a step at a time."""
+        ctx, grader = step.ctx, step.ctx.make_grader()
+        dataset_id = uuid.UUID(job.arguments["dataset_id"])
+        with ctx.database.read() as session:
+            tasks = [as_plain(t) for t in repository.get_dataset(session, dataset_id).tasks if t.canonical_solution]
+        progress = Progress.from_cursor(step.cursor)
+        left = [number for number in range(len(tasks)) if number not in progress.judged]
+        programs = [(tasks[n].program(tasks[n].canonical_solution), tasks[n]) for n in left]
+        for position, verdict in grader.judge_many(programs, ctx.settings.exec_workers):
+            progress.judged.add(left[position])
+            if verdict.status != PASSED:
+                progress.failed[tasks[left[position]].task_id] = [verdict.status, _describe_fault(verdict)]
+                progress.faults += verdict.status == SANDBOX_ERROR
+            step.report(len(progress.judged), len(tasks), job.message)
+            if (step.seconds >= STEP_S and len(progress.judged) < len(tasks)) or ctx.stopping.is_set():
+                step.cursor = progress.to_cursor()
+                job.message = f"the next is the one of {tasks[min(step.cursor['next'], len(tasks) - 1)].task_id}"
+                step.save()
+        failed = [task.task_id for task in tasks if task.task_id in progress.failed]
+        if not progress.faults:
+            check = DatasetCheck(dataset_id=dataset_id, sandbox=grader.sandbox, failed=failed)
+            step.on_finish = lambda session: session.add(check)
+        return {"failed": failed, "faults": {task_id: progress.failed[task_id] for task_id in failed}}
+
+    def describe_loss(self, job: BackgroundJob) -> str:
+        """How far it came, and with which solution its workers were lost."""
+        return (
+            f"checked the canonical solutions of {job.subject}: {job.done} of {job.total} are checked, {job.message}, "
+            "which runs may leave out"
+        )
+
+
+def _describe_fault(verdict: Verdict) -> str:
+    """The first line of what went wrong: of a compiler's errors, or of the verdict."""
+    text = verdict.traceback if verdict.status == Status.COMPILE_ERROR and verdict.traceback else verdict.detail
+    return text.strip().partition("\n")[0][:LONGEST_FAULT]
 
 
 def check_solutions(
-    ctx: Context,
-    dataset_id: uuid.UUID,
-    grader: Grader,
-    on_judged: OnJudged = lambda _done, _all: None,
-    on_failed: OnFailed = lambda _task_id, _verdict: None,
-) -> list[str]:
-    """Returns what `check_for_a_while` returns, after as long as it takes; waits while another worker checks."""
+    ctx: Context, dataset_id: uuid.UUID, on_judged: Callable[[int, int], object] = lambda *_: None
+) -> dict[str, list[str]]:
+    """What `check_for_a_while` returns, after as long as it takes; waits while another worker checks."""
     while True:
         try:
-            return check_for_a_while(ctx, dataset_id, grader, on_judged, on_failed)
-        except HeldByOtherError:
+            return check_for_a_while(ctx, dataset_id, lambda done, total, _: on_judged(done, total))
+        except LostClaimError:
             time.sleep(RETRY_S)
 
 
 def check_for_a_while(
     ctx: Context,
     dataset_id: uuid.UUID,
-    grader: Grader,
-    on_judged: OnJudged = lambda _done, _all: None,
-    on_failed: OnFailed = lambda _task_id, _verdict: None,
+    on_progress: OnProgress = lambda *_: None,
     *,
     turn_s: float = math.inf,
-    is_wanted: Callable[[], bool] = lambda: True,
-) -> list[str]:
-    """Ids of the tasks whose own solution fails in this sandbox, checked once per dataset content and sandbox.
+) -> dict[str, list[str]]:
+    """The tasks whose own solution fails in this sandbox, with status and fault where this check judged them.
 
-    A task without a canonical solution cannot be checked and counts as fine. `on_judged` gets the number of solutions
-    that are judged, and of all, `on_failed` each verdict of this call that is a failure. Goes on where an earlier call
-    or a lost worker stopped. Raises NotFoundError for an unknown dataset, HeldByOtherError while another worker checks
-    it, UnfinishedError after `turn_s` seconds or once `is_wanted` says no (asked after each step), and WorkersLostError
-    if three workers were lost in a row.
+    They are checked once per dataset content and sandbox; a task without a canonical solution counts as fine. Goes on
+    where an earlier attempt stopped. Raises NotFoundError for an unknown dataset, and as `work` does.
     """
+    sandbox = ctx.make_grader().sandbox
     with ctx.database.read() as session:
-        dataset = session.get(Dataset, dataset_id)
-        if dataset is None:
-            raise NotFoundError(f"there is no dataset {dataset_id}")
-        known = repository.check_of(session, dataset.id, grader.sandbox)
-        tasks = [as_plain(t) for t in dataset.tasks if t.canonical_solution] if known is None else []
+        dataset = repository.get_dataset(session, dataset_id)
+        known = repository.check_of(session, dataset_id, sandbox)
     if known is not None:
-        return known.failed
-    lease = claim_check(ctx, dataset_id, grader.sandbox)
-    if lease.attempt > MAX_LOST:
-        lease.release()  # so that a later run tries again
-        raise WorkersLostError(_describe_loss(dataset, lease, tasks))
-    with lease:
-        try:
-            _judge(ctx, lease, tasks, grader, on_judged, on_failed, time.monotonic() + turn_s, is_wanted)
-        except HeldByOtherError:
-            raise
-        except BaseException:  # also Ctrl-C
-            lease.release()
-            raise
-        failed = [task.task_id for task in tasks if task.task_id in set(lease.progress.failed)]
-        lease.finish(failed)
-    return failed
-
-
-def _judge(
-    ctx: Context,
-    lease: CheckLease,
-    tasks: list[PlainTask],
-    grader: Grader,
-    on_judged: OnJudged,
-    on_failed: OnFailed,
-    ends_at: float,
-    is_wanted: Callable[[], bool],
-) -> None:
-    """Judges what is left, and stores a step at a time. Raises UnfinishedError, HeldByOtherError."""
-    progress = lease.progress
-    left = [number for number in range(len(tasks)) if number not in progress.judged]
-    programs = [(tasks[n].program(tasks[n].canonical_solution), tasks[n]) for n in left]
-    stored_at = time.monotonic()
-    for position, verdict in grader.judge_many(programs, ctx.settings.exec_workers):
-        lease.require_held()
-        progress.judged.add(left[position])
-        if verdict.status != PASSED:
-            progress.failed.append(tasks[left[position]].task_id)
-            on_failed(tasks[left[position]].task_id, verdict)
-            progress.faults += verdict.status == SANDBOX_ERROR
-        on_judged(len(progress.judged), len(tasks))
-        if time.monotonic() - stored_at < STEP_S and not ctx.stopping.is_set():
-            continue
-        lease.store_step()
-        stored_at = time.monotonic()
-        if len(progress.judged) < len(tasks) and (stored_at >= ends_at or ctx.stopping.is_set() or not is_wanted()):
-            raise UnfinishedError
-
-
-def _describe_loss(dataset: Dataset, lease: CheckLease, tasks: list[PlainTask]) -> str:
-    done = lease.progress
-    return (
-        f"{Failure.WORKER_LOST}: {MAX_LOST} workers in a row stopped while they checked the canonical solutions of "
-        f"{dataset.name}: {len(done.judged)} of {len(tasks)} are checked, the next is the one of "
-        f"{tasks[min(done.first_left, len(tasks) - 1)].task_id}: see the workers' logs, or leave that task out"
-    )
+        return {task_id: [] for task_id in known.failed}
+    arguments = {"dataset_id": str(dataset_id)}
+    job_id = open_job(ctx, KIND, dataset.name, key=f"{dataset_id} {sandbox}", arguments=arguments)
+    faults: dict[str, list[str]] = work(ctx, job_id, turn_s=turn_s, on_progress=on_progress)["faults"]
+    return faults

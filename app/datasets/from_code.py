@@ -72,7 +72,7 @@ def recheck(
 ) -> Recheck:
     """Judge the originals of the stored datasets, and bodies without content in completion form, as answers are."""
     grader = ctx.make_grader()
-    failed = [task_id for dataset in stored for task_id in check_solutions(ctx, dataset.id, grader, on_judged)]
+    failed = [task_id for dataset in stored for task_id in check_solutions(ctx, dataset.id, on_judged)]
     passed = _trivial_passed(ctx, stored[0], grader, on_judged) if stored else []
     return Recheck(tuple(dict.fromkeys(failed)), tuple(passed))
 

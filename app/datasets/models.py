@@ -89,19 +89,3 @@ class DatasetCheck(Identified, Base):
     sandbox: Mapped[str] = mapped_column(String(200))
     failed: Mapped[list[str]]
     checked_at: Mapped[dt.datetime] = mapped_column(default=utcnow)
-
-
-class DatasetCheckJob(Identified, Base):
-    """A check of canonical solutions that has not ended: who does it until when, and how far it is (check_job.py)."""
-
-    __tablename__ = "dataset_check_jobs"
-    __table_args__ = (UniqueConstraint("dataset_id", "sandbox"),)
-
-    dataset_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("datasets.id", ondelete="CASCADE"))
-    sandbox: Mapped[str] = mapped_column(String(200))
-    claimed_by: Mapped[str | None] = mapped_column(String(200))  # the worker that has the lease
-    lease_until: Mapped[dt.datetime | None]  # None: free
-    fence: Mapped[uuid.UUID | None]  # a worker that holds another one has lost the lease, and writes nothing
-    attempt: Mapped[int] = mapped_column(default=0)  # claims since a step was last stored
-    cursor: Mapped[dict[str, Any]] = mapped_column(default=dict)  # which solutions have been judged
-    failed: Mapped[list[str]] = mapped_column(default=list)  # ids of their tasks that failed

@@ -1,8 +1,7 @@
-"""Who owns a job: claim and release. The row decides; a broker message only says that there is work (docs/jobs.md).
+"""Claims of a run's tasks (app/background/leases.py says what a claim is).
 
 A job is one task of a run and has two steps, each claimed by itself: decode (queued -> decoding -> decoded) and
-grade (decoded -> grading -> finished). A claim is one conditional UPDATE that writes a fresh attempt token. Every
-later write carries `WHERE attempt_token = mine`, so a worker that lost its lease can change nothing.
+grade (decoded -> grading -> finished).
 """
 
 from __future__ import annotations
@@ -11,45 +10,44 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import or_, select, update
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
+from app.background import leases
+from app.background.leases import Lease, Ownership, Stop
 from app.context import Context
 from app.datasets.models import Task
-from app.db.clock import database_time, no_earlier_than
-from app.db.database import updated_any
-from app.db.ids import new_id
+from app.db.clock import no_earlier_than
 from app.db.types import utcnow
 from app.runs.models import Run, RunTask
-from app.runs.policy import Policy, policies, policy_number
+from app.runs.policy import Policy, get_policy
 from app.states import RunState, Step, TaskState
-
-MAX_ATTEMPTS = 3
-SERIALIZATION_FAILURES = ("40001", "40P01")  # PostgreSQL: could not serialize, deadlock
-
-
-class LostClaimError(Exception):
-    """Another worker owns the job by now; what was computed for it is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
     """The right to write to a job until the lease runs out. `position` is the task's place in its run, from 0."""
 
-    run_task_id: uuid.UUID
+    owned: Ownership
     run_id: uuid.UUID
     task_id: str
     position: int
-    token: uuid.UUID
     step: Step
-    attempt: int
     policy: Policy
+
+    @property
+    def run_task_id(self) -> uuid.UUID:
+        """The id of the job's row."""
+        return self.owned.row_id
+
+    @property
+    def attempt(self) -> int:
+        """How often the job was claimed, this time included."""
+        return self.owned.attempt
 
 
 def claim(ctx: Context, run_task_id: uuid.UUID, step: Step) -> Claim | None:
     """Takes the job for one step; None if it is not waiting for it (a late or repeated message: nothing to do)."""
-    token, now = new_id(), utcnow()
     may_work = (
         select(Run.id)
         .where(
@@ -59,36 +57,37 @@ def claim(ctx: Context, run_task_id: uuid.UUID, step: Step) -> Claim | None:
         )
         .exists()
     )
-    try:
-        with ctx.database.session() as session:
-            won = session.execute(
-                update(RunTask)
-                .where(RunTask.id == run_task_id, RunTask.state == step.waiting, may_work)
-                .values(
-                    state=step.working,
-                    attempt=RunTask.attempt + 1,
-                    attempt_token=token,
-                    worker=ctx.worker_name,
-                    started_at=now,
-                    lease_until=database_time(session, ctx.settings.lease_s),
-                )
-                .returning(RunTask.run_id, RunTask.attempt),
-                execution_options={"synchronize_session": False},
-            ).one_or_none()
-            if won is None:
-                return None
-            number, task_id, position = session.execute(
-                select(policy_number(), Task.task_id, RunTask.position)
-                .select_from(RunTask)
-                .join(RunTask.run)
-                .join(RunTask.task)
-                .where(RunTask.id == run_task_id)
-            ).one()
-            return Claim(run_task_id, won.run_id, task_id, position, token, step, won.attempt, policies()[number])
-    except DBAPIError as error:
-        if getattr(error.orig, "sqlstate", None) in SERIALIZATION_FAILURES:
-            return None  # another worker won the race
-        raise
+    waits = (RunTask.state == step.waiting, may_work)
+    owned = leases.claim_row(ctx, RunTask, run_task_id, *waits, state=step.working, started_at=utcnow())
+    if owned is None:
+        return None
+    with ctx.database.read() as session:
+        found = session.execute(
+            select(RunTask.run_id, Task.task_id, RunTask.position, Run.policy)
+            .select_from(RunTask)
+            .join(RunTask.run)
+            .join(RunTask.task)
+            .where(RunTask.id == run_task_id)
+        ).one_or_none()
+    if found is None:
+        return None  # the run was deleted a moment ago
+    run_id, task_id, position, policy = found
+    return Claim(owned, run_id, task_id, position, step, get_policy(policy))
+
+
+def make_lease(ctx: Context, claim: Claim) -> Lease:
+    """The lease of a claimed job, which watches its run."""
+
+    def find_stop(session: Session) -> Stop | None:
+        run = session.execute(select(Run.state, Run.cancel_requested_at).where(Run.id == claim.run_id)).one_or_none()
+        if run is None:
+            return Stop.FENCED  # the run was deleted
+        state, cancelled_at = run
+        if cancelled_at is not None:
+            return Stop.CANCELLED
+        return None if state == RunState.RUNNING else Stop.INTERRUPTED
+
+    return Lease(ctx, claim.owned, find_stop)
 
 
 def release(session: Session, claim: Claim, state: TaskState, **values: Any) -> None:
@@ -101,10 +100,4 @@ def release(session: Session, claim: Claim, state: TaskState, **values: Any) -> 
         values["finished_at"] = (
             max(finished_at, started_at) if started_at else no_earlier_than(RunTask.started_at, finished_at)
         )
-    if not updated_any(
-        session,
-        update(RunTask)
-        .where(RunTask.id == claim.run_task_id, RunTask.attempt_token == claim.token)
-        .values(state=state, attempt_token=None, lease_until=None, **values),
-    ):
-        raise LostClaimError(str(claim.run_task_id))
+    claim.owned.release(session, state=state, **values)

@@ -5,10 +5,8 @@ Messages die with the process, which does no harm: the next start enqueues every
 
 from __future__ import annotations
 
-import math
-import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -21,22 +19,14 @@ from app.context import Context
 from app.db import migrate
 from app.db.database import log_failure
 from app.db.threads import RepeatingThread
-from app.jobs import reaper, retention
+from app.jobs import reaper
 from app.jobs.database_lock import DatabaseLock
-from app.jobs.work.decode import decode_task
-from app.jobs.work.grade import grade_task
-from app.jobs.work.prepare import prepare_run
-from app.settings import SWEEP_INTERVAL_S
+from app.jobs.messages import HANDLERS
 from app.workers.service import Heartbeat
 
 POLL_S = 0.25  # after which a waiting worker notices that the process stops
 STOP_S = 60.0
 HANDOVER_S = 1.0  # between looks for runs that another process handed over
-HANDLERS: Mapping[str, Callable[[Context, uuid.UUID], None]] = {
-    queues.PREPARE_RUN: prepare_run,
-    queues.DECODE_TASK: decode_task,
-    queues.GRADE_TASK: grade_task,
-}
 
 
 class Embedded:
@@ -48,18 +38,16 @@ class Embedded:
 
     def __init__(self, ctx: Context, purpose: str, *, foreground: bool = False) -> None:
         self._ctx = ctx
-        self._foreground = foreground
         self._lock = DatabaseLock(ctx.database.file, purpose)
         self._broker = MemoryBroker()
         self._heartbeat = Heartbeat(ctx)
         self._threads = [
             RepeatingThread("worker-gpu", partial(self._work, queues.GPU), retry_s=POLL_S),
             RepeatingThread("worker-exec", partial(self._work, queues.SANDBOX), retry_s=POLL_S),
-            RepeatingThread("reaper", self._reap, retry_s=ctx.settings.reap_interval_s),
+            reaper.make_thread(ctx, pinned_only=foreground),
         ]
         if not foreground:
             self._threads.append(RepeatingThread("handover", self._enqueue_handed_over, retry_s=HANDOVER_S))
-        self._swept_at = -math.inf
 
     def __enter__(self) -> Self:
         self._lock.acquire()
@@ -100,16 +88,6 @@ class Embedded:
                 HANDLERS[task](self._ctx, row_id)
             except Exception as error:
                 log_failure("message failed; the reaper recovers its row", error)
-
-    def _reap(self) -> float | None:
-        """Sweeps at once, for what the last process left, then at intervals."""
-        if self._ctx.stopping.is_set():
-            return None
-        reaper.reap(self._ctx, pinned_only=self._foreground)
-        if time.monotonic() - self._swept_at > SWEEP_INTERVAL_S:
-            retention.sweep(self._ctx)
-            self._swept_at = time.monotonic()
-        return self._ctx.settings.reap_interval_s
 
     def _enqueue_handed_over(self) -> float | None:
         if self._ctx.stopping.is_set():

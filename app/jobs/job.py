@@ -13,13 +13,13 @@ import structlog
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from app.background.leases import MAX_ATTEMPTS, LostClaimError
 from app.context import Context
 from app.db.database import after_commit, error_summary, log_failure
 from app.db.types import utcnow
 from app.errors import UnavailableError
 from app.jobs import claims
-from app.jobs.claims import MAX_ATTEMPTS, Claim, LostClaimError
-from app.jobs.lease import Lease
+from app.jobs.claims import Claim
 from app.jobs.work.live_updates import task_changed
 from app.runs import transitions
 from app.runs.models import Run
@@ -58,7 +58,7 @@ class Job:
 
     def __init__(self, ctx: Context, claim: Claim) -> None:
         self.claim = claim
-        self.lease = Lease(ctx, claim)
+        self.lease = claims.make_lease(ctx, claim)
         self._ctx = ctx
         self._ended = False  # in a state that needs no more work
 

@@ -24,7 +24,7 @@ def describe_loss(session: Session, row: RunTask, run: Run, step: Step) -> str:
     """
     if step is Step.GRADE:
         return GRADING_LOST
-    worker = session.get(Worker, row.worker) if row.worker else None
+    worker = session.get(Worker, row.claimed_by) if row.claimed_by else None
     if worker is not None and worker.loading == run.target:
         return LOADING_LOST
     if run.started_at is not None:

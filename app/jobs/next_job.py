@@ -12,7 +12,7 @@ from sqlalchemy import select
 from app.broker.turns import Turns
 from app.context import Context
 from app.runs.models import Run, RunTask
-from app.runs.policy import Waiting, policies, policy_number
+from app.runs.policy import Waiting, get_policy, policies
 from app.states import Step
 
 TRIES = 20  # other workers may claim the chosen job first, a few times in a row
@@ -33,14 +33,12 @@ def claim_next(
     """
     with ctx.database.read() as session:
         named = session.execute(
-            select(RunTask.run_id, Run.pinned_worker, policy_number())
-            .join(RunTask.run)
-            .where(RunTask.id == run_task_id)
+            select(RunTask.run_id, Run.pinned_worker, Run.policy).join(RunTask.run).where(RunTask.id == run_task_id)
         ).one_or_none()
     jobs = _in_turn(ctx, run_task_id, step, is_loaded)
     if named is not None:
-        run_id, pinned_worker, number = named
-        policy = policies()[number]
+        run_id, pinned_worker, name = named
+        policy = get_policy(name)
         if policy.interactive or pinned_worker is not None:
             jobs = policy.next(ctx, run_id, run_task_id, step)
     for job in itertools.islice(jobs, TRIES):

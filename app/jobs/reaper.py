@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
+import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVar
@@ -11,21 +13,24 @@ import structlog
 from sqlalchemy import ColumnElement, func, or_, select, true, update
 from sqlalchemy.orm import Session
 
+from app.background import jobs as background
+from app.background.leases import MAX_ATTEMPTS, has_expired, take_back
 from app.broker import queues
 from app.broker.broker import Message
 from app.broker.model_queues import ModelQueue
 from app.context import Context
-from app.datasets.check_job import free_expired_leases, free_leases_of_ended_processes, has_expired_leases
 from app.datasets.models import Task
 from app.db.clock import database_time
 from app.db.database import after_commit, log_failure, updated_any
+from app.db.threads import RepeatingThread
 from app.db.types import utcnow
-from app.jobs.claims import MAX_ATTEMPTS
+from app.jobs import retention
 from app.jobs.lost_workers import describe_loss
 from app.jobs.work.live_updates import task_changed
 from app.runs import enqueue, transitions
 from app.runs.models import IMPORT_OPEN, Run, RunTask
 from app.runs.policy import policies, policy_of, waits_in
+from app.settings import SWEEP_INTERVAL_S
 from app.states import OPEN_RUN_STATES, OPEN_TASK_STATES, Failure, RunState, Step, TaskState
 from app.workers import declared
 from app.workers.declared import silence_limit
@@ -45,13 +50,34 @@ def reap(ctx: Context, *, pinned_only: bool = False) -> None:
     ours: ColumnElement[bool] = Run.pinned_worker == ctx.worker_name
     if not pinned_only:
         ours = or_(ours, Run.pinned_worker.is_(None))
+        background.send_again(ctx, silence_limit(ctx))
         recover_each(_abandoned(ctx), lambda run_id: transitions.interrupt(ctx, run_id, GONE))
     _return_expired(ctx, ours)
-    _free_checks(ctx, ours)
+    background.return_expired(ctx)
     # Their worker died before it closed them.
     recover_each(_without_open_tasks(ctx, ours), lambda run_id: transitions.close_if_done(ctx, run_id))
     recover_each(policies(), lambda policy: policy.recover(ctx, ours))
     _send_again(ctx, ours)
+
+
+def make_thread(ctx: Context, *, pinned_only: bool = False) -> RepeatingThread:
+    """The thread that sweeps at once, for what the last process left, then at intervals; and deletes old data.
+
+    It has no other work, so no long job keeps lost ones waiting.
+    """
+    swept_at = -math.inf
+
+    def sweep() -> float | None:
+        nonlocal swept_at
+        if ctx.stopping.is_set():
+            return None
+        reap(ctx, pinned_only=pinned_only)
+        if time.monotonic() - swept_at > SWEEP_INTERVAL_S:
+            retention.sweep(ctx)
+            swept_at = time.monotonic()
+        return ctx.settings.reap_interval_s
+
+    return RepeatingThread("reaper", sweep, retry_s=ctx.settings.reap_interval_s)
 
 
 def enqueue_handed_over(ctx: Context) -> None:
@@ -75,7 +101,7 @@ def reset_orphans(ctx: Context) -> None:
     """
     with ctx.database.session() as session:
         session.execute(update(RunTask).where(RunTask.state.in_(WORKING)).values(lease_until=utcnow()))
-        free_leases_of_ended_processes(session)
+    background.return_of_ended_processes(ctx)
     _return_expired(ctx, true())
     recover_each(_without_open_tasks(ctx, true()), lambda run_id: transitions.close_if_done(ctx, run_id))
     recover_each(_pinned(ctx), lambda run_id: transitions.interrupt(ctx, run_id, GONE))
@@ -170,7 +196,7 @@ def _return_expired(ctx: Context, ours: ColumnElement[bool]) -> None:
             select(RunTask, Run, Task.task_id)
             .join(RunTask.run)
             .join(RunTask.task)
-            .where(RunTask.state.in_(WORKING), RunTask.lease_until <= database_time(session), ours)
+            .where(RunTask.state.in_(WORKING), has_expired(session, RunTask), ours)
         ).all()
     if not expired:
         return
@@ -193,38 +219,12 @@ def _return(ctx: Context, session: Session, row: RunTask, run: Run, task_id: str
     elif row.attempt >= MAX_ATTEMPTS:
         state, failure, finished_at = TaskState.FAILED, Failure.WORKER_LOST, now
         error = describe_loss(session, row, run, step)
-    if not updated_any(
-        session,
-        update(RunTask)
-        .where(RunTask.id == row.id, RunTask.attempt_token == row.attempt_token, RunTask.lease_until == row.lease_until)
-        .values(
-            state=state,
-            error=error,
-            failure=failure,
-            attempt_token=None,
-            lease_until=None,
-            enqueued_at=None,
-            started_at=None,
-            finished_at=finished_at,
-        ),
-    ):
+    values = {"error": error, "failure": failure, "enqueued_at": None, "started_at": None, "finished_at": finished_at}
+    if not take_back(session, row, state=state, **values):
         return None
     log.warning("lease expired", run_task=str(row.id), attempt=row.attempt, now=str(state))
     after_commit(session, task_changed, ctx, run.id, task_id, row.position, state, error)
     return error if state is TaskState.FAILED and step is Step.DECODE and run.started_at is None else None
-
-
-def _free_checks(ctx: Context, ours: ColumnElement[bool]) -> None:
-    """Lets another worker go on with the checks of datasets whose worker is lost: the runs' messages are sent again."""
-    with ctx.database.read() as session:
-        if not has_expired_leases(session):
-            return
-    with ctx.database.session() as session:
-        dataset_ids = free_expired_leases(session)
-        waiting = update(Run).where(Run.dataset_id.in_(dataset_ids), Run.state == RunState.QUEUED, ours)
-        session.execute(waiting.values(enqueued_at=None), execution_options={"synchronize_session": False})
-    if dataset_ids:
-        log.warning("the lease of a dataset's check expired", datasets=[str(row_id) for row_id in dataset_ids])
 
 
 def _send_again(ctx: Context, ours: ColumnElement[bool]) -> None:

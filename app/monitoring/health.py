@@ -15,11 +15,11 @@ from sqlalchemy import func, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from app.background.models import BackgroundJob
 from app.broker import queues
 from app.context import Context
-from app.datasets.check_job import is_check_in_progress
 from app.db import migrate
-from app.db.clock import read_database_time
+from app.db.clock import database_time, read_database_time
 from app.db.database import Database, error_summary
 from app.errors import UnavailableError
 from app.http.operations import JSON, operation
@@ -205,7 +205,8 @@ def _busy(session: Session, step: Step | None, now: dt.datetime) -> bool:
 
     A worker that checks a dataset's solutions prepares a run, and keeps what is to be graded waiting.
     """
-    if step is not Step.DECODE and is_check_in_progress(session):
+    held = select(BackgroundJob.id).where(BackgroundJob.lease_until > database_time(session))
+    if step is not Step.DECODE and session.scalar(held.limit(1)) is not None:
         return True
     lately = RunTask.finished_at >= now - dt.timedelta(seconds=DEAF_S)
     in_hand = RunTask.state.in_(IN_HAND[step])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import ColumnElement, and_, false, func, select, true
+from sqlalchemy import ColumnElement, and_, false, func, select
 from sqlalchemy.orm import Session, defer
 
 from app.broker import queues
 from app.broker.model_queues import ModelQueue
 from app.context import Context
-from app.runs.models import Run, RunTask
+from app.runs.models import EVALUATION, Run, RunTask
 from app.runs.policy import Policy, Waiting, runs_of
 from app.states import RunState, Step
 
@@ -22,7 +22,7 @@ LONG_COLUMNS = (Run.provenance, Run.figures, Run.excluded, Run.command)  # no ch
 class EvaluationPolicy(Policy):
     """Any waiting job of the run will do. Runs pinned to a process are worked as their messages come."""
 
-    covers: ColumnElement[bool] = true()
+    name = EVALUATION
 
     def eligible(self, ctx: Context, session: Session, step: Step) -> Sequence[Waiting]:
         """Returns every running evaluation with a job that waits for the step."""

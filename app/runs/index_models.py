@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import uuid
 
-from sqlalchemy import BigInteger, Dialect, ForeignKey, Index, Integer, Text, text
+from sqlalchemy import BigInteger, Dialect, ForeignKey, Integer, Text
 from sqlalchemy.dialects.postgresql import TSVECTOR
 from sqlalchemy.orm import Mapped, mapped_column
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from app.db.types import Base
-
-UNREAD = "words IS NULL"
 
 
 class Words(TypeDecorator[list[str]]):
@@ -43,7 +41,6 @@ class TaskWords(Base):
     """
 
     __tablename__ = "task_words"
-    __table_args__ = (Index("ix_task_words_unread", "id", postgresql_where=text(UNREAD), sqlite_where=text(UNREAD)),)
 
     id: Mapped[int] = mapped_column(BigInteger().with_variant(Integer, "sqlite"), primary_key=True)
     run_task_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("run_tasks.id", ondelete="CASCADE"), unique=True)

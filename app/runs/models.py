@@ -12,6 +12,7 @@ from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.annotations.models import Annotatable, TagRow
+from app.background.models import Leased
 from app.datasets.models import Dataset, Task, TaskList
 from app.db.storable import Text as StorableText
 from app.db.types import Base, Identified, Json, Named, OutputText, text_enum, utcnow
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from app.samples.models import Sample
 
 
+EVALUATION = "evaluation"
+"""The name of the policy of runs that no other one works."""
 IMPORT_OPEN = "its samples are being imported"
 """The `error` of a run that is hidden because some of its samples are not stored yet."""
 
@@ -70,6 +73,7 @@ class Run(Named, Annotatable, Base):
     # {"task_id", "reason"} of the tasks whose canonical solution fails here.
     excluded: Mapped[list[dict[str, Any]]] = mapped_column(default=list)
     graded: Mapped[bool] = mapped_column(default=True)  # False for a prompt without a test
+    policy: Mapped[str] = mapped_column(String(20), default=EVALUATION, server_default=EVALUATION)  # app/runs/policy.py
     # The only process that may work the run (`bassline eval`); None means any worker.
     pinned_worker: Mapped[str | None] = mapped_column(String(200))
     # The engine's report when the first task was decoded, with versions and the git commit.
@@ -147,7 +151,7 @@ class RunTag(TagRow, Base):
     run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
 
 
-class RunTask(Identified, Base):
+class RunTask(Leased, Base):
     """The job row: one task of one run. Times in seconds."""
 
     __tablename__ = "run_tasks"
@@ -162,11 +166,6 @@ class RunTask(Identified, Base):
     task_pk: Mapped[uuid.UUID] = mapped_column(ForeignKey("tasks.id"), index=True)
     position: Mapped[int]
     state: Mapped[TaskState] = sent(RUN_FILE, TaskState, text_enum(TaskState, "state"), default=TaskState.QUEUED)
-    attempt: Mapped[int] = mapped_column(default=0)
-    attempt_token: Mapped[uuid.UUID | None]  # fences writes: a worker that holds another token has lost the job
-    worker: Mapped[str | None] = mapped_column(String(200))
-    lease_until: Mapped[dt.datetime | None]
-    enqueued_at: Mapped[dt.datetime | None]  # when a broker message was last sent for it
     queued_at: Mapped[dt.datetime] = sent(RUN_FILE, Time, default=utcnow)
     started_at: Mapped[dt.datetime | None]
     finished_at: Mapped[dt.datetime | None] = mapped_column(index=True)

@@ -7,14 +7,13 @@ of each: which job is next, where its message goes, how long a lost worker keeps
 from __future__ import annotations
 
 import datetime as dt
-import functools
 import threading
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from sqlalchemy import ColumnElement, and_, case, or_, select
+from sqlalchemy import ColumnElement, and_, or_, select
 from sqlalchemy.orm import Session
 
 from app.broker.model_queues import ModelQueue
@@ -38,10 +37,10 @@ class Waiting:
 
 
 class Policy(Protocol):
-    """How the runs are worked that it covers. One object serves all threads of a process and keeps nothing."""
+    """How the runs are worked that have its name. One object serves all threads of a process and keeps nothing."""
 
-    covers: ColumnElement[bool]
-    """Which runs these are, as a condition over Run, unless a policy registered before covers them."""
+    name: str
+    """What `runs.policy` says of its runs, from their creation on."""
 
     interactive: bool = False
     """Whether a user waits for each job: then it takes no turns, its clock starts when it is accepted, live views get
@@ -108,12 +107,12 @@ class Policy(Protocol):
 
 
 _loaders: list[Callable[[], Sequence[Policy]]] = []
-_loaded: list[Policy] = []
+_loaded: dict[str, Policy] = {}
 _loading = threading.Lock()
 
 
 def register(load: Callable[[], Sequence[Policy]]) -> None:
-    """Makes what `load` returns the policies of this process, the last for all runs that no other covers.
+    """Makes what `load` returns the policies of this process.
 
     It is called when a policy is needed for the first time: most commands need none, and no time to import them.
     """
@@ -121,35 +120,37 @@ def register(load: Callable[[], Sequence[Policy]]) -> None:
 
 
 def policies() -> Sequence[Policy]:
-    """All policies, in the order in which they are asked."""
+    """All policies."""
+    return list(_load().values())
+
+
+def get_policy(name: str) -> Policy:
+    """The policy of runs that were stored with this name."""
+    return _load()[name]
+
+
+def _load() -> dict[str, Policy]:
     with _loading:
         if not _loaded:
             if not _loaders:
                 raise RuntimeError("no policies are registered: import app.domains before any work")
-            _loaded.extend(_loaders[0]())
+            _loaded.update({policy.name: policy for policy in _loaders[0]()})
     return _loaded
-
-
-@functools.cache
-def policy_number() -> ColumnElement[int]:
-    """The position in `policies()` of a run's policy, as an expression over Run. Nothing else decides which it is."""
-    *special, _ = policies()
-    return case(*((policy.covers, number) for number, policy in enumerate(special)), else_=len(special))
 
 
 def policy_of(session: Session, run_id: uuid.UUID) -> Policy:
     """The policy of a stored run."""
-    return policies()[session.execute(select(policy_number()).where(Run.id == run_id)).scalar_one()]
+    return get_policy(session.execute(select(Run.policy).where(Run.id == run_id)).scalar_one())
 
 
 def runs_of(policy: Policy) -> ColumnElement[bool]:
     """Whether a run is worked by the policy, as a condition over Run."""
-    return policy_number() == policies().index(policy)
+    return Run.policy == policy.name
 
 
 def interactive_runs() -> ColumnElement[bool]:
     """Whether a user waits for a run, as a condition over Run."""
-    return or_(*(runs_of(policy) for policy in policies() if policy.interactive))
+    return Run.policy.in_([policy.name for policy in policies() if policy.interactive])
 
 
 def waits_in(queue: str, live: Collection[ModelQueue]) -> ColumnElement[bool]:

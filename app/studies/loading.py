@@ -27,7 +27,7 @@ from app.runs.schemas import RunSpec
 from app.states import RunState, TaskState
 from app.studies import archive
 from app.studies.archive import Archive, ArchivedArm
-from app.studies.models import Study, StudyArm
+from app.studies.models import ARM, Study, StudyArm
 
 # In a checkout, and in an installed package (see pyproject.toml).
 REFERENCE_FOLDERS = (Path(__file__).parents[2] / "docs" / "results", Path(__file__).parent / "reference")
@@ -194,6 +194,7 @@ def _run(found: Archive, arm: ArchivedArm, dataset: Dataset) -> Run:
         id=new_id(),
         **option_columns(RunSpec(**options, budget_s=found.budget_s, seed=found.seed)),
         **arm.model_dump(include=own),
+        policy=ARM,
         name=arm.run_name,
         dataset_id=dataset.id,
         excluded=[one.model_dump() for one in arm.excluded],

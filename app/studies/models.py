@@ -15,6 +15,9 @@ from app.db.types import Base, Identified, Named, utcnow
 from app.runs.models import Run
 from app.states import OPEN_RUN_STATES, RunState
 
+ARM = "arm"
+"""The name of the policy of the runs of arms."""
+
 
 class Study(Named, Annotatable, Base):
     """Arms over the same tasks of a dataset, in the same time, with the same seed."""

@@ -17,7 +17,7 @@ from app.runs.models import Run, RunTask
 from app.runs.policy import Waiting
 from app.states import OPEN_RUN_STATES, Step
 from app.studies import schedule, service, starting
-from app.studies.models import Study, StudyArm
+from app.studies.models import ARM, Study, StudyArm
 from app.studies.schedule import is_here
 from app.workers.declared import silence_limit
 
@@ -28,7 +28,7 @@ class ArmPolicy(EvaluationPolicy):
     Graded are arms like any other runs.
     """
 
-    covers = select(StudyArm.id).where(StudyArm.run_id == Run.id).exists()
+    name = ARM
 
     def eligible(self, ctx: Context, session: Session, step: Step) -> Sequence[Waiting]:
         """Returns one job to decode for each study, since a study takes its turn as one run."""

@@ -22,7 +22,7 @@ from app.runs.repository import lock_run
 from app.runs.schemas import RunSpec, TaskChoice
 from app.states import OPEN_RUN_STATES
 from app.studies import files, schedule
-from app.studies.models import Study, StudyArm
+from app.studies.models import ARM, Study, StudyArm
 from app.studies.repository import get_study
 from app.studies.schemas import StudySpec, naming_arm
 
@@ -59,6 +59,7 @@ def submit(
             Run,
             one,
             tasks,
+            policy=ARM,
             dataset_id=dataset.id,
             name=one.name,
             command=shell_command(one),

@@ -7,13 +7,13 @@ import datetime as dt
 import pytest
 from sqlalchemy import select, update
 
+from app.background.leases import MAX_ATTEMPTS
 from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
 from app.db.types import utcnow
 from app.events import event_types
 from app.events.bus import MemoryBus
 from app.jobs import claims, reaper
-from app.jobs.claims import MAX_ATTEMPTS
 from app.jobs.lost_workers import DECODING_LOST
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task

@@ -9,7 +9,6 @@ import uuid
 import pytest
 from sqlalchemy import select
 
-from app.broker.celery_app import celery_app, configure
 from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
 from app.db.types import utcnow
@@ -17,7 +16,7 @@ from app.domains import metadata
 from app.events.bus import FIRST
 from app.factory import create_app
 from app.http.idempotency_models import IdempotencyKey
-from app.jobs import embedded, retention
+from app.jobs import reaper, retention
 from app.jobs.embedded import Embedded
 from app.runs import deletion, transitions
 from app.runs.models import Run
@@ -103,9 +102,7 @@ def test_answers_that_nothing_needs_any_more_are_swept(ctx, client):
     assert "the_secret" not in everything(ctx)
 
 
-def test_beat_and_the_embedded_form_sweep(ctx, client, monkeypatch):
-    configure(ctx.settings)
-    assert {entry["task"] for entry in celery_app.conf.beat_schedule.values()} == {"runs.reap", "retention.sweep"}
+def test_the_embedded_form_sweeps(ctx, monkeypatch):
     swept = []
     monkeypatch.setattr(retention, "sweep", swept.append)
     with Embedded(ctx, "test"):
@@ -114,7 +111,7 @@ def test_beat_and_the_embedded_form_sweep(ctx, client, monkeypatch):
 
 
 def test_the_embedded_form_sweeps_again_after_the_interval(ctx, monkeypatch):
-    monkeypatch.setattr(embedded, "SWEEP_INTERVAL_S", 0.0)
+    monkeypatch.setattr(reaper, "SWEEP_INTERVAL_S", 0.0)
     swept = []
     monkeypatch.setattr(retention, "sweep", swept.append)
     with Embedded(ctx, "test"):

@@ -133,13 +133,13 @@ def test_no_fault_ends_the_lease_of_a_job(ctx, spec, monkeypatch):
     job = Job(ctx, claims.claim(ctx, job_id, Step.DECODE))
     faults = []
 
-    def fail(_lease) -> None:
+    def fail(*_) -> None:
         faults.append(1)
         raise PoolTimeout("no connection is free")
 
     with job:
         with monkeypatch.context() as patched:
-            patched.setattr("app.jobs.lease.Lease._unwanted", fail)
+            patched.setattr("app.background.leases.Lease._beat", fail)
             wait_for(lambda: len(faults) > 2)
         with ctx.database.session() as session:
             session.get_one(Run, run_id).state = RunState.INTERRUPTED

@@ -107,7 +107,7 @@ def test_a_task_that_another_worker_took_is_left_to_it(ctx, prepared, engine):
     def stolen(request, *args):
         if not engine.requests:
             with ctx.database.session() as session:
-                session.get_one(RunTask, ids[0]).attempt_token = run_id
+                session.get_one(RunTask, ids[0]).fence = run_id
         return generate(request, *args)
 
     engine.generate = stolen

@@ -8,14 +8,18 @@ import threading
 from collections.abc import Iterator, Sequence
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import select, update
 
+from app.background import work as background
+from app.background.jobs import open_job
+from app.background.leases import LostClaimError
+from app.background.models import BackgroundJob
+from app.background.work import attempt
 from app.broker import queues
-from app.datasets import check_job, checking
+from app.datasets import checking
 from app.datasets import service as datasets
-from app.datasets.check_job import HeldByOtherError, claim_check
 from app.datasets.checking import check_for_a_while, check_solutions
-from app.datasets.models import DatasetCheck, DatasetCheckJob
+from app.datasets.models import DatasetCheck
 from app.db.types import utcnow
 from app.jobs import reaper
 from app.jobs.work import prepare
@@ -23,7 +27,7 @@ from app.runs import service
 from app.runs.models import Run
 from app.runs.repository import get_run
 from app.runs.schemas import RunSpec
-from app.states import DatasetKind, Failure, RunState
+from app.states import DatasetKind, Failure, JobState, RunState
 from evaluation.datasets import Dataset, Task
 from evaluation.verdicts import Verdict
 from tests.fakes import RIGHT, FakeGrader, RecordingBroker
@@ -83,92 +87,115 @@ def run_of(ctx, run_id) -> Run:
         return get_run(session, run_id)
 
 
-def kill_worker(ctx, dataset, judged: list[str], dies_at: str, monkeypatch) -> None:
+def make_worker(ctx, judged: list[str], *arguments, name: str = "worker:1"):
+    """The context of a worker that notes what it judges."""
+    made = dataclasses.replace(ctx, worker_name=name, make_grader=lambda: CountingGrader(judged, *arguments))
+    made.broker = ctx.broker
+    return made
+
+
+def kill_worker(ctx, dataset, judged: list[str], dies_at: str) -> None:
     """Lets a worker stop before a solution without another word: its lease expires."""
-    with monkeypatch.context() as patched:
-        patched.setattr(check_job.CheckLease, "release", lambda _: None)  # a killed process releases nothing
-        with pytest.raises(KilledError):
-            check_for_a_while(ctx, dataset.id, CountingGrader(judged, dies_at))
+    with pytest.raises(KilledError):
+        check_for_a_while(make_worker(ctx, judged, dies_at), dataset.id)
     expire(ctx)
 
 
 def expire(ctx) -> None:
     with ctx.database.session() as session:
-        session.execute(update(DatasetCheckJob).values(lease_until=utcnow() - dt.timedelta(seconds=1)))
+        running = update(BackgroundJob).where(BackgroundJob.state == JobState.RUNNING)
+        session.execute(running.values(lease_until=utcnow() - dt.timedelta(seconds=1)))
+
+
+def open_check(ctx, dataset):
+    """The id of the job of checking the dataset."""
+    arguments = {"dataset_id": str(dataset.id)}
+    return open_job(ctx, checking.KIND, dataset.name, key=f"{dataset.id} fake", arguments=arguments)
+
+
+def job_of(ctx) -> BackgroundJob:
+    with ctx.database.read() as session:
+        return session.scalars(select(BackgroundJob)).one()
 
 
 def test_two_workers_judge_each_solution_once(ctx, dataset):
     judged: list[str] = []
     gate = threading.Event()
-    other = dataclasses.replace(ctx, worker_name="other:2")
+    workers = [make_worker(ctx, judged, None, gate, name=f"exec:{n}") for n in range(2)]
     results = []
-    first = threading.Thread(
-        target=lambda: results.append(check_solutions(ctx, dataset.id, CountingGrader(judged, gate=gate)))
-    )
-    first.start()
-    wait_for(lambda: _leases(ctx) == 1)
-    with pytest.raises(HeldByOtherError):
-        check_for_a_while(other, dataset.id, CountingGrader(judged))
-    second = threading.Thread(target=lambda: results.append(check_solutions(other, dataset.id, CountingGrader(judged))))
-    second.start()
+    threads = [
+        threading.Thread(target=lambda worker=worker: results.append(check_solutions(worker, dataset.id)))
+        for worker in workers
+    ]
+    threads[0].start()
+    wait_for(lambda: _lease_until(ctx) is not None)
+    with pytest.raises(LostClaimError):
+        check_for_a_while(workers[1], dataset.id)
+    threads[1].start()
     gate.set()
-    for thread in (first, second):
+    for thread in threads:
         thread.join(30)
-    assert results == [[BROKEN], [BROKEN]]
+    assert [list(found) for found in results] == [[BROKEN], [BROKEN]]
     assert sorted(judged) == sorted(f"add/{i}" for i in range(N_TASKS))
-    assert _leases(ctx) == 0
+    job = job_of(ctx)
+    assert (job.state, job.done, job.total, job.lease_until) == (JobState.FINISHED, N_TASKS, N_TASKS, None)
+    assert job.result["faults"] == {BROKEN: ["wrong_answer", ""]}
 
 
-def _leases(ctx) -> int:
-    with ctx.database.read() as session:
-        return session.scalar(select(func.count()).select_from(DatasetCheckJob))
-
-
-def test_the_check_of_a_killed_worker_goes_on_where_it_was(ctx, dataset, monkeypatch):
+def test_the_check_of_a_killed_worker_goes_on_where_it_was(ctx, dataset):
     judged: list[str] = []
-    kill_worker(ctx, dataset, judged, "add/7", monkeypatch)
-    assert check_for_a_while(ctx, dataset.id, CountingGrader(judged)) == [BROKEN]
+    kill_worker(ctx, dataset, judged, "add/7")
+    assert list(check_for_a_while(make_worker(ctx, judged), dataset.id)) == [BROKEN]
     assert judged == [f"add/{i}" for i in range(N_TASKS)]
     with ctx.database.read() as session:
         assert session.scalars(select(DatasetCheck.failed)).all() == [[BROKEN]]
 
 
 def test_a_worker_that_lost_its_lease_stores_nothing(ctx, dataset):
-    old = claim_check(ctx, dataset.id, FakeGrader.sandbox)
-    expire(ctx)
-    new = claim_check(ctx, dataset.id, FakeGrader.sandbox)
-    old.progress.judged.add(5)
-    for write in (old.store_step, old.release, lambda: old.finish([])):
-        with pytest.raises(HeldByOtherError):
-            write()
-    new.progress.judged.add(0)
-    new.store_step()
-    expire(ctx)
-    assert claim_check(ctx, dataset.id, FakeGrader.sandbox).progress.judged == {0}
+    job_id = open_check(ctx, dataset)
+
+    def overtake(old) -> None:
+        expire(ctx)
+        with attempt(ctx, job_id) as new:
+            new.cursor = {"next": 1}
+            new.save()
+            old.cursor = {"next": 5}
+            with pytest.raises(LostClaimError):
+                old.save()
+            raise KilledError
+
+    def do_job() -> None:
+        with attempt(ctx, job_id) as old, pytest.raises(KilledError):
+            overtake(old)
+
+    with pytest.raises(LostClaimError):
+        do_job()
+    job = job_of(ctx)
+    assert (job.state, job.cursor) == (JobState.RUNNING, {"next": 1})  # the old one neither finished nor returned it
 
 
 def test_the_heartbeat_keeps_the_lease_during_one_long_solution(ctx, dataset):
     ctx.settings = ctx.settings.model_copy(update={"lease_s": 0.6, "heartbeat_s": 0.1})
-    with claim_check(ctx, dataset.id, FakeGrader.sandbox) as lease:
+    job_id = open_check(ctx, dataset)
+    with attempt(ctx, job_id) as step:
         until = _lease_until(ctx)
         wait_for(lambda: _lease_until(ctx) > until + dt.timedelta(seconds=0.6))
-        lease.require_held()
-        with pytest.raises(HeldByOtherError):
-            claim_check(ctx, dataset.id, FakeGrader.sandbox)
+        step.require_wanted()
+        with pytest.raises(LostClaimError), attempt(ctx, job_id):
+            pytest.fail("two workers have the job")
 
 
-def _lease_until(ctx) -> dt.datetime:
+def _lease_until(ctx) -> dt.datetime | None:
     with ctx.database.read() as session:
-        return session.scalar(select(DatasetCheckJob.lease_until))
+        return session.scalar(select(BackgroundJob.lease_until))
 
 
-def test_a_check_that_kills_its_workers_ends_the_run_with_a_sentence(ctx, dataset, monkeypatch):
+def test_a_check_that_kills_its_workers_ends_the_run_with_a_sentence(ctx, dataset):
     run_ids = [submit(ctx), submit(ctx)]
     for _ in range(4):  # the first of them stores steps before it dies
         assert run_of(ctx, run_ids[0]).state is RunState.QUEUED
-        kill_worker(ctx, dataset, [], "add/7", monkeypatch)
-    ctx.make_grader = lambda: CountingGrader([])
-    prepare.prepare_run(ctx, run_ids[0])
+        kill_worker(ctx, dataset, [], "add/7")
+    reaper.reap(ctx)
     for run_id in run_ids:
         run = run_of(ctx, run_id)
         assert (run.state, run.failure) == (RunState.FAILED, Failure.WORKER_LOST)
@@ -181,39 +208,45 @@ def test_a_check_that_kills_its_workers_ends_the_run_with_a_sentence(ctx, datase
 
 def test_runs_wait_for_the_worker_that_checks_their_dataset(ctx, dataset, broker):
     first, second = submit(ctx), submit(ctx)
-    lease = claim_check(ctx, dataset.id, FakeGrader.sandbox)
+    gate = threading.Event()
+    checking_worker = make_worker(ctx, [], None, gate, name=ctx.worker_name)
+    work = threading.Thread(target=prepare.prepare_run, args=(checking_worker, first))
+    work.start()
+    wait_for(lambda: _lease_until(ctx) is not None)
     prepare.prepare_run(ctx, second)
     assert run_of(ctx, second).state is RunState.QUEUED
-    lease.release()
     broker.sent.clear()
-    prepare.prepare_run(ctx, first)
+    gate.set()
+    work.join(30)
     assert (queues.PREPARE_RUN, second) in broker.sent
     prepare.prepare_run(ctx, second)
     assert {run_of(ctx, run_id).state for run_id in (first, second)} == {RunState.RUNNING}
 
 
-def test_the_reaper_sends_the_message_of_a_run_whose_check_was_lost(ctx, dataset, broker):
-    run_id = submit(ctx)
-    claim_check(ctx, dataset.id, FakeGrader.sandbox)
-    expire(ctx)
+def test_the_reaper_sends_the_message_of_a_check_whose_worker_was_lost(ctx, dataset, broker):
+    submit(ctx)
+    kill_worker(ctx, dataset, [], "add/7")
     broker.sent.clear()
     reaper.reap(ctx)
-    assert broker.sent == [(queues.PREPARE_RUN, run_id)]
-    claim_check(ctx, dataset.id, FakeGrader.sandbox)
+    reaper.reap(ctx)
+    assert broker.sent == [(queues.WORK_JOB, job_of(ctx).id)]
 
 
 def test_a_long_check_lets_other_work_of_its_worker_go_first(ctx, dataset, broker, monkeypatch):
     judged: list[str] = []
     ctx.make_grader = lambda: CountingGrader(judged)
     monkeypatch.setattr(prepare, "TURN_S", 0.0)
+    monkeypatch.setattr(background, "TURN_S", 0.0)
     run_id = submit(ctx)
     broker.drain()
-    for n in range(1, N_TASKS):
-        prepare.prepare_run(ctx, run_id)
-        assert len(judged) == n
-        assert broker.get([queues.EXEC], 0.0) == (queues.PREPARE_RUN, run_id)
     prepare.prepare_run(ctx, run_id)
+    for n in range(1, N_TASKS):
+        assert len(judged) == n
+        assert broker.get([queues.EXEC], 0.0) == (queues.WORK_JOB, job_of(ctx).id)
+        background.work_message(ctx, job_of(ctx).id)
     assert judged == [f"add/{i}" for i in range(N_TASKS)]
+    assert broker.get(queues.ALL, 0.0) == (queues.PREPARE_RUN, run_id)
+    prepare.prepare_run(ctx, run_id)
     assert run_of(ctx, run_id).state is RunState.RUNNING
 
 
@@ -234,3 +267,4 @@ def test_a_process_that_stops_or_a_run_that_is_cancelled_ends_the_check(ctx, dat
     gate.set()
     work.join(30)
     assert len(judged) == 2
+    assert (job_of(ctx).state, job_of(ctx).cursor["next"]) == (JobState.CANCELLED, 2)

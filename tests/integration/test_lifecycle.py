@@ -13,15 +13,14 @@ import pytest
 from sqlalchemy import select, update
 from sqlalchemy.exc import OperationalError
 
+from app.background.leases import MAX_ATTEMPTS, LostClaimError, Stop
 from app.broker import queues
 from app.datasets import service as datasets
 from app.db.database import after_commit
 from app.db.types import utcnow
 from app.errors import BasslineError, UnavailableError
 from app.jobs import claims, reaper
-from app.jobs.claims import LostClaimError
 from app.jobs.job import CannotLoadError, Job, StoppedError
-from app.jobs.lease import Lease, Stop
 from app.jobs.lost_workers import LOADED_LOST, LOADING_LOST, UNKNOWN_LOST
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
@@ -110,7 +109,7 @@ def test_a_former_owner_can_write_nothing(ctx, run_id):
     assert new.attempt == 2
     with pytest.raises(LostClaimError), ctx.database.session() as session:
         claims.release(session, old, TaskState.DECODED)
-    assert job(ctx, first_job).attempt_token == new.token
+    assert job(ctx, first_job).fence == new.owned.fence
 
 
 def test_a_job_whose_workers_die_three_times_fails_and_the_run_still_ends(ctx, run_id):
@@ -188,7 +187,7 @@ def test_leases_outlast_a_jump_of_one_hosts_clock(ctx, run_id, monkeypatch, hour
         monkeypatch.setattr(f"{module}.utcnow", lambda: jumped)
     claim = claims.claim(ctx, first, Step.DECODE)
     reaper.reap(ctx)
-    assert job(ctx, first).attempt_token == claim.token
+    assert job(ctx, first).fence == claim.owned.fence
     left_s = (job(ctx, first).lease_until - dt.datetime.now(dt.UTC)).total_seconds()
     assert 0 < left_s <= ctx.settings.lease_s
 
@@ -333,7 +332,7 @@ def test_what_an_exception_makes_of_a_job_and_its_run(ctx, run_id, broker, error
     row = job(ctx, first)
     assert (row.state, row.attempt, row.failure) == (state, attempt, failure)
     assert (row.error is None) == (failure is None)
-    assert (row.attempt_token is None) == (row.lease_until is None) == (state is not TaskState.DECODING)
+    assert (row.fence is None) == (row.lease_until is None) == (state is not TaskState.DECODING)
     assert broker.sent == ([(queues.DECODE_TASK, first)] if error is FAULT else [])
     with ctx.database.read() as session:
         run = get_run(session, run_id)
@@ -342,7 +341,7 @@ def test_what_an_exception_makes_of_a_job_and_its_run(ctx, run_id, broker, error
 
 def test_a_fault_of_the_engine_at_the_last_attempt_fails_the_job_and_says_whose_fault_it_is(ctx, run_id):
     first = job_ids(ctx, run_id)[0]
-    for _ in range(claims.MAX_ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         with Job(ctx, claims.claim(ctx, first, Step.DECODE)):
             raise FAULT
     row = job(ctx, first)
@@ -408,7 +407,7 @@ def test_no_message_is_sent_for_what_is_rolled_back(ctx, run_id, broker):
 def test_a_worker_that_could_not_prove_that_it_lives_stores_nothing(ctx, run_id):
     held = claims.claim(ctx, job_ids(ctx, run_id)[0], Step.DECODE)
     ctx.settings = ctx.settings.model_copy(update={"lease_s": 0.2})
-    lease = Lease(ctx, held)  # its heartbeat never ran, as if the process had been stopped
+    lease = claims.make_lease(ctx, held)  # its heartbeat never ran, as if the process had been stopped
     wait_for(lambda: lease.stop is Stop.FENCED)
     with pytest.raises(LostClaimError):
         lease.store(lambda: pytest.fail("stored"))
@@ -424,7 +423,7 @@ def test_storing_waits_for_a_database_that_is_away(ctx, run_id):
         with ctx.database.session() as session:
             claims.release(session, held, TaskState.DECODED)
 
-    Lease(ctx, held).store(write)
+    claims.make_lease(ctx, held).store(write)
     assert job(ctx, held.run_task_id).state is TaskState.DECODED
 
 
@@ -522,7 +521,7 @@ def test_a_heartbeat_keeps_the_lease_and_notices_cancel_and_loss(ctx, run_id):
         service.cancel(ctx, run_id)
         wait_for(lambda: working.lease.stop is Stop.CANCELLED)
     assert job(ctx, second_job).state is TaskState.CANCELLED
-    stolen = dataclasses.replace(held, token=uuid.uuid4())
+    stolen = dataclasses.replace(held, owned=dataclasses.replace(held.owned, fence=uuid.uuid4()))
     with ctx.database.session() as session:
         session.execute(update(Run).values(cancel_requested_at=None))
     with Job(ctx, stolen) as working:

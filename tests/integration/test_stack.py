@@ -259,7 +259,7 @@ def test_readiness_names_a_worker_whose_processes_keep_dying(stack, start):
 def test_whatever_a_process_of_the_stack_writes_is_json_from_its_start_to_its_end(stack, start, tmp_path, words):
     process = start(*words)
     log = tmp_path / f"{words[0]}-0.log"
-    begun = {"worker": "ready.", "beat": "beat: Starting", "web": "Booting worker"}[words[0]]
+    begun = {"worker": "ready.", "beat": "beat: looks", "web": "Booting worker"}[words[0]]
     wait_for(lambda: begun in log.read_text(), 60)
     process.terminate()
     assert process.wait(60) == 0

@@ -216,7 +216,7 @@ def test_a_worker_killed_at_any_message_costs_and_doubles_nothing(ctx, broker, k
     with ctx.database.session() as session:  # and what it had claimed
         first = select(RunTask.id).where(RunTask.state == TaskState.QUEUED).order_by(RunTask.position).limit(1)
         job_id = session.scalar(first)
-        gone = {"state": TaskState.DECODING, "attempt": 1, "attempt_token": uuid.uuid4(), "lease_until": None}
+        gone = {"state": TaskState.DECODING, "attempt": 1, "fence": uuid.uuid4(), "lease_until": None}
         session.execute(update(RunTask).where(RunTask.id == job_id).values(gone))
         session.execute(update(RunTask).where(RunTask.id == job_id).values(lease_until=RunTask.queued_at))
         session.execute(update(RunTask).values(enqueued_at=None))

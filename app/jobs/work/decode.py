@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import uuid
 
+from app.background.leases import MAX_ATTEMPTS
 from app.context import Context
-from app.jobs.claims import MAX_ATTEMPTS
 from app.jobs.next_job import claim_next
 from app.jobs.work import calibrate, cpu_turns, quiet_wait
 from app.jobs.work.decode_batch import ThroughputBatch

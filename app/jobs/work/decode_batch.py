@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 
 from sqlalchemy import select
 
+from app.background.leases import Stop
 from app.broker import turns
-from app.jobs.lease import Stop
 from app.jobs.next_job import another_waits, interactive_waits
 from app.jobs.work import calibrate
 from app.jobs.work.decode_job import DecodeJob, claim_job, ready_engine

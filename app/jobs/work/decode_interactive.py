@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import or_, select
 
+from app.background.leases import Stop
 from app.context import Context
-from app.jobs.lease import Stop
 from app.jobs.work.decode_job import DecodeJob, claim_job
 from app.jobs.work.shared_batch import Outcomes, SharedBatch
 from app.runs.configuration import engine_config

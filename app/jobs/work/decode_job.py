@@ -13,6 +13,7 @@ import structlog
 from sqlalchemy import delete, insert, update
 from sqlalchemy.orm import Session, joinedload
 
+from app.background.leases import Stop
 from app.context import Context
 from app.datasets.service import as_plain
 from app.db.database import OUTAGES, after_commit
@@ -22,7 +23,6 @@ from app.events import event_types
 from app.jobs import claims
 from app.jobs.claims import Claim
 from app.jobs.job import CannotLoadError, Job, StoppedError
-from app.jobs.lease import Stop
 from app.jobs.work import logprobs, machine_use
 from app.jobs.work.live_updates import LiveUpdates, letters
 from app.language_models import heads

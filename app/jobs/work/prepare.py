@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import structlog
-from sqlalchemy import ColumnElement, delete, func, or_, select, update
+from sqlalchemy import delete, func, or_, select, update
 from sqlalchemy.orm import Session
 
-from app.broker import queues
+from app.background.handlers import UnfinishedError
+from app.background.leases import LostClaimError
+from app.background.models import BackgroundJob
+from app.background.work import TURN_S
 from app.context import Context
-from app.datasets.check_job import HeldByOtherError
-from app.datasets.checking import UnfinishedError, WorkersLostError, check_for_a_while
+from app.datasets.checking import CheckDataset, check_for_a_while
 from app.datasets.models import Task
 from app.db.database import OUTAGES, after_commit, updated_any
 from app.db.types import utcnow
@@ -22,9 +24,8 @@ from app.ports import require_toolchains
 from app.runs import enqueue, transitions
 from app.runs.models import Run, RunTask
 from app.runs.policy import policy_of
-from app.states import Failure, RunState, Step
+from app.states import Failure, JobState, RunState, Step
 
-TURN_S = 60.0  # after which other work of this worker goes before the rest of a check
 CANONICAL_FAILS = "its canonical solution fails in this sandbox"
 log = structlog.get_logger(__name__)
 
@@ -42,15 +43,8 @@ def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
     try:
         toolchains = _toolchains(ctx, run)
         failing = _failing(ctx, run)
-    except HeldByOtherError:
+    except (LostClaimError, UnfinishedError):
         _wait_for_check(ctx, run_id)
-        return
-    except UnfinishedError:
-        _send_rest(ctx, run_id)
-        return
-    except WorkersLostError as error:
-        for waiting_id in _queued_over_dataset(ctx, run):
-            transitions.fail_run(ctx, waiting_id, Failure.WORKER_LOST, str(error))
         return
     except BasslineError as error:
         transitions.fail_run(ctx, run_id, Failure.DATASET, str(error))
@@ -78,58 +72,51 @@ def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
             after_commit(session, policy.send, ctx, run_id, step, ids)
     transitions.close_if_done(ctx, run_id)
     policy.on_end(ctx, run_id)
-    _send_waiting(ctx, run)
 
 
-def _failing(ctx: Context, run: Run) -> list[str]:
+class PrepareDataset(CheckDataset):
+    """A check of a dataset for the runs that wait for it, which are prepared when it has ended."""
+
+    def is_wanted(self, ctx: Context, job: BackgroundJob) -> bool:
+        """Whether a run still waits for it."""
+        return bool(_queued_over_dataset(ctx, job))
+
+    def on_end(self, ctx: Context, job: BackgroundJob) -> None:
+        """Asks for the runs to be prepared that waited; they fail if the workers were lost."""
+        lost = job.state is JobState.FAILED and (job.error or "").startswith(Failure.WORKER_LOST)
+        for run_id in _queued_over_dataset(ctx, job):
+            if lost:
+                transitions.fail_run(ctx, run_id, Failure.WORKER_LOST, job.error or "")
+                continue
+            with ctx.database.session() as session:
+                waiting = update(Run).where(Run.id == run_id, Run.enqueued_at.is_(None))
+                if updated_any(session, waiting.values(enqueued_at=utcnow())):
+                    after_commit(session, enqueue.prepare, ctx, run_id)
+
+
+def _queued_over_dataset(ctx: Context, job: BackgroundJob) -> Sequence[uuid.UUID]:
+    """The queued runs over the dataset of a check that this worker may prepare."""
+    ours = or_(Run.pinned_worker.is_(None), Run.pinned_worker == ctx.worker_name)
+    dataset_id = uuid.UUID(job.arguments["dataset_id"])
+    with ctx.database.read() as session:
+        queued = select(Run.id).where(Run.dataset_id == dataset_id, Run.graded, Run.state == RunState.QUEUED, ours)
+        return session.scalars(queued).all()
+
+
+def _failing(ctx: Context, run: Run) -> Collection[str]:
     """Ids of the dataset's tasks whose own solution fails here. Raises if what is graded cannot be graded here."""
     if not run.graded:
         return []
-    grader = ctx.make_grader()
     if run.dataset_id is None:
+        ctx.make_grader()
         return []  # a prompt has no solution
-    return check_for_a_while(ctx, run.dataset_id, grader, turn_s=TURN_S, is_wanted=lambda: _is_queued(ctx, run.id))
-
-
-def _is_queued(ctx: Context, run_id: uuid.UUID) -> bool:
-    with ctx.database.read() as session:
-        return session.scalar(select(Run.id).where(Run.id == run_id, Run.state == RunState.QUEUED)) is not None
+    return check_for_a_while(ctx, run.dataset_id, turn_s=TURN_S)
 
 
 def _wait_for_check(ctx: Context, run_id: uuid.UUID) -> None:
-    """Leaves the run queued while another worker checks its dataset: that one, or the reaper, sends its message."""
+    """Leaves the run queued while its dataset is checked: what ends the check, or the reaper, sends its message."""
     with ctx.database.session() as session:
         session.execute(update(Run).where(Run.id == run_id, Run.state == RunState.QUEUED).values(enqueued_at=None))
-
-
-def _send_rest(ctx: Context, run_id: uuid.UUID) -> None:
-    """Asks for the rest of a check, behind the grading that waits."""
-    if ctx.stopping.is_set():
-        return  # at the next start the run is prepared again
-    with ctx.database.session() as session:
-        if updated_any(
-            session, update(Run).where(Run.id == run_id, Run.state == RunState.QUEUED).values(enqueued_at=utcnow())
-        ):
-            after_commit(session, ctx.broker.send, [(queues.PREPARE_RUN, run_id)], queues.EXEC)
-
-
-def _send_waiting(ctx: Context, run: Run) -> None:
-    """Asks for the runs to be prepared that waited for the check of their dataset."""
-    for waiting_id in _queued_over_dataset(ctx, run, Run.enqueued_at.is_(None)):
-        with ctx.database.session() as session:
-            waiting = update(Run).where(Run.id == waiting_id, Run.enqueued_at.is_(None))
-            if updated_any(session, waiting.values(enqueued_at=utcnow())):
-                after_commit(session, enqueue.prepare, ctx, waiting_id)
-
-
-def _queued_over_dataset(ctx: Context, run: Run, *conditions: ColumnElement[bool]) -> Sequence[uuid.UUID]:
-    """The queued runs over the same dataset that this worker may prepare."""
-    if not run.graded or run.dataset_id is None:
-        return ()
-    ours = or_(Run.pinned_worker.is_(None), Run.pinned_worker == ctx.worker_name)
-    queued = select(Run.id).where(Run.dataset_id == run.dataset_id, Run.graded, Run.state == RunState.QUEUED, ours)
-    with ctx.database.read() as session:
-        return session.scalars(queued.where(*conditions)).all()
 
 
 def _toolchains(ctx: Context, run: Run) -> list[str]:
@@ -141,7 +128,7 @@ def _toolchains(ctx: Context, run: Run) -> list[str]:
         return require_toolchains(session.scalars(query.distinct()))
 
 
-def _exclude(run: Run, failing: list[str], session: Session) -> None:
+def _exclude(run: Run, failing: Collection[str], session: Session) -> None:
     """Removes tasks that no model can pass from the run, and lists them in `excluded`."""
     if not failing:
         return

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from app.background.leases import Stop
 from app.context import Context
-from app.jobs.lease import Stop
 from app.jobs.work.decode_job import DecodeJob
 from decoding.request import Completion, Request, Update
 

@@ -9,12 +9,11 @@ import uuid
 
 import pytest
 
+from app.background.leases import LostClaimError
 from app.completions import deadlines, service
 from app.completions.schemas import CompletionSpec
 from app.db.types import utcnow
 from app.jobs import claims, reaper
-from app.jobs.claims import LostClaimError
-from app.jobs.lease import Lease
 from app.jobs.work import prepare
 from app.runs import service as runs
 from app.runs.models import Run, RunTask
@@ -85,7 +84,7 @@ def test_one_that_a_live_worker_decodes_is_left_to_it(ctx, run_id):
 @pytest.mark.parametrize("budget_s", [5.0, 60.0, 500.0])
 def test_whatever_its_budget_a_live_worker_is_not_taken_for_silent(ctx, budget_s):
     run_id = service.submit(ctx, CompletionSpec(target="smollm2-135m", prompt="def f(", n=2, budget_s=budget_s))
-    lease = Lease(ctx, claims.claim(ctx, job(ctx, run_id).id, Step.DECODE))
+    lease = claims.make_lease(ctx, claims.claim(ctx, job(ctx, run_id).id, Step.DECODE))
     lease.shorten(deadlines.lease_s(ctx, budget_s))
     with ctx.database.session() as session:
         session.get_one(Run, run_id).started_at = ago(budget_s)
@@ -201,7 +200,7 @@ def test_a_lost_job_goes_to_another_worker_at_once(ctx, run_id):
     change(ctx, run_id, lease_until=ago(0.1))
     reaper.return_expired(ctx, run_id)
     row = job(ctx, run_id)
-    assert (row.state, row.attempt_token) == (TaskState.QUEUED, None)
+    assert (row.state, row.fence) == (TaskState.QUEUED, None)
     assert row.enqueued_at is not None
 
 

@@ -77,7 +77,7 @@ def test_a_project_becomes_two_datasets_that_a_run_can_use(bassline, ctx, projec
         dataset = service.require(ctx, name)
         assert [task.task_id for task in dataset.tasks] == ["texts/texts.shorten"]
         assert dataset.tasks[0].source["file"] == "texts.py"
-        assert check_solutions(ctx, dataset.id, SandboxGrader()) == []
+        assert check_solutions(ctx, dataset.id) == {}
     report = json.loads((tmp_path / "report.json").read_text())
     assert (report["dataset"], report["functions_seen"], report["tasks"]) == ("mine", 2, 1)
     assert 0 < report["mutation_score"] <= 1

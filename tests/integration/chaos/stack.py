@@ -108,9 +108,8 @@ class Stack:
     def working(self, run_id: uuid.UUID) -> str | None:
         """The part that decodes a task of the run now."""
         with self.ctx.database.read() as session:
-            names = {
-                t.worker for t in tasks_with_samples(session, run_id) if t.state is TaskState.DECODING and t.worker
-            }
+            decoded = [t for t in tasks_with_samples(session, run_id) if t.state is TaskState.DECODING]
+            names = {t.claimed_by for t in decoded if t.claimed_by}
         pids = {int(name.rpartition(":")[2]) for name in names}
         return next((name for name in ("gpu0", "gpu1") if pids & _children(self.parts[name].pid)), None)
 
@@ -166,7 +165,7 @@ class Stack:
             assert sum(t.state is TaskState.FAILED for t in tasks) == failed
             done = [t for t in tasks if t.state is not TaskState.FAILED]
             assert {t.state for t in done} <= {TaskState.FINISHED}
-            assert all(t.lease_until is None and t.attempt_token is None for t in tasks)
+            assert all(t.lease_until is None and t.fence is None for t in tasks)
             for task in done:
                 assert [s.raw for s in task.samples] == [expected_text(task.task.prompt, run.seed, i) for i in range(N)]
                 assert [s.finish_reason for s in task.samples] == ["stop"] * N
@@ -176,7 +175,7 @@ class Stack:
     def decoding(self) -> Counter[str]:
         """How many jobs each part decodes now."""
         with self.ctx.database.read() as session:
-            workers = session.scalars(select(RunTask.worker).where(RunTask.state == TaskState.DECODING)).all()
+            workers = session.scalars(select(RunTask.claimed_by).where(RunTask.state == TaskState.DECODING)).all()
         by_pid = Counter(int(name.rpartition(":")[2]) for name in workers if name)
         return Counter({name: sum(by_pid[pid] for pid in _children(self.parts[name].pid)) for name in ("gpu0", "gpu1")})
 

@@ -298,7 +298,7 @@ def sweep(stack: Stack, run_id) -> None:
 def stored(stack: Stack, run_id) -> list:
     with stack.ctx.database.read() as session:
         return [
-            (t.state, t.worker, t.finished_at, [(s.id, s.raw) for s in t.samples])
+            (t.state, t.claimed_by, t.finished_at, [(s.id, s.raw) for s in t.samples])
             for t in tasks_with_samples(session, run_id)
             if t.state is TaskState.FINISHED
         ]

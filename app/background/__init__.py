@@ -1,0 +1,1 @@
+"""Background work: one table of jobs, with one claim, lease, fence, reaper, cancel and retry rule."""

@@ -1,0 +1,138 @@
+"""What does one kind of background work: a handler, the step by which it stores how far it is, and the registry."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from sqlalchemy.orm import Session
+
+from app.background.leases import Lease, LostClaimError, Stop
+from app.background.models import BackgroundJob
+from app.broker import queues
+from app.context import Context
+from app.db.database import short_transaction
+from app.states import JobState
+
+REPORT_S = 1.0  # between two times at which progress is written that no step stores
+OnProgress = Callable[[int, int, str], object]
+
+
+class UnfinishedError(Exception):
+    """The attempt must stop before the end of the job, whose steps so far are stored; `state` is what becomes of it."""
+
+    def __init__(self, state: JobState) -> None:
+        super().__init__(state)
+        self.state = state
+
+
+class Step:
+    """What an attempt has of its job. `cursor` is where an earlier attempt stopped; change it, then `save`.
+
+    `on_finish` writes in the transaction in which the job ends as finished. `ends_at` is when other work of this worker
+    has its turn; infinite where a user waits for the job itself.
+    """
+
+    def __init__(self, ctx: Context, job: BackgroundJob, lease: Lease, ends_at: float, on_progress: OnProgress) -> None:
+        self.ctx, self.job, self.lease = ctx, job, lease
+        self.cursor: dict[str, Any] = dict(job.cursor)
+        self.result: dict[str, Any] = {}
+        self.on_finish: Callable[[Session], None] = lambda _: None
+        self._ends_at, self._on_progress = ends_at, on_progress
+        self._saved_at = self._reported_at = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Since the last step was stored."""
+        return time.monotonic() - self._saved_at
+
+    @property
+    def progress(self) -> dict[str, Any]:
+        """How far the job is, as columns."""
+        return {"done": self.job.done, "total": self.job.total, "message": self.job.message}
+
+    def report(self, done: int, total: int, message: str = "") -> None:
+        """Says how far the job is. It is stored with the next step, or after a second."""
+        self.job.done, self.job.total, self.job.message = done, total, message
+        self._on_progress(done, total, message)
+        if time.monotonic() - self._reported_at >= REPORT_S:
+            self._store()
+
+    def save(self, write: Callable[[Session], None] = lambda _: None) -> None:
+        """Commits `write`, the cursor and the progress together. Raises if the attempt must stop here, or if another
+        worker has the job: then nothing is stored."""
+        self._store(write, attempt=0, cursor=self.cursor)
+        self._saved_at = time.monotonic()
+        self.require_wanted()
+
+    def require_wanted(self) -> None:
+        """Raises if the attempt must stop: the job was cancelled or lost, the process stops, or the turn is over."""
+        if self.lease.stop is Stop.FENCED:
+            raise LostClaimError(str(self.job.id))
+        if self.lease.stop is Stop.CANCELLED:
+            raise UnfinishedError(JobState.CANCELLED)
+        if self.ctx.stopping.is_set() or time.monotonic() >= self._ends_at:
+            raise UnfinishedError(JobState.QUEUED)
+        handler = get_handler(self.job.kind)
+        if handler is not None and self._ends_at < math.inf and not handler.is_wanted(self.ctx, self.job):
+            raise UnfinishedError(JobState.CANCELLED)
+
+    def _store(self, write: Callable[[Session], None] = lambda _: None, **values: Any) -> None:
+        def store() -> None:
+            with short_transaction(self.ctx.database) as session:
+                self.lease.owned.write(session, **self.progress, **values)
+                write(session)
+
+        self.lease.store(store)
+        self._reported_at = time.monotonic()
+
+
+class Handler(Protocol):
+    """Does one kind of job. One object serves all threads of a process and keeps nothing."""
+
+    kind: str
+    queue: str = queues.EXEC
+
+    def run(self, job: BackgroundJob, step: Step) -> dict[str, Any] | None:
+        """Does the job from `step.cursor` on. Returns its result. A BasslineError fails it: another attempt would end
+        the same way."""
+
+    def is_wanted(self, ctx: Context, job: BackgroundJob) -> bool:
+        """Whether the result is still of use, where no user waits for the job itself. Asked after each step.
+
+        If not, the job is cancelled, and goes on from there if it is opened again.
+        """
+        return True
+
+    def on_end(self, ctx: Context, job: BackgroundJob) -> None:
+        """Follows the end of a job, in whatever state."""
+        return
+
+    def discard(self, ctx: Context, job: BackgroundJob) -> None:
+        """Removes what the steps of a job stored that failed or was cancelled; one that is retried then starts over."""
+        return
+
+    def describe_loss(self, job: BackgroundJob) -> str:
+        """What the workers were doing that were lost, after "while they"."""
+        return f"did this ({job.done} of {job.total} {job.message})".replace(" ()", "")
+
+
+_loaders: list[Callable[[], Sequence[Handler]]] = []
+_loaded: dict[str, Handler] = {}
+_loading = threading.Lock()
+
+
+def register(load: Callable[[], Sequence[Handler]]) -> None:
+    """Makes what `load` returns the handlers of this process. It is called when one is needed for the first time."""
+    _loaders[:] = [load]
+
+
+def get_handler(kind: str) -> Handler | None:
+    """The handler of a kind; None for what only a command can do."""
+    with _loading:
+        if not _loaded:
+            _loaded.update({handler.kind: handler for load in _loaders for handler in load()})
+    return _loaded.get(kind)

@@ -1,0 +1,166 @@
+"""The rows of background work: opened, cancelled, retried, and recovered from lost workers (docs/jobs.md)."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import socket
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import psutil
+import structlog
+from sqlalchemy import ColumnElement, or_, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from app.background.handlers import get_handler
+from app.background.leases import MAX_ATTEMPTS, has_expired, take_back
+from app.background.models import BackgroundJob
+from app.broker import queues
+from app.context import Context
+from app.db.database import after_commit, log_failure, updated_any
+from app.db.ids import new_id
+from app.db.types import utcnow
+from app.errors import ConflictError, NotFoundError
+from app.states import OPEN_JOB_STATES, Failure, JobState
+
+LOST = f"{Failure.WORKER_LOST}: {MAX_ATTEMPTS} workers in a row stopped while they {{}}: see the workers' logs"
+ENDED = "its process has ended: give the command again"
+log = structlog.get_logger(__name__)
+
+
+def open_job(
+    ctx: Context,
+    kind: str,
+    subject: str,
+    *,
+    key: str | None = None,
+    arguments: Mapping[str, Any] | None = None,
+    input: bytes | None = None,
+) -> uuid.UUID:
+    """The id of a job that waits. One with this key that has not finished is opened again and goes on where it was."""
+    handler = get_handler(kind)
+    own = (BackgroundJob.kind == kind, BackgroundJob.key == key, BackgroundJob.state != JobState.FINISHED)
+    row = BackgroundJob(
+        id=new_id(), kind=kind, subject=subject[:300], key=key, queue=handler.queue if handler else None,
+        arguments=dict(arguments or {}), input=input, enqueued_at=utcnow(),
+    )  # fmt: skip
+    for _ in range(MAX_ATTEMPTS):
+        with contextlib.suppress(IntegrityError), ctx.database.session() as session:
+            earlier = select(BackgroundJob).where(*own).order_by(BackgroundJob.id.desc()).limit(1)
+            known = None if key is None else session.scalar(earlier)
+            if known is None:
+                session.add(row)
+                return row.id
+            if known.state not in OPEN_JOB_STATES:
+                _reopen(known)
+            return known.id
+    raise ConflictError(f"{subject} is being worked on by others: try again")
+
+
+def _reopen(job: BackgroundJob) -> None:
+    job.state, job.attempt, job.error, job.enqueued_at = JobState.QUEUED, 0, None, utcnow()
+    job.finished_at = job.cancel_requested_at = None
+
+
+def follow_end(ctx: Context, job: BackgroundJob) -> None:
+    """Discards what a job stored that did not finish, and tells its handler about the end. Nothing if it goes on."""
+    handler = get_handler(job.kind)
+    if handler is None or job.state is JobState.QUEUED:
+        return
+    try:
+        if job.state is not JobState.FINISHED:
+            handler.discard(ctx, job)
+        handler.on_end(ctx, job)
+    except Exception as error:
+        log_failure("the end of a job could not be followed", error, job_id=str(job.id))
+
+
+def send(ctx: Context, job: BackgroundJob, queue: str | None) -> None:
+    """Sends the message of a job, unless no worker can do it."""
+    if queue is not None:
+        ctx.broker.send([(queues.WORK_JOB, job.id)], queue)
+
+
+def return_expired(ctx: Context, *conditions: ColumnElement[bool]) -> None:
+    """Returns the jobs of lost workers to their queues; after three in a row without a step a job fails."""
+    with ctx.database.read() as session:
+        running = select(BackgroundJob).where(BackgroundJob.state == JobState.RUNNING, *conditions)
+        lost = session.scalars(running.where(has_expired(session, BackgroundJob))).all()
+    for job in lost:
+        handler = get_handler(job.kind)
+        state, error = JobState.QUEUED, None
+        if job.cancel_requested_at is not None:
+            state = JobState.CANCELLED
+        elif job.queue is None:
+            state, error = JobState.FAILED, ENDED
+        elif job.attempt >= MAX_ATTEMPTS:
+            state, error = JobState.FAILED, LOST.format(handler.describe_loss(job) if handler else "did this")
+        finished_at = None if state is JobState.QUEUED else utcnow()
+        with ctx.database.session() as session:
+            returned = take_back(session, job, state=state, error=error, finished_at=finished_at, enqueued_at=None)
+        if returned:
+            log.warning("lease expired", job_id=str(job.id), kind=job.kind, attempt=job.attempt, now=str(state))
+            job.state, job.error = state, error
+            follow_end(ctx, job)
+
+
+def return_of_ended_processes(ctx: Context) -> None:
+    """Returns the jobs of processes of this machine that are gone, without waiting until their leases expire."""
+    with ctx.database.session() as session:
+        for job in session.scalars(select(BackgroundJob).where(BackgroundJob.lease_until.is_not(None))):
+            host, _, pid = (job.claimed_by or "").rpartition(":")
+            if host == socket.gethostname() and pid.isdigit() and not psutil.pid_exists(int(pid)):
+                job.lease_until = utcnow()
+    return_expired(ctx)
+
+
+def send_again(ctx: Context, silence: dt.timedelta) -> None:
+    """Sends messages that may be lost again: of jobs that wait and were last sent one before `silence`."""
+    unsent = or_(BackgroundJob.enqueued_at.is_(None), BackgroundJob.enqueued_at < utcnow() - silence)
+    waiting = select(BackgroundJob).where(BackgroundJob.state == JobState.QUEUED, BackgroundJob.queue.is_not(None))
+    with ctx.database.read() as session:
+        jobs = session.scalars(waiting.where(unsent).order_by(BackgroundJob.priority.desc(), BackgroundJob.id)).all()
+    for job in jobs:
+        with ctx.database.session() as session:
+            same = (BackgroundJob.id == job.id, BackgroundJob.state == JobState.QUEUED)
+            if updated_any(session, update(BackgroundJob).where(*same).values(enqueued_at=utcnow())):
+                after_commit(session, send, ctx, job, job.queue)
+
+
+def get_job(session: Session, job_id: uuid.UUID) -> BackgroundJob:
+    """The job. Raises NotFoundError."""
+    job = session.get(BackgroundJob, job_id)
+    if job is None:
+        raise NotFoundError(f"there is no job {job_id}: /jobs, /api/v1/jobs and `bassline jobs list` list all")
+    return job
+
+
+def cancel(ctx: Context, job_id: uuid.UUID) -> None:
+    """Ends a job: at once where it waits, else after its step. Raises NotFoundError, ConflictError if it has ended."""
+    with ctx.database.session() as session:
+        job = get_job(session, job_id)
+        if job.state not in OPEN_JOB_STATES:
+            raise ConflictError(f"the job is {job.state}: only a queued or running one can be cancelled")
+        waits = (BackgroundJob.id == job_id, BackgroundJob.state == JobState.QUEUED)
+        now = utcnow()
+        ended = {"state": JobState.CANCELLED, "finished_at": now, "input": None}
+        if not updated_any(session, update(BackgroundJob).where(*waits).values(ended)):
+            session.execute(update(BackgroundJob).where(BackgroundJob.id == job_id).values(cancel_requested_at=now))
+            return
+    with ctx.database.read() as session:
+        follow_end(ctx, get_job(session, job_id))
+
+
+def retry(ctx: Context, job_id: uuid.UUID) -> None:
+    """Opens a job again that failed or was cancelled: it goes on where it was. Raises NotFoundError, ConflictError."""
+    with ctx.database.session() as session:
+        job = get_job(session, job_id)
+        if job.state not in (JobState.FAILED, JobState.CANCELLED):
+            raise ConflictError(f"the job is {job.state}: only one that failed or was cancelled can be retried")
+        if job.queue is None:
+            raise ConflictError("no worker can do this job: give the command again")
+        _reopen(job)
+        after_commit(session, send, ctx, job, job.queue)

@@ -1,0 +1,137 @@
+"""Attempts at background jobs: one claim, one lease and one rule for how each ends (docs/jobs.md).
+
+A handler works in steps: each commits what it stored together with the place where to resume, so a worker that is
+killed loses one step. A command that only this process can carry out is a job too (`attempt` without a handler).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+import uuid
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session, undefer
+
+from app.background.handlers import OnProgress, Step, UnfinishedError, get_handler
+from app.background.jobs import cancel, follow_end, return_expired, send
+from app.background.leases import MAX_ATTEMPTS, Lease, LostClaimError, Stop, claim_row
+from app.background.models import BackgroundJob
+from app.broker import queues
+from app.context import Context
+from app.db.database import OUTAGES, after_commit, error_summary, log_failure
+from app.db.types import utcnow
+from app.errors import BasslineError, CancelledError
+from app.states import JobState
+
+TURN_S = 60.0  # after which other work of this worker goes before the rest of a job
+
+
+@contextlib.contextmanager
+def attempt(
+    ctx: Context, job_id: uuid.UUID, *, turn_s: float = math.inf, on_progress: OnProgress = lambda *_: None
+) -> Iterator[Step]:
+    """Claims a job that waits and keeps its lease; the end of the block, or what it raises, decides what comes of it:
+
+        no exception       finished
+        BasslineError      failed: another attempt would end the same way
+        KeyboardInterrupt  cancelled
+        UnfinishedError    to the queue, as after a turn; or cancelled, and CancelledError is raised
+        LostClaimError     nothing is written: another worker has the job
+        an outage          the same, and the lease runs out
+        anything else      to the queue, or failed after three attempts without a step
+
+    Raises LostClaimError if the job does not wait.
+    """
+    return_expired(ctx, BackgroundJob.id == job_id)
+    waits = (BackgroundJob.state == JobState.QUEUED,)
+    started_at = func.coalesce(BackgroundJob.started_at, utcnow())
+    owned = claim_row(ctx, BackgroundJob, job_id, *waits, state=JobState.RUNNING, started_at=started_at)
+    if owned is None:
+        raise LostClaimError(str(job_id))
+    with ctx.database.read() as session:
+        job = session.get_one(BackgroundJob, job_id, options=[undefer(BackgroundJob.input)])
+    step = Step(ctx, job, Lease(ctx, owned, partial(_find_stop, job_id)), time.monotonic() + turn_s, on_progress)
+    step.lease.begin()
+    try:
+        yield step
+        step.lease.store(lambda: _leave(step, JobState.FINISHED, result=step.result))
+    except (LostClaimError, *OUTAGES):
+        raise
+    except UnfinishedError as error:
+        _leave(step, error.state)
+        if error.state is JobState.CANCELLED:
+            raise CancelledError("the job was cancelled") from None
+        raise
+    except KeyboardInterrupt:
+        _leave(step, JobState.CANCELLED)
+        raise
+    except BasslineError as error:
+        _leave(step, JobState.FAILED, error=str(error), input=None)
+        raise
+    except Exception as error:
+        is_last = owned.attempt >= MAX_ATTEMPTS
+        _leave(step, JobState.FAILED if is_last else JobState.QUEUED, error=error_summary(error))
+        raise
+    finally:
+        step.lease.end()
+
+
+def _find_stop(job_id: uuid.UUID, session: Session) -> Stop | None:
+    found = session.execute(select(BackgroundJob.cancel_requested_at).where(BackgroundJob.id == job_id)).one_or_none()
+    return Stop.FENCED if found is None else Stop.CANCELLED if found[0] is not None else None
+
+
+def _leave(step: Step, state: JobState, **values: Any) -> None:
+    """Ends the attempt. Raises LostClaimError, and nothing is stored."""
+    ctx, job = step.ctx, step.job
+    if state is not JobState.QUEUED:
+        values["finished_at"] = utcnow()
+    if state in (JobState.FINISHED, JobState.CANCELLED):
+        values["input"] = None
+    # At the end of the process no message is sent: the next start does it.
+    sent_at = None if ctx.stopping.is_set() else utcnow()
+    with ctx.database.session() as session:
+        step.lease.owned.release(session, state=state, enqueued_at=sent_at, **step.progress, **values)
+        if state is JobState.FINISHED:
+            step.on_finish(session)
+        if state is JobState.QUEUED and sent_at is not None:
+            after_commit(session, send, ctx, job, queues.EXEC if job.queue else None)  # behind the work that waits
+    job.state, job.error = state, values.get("error")
+    follow_end(ctx, job)
+
+
+def work(
+    ctx: Context, job_id: uuid.UUID, *, turn_s: float = math.inf, on_progress: OnProgress = lambda *_: None
+) -> dict[str, Any]:
+    """Does a job in this process, from its first step or from where an earlier attempt stopped. Returns its result."""
+    with attempt(ctx, job_id, turn_s=turn_s, on_progress=on_progress) as step:
+        handler = get_handler(step.job.kind)
+        if handler is None:
+            raise BasslineError(f"only a command does {step.job.kind}, or a newer version: give the command again")
+        step.result = handler.run(step.job, step) or {}
+    return step.result
+
+
+def work_to_end(ctx: Context, job_id: uuid.UUID, on_progress: OnProgress = lambda *_: None) -> dict[str, Any]:
+    """Does a job for a caller who waits for it: one that raises is cancelled, since the caller will ask again."""
+    try:
+        return work(ctx, job_id, on_progress=on_progress)
+    except BaseException:
+        with contextlib.suppress(Exception):
+            cancel(ctx, job_id)
+        raise
+
+
+def work_message(ctx: Context, job_id: uuid.UUID) -> None:
+    """Does the job that a message names, for a turn. Safe to call for any id, any number of times."""
+    try:
+        work(ctx, job_id, turn_s=TURN_S)
+    except (LostClaimError, UnfinishedError, BasslineError):
+        return  # the row says what came of it
+    except Exception as error:
+        log_failure("a job failed", error, job_id=str(job_id))
