@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 
 from celery import shared_task
+from celery.signals import worker_process_init
 
 from app.broker import queues
 from app.context import current
@@ -32,6 +33,17 @@ def grade(run_task_id: str) -> None:
 def work(job_id: str) -> None:
     """Does a background job for a turn."""
     _handle(queues.WORK_JOB, job_id)
+
+
+@worker_process_init.connect
+def _import_handlers(**_: object) -> None:
+    """Now, so that the time limit of the first job does not cover it."""
+    from app.background.handlers import get_handler  # noqa: PLC0415
+    from app.jobs import messages  # noqa: F401, PLC0415
+    from app.runs.policy import policies  # noqa: PLC0415
+
+    policies()
+    get_handler("")
 
 
 def _handle(task: str, row_id: str) -> None:
