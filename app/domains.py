@@ -35,8 +35,11 @@ def _policies() -> Sequence[Policy]:
 
 def _handlers() -> Sequence[Handler]:
     from app.jobs.work.prepare import PrepareDataset  # noqa: PLC0415
+    from app.runs.hidden_runs import DeleteRuns  # noqa: PLC0415
+    from app.runs.import_samples import ImportSamples  # noqa: PLC0415
+    from app.studies.loading import LoadStudy  # noqa: PLC0415
 
-    return (PrepareDataset(),)
+    return PrepareDataset(), ImportSamples(), LoadStudy(), DeleteRuns()
 
 
 register(_policies)

@@ -95,6 +95,8 @@ class Handler(Protocol):
 
     kind: str
     queue: str = queues.EXEC
+    reads_input: bool = False
+    """Whether it needs the file in `job.input`, which is dropped when the job ends."""
 
     def run(self, job: BackgroundJob, step: Step) -> dict[str, Any] | None:
         """Does the job from `step.cursor` on. Returns its result. A BasslineError fails it: another attempt would end

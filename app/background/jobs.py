@@ -31,6 +31,13 @@ ENDED = "its process has ended: give the command again"
 log = structlog.get_logger(__name__)
 
 
+def make_job(kind: str, subject: str, **columns: Any) -> BackgroundJob:
+    """A job to be stored by the caller, who works it or sends its message."""
+    handler, columns["arguments"] = get_handler(kind), dict(columns.get("arguments") or {})
+    queue = handler.queue if handler else None
+    return BackgroundJob(id=new_id(), kind=kind, subject=subject[:300], queue=queue, enqueued_at=utcnow(), **columns)
+
+
 def open_job(
     ctx: Context,
     kind: str,
@@ -41,12 +48,8 @@ def open_job(
     input: bytes | None = None,
 ) -> uuid.UUID:
     """The id of a job that waits. One with this key that has not finished is opened again and goes on where it was."""
-    handler = get_handler(kind)
     own = (BackgroundJob.kind == kind, BackgroundJob.key == key, BackgroundJob.state != JobState.FINISHED)
-    row = BackgroundJob(
-        id=new_id(), kind=kind, subject=subject[:300], key=key, queue=handler.queue if handler else None,
-        arguments=dict(arguments or {}), input=input, enqueued_at=utcnow(),
-    )  # fmt: skip
+    row = make_job(kind, subject, key=key, arguments=arguments, input=input)
     for _ in range(MAX_ATTEMPTS):
         with contextlib.suppress(IntegrityError), ctx.database.session() as session:
             earlier = select(BackgroundJob).where(*own).order_by(BackgroundJob.id.desc()).limit(1)
@@ -98,9 +101,13 @@ def return_expired(ctx: Context, *conditions: ColumnElement[bool]) -> None:
             state, error = JobState.FAILED, ENDED
         elif job.attempt >= MAX_ATTEMPTS:
             state, error = JobState.FAILED, LOST.format(handler.describe_loss(job) if handler else "did this")
-        finished_at = None if state is JobState.QUEUED else utcnow()
+        values: dict[str, Any] = {"state": state, "error": error, "enqueued_at": None}
+        if state is not JobState.QUEUED:
+            values["finished_at"] = utcnow()
+        if state is JobState.CANCELLED:
+            values["input"] = None
         with ctx.database.session() as session:
-            returned = take_back(session, job, state=state, error=error, finished_at=finished_at, enqueued_at=None)
+            returned = take_back(session, job, **values)
         if returned:
             log.warning("lease expired", job_id=str(job.id), kind=job.kind, attempt=job.attempt, now=str(state))
             job.state, job.error = state, error
@@ -160,7 +167,10 @@ def retry(ctx: Context, job_id: uuid.UUID) -> None:
         job = get_job(session, job_id)
         if job.state not in (JobState.FAILED, JobState.CANCELLED):
             raise ConflictError(f"the job is {job.state}: only one that failed or was cancelled can be retried")
-        if job.queue is None:
+        handler = get_handler(job.kind)
+        if handler is None or job.queue is None:
             raise ConflictError("no worker can do this job: give the command again")
+        if handler.reads_input and job.input is None:
+            raise ConflictError("its file is not stored any more: send it again")
         _reopen(job)
         after_commit(session, send, ctx, job, job.queue)

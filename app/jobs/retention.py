@@ -1,5 +1,4 @@
-"""Deletes data past its time: completions, broken-off imports, stored answers, sessions. Beat calls it, or the embedded
-reaper thread."""
+"""Deletes data past its time: completions, ended jobs, stored answers, sessions. The reaper's thread calls it."""
 
 from __future__ import annotations
 
@@ -11,14 +10,17 @@ from collections.abc import Sequence
 from sqlalchemy import delete, func, select
 
 from app.accounts.models import BrowserSession
+from app.background.models import BackgroundJob
 from app.context import Context
 from app.db.types import utcnow
 from app.errors import ConflictError, NotFoundError
 from app.http.idempotency_models import IdempotencyKey
-from app.runs import deletion, hidden_runs
+from app.runs import deletion
 from app.runs.models import Run
 from app.runs.policy import interactive_runs
-from app.states import OPEN_RUN_STATES
+from app.states import OPEN_JOB_STATES, OPEN_RUN_STATES
+
+JOBS_KEPT = dt.timedelta(days=30)  # after their end
 
 
 def sweep(ctx: Context) -> None:
@@ -26,10 +28,11 @@ def sweep(ctx: Context) -> None:
     for run_id in _old_completions(ctx):
         with contextlib.suppress(NotFoundError, ConflictError):  # deleted or resumed in the meantime
             deletion.delete(ctx, run_id)
-    hidden_runs.remove_abandoned(ctx.database)
     now = utcnow()
+    ended = (BackgroundJob.state.not_in(OPEN_JOB_STATES), BackgroundJob.finished_at < now - JOBS_KEPT)
     with ctx.database.session() as session:
         session.execute(delete(IdempotencyKey).where(IdempotencyKey.expires_at < now))
+        session.execute(delete(BackgroundJob).where(*ended))
         session.execute(delete(BrowserSession).where(BrowserSession.expires_at < now))
 
 

@@ -1,19 +1,24 @@
-"""Runs whose samples come from a file: stored in short transactions, so that others write meanwhile.
-
-Until the last of them a run is hidden. It is removed if storing fails, and by `remove_abandoned` if the process ends.
-"""
+"""Runs that no list shows: their samples are being stored from a file, or deleted, in the short steps of a job."""
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, insert, select
+from sqlalchemy.orm import Session
 
-from app.db.database import Database, short_transaction, updated_any
+from app.background.handlers import Handler, Step, UnfinishedError
+from app.background.jobs import make_job
+from app.background.models import BackgroundJob
+from app.background.work import work
+from app.context import Context
+from app.datasets.models import Task
+from app.db.database import Database, updated_any
 from app.db.types import utcnow
 from app.runs import indexing
 from app.runs.models import IMPORT_OPEN, Run, RunTask
@@ -21,36 +26,43 @@ from app.samples.models import Sample
 from app.states import RunKind, RunState
 
 T = TypeVar("T")
-BATCH = 500  # rows of a transaction
-SILENT = dt.timedelta(minutes=10)  # far longer than a batch takes: the process of an import has ended
+BATCH = 500  # rows of a step
 
 
-def store_run(database: Database, run: Run, tasks: Sequence[Mapping[str, Any]]) -> None:
-    """Stores the run, hidden, and the columns of its job rows."""
+def store_run(step: Step, run: Run, tasks: Sequence[Mapping[str, Any]]) -> None:
+    """Stores the run, hidden, and the columns of its job rows, unless an earlier attempt has."""
+    if step.cursor.get("run") == str(run.id):
+        return
     run.kind, run.state, run.error, run.finished_at = RunKind.BASELINE, RunState.INTERRUPTED, IMPORT_OPEN, utcnow()
-    with short_transaction(database) as session:
+
+    def write(session: Session) -> None:
         session.add(run)
-    for batch in _batches(tasks):
-        with short_transaction(database) as session:
-            session.execute(insert(RunTask), batch)
+        session.flush()
+        session.execute(insert(RunTask), tasks)
+
+    step.cursor |= {"run": str(run.id), "stored": 0, "indexed": 0}
+    step.save(write)
 
 
-def store_samples(database: Database, run_id: uuid.UUID, samples: Iterable[Mapping[str, Any]]) -> None:
+def find_tasks(database: Database, run_id: uuid.UUID) -> dict[str, uuid.UUID]:
+    """The job rows of a run by the ids of their tasks."""
+    with database.read() as session:
+        rows = session.execute(select(Task.task_id, RunTask.id).join(RunTask.task).where(RunTask.run_id == run_id))
+        return {row.task_id: row.id for row in rows}
+
+
+def store_samples(step: Step, run_id: uuid.UUID, samples: Iterable[Mapping[str, Any]], total: int) -> None:
     """Stores the columns of samples of a hidden run; all rows have the same columns. Then indexes their tasks."""
-    run_tasks: dict[uuid.UUID, None] = {}
-    for batch in _batches(samples):
-        run_tasks |= dict.fromkeys(row["run_task_id"] for row in batch)
-        with short_transaction(database) as session:
-            session.execute(insert(Sample), batch)
-            session.execute(update(Run).where(Run.id == run_id).values(finished_at=utcnow()))
-    for run_task_id in run_tasks:
-        indexing.store_unlisted(database, run_id, run_task_id)
-
-
-def keep_hidden(database: Database, run_ids: Sequence[uuid.UUID]) -> None:
-    """Says that the process which stores these runs still lives: some are complete while others are being stored."""
-    with short_transaction(database) as session:
-        session.execute(update(Run).where(Run.id.in_(run_ids), Run.error == IMPORT_OPEN).values(finished_at=utcnow()))
+    for batch in _batches(islice(samples, step.cursor["stored"], None)):
+        step.cursor["stored"] += len(batch)
+        step.report(step.cursor["stored"], total, "samples")
+        step.save(lambda session, batch=batch: session.execute(insert(Sample), batch))
+    with step.ctx.database.read() as session:
+        tasks = session.scalars(select(RunTask.id).where(RunTask.run_id == run_id).order_by(RunTask.position)).all()
+    for run_task_id in tasks[step.cursor["indexed"] :]:
+        words = indexing.find_words(step.ctx.database, run_task_id)
+        step.cursor["indexed"] += 1
+        step.save(lambda session, words=words: indexing.store_words(session, run_id, words))
 
 
 def show_run(run: Run, state: RunState, error: str | None, finished_at: dt.datetime) -> None:
@@ -58,27 +70,51 @@ def show_run(run: Run, state: RunState, error: str | None, finished_at: dt.datet
     run.kind, run.state, run.error, run.finished_at = RunKind.EVAL, state, error, finished_at
 
 
-def remove_run(database: Database, run_id: uuid.UUID) -> None:
-    """Deletes a hidden run, its samples a batch at a time. Another run, or none, stays as it is."""
-    hidden = select(Run.id).where(Run.id == run_id, Run.error == IMPORT_OPEN)
-    some = select(Sample.id).where(Sample.run_id.in_(hidden)).limit(BATCH)
-    while True:
-        with short_transaction(database) as session:
-            if not updated_any(session, delete(Sample).where(Sample.id.in_(some))):
-                break
-    with short_transaction(database) as session:
-        session.execute(delete(Run).where(Run.id == run_id, Run.error == IMPORT_OPEN))
+def remove_runs(session: Session, run_ids: Iterable[uuid.UUID]) -> uuid.UUID:
+    """Stores the job that deletes hidden runs, in the transaction that hides them. Returns its id."""
+    ids = [str(run_id) for run_id in run_ids]
+    job = make_job(DeleteRuns.kind, f"{len(ids)} runs: {', '.join(ids)}", arguments={"run_ids": ids})
+    session.add(job)
+    return job.id
 
 
-def remove_abandoned(database: Database) -> None:
-    """Deletes the hidden runs whose process has ended before it stored all samples."""
-    silent_since = utcnow() - SILENT
-    with database.read() as session:
-        abandoned = session.scalars(
-            select(Run.id).where(Run.error == IMPORT_OPEN, Run.finished_at < silent_since)
-        ).all()
-    for run_id in abandoned:
-        remove_run(database, run_id)
+class DeleteRuns(Handler):
+    """Deletes hidden runs, their samples a batch at a time. Others, and those that are gone, stay as they are."""
+
+    kind = "delete_object"
+
+    def run(self, job: BackgroundJob, step: Step) -> None:
+        """Deletes what is left of them."""
+        for number, run_id in enumerate(map(uuid.UUID, job.arguments["run_ids"])):
+            step.report(number, len(job.arguments["run_ids"]), "runs")
+            hidden = select(Run.id).where(Run.id == run_id, Run.error == IMPORT_OPEN)
+            with step.ctx.database.read() as session:
+                is_left = session.scalar(hidden) is not None
+            while is_left:
+                is_left = False
+
+                def remove(session: Session, hidden: Any = hidden, run_id: uuid.UUID = run_id) -> None:
+                    nonlocal is_left
+                    some = select(Sample.id).where(Sample.run_id.in_(hidden)).limit(BATCH)
+                    is_left = updated_any(session, delete(Sample).where(Sample.id.in_(some)))
+                    if not is_left:
+                        session.execute(delete(Run).where(Run.id == run_id, Run.error == IMPORT_OPEN))
+
+                step.save(remove)
+
+
+class ImportHandler(Handler):
+    """An import whose argument `run_ids` names the hidden runs that hold what its steps have stored."""
+
+    reads_input = True
+
+    def discard(self, ctx: Context, job: BackgroundJob) -> None:
+        """Deletes these runs; another attempt starts over."""
+        with ctx.database.session() as session:
+            session.get_one(BackgroundJob, job.id).cursor = {}
+            deletion = remove_runs(session, map(uuid.UUID, job.arguments["run_ids"]))
+        with contextlib.suppress(UnfinishedError):  # a worker goes on
+            work(ctx, deletion)
 
 
 def _batches(rows: Iterable[T]) -> Iterator[list[T]]:

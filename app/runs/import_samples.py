@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
 import shlex
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from sqlalchemy import update
+from sqlalchemy.orm import Session
 
+from app.background.handlers import Step
+from app.background.jobs import open_job
+from app.background.models import BackgroundJob
+from app.background.work import work_to_end
 from app.context import Context
+from app.datasets import repository
 from app.datasets import service as datasets
 from app.db.database import after_commit, updated_any
 from app.db.ids import new_id
@@ -60,8 +66,8 @@ def submit(
     What the file, which errors call `origin`, does not say about decoding (times, seeds, settings) stays unknown; a
     sample without a finish time counts for pass@k and for no budget. `handover` as in service.submit.
 
-    The file is read twice, record by record: all of it is checked before anything is stored (app/runs/hidden_runs.py).
-    Raises BadInputError naming line or sample, field and remedy, and
+    The file is read twice, record by record: all of it is checked before anything is stored, by a job that another
+    worker finishes if this process is killed. Raises BadInputError naming line or sample, field and remedy, and
     TooLargeError.
     """
     origin = "".join(c for c in origin if c.isprintable())[:LONGEST_NAME] or "file"
@@ -73,40 +79,55 @@ def submit(
         raise TooLargeError(str(error), "file") from None
     except exchange.ExchangeError as error:
         raise BadInputError(str(error), "file") from None
-    tasks = [task for task in dataset.tasks if task.task_id in counts]
-    run = Run(
-        id=new_id(),
-        name=spec.name or f"{spec.target} ({origin})"[:LONGEST_NAME],
-        dataset_id=dataset.id,
-        **unknown_options() | {"target": spec.target, "n": max(counts.values()), "budget_s": budget_s or MAX_BUDGET_S},
-        n_tasks=len(tasks),
-        pinned_worker=pinned_worker,
-        command=shlex.join(["bassline", "runs", "import", origin, "--target", spec.target]),
-        started_at=utcnow(),
-        provenance={"source": origin},
-    )
-    run_tasks = {task.task_id: new_id() for task in tasks}
-    rows = [
-        {
-            "id": run_tasks[task.task_id],
-            "run_id": run.id,
-            "task_pk": task.id,
-            "position": position,
-            "state": TaskState.DECODED,
-            "queued_at": run.started_at,
-        }
-        for position, task in enumerate(tasks)
-    ]
-    records = exchange.read(data, origin, content, FIELDS)
-    try:
-        hidden_runs.store_run(ctx.database, run, rows)
-        hidden_runs.store_samples(ctx.database, run.id, (_sample_columns(run, run_tasks, row) for row in records))
-        _show(ctx, run.id, handover=handover)
-    except BaseException:
-        with contextlib.suppress(Exception):
-            hidden_runs.remove_run(ctx.database, run.id)
-        raise
-    return run.id
+    run_id = new_id()
+    arguments = {
+        "run_ids": [str(run_id)],
+        "origin": origin,
+        "dataset_id": str(dataset.id),
+        "columns": unknown_options()
+        | {"target": spec.target, "n": max(counts.values()), "budget_s": budget_s or MAX_BUDGET_S}
+        | {"name": spec.name or f"{spec.target} ({origin})"[:LONGEST_NAME], "pinned_worker": pinned_worker},
+        "task_ids": list(counts),
+        "n_samples": counts.total(),
+        "handover": handover,
+    }
+    name = arguments["columns"]["name"]
+    work_to_end(ctx, open_job(ctx, ImportSamples.kind, name, arguments=arguments, input=data))
+    return run_id
+
+
+class ImportSamples(hidden_runs.ImportHandler):
+    """Stores the samples of a file that `submit` has checked."""
+
+    kind = "import_samples"
+
+    def run(self, job: BackgroundJob, step: Step) -> dict[str, Any]:
+        """Stores the hidden run, then its samples; the end of the job shows it."""
+        given, database = job.arguments, step.ctx.database
+        run_id, origin = uuid.UUID(given["run_ids"][0]), given["origin"]
+        with database.read() as session:
+            dataset = repository.get_dataset(session, uuid.UUID(given["dataset_id"]))
+            content = files.Dataset(dataset.name, tuple(datasets.as_plain(t) for t in dataset.tasks), dataset.sha256)
+            tasks = [task for task in dataset.tasks if task.task_id in set(given["task_ids"])]
+        now = utcnow()
+        run = Run(
+            id=run_id,
+            dataset_id=dataset.id,
+            **given["columns"],
+            n_tasks=len(tasks),
+            command=shlex.join(["bassline", "runs", "import", origin, "--target", given["columns"]["target"]]),
+            started_at=now,
+            provenance={"source": origin},
+        )
+        common = {"run_id": run_id, "state": TaskState.DECODED, "queued_at": now}
+        rows = [common | {"id": new_id(), "task_pk": task.id, "position": i} for i, task in enumerate(tasks)]
+        hidden_runs.store_run(step, run, rows)
+        run_tasks = hidden_runs.find_tasks(database, run_id)
+        records = exchange.read(job.input or b"", origin, content, FIELDS)
+        samples = (_sample_columns(run_id, run_tasks, record) for record in records)
+        hidden_runs.store_samples(step, run_id, samples, given["n_samples"])
+        step.on_finish = partial(_show, step.ctx, run_id, given["handover"])
+        return {"run_id": str(run_id)}
 
 
 def _check(ctx: Context, records: Iterable[exchange.Record], origin: str) -> tuple[Counter[str], float | None]:
@@ -130,18 +151,17 @@ def _check(ctx: Context, records: Iterable[exchange.Record], origin: str) -> tup
     return counts, budget_s
 
 
-def _show(ctx: Context, run_id: uuid.UUID, *, handover: bool) -> None:
+def _show(ctx: Context, run_id: uuid.UUID, handover: bool, session: Session) -> None:
     """Makes the stored run one like any other, and enqueues it."""
     now = utcnow()
     shown = {
         "kind": RunKind.IMPORTED, "state": RunState.QUEUED, "error": None, "finished_at": None, "started_at": now,
         "enqueued_at": None if handover else now,
     }  # fmt: skip
-    with ctx.database.session() as session:
-        if not updated_any(session, update(Run).where(Run.id == run_id).values(**shown)):
-            raise ConflictError("the run was deleted while its samples were stored")
-        if not handover:
-            after_commit(session, enqueue.prepare, ctx, run_id)
+    if not updated_any(session, update(Run).where(Run.id == run_id).values(**shown)):
+        raise ConflictError("the run was deleted while its samples were stored")
+    if not handover:
+        after_commit(session, enqueue.prepare, ctx, run_id)
 
 
 def _check_storable(record: exchange.Record, origin: str) -> None:
@@ -170,12 +190,12 @@ def _check_storable(record: exchange.Record, origin: str) -> None:
         raise BadInputError(f"{where}budget_s: is {record['budget_s']}, give {allowed}", "file")
 
 
-def _sample_columns(run: Run, run_tasks: Mapping[str, uuid.UUID], record: exchange.Record) -> dict[str, Any]:
+def _sample_columns(run_id: uuid.UUID, run_tasks: Mapping[str, uuid.UUID], record: exchange.Record) -> dict[str, Any]:
     """The record as a row of samples; every row has the same columns, so that one statement inserts them all."""
     unknown = {"seed": 0, "raw": "", "finish_reason": "stop", "n_tokens": 0, "n_rounds": 0, "n_drafted": 0,
                "n_accepted": 0}  # fmt: skip
     return {
-        "run_id": run.id,
+        "run_id": run_id,
         "run_task_id": run_tasks[record["task_id"]],
         **{name: unknown.get(name) if record[name] is None else record[name] for name in names(Sample, IMPORT)},
     }

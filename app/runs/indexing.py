@@ -12,7 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from app.datasets.models import Task
-from app.db.database import Database, short_transaction
+from app.db.database import Database
 from app.runs.figures import is_finished
 from app.runs.index_models import TaskWords
 from app.runs.models import Run, RunTask
@@ -72,13 +72,16 @@ def store(session: Session, run: Run, run_task_ids: Sequence[uuid.UUID]) -> None
         _write(session, run, _words(session, ids))
 
 
-def store_unlisted(database: Database, run_id: uuid.UUID, run_task_id: uuid.UUID) -> None:
-    """Indexes the samples of a task of a run that lists will have soon. The words are found outside a transaction."""
+def find_words(database: Database, run_task_id: uuid.UUID) -> dict[uuid.UUID, list[str]]:
+    """The words of a task, found outside the transaction that stores them."""
     with database.read() as session:
-        words = _words(session, [run_task_id])
+        return _words(session, [run_task_id])
+
+
+def store_words(session: Session, run_id: uuid.UUID, words: Mapping[uuid.UUID, list[str]]) -> None:
+    """Indexes a task of a run that lists will have soon."""
     if words:
-        with short_transaction(database) as session:
-            _upsert(session, run_id, words)
+        _upsert(session, run_id, words)
 
 
 def store_task(session: Session, run: Run, run_task_id: uuid.UUID, task_id: str, samples: Sequence[Indexed]) -> None:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import uuid
 from collections import Counter
 from collections.abc import Collection, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
 
+from app.background.handlers import Step
+from app.background.jobs import open_job
+from app.background.leases import LostClaimError
+from app.background.models import BackgroundJob
+from app.background.work import work_to_end
 from app.context import Context
 from app.datasets import repository, service
 from app.datasets.models import Dataset
-from app.db.database import short_transaction
 from app.db.ids import new_id
 from app.db.types import utcnow
-from app.errors import BadInputError, NotFoundError
+from app.errors import BadInputError, ConflictError, NotFoundError
 from app.http.schemas import LONGEST_ECHO
 from app.runs import figures, hidden_runs
 from app.runs.configuration import option_columns
@@ -46,19 +51,32 @@ def load(ctx: Context, data: bytes, origin: str) -> uuid.UUID:
     except BadInputError as error:
         raise BadInputError(f"{origin}: {error}", "file") from None
     if not _is_stored(ctx, found.id):
-        runs = [_run(found, arm, dataset) for arm in found.arms]
+        arguments = {"origin": origin, "run_ids": [str(new_id()) for _ in found.arms]}
         try:
-            for run, arm in zip(runs, found.arms, strict=True):
-                _store_hidden(ctx, found, run, arm, dataset)
-                hidden_runs.keep_hidden(ctx.database, [each.id for each in runs])
-            _store_study(ctx, found, dataset, [run.id for run in runs])
-        except BaseException as error:
-            with contextlib.suppress(Exception):
-                for run in runs:
-                    hidden_runs.remove_run(ctx.database, run.id)
-            if not (isinstance(error, IntegrityError) and _is_stored(ctx, found.id)):  # another process has loaded it
+            work_to_end(
+                ctx, open_job(ctx, LoadStudy.kind, found.name, key=str(found.id), arguments=arguments, input=data)
+            )
+        except LostClaimError:
+            raise ConflictError(f"{found.name} is being loaded: `bassline jobs list` shows how far it is") from None
+        except IntegrityError:
+            if not _is_stored(ctx, found.id):  # else another process has loaded it
                 raise
     return found.id
+
+
+class LoadStudy(hidden_runs.ImportHandler):
+    """Stores the study in a file that `load` has checked: the run of each arm, then all of them are shown."""
+
+    kind = "import_archive"
+
+    def run(self, job: BackgroundJob, step: Step) -> dict[str, Any]:
+        """Stores the arms that no earlier attempt has."""
+        found = archive.read(job.input or b"", job.arguments["origin"])
+        dataset, run_ids = _dataset(step.ctx, found), [uuid.UUID(run_id) for run_id in job.arguments["run_ids"]]
+        for number in range(step.cursor.get("arms", 0), len(found.arms)):
+            _store_hidden(step, found, run_ids[number], found.arms[number], dataset)
+        step.on_finish = partial(_store_study, found, dataset, run_ids)
+        return {"study_id": str(found.id)}
 
 
 def reference_files() -> list[Path]:
@@ -133,8 +151,9 @@ def _is_stored(ctx: Context, study_id: uuid.UUID) -> bool:
         return session.get(Study, study_id) is not None
 
 
-def _store_hidden(ctx: Context, found: Archive, run: Run, arm: ArchivedArm, dataset: Dataset) -> None:
+def _store_hidden(step: Step, found: Archive, run_id: uuid.UUID, arm: ArchivedArm, dataset: Dataset) -> None:
     """Stores the run of an arm with its tasks and samples, and its figures; nothing shows it yet."""
+    run = _run(found, run_id, arm, dataset)
     finished = {task.task_id: task for task in arm.tasks}
     tasks = [(new_id(), task, finished[task.task_id]) for task in dataset.tasks if task.task_id in finished]
     rows = [
@@ -149,20 +168,21 @@ def _store_hidden(ctx: Context, found: Archive, run: Run, arm: ArchivedArm, data
         }
         for row_id, task, archived in tasks
     ]
+    hidden_runs.store_run(step, run, rows)
+    run_tasks = hidden_runs.find_tasks(step.ctx.database, run_id)
     samples = (
-        {"run_id": run.id, "run_task_id": row_id, **sample.model_dump()}
-        for row_id, _, archived in tasks
-        for sample in archived.samples
+        {"run_id": run_id, "run_task_id": run_tasks[task.task_id], **sample.model_dump()}
+        for task in arm.tasks
+        for sample in task.samples
     )
-    hidden_runs.store_run(ctx.database, run, rows)
-    hidden_runs.store_samples(ctx.database, run.id, samples)
-    with ctx.database.read() as session:
-        measured = figures.measure(session, get_run(session, run.id))
-    with short_transaction(ctx.database) as session:
-        figures.write(session, get_run(session, run.id), measured)
+    hidden_runs.store_samples(step, run_id, samples, sum(len(task.samples) for task in arm.tasks))
+    with step.ctx.database.read() as session:
+        measured = figures.measure(session, get_run(session, run_id))
+    step.cursor["arms"] = step.cursor.get("arms", 0) + 1
+    step.save(lambda session: figures.write(session, get_run(session, run_id), measured))
 
 
-def _store_study(ctx: Context, found: Archive, dataset: Dataset, run_ids: Sequence[uuid.UUID]) -> None:
+def _store_study(found: Archive, dataset: Dataset, run_ids: Sequence[uuid.UUID], session: Session) -> None:
     """Stores the study, and shows its runs."""
     own = {"id", "name", "created_at", "budget_s", "seed", "race", "block_tasks", "command", "tags", "note"}
     study = Study(
@@ -179,19 +199,18 @@ def _store_study(ctx: Context, found: Archive, dataset: Dataset, run_ids: Sequen
             for position, (run_id, arm) in enumerate(zip(run_ids, found.arms, strict=True))
         ],
     )
-    with ctx.database.session() as session:
-        session.add(study)
-        session.flush()
-        for run_id, arm in zip(run_ids, found.arms, strict=True):
-            state, finished_at = RunState(arm.state), arm.finished_at or utcnow()
-            hidden_runs.show_run(get_run(session, run_id), state, arm.error, finished_at)
+    session.add(study)
+    session.flush()
+    for run_id, arm in zip(run_ids, found.arms, strict=True):
+        state, finished_at = RunState(arm.state), arm.finished_at or utcnow()
+        hidden_runs.show_run(get_run(session, run_id), state, arm.error, finished_at)
 
 
-def _run(found: Archive, arm: ArchivedArm, dataset: Dataset) -> Run:
+def _run(found: Archive, run_id: uuid.UUID, arm: ArchivedArm, dataset: Dataset) -> Run:
     own = {"n_tasks", "prompt_mode_used", "command", "started_at", "tags", "note"}
     options = arm.configuration.model_dump(exclude={"name"})
     return Run(
-        id=new_id(),
+        id=run_id,
         **option_columns(RunSpec(**options, budget_s=found.budget_s, seed=found.seed)),
         **arm.model_dump(include=own),
         policy=ARM,

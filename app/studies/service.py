@@ -171,8 +171,6 @@ def delete(ctx: Context, study_id: uuid.UUID) -> None:
             lock_run(session, run.id)
         if study.state in OPEN_RUN_STATES:
             raise ConflictError(f"the study is {study.state}: cancel it before you delete it")
-        runs_of_arms = study.runs
+        job_id = deletion.hide(ctx, session, study.runs)
         session.delete(study)
-        session.flush()
-        for run in runs_of_arms:
-            deletion.remove(ctx, session, run)
+    deletion.finish(ctx, job_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime as dt
 import gzip
 import io
 import json
@@ -11,21 +12,27 @@ import sqlite3
 
 import pytest
 from click.testing import CliRunner
-from sqlalchemy import event, func, select
+from sqlalchemy import event, func, select, update
 
+from app.background import handlers, jobs
+from app.background.models import BackgroundJob
+from app.background.work import work_message
+from app.broker import queues
 from app.cli import cli
 from app.db import database
+from app.db.types import utcnow
 from app.errors import ConflictError
 from app.factory import create_app
 from app.http import limits
-from app.jobs import retention
+from app.jobs import reaper
 from app.jobs.embedded import Embedded
 from app.runs import hidden_runs, import_samples, transitions
 from app.runs.models import Run, RunTask
 from app.runs.repository import list_runs, tasks_with_samples
 from app.runs.schemas import ImportSpec
 from app.samples.models import Sample
-from tests.fakes import RIGHT, WRONG
+from app.states import JobState
+from tests.fakes import RIGHT, WRONG, RecordingBroker
 
 LINES = [
     {"task_id": f"add/{i}", "completion": text}
@@ -155,7 +162,7 @@ def written(ctx):
                 listed.append(len(list_runs(session)))
 
     event.listen(ctx.database.engine, "after_cursor_execute", count)
-    original = hidden_runs.short_transaction
+    original = handlers.short_transaction
 
     @contextlib.contextmanager
     def watched(db):
@@ -163,9 +170,9 @@ def written(ctx):
             yield session
         look(db)
 
-    hidden_runs.short_transaction = watched
+    handlers.short_transaction = watched
     yield inserted, listed
-    hidden_runs.short_transaction = original
+    handlers.short_transaction = original
     event.remove(ctx.database.engine, "after_cursor_execute", count)
 
 
@@ -186,29 +193,77 @@ def test_an_import_that_fails_leaves_nothing(ctx, many, small_batches, monkeypat
     def fail(*arguments):
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(hidden_runs.indexing, "store_unlisted", fail)
+    monkeypatch.setattr(hidden_runs.indexing, "store_words", fail)
     with pytest.raises(OSError, match="disk"):
         many()
     assert_nothing_stored(ctx)
 
 
-def test_an_import_whose_process_died_is_hidden_and_removed_later(ctx, many, small_batches, monkeypatch):
-    with monkeypatch.context() as died:
-        died.setattr(import_samples, "_show", lambda *arguments, **options: 1 / 0)
-        died.setattr(hidden_runs, "remove_run", lambda *arguments: None)
-        with pytest.raises(ZeroDivisionError):
-            many()
+class KilledError(BaseException):
+    """The process ends here: it neither finishes nor cancels its job."""
+
+
+@pytest.fixture
+def kill(ctx, monkeypatch):
+    """Calls something and lets the process die before the step that stores this batch of samples."""
+
+    def kill_at(n_batches: int, action) -> None:
+        left = iter(range(n_batches))
+        original = hidden_runs.insert
+
+        def insert(table):
+            if table is Sample and next(left, None) is None:
+                raise KilledError
+            return original(table)
+
+        with monkeypatch.context() as dying:
+            dying.setattr(hidden_runs, "insert", insert)
+            dying.setattr("app.background.work.cancel", lambda *_: None)
+            with pytest.raises(KilledError):
+                action()
+        with ctx.database.session() as session:
+            running = update(BackgroundJob).where(BackgroundJob.state == JobState.RUNNING)
+            session.execute(running.values(lease_until=utcnow() - dt.timedelta(seconds=1)))
+
+    return kill_at
+
+
+def test_an_import_whose_process_died_is_hidden_and_finished_by_a_worker(ctx, many, small_batches, written, kill):
+    inserted, listed = written
+    ctx.broker = RecordingBroker()
+    kill(4, many)
     with ctx.database.read() as session:
         assert list_runs(session) == []
         (run,) = session.scalars(select(Run)).all()
         with pytest.raises(ConflictError, match="being imported"):
             transitions.reopen(ctx, run.id)
-    retention.sweep(ctx)
-    with ctx.database.session() as session:
-        run = session.get_one(Run, run.id)  # its process may still live
-        run.finished_at -= 2 * hidden_runs.SILENT
-    retention.sweep(ctx)
+    assert inserted == [3] * 4
+    reaper.reap(ctx)
+    reaper.reap(ctx)
+    ((task, job_id),) = ctx.broker.sent
+    assert task == queues.WORK_JOB
+    work_message(ctx, job_id)
+    assert inserted == [3] * 10  # no step was done twice
+    assert set(listed) == {0}
+    with ctx.database.read() as session:
+        assert [one.id for one in list_runs(session)] == [run.id]
+        tasks = tasks_with_samples(session, run.id)
+        assert [[s.index for s in task.samples] for task in tasks] == [list(range(10))] * 3
+        job = session.get_one(BackgroundJob, job_id)
+        assert (job.state, job.done, job.input) == (JobState.FINISHED, 30, None)
+
+
+def test_an_import_that_is_cancelled_leaves_nothing(ctx, many, small_batches, kill):
+    kill(4, many)
+    with ctx.database.read() as session:
+        (job,) = session.scalars(select(BackgroundJob)).all()
+    jobs.cancel(ctx, job.id)
+    reaper.reap(ctx)
     assert_nothing_stored(ctx)
+    with ctx.database.read() as session:
+        assert session.get_one(BackgroundJob, job.id).state is JobState.CANCELLED
+    with pytest.raises(ConflictError, match="its file is not stored any more: send it again"):
+        jobs.retry(ctx, job.id)
 
 
 def assert_nothing_stored(ctx):

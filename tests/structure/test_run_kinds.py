@@ -6,7 +6,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 DECLARED = {"app/states.py", "app/runs/models.py"}
-ASKED = {"app/runs/service.py", "app/runs/import_samples.py", "app/runs/hidden_runs.py", "app/runs/documents.py"}
+ASKED = {
+    "app/runs/deletion.py",
+    "app/runs/service.py",
+    "app/runs/import_samples.py",
+    "app/runs/hidden_runs.py",
+    "app/runs/deletion.py",
+    "app/runs/documents.py",
+}
 
 
 def test_the_kind_of_a_run_is_named_in_few_files():

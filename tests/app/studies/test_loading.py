@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime as dt
 import gzip
 import json
 import shutil
@@ -15,6 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event, func, select
 
+from app.background.models import BackgroundJob
+from app.background.work import work_message
 from app.context import Context
 from app.datasets.service import import_bytes
 from app.db.database import Database
@@ -26,6 +29,7 @@ from app.runs.models import Run, RunTask
 from app.runs.repository import list_runs
 from app.samples.models import Sample
 from app.settings import Settings
+from app.states import JobState
 from app.studies import loading, service
 from app.studies.models import Study
 from evaluation import jsonlines
@@ -106,20 +110,28 @@ def test_an_archive_is_stored_in_short_transactions_and_shown_at_the_end(archive
         assert all((run.kind, run.error) == ("eval", None) for run in list_runs(session))
 
 
-def test_an_arm_that_is_complete_outlives_the_long_work_on_the_next_ones(archive, here, monkeypatch):
-    store = loading._store_hidden
+def test_an_archive_whose_process_died_is_loaded_by_a_worker_from_the_arm_where_it_was(archive, here, monkeypatch):
+    store, stored = loading._store_hidden, []
 
-    def store_slowly(*arguments):
-        hidden_runs.remove_abandoned(here.database)
-        store(*arguments)
-        with here.database.session() as session:
-            for run in session.scalars(select(Run)):
-                run.finished_at -= 2 * hidden_runs.SILENT
+    def store_until_killed(step, found, run_id, arm, dataset):
+        if len(stored) == 1:
+            raise SystemExit
+        stored.append(arm.name)
+        store(step, found, run_id, arm, dataset)
 
-    monkeypatch.setattr(loading, "_store_hidden", store_slowly)
-    loading.load(here, archive, "archive")
+    with monkeypatch.context() as dying:
+        dying.setattr(loading, "_store_hidden", store_until_killed)
+        dying.setattr("app.background.work.cancel", lambda *_: None)  # a killed process cancels nothing
+        with pytest.raises(SystemExit):
+            loading.load(here, archive, "archive")
+    with here.database.session() as session:
+        (job,) = session.scalars(select(BackgroundJob))
+        job.lease_until -= dt.timedelta(hours=1)
+        assert list_runs(session) == []
+    work_message(here, job.id)
     with here.database.read() as session:
         assert [run.state for run in list_runs(session)] == ["finished", "finished"]
+        assert session.get_one(BackgroundJob, job.id).state is JobState.FINISHED
 
 
 def test_loading_that_fails_leaves_nothing(archive, here, monkeypatch):
