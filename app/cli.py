@@ -30,6 +30,7 @@ COMMANDS = {
     "runs": "app.commands.runs:runs",
     "study": "app.commands.study:study",
     "advise": "app.commands.advise:advise",
+    "jobs": "app.commands.jobs:jobs",
     "search": "app.commands.search:search",
     "leaderboard": "app.commands.leaderboard:leaderboard",
     "datasets": "app.commands.datasets:datasets",

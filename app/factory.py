@@ -32,6 +32,7 @@ DOMAINS = (
     "datasets",
     "language_models",
     "workers",
+    "background",
     "accounts",
     "overlay",
     "site",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
@@ -14,7 +15,7 @@ from app.background.leases import Lease, LostClaimError, Stop
 from app.background.models import BackgroundJob
 from app.broker import queues
 from app.context import Context
-from app.db.database import short_transaction
+from app.db.database import OUTAGES, short_transaction
 from app.states import JobState
 
 REPORT_S = 1.0  # between two times at which progress is written that no step stores
@@ -59,7 +60,12 @@ class Step:
         self.job.done, self.job.total, self.job.message = done, total, message
         self._on_progress(done, total, message)
         if time.monotonic() - self._reported_at >= REPORT_S:
-            self._store()
+            with self.tolerating_loss(*OUTAGES):
+                self._store()
+
+    def tolerating_loss(self, *others: type[Exception]) -> contextlib.suppress:
+        """Ignores these errors; of a command also the loss of its lease, since no other process can go on with it."""
+        return contextlib.suppress(*others, *((LostClaimError,) if self.job.queue is None else ()))
 
     def save(self, write: Callable[[Session], None] = lambda _: None) -> None:
         """Commits `write`, the cursor and the progress together. Raises if the attempt must stop here, or if another

@@ -6,7 +6,7 @@ import contextlib
 import datetime as dt
 import socket
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import psutil
@@ -135,6 +135,18 @@ def send_again(ctx: Context, silence: dt.timedelta) -> None:
             same = (BackgroundJob.id == job.id, BackgroundJob.state == JobState.QUEUED)
             if updated_any(session, update(BackgroundJob).where(*same).values(enqueued_at=utcnow())):
                 after_commit(session, send, ctx, job, job.queue)
+
+
+def list_jobs(
+    session: Session, state: JobState | None = None, *, limit: int, before: uuid.UUID | None = None
+) -> Sequence[BackgroundJob]:
+    """Jobs, the latest first; `before` is the last id of the previous page."""
+    query = select(BackgroundJob)
+    if state is not None:
+        query = query.where(BackgroundJob.state == state)
+    if before is not None:
+        query = query.where(BackgroundJob.id < before)
+    return session.scalars(query.order_by(BackgroundJob.id.desc()).limit(limit)).all()
 
 
 def get_job(session: Session, job_id: uuid.UUID) -> BackgroundJob:

@@ -18,14 +18,14 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session, undefer
 
 from app.background.handlers import OnProgress, Step, UnfinishedError, get_handler
-from app.background.jobs import cancel, follow_end, return_expired, send
+from app.background.jobs import cancel, follow_end, open_job, return_expired, return_of_ended_processes, send
 from app.background.leases import MAX_ATTEMPTS, Lease, LostClaimError, Stop, claim_row
 from app.background.models import BackgroundJob
 from app.broker import queues
 from app.context import Context
 from app.db.database import OUTAGES, after_commit, error_summary, log_failure
 from app.db.types import utcnow
-from app.errors import BasslineError, CancelledError
+from app.errors import BasslineError, CancelledError, ConflictError
 from app.states import JobState
 
 TURN_S = 60.0  # after which other work of this worker goes before the rest of a job
@@ -50,7 +50,7 @@ def attempt(
     return_expired(ctx, BackgroundJob.id == job_id)
     waits = (BackgroundJob.state == JobState.QUEUED,)
     started_at = func.coalesce(BackgroundJob.started_at, utcnow())
-    owned = claim_row(ctx, BackgroundJob, job_id, *waits, state=JobState.RUNNING, started_at=started_at)
+    owned = claim_row(ctx, BackgroundJob, job_id, *waits, state=JobState.RUNNING, started_at=started_at, error=None)
     if owned is None:
         raise LostClaimError(str(job_id))
     with ctx.database.read() as session:
@@ -59,7 +59,8 @@ def attempt(
     step.lease.begin()
     try:
         yield step
-        step.lease.store(lambda: _leave(step, JobState.FINISHED, result=step.result))
+        with step.tolerating_loss():
+            step.lease.store(lambda: _leave(step, JobState.FINISHED, result=step.result))
     except (LostClaimError, *OUTAGES):
         raise
     except UnfinishedError as error:
@@ -74,7 +75,7 @@ def attempt(
         _leave(step, JobState.FAILED, error=str(error), input=None)
         raise
     except Exception as error:
-        is_last = owned.attempt >= MAX_ATTEMPTS
+        is_last = owned.attempt >= MAX_ATTEMPTS or job.queue is None
         _leave(step, JobState.FAILED if is_last else JobState.QUEUED, error=error_summary(error))
         raise
     finally:
@@ -117,10 +118,31 @@ def work(
     return step.result
 
 
+@contextlib.contextmanager
+def attempt_command(ctx: Context, kind: str, subject: str, key: str) -> Iterator[Step]:
+    """`attempt` at what only this process can do, with its user's rights and files: the block does the work.
+
+    Raises ConflictError where another process does the same. One that was killed leaves the key free at once.
+    """
+    return_of_ended_processes(ctx)
+    job_id = open_job(ctx, kind, subject, key=key)
+    try:
+        with attempt(ctx, job_id) as step:
+            yield step
+    except LostClaimError:
+        raise ConflictError(f"another process does this for {subject}: wait for it, or end it") from None
+
+
 def work_to_end(ctx: Context, job_id: uuid.UUID, on_progress: OnProgress = lambda *_: None) -> dict[str, Any]:
-    """Does a job for a caller who waits for it: one that raises is cancelled, since the caller will ask again."""
+    """Does a job for a caller who waits for it: one that raises is cancelled, since the caller will ask again.
+
+    Raises ConflictError where another process does it.
+    """
+    return_of_ended_processes(ctx)
     try:
         return work(ctx, job_id, on_progress=on_progress)
+    except LostClaimError:
+        raise ConflictError("another process does this: `bassline jobs list` shows how far it is") from None
     except BaseException:
         with contextlib.suppress(Exception):
             cancel(ctx, job_id)

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
+from app.background.handlers import Step
+from app.background.leases import Stop
+from app.background.work import attempt_command
 from app.commands import common
 from app.commands.progress import PartsBar
 from app.context import Context, make_context
@@ -27,8 +30,9 @@ target_option = click.option("--target", required=True, metavar="MODEL", help="t
 class TrainingProgress(PartsBar):
     """Shows how a training goes, and stops it at Ctrl-C or SIGTERM at its next safe point; a second one ends it now."""
 
-    def __init__(self) -> None:
+    def __init__(self, step: Step) -> None:
         super().__init__(every_s=20.0)
+        self._step = step
         self._total = 1.0
         self._stopping = False
 
@@ -50,12 +54,13 @@ class TrainingProgress(PartsBar):
 
     def advance(self, done: float, facts: str) -> None:
         """`done` of the part is finished."""
+        self._step.report(round(done), round(self._total), self._part or "")
         left = self.advance_to(self._part, done, self._total)
         self.tell(f"{facts}, {left}")
 
     def should_stop(self) -> bool:
         """Whether to stop at the next safe point."""
-        return self._stopping
+        return self._stopping or self._step.lease.stop is Stop.CANCELLED
 
     def _stop(self, number: int, _frame: FrameType | None) -> None:
         self._stopping = True
@@ -122,7 +127,7 @@ def train(
         if restart:
             work.remove()
         plan = Plan(target, info.sha256, _taps_of(info.folder), hours, tokens, epochs, seed, int(max_disk * _GIB))
-        with TrainingProgress() as progress:
+        with attempt_command(ctx, "train_drafter", target, target) as step, TrainingProgress(step) as progress:
             progress.note(
                 f"keeps at most {max_disk:g} GB in {work.path} until the drafter is stored, then only the drafter"
             )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
+from app.background.jobs import open_job
+from app.background.work import work_to_end
 from app.commands import common
 from app.commands.progress import Bars
 from app.datasets import service, translation
-from app.ports import detect_sandbox
 from app.ui.terminal import echo
 from app.ui.units import counted
 
@@ -32,19 +33,20 @@ def translate(dataset: str, to: str, name: str, json_file: str | None) -> None:
     names = translation.names_of(languages, name)
     ctx = common.opened_context()
     source = service.require(ctx, dataset)
-    sandbox = detect_sandbox(ctx.settings.packages, "so no solution can be run")
+    arguments = {"dataset_id": str(source.id), "names": names}
+    job_id = open_job(
+        ctx, translation.TranslateDataset.kind, source.name, key=str(arguments)[:300], arguments=arguments
+    )
     with Bars() as bars:
-        made = translation.make(
-            ctx, sandbox, source, languages, lambda what, done, n: bars.show(what, done, n, f"{done} of {n} tasks")
+        result = work_to_end(
+            ctx, job_id, lambda done, n, what: bars.show("translating", done, n, f"{done} of {n} {what}")
         )
-    documents = []
-    for each in made:
-        document = translation.report(each, translation.store(ctx, each, names[each.language]))
-        documents.append(document)
-        if json_file != "-":
+    documents = result["reports"]
+    if json_file != "-":
+        for document in documents:
             _print(document, source.n_tasks)
     common.write_json(json_file, documents[0] if len(documents) == 1 else {"translations": documents})
-    if not any(each.tasks for each in made):
+    if not any(document["tasks"] for document in documents):
         raise common.failed(f"no task of {dataset} could be translated")
 
 

@@ -9,6 +9,8 @@ from statistics import mean
 from types import MappingProxyType
 from typing import Any
 
+from app.background.handlers import Step
+from app.background.work import attempt_command
 from app.context import Context
 from app.datasets import service
 from app.datasets.checking import check_solutions
@@ -17,7 +19,7 @@ from app.db.archives import store_archives
 from app.ports import Grader
 from app.states import PASSED
 from evaluation.from_code import run
-from evaluation.from_code.build import Options
+from evaluation.from_code.build import Options, TaskResult
 from evaluation.from_code.reasons import find_remedy
 from evaluation.from_code.recheck import trivial_completions
 from evaluation.from_code.run import Finished, Watcher
@@ -43,10 +45,40 @@ def make(
     watcher: Watcher,
     environment: Mapping[str, str | None] = MappingProxyType({}),
 ) -> Finished:
-    """The dataset of a project. Stopped or killed, the same call continues. Raises evaluation's ProjectError."""
+    """The dataset of a project. Stopped or killed, the same call continues.
+
+    It is a job whose steps are files in the folder of its state: only this user's process can run the project's tests.
+    Raises evaluation's ProjectError, and ConflictError where another process makes the same.
+    """
     packages = sandbox.packages.sha256 if sandbox.packages else ""
     state = run.state_of(ctx.settings.data_dir / "from-code", project, commands, options, packages, environment)
-    return run.run(sandbox, project, commands, state, options, watcher, ctx.settings.exec_workers, environment)
+    with attempt_command(ctx, "build_from_code", project.name, state.folder.name) as step:
+        reporting = _ReportingWatcher(watcher, step)
+        return run.run(sandbox, project, commands, state, options, reporting, ctx.settings.exec_workers, environment)
+
+
+@dataclass(frozen=True)
+class _ReportingWatcher:
+    """Shows the parts of the work to its user, and in the job, which may be cancelled."""
+
+    shown: Watcher
+    step: Step
+
+    def recording(self, command: Sequence[str], seconds: float) -> None:
+        self.shown.recording(command, seconds)
+        self._report(0, 0, "running the project's tests")
+
+    def testing(self, done: int, total: int) -> None:
+        self.shown.testing(done, total)
+        self._report(done, total, "files of tests in the sandbox")
+
+    def checking(self, done: int, total: int, made: TaskResult | None) -> None:
+        self.shown.checking(done, total, made)
+        self._report(done, total, "functions")
+
+    def _report(self, done: int, total: int, what: str) -> None:
+        self.step.report(done, total, what)
+        self.step.require_wanted()
 
 
 def store(ctx: Context, finished: Finished, name: str) -> list[Dataset]:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Sequence
 from typing import Any
 
+from app.background.handlers import Handler, Step
+from app.background.models import BackgroundJob
 from app.context import Context
-from app.datasets import service
-from app.datasets.models import Dataset
+from app.datasets import repository, service
 from app.errors import BadInputError
-from app.ports import require_toolchain
+from app.ports import detect_sandbox, require_toolchain
 from evaluation import dataset_files
 from evaluation.languages import registry
 from evaluation.languages.translation.translate import Translation, translate
-from evaluation.sandbox import Sandbox
 
-OnTask = Callable[[str, int, int], object]
+CHUNK = 8  # tasks of a step
 ORACLE = "its oracles do not do as their tables say"
 
 
@@ -31,46 +32,65 @@ def names_of(languages: Sequence[str], name: str) -> dict[str, str]:
     return names
 
 
-def make(
-    ctx: Context, sandbox: Sandbox, source: Dataset, languages: Sequence[str], on_task: OnTask
-) -> list[Translation]:
-    """The translations of a stored dataset."""
-    found = [registry.language(name) for name in languages]
-    tasks = [service.as_plain(task) for task in source.tasks]
-    toolchains = [(each, each.toolchain.find()) for each in found]
-    return translate(sandbox, tasks, toolchains, on_task, ctx.settings.exec_workers)
+class TranslateDataset(Handler):
+    """Translates some tasks at a time into each language, then stores the datasets."""
+
+    kind = "translate_dataset"
+
+    def run(self, job: BackgroundJob, step: Step) -> dict[str, Any]:
+        """Goes on with the first task that is not translated. The result has the report of each language."""
+        ctx, names = step.ctx, job.arguments["names"]
+        sandbox = detect_sandbox(ctx.settings.packages, "so no solution can be run")
+        languages = [(each, each.toolchain.find()) for each in map(registry.language, names)]
+        with ctx.database.read() as session:
+            source = repository.get_dataset(session, uuid.UUID(job.arguments["dataset_id"]))
+            tasks = [service.as_plain(task) for task in source.tasks]
+        parts = step.cursor.setdefault("parts", dict.fromkeys(names, _EMPTY))
+        step.report(step.cursor.setdefault("next", 0), len(tasks), "tasks")
+        while (first := step.cursor["next"]) < len(tasks):
+            chunk = tasks[first : first + CHUNK]
+            for made in translate(sandbox, chunk, languages, workers=ctx.settings.exec_workers):
+                parts[made.language] = _add(parts[made.language], made)
+            step.cursor["next"] = first + len(chunk)
+            step.report(step.cursor["next"], len(tasks), "tasks")
+            step.save()
+        return {"reports": [_store(ctx, name, language, parts[language]) for language, name in names.items()]}
 
 
-def store(ctx: Context, translation: Translation, name: str) -> Dataset | None:
-    """The stored dataset, None where no task could be translated."""
-    if not translation.tasks:
-        return None
-    left_out = [
-        {"file": "", "function": task_id, "line": 0, "reason": reason, "detail": detail}
-        for task_id, reason, detail in _left_out(translation)
+_EMPTY: dict[str, Any] = {"lines": "", "tasks": 0, "cases": 0, "left_out": {}, "oracle_failed": {}}
+
+
+def _add(part: dict[str, Any], made: Translation) -> dict[str, Any]:
+    """What is kept of the tasks that are translated so far."""
+    return {
+        "lines": part["lines"] + (dataset_files.dumps(made.tasks).decode() if made.tasks else ""),
+        "tasks": part["tasks"] + len(made.tasks),
+        "cases": part["cases"] + sum(len(task.cases) for task in made.tasks),
+        "left_out": part["left_out"] | made.left_out,
+        "oracle_failed": part["oracle_failed"] | made.oracle_failed,
+    }
+
+
+def _store(ctx: Context, name: str, language: str, part: dict[str, Any]) -> dict[str, Any]:
+    """Stores the dataset, unless no task could be translated. Returns the report as JSON."""
+    failed = [(task_id, ORACLE, detail) for task_id, detail in part["oracle_failed"].items()]
+    left_out = [*((task_id, reason, "") for task_id, reason in part["left_out"].items()), *failed]
+    rows = [
+        {"file": "", "function": id_, "line": 0, "reason": reason, "detail": said} for id_, reason, said in left_out
     ]
-    return service.import_bytes(ctx, dataset_files.dumps(translation.tasks), name, f"{name}.jsonl", left_out)
-
-
-def report(translation: Translation, stored: Dataset | None) -> dict[str, Any]:
-    """The report as JSON."""
+    lines = part["lines"].encode()
+    stored = service.import_bytes(ctx, lines, name, f"{name}.jsonl", rows) if part["tasks"] else None
     by_reason: dict[str, list[str]] = {}
-    for task_id, reason, _ in _left_out(translation):
+    for task_id, reason, _ in left_out:
         by_reason.setdefault(reason, []).append(task_id)
     return {
         "dataset": None if stored is None else stored.name,
         "sha256": None if stored is None else stored.sha256,
-        "language": translation.language,
-        "tasks": len(translation.tasks),
-        "cases": sum(len(task.cases) for task in translation.tasks),
+        "language": language,
+        "tasks": part["tasks"],
+        "cases": part["cases"],
         "left_out": by_reason,
-        "oracle_passed": len(translation.tasks),
-        "oracle_failed": len(translation.oracle_failed),
-        "oracle_failures": translation.oracle_failed,
+        "oracle_passed": part["tasks"],
+        "oracle_failed": len(part["oracle_failed"]),
+        "oracle_failures": part["oracle_failed"],
     }
-
-
-def _left_out(translation: Translation) -> list[tuple[str, str, str]]:
-    """(task id, reason, detail) of the tasks that were left out."""
-    failed = [(task_id, ORACLE, detail) for task_id, detail in translation.oracle_failed.items()]
-    return [*((task_id, reason, "") for task_id, reason in translation.left_out.items()), *failed]

@@ -14,7 +14,6 @@ from sqlalchemy.orm import Session
 
 from app.background.handlers import Step
 from app.background.jobs import open_job
-from app.background.leases import LostClaimError
 from app.background.models import BackgroundJob
 from app.background.work import work_to_end
 from app.context import Context
@@ -22,7 +21,7 @@ from app.datasets import repository, service
 from app.datasets.models import Dataset
 from app.db.ids import new_id
 from app.db.types import utcnow
-from app.errors import BadInputError, ConflictError, NotFoundError
+from app.errors import BadInputError, NotFoundError
 from app.http.schemas import LONGEST_ECHO
 from app.runs import figures, hidden_runs
 from app.runs.configuration import option_columns
@@ -56,8 +55,6 @@ def load(ctx: Context, data: bytes, origin: str) -> uuid.UUID:
             work_to_end(
                 ctx, open_job(ctx, LoadStudy.kind, found.name, key=str(found.id), arguments=arguments, input=data)
             )
-        except LostClaimError:
-            raise ConflictError(f"{found.name} is being loaded: `bassline jobs list` shows how far it is") from None
         except IntegrityError:
             if not _is_stored(ctx, found.id):  # else another process has loaded it
                 raise

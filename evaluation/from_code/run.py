@@ -117,25 +117,23 @@ def run(
             f"{MIN_LINES} to {MAX_LINES} lines with a body of their own"
         )
     seconds: dict[str, float] = {}
-    with state.locked():
-        recording = state.recording()
-        if recording is None:
-            recording = _record(project, functions, commands, state, options, watcher)
-        seconds["recording"] = round(recording.seconds, 1)
-        started = time.monotonic()
-        suite = prepare(
-            sandbox, project, recording.covering, workers, watcher.testing, environment, options.store_secrets
-        )
-        seconds["testing"] = round(time.monotonic() - started, 1)
-        started = time.monotonic()
-        known = state.made()
-        try:
-            sources = Sources(project, recording.covering.path)
-            work = build.Workplace(sandbox, project, origin, recording, sources, options)
-            made = _make(Maker(work, suite), functions, known, state, watcher, workers)
-        finally:
-            suite.close()
-        seconds["checking"] = round(time.monotonic() - started, 1)
+    state.folder.mkdir(parents=True, exist_ok=True)
+    recording = state.recording()
+    if recording is None:
+        recording = _record(project, functions, commands, state, options, watcher)
+    seconds["recording"] = round(recording.seconds, 1)
+    started = time.monotonic()
+    suite = prepare(sandbox, project, recording.covering, workers, watcher.testing, environment, options.store_secrets)
+    seconds["testing"] = round(time.monotonic() - started, 1)
+    started = time.monotonic()
+    known = state.made()
+    try:
+        sources = Sources(project, recording.covering.path)
+        work = build.Workplace(sandbox, project, origin, recording, sources, options)
+        made = _make(Maker(work, suite), functions, known, state, watcher, workers)
+    finally:
+        suite.close()
+    seconds["checking"] = round(time.monotonic() - started, 1)
     result = build.finish(functions, made, options)
     return Finished(project, origin, functions, recording, result, state, suite, len(known), seconds)
 

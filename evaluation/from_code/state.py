@@ -6,19 +6,14 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-
-from filelock import FileLock, Timeout
 
 from evaluation.from_code.build import TaskResult
 from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.calls.recorded import Call
 from evaluation.from_code.project_tests.covering import Covering
-from evaluation.from_code.reasons import ProjectError
 
 
 class State:
@@ -28,20 +23,6 @@ class State:
         self.folder = folder
         self._writing = threading.Lock()
         self._made = folder / "made.jsonl"
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other processes out. Raises ProjectError where one works on the same dataset."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.folder.with_suffix(".lock"))
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise ProjectError("another process makes the same dataset: wait for it, or end it") from None
-        try:
-            yield
-        finally:
-            lock.release()
 
     def recording(self) -> Recording | None:
         """The recording, if it was finished."""

@@ -11,7 +11,6 @@ ASKED = {
     "app/runs/service.py",
     "app/runs/import_samples.py",
     "app/runs/hidden_runs.py",
-    "app/runs/deletion.py",
     "app/runs/documents.py",
 }
 

@@ -29,6 +29,7 @@ HEADINGS = {
     "/datasets": "Datasets",
     "/models": "Models",
     "/workers": "Workers",
+    "/jobs": "Jobs",
     "/tokens": "Tokens",
     "/about": "About these figures",
 }
@@ -75,6 +76,7 @@ def test_a_fresh_installation_shows_every_page(world, path):
         ("/", "first run of two minutes"),
         ("/runs", "New run"),
         ("/workers", "bassline serve"),
+        ("/jobs", "bassline jobs list"),
         ("/datasets", "bassline datasets import"),
     ],
 )

@@ -271,15 +271,6 @@ def test_tests_that_call_nothing_are_one_sentence_with_the_remedy(opened, sandbo
         made(opened, sandbox, tmp_path / "state", tests, Options(limit_s=2.0))
 
 
-def test_two_processes_do_not_make_the_same_dataset_at_once(tmp_path):
-    with (
-        State(tmp_path / "state").locked(),
-        pytest.raises(ProjectError, match="another process makes the same dataset"),
-        State(tmp_path / "state").locked(),
-    ):
-        pass
-
-
 def test_rows_are_json_with_sorted_keys(finished):
     for line in finished.completion_file().splitlines():
         assert list(json.loads(line)) == sorted(json.loads(line))

@@ -1,0 +1,99 @@
+"""REST of background jobs."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from typing import Any
+
+from flask import Blueprint
+from pydantic import Field
+
+from app.background import jobs
+from app.http.operations import operation
+from app.http.paging import PageQuery, page_from_rows
+from app.http.schemas import ResponseModel
+from app.http.security import needs
+from app.http.web import context, session
+from app.states import JobState, Scope
+
+bp = Blueprint("jobs_api", __name__, url_prefix="/api/v1")
+
+
+class JobDocument(ResponseModel):
+    """A piece of background work: what it is, who does it, and how far it is."""
+
+    id: uuid.UUID
+    kind: str
+    subject: str
+    state: JobState
+    done: int
+    total: int = Field(description="0 while it is not known")
+    message: str
+    attempt: int = Field(description="claims since a step was last stored")
+    claimed_by: str | None = Field(description="the worker that claimed it last")
+    lease_until: dt.datetime | None
+    error: str | None
+    created_at: dt.datetime
+    started_at: dt.datetime | None
+    finished_at: dt.datetime | None
+
+
+class JobWithResult(JobDocument):
+    """A job with what it was given, where it would resume, and what came of it."""
+
+    arguments: dict[str, Any]
+    cursor: dict[str, Any]
+    result: dict[str, Any] | None
+
+
+class JobQuery(PageQuery):
+    """The query of the list."""
+
+    state: JobState | None = None
+
+
+class JobPage(ResponseModel):
+    """Jobs, the latest first. Ended ones are kept for 30 days."""
+
+    jobs: list[JobDocument]
+    next: str | None
+
+
+@bp.get("/jobs")
+@operation({200: JobPage})
+def index(query: JobQuery) -> JobPage:
+    """Background work: checks of datasets, imports, deletions, translations, trainings."""
+    rows = jobs.list_jobs(session(), query.state, limit=query.limit + 1, before=query.id())
+    page, following = page_from_rows(rows, query, lambda job: str(job.id))
+    return JobPage(jobs=[JobDocument.of(job) for job in page], next=following)
+
+
+@bp.get("/jobs/<uuid:job_id>")
+@operation({200: JobWithResult})
+def show(job_id: uuid.UUID) -> JobWithResult:
+    """A job in full."""
+    return JobWithResult.of(jobs.get_job(session(), job_id))
+
+
+@bp.post("/jobs/<uuid:job_id>/cancel")
+@needs(Scope.ADMIN)
+@operation({202: JobDocument}, problems=(409,))
+def cancel(job_id: uuid.UUID) -> JobDocument:
+    """Cancels a job: it ends after its step. What an import has stored is removed."""
+    jobs.cancel(context(), job_id)
+    return _document(job_id)
+
+
+@bp.post("/jobs/<uuid:job_id>/retry")
+@needs(Scope.ADMIN)
+@operation({202: JobDocument}, problems=(409,))
+def retry(job_id: uuid.UUID) -> JobDocument:
+    """Queues a job again that failed or was cancelled. It goes on where it was."""
+    jobs.retry(context(), job_id)
+    return _document(job_id)
+
+
+def _document(job_id: uuid.UUID) -> JobDocument:
+    with context().database.read() as fresh:
+        return JobDocument.of(jobs.get_job(fresh, job_id))
