@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -56,13 +57,17 @@ def store_samples(step: Step, run_id: uuid.UUID, samples: Iterable[Mapping[str, 
     for batch in _batches(islice(samples, step.cursor["stored"], None)):
         step.cursor["stored"] += len(batch)
         step.report(step.cursor["stored"], total, "samples")
-        step.save(lambda session, batch=batch: session.execute(insert(Sample), batch))
+        step.save(partial(_insert_samples, batch))
     with step.ctx.database.read() as session:
         tasks = session.scalars(select(RunTask.id).where(RunTask.run_id == run_id).order_by(RunTask.position)).all()
     for run_task_id in tasks[step.cursor["indexed"] :]:
         words = indexing.find_words(step.ctx.database, run_task_id)
         step.cursor["indexed"] += 1
-        step.save(lambda session, words=words: indexing.store_words(session, run_id, words))
+        step.save(partial(indexing.store_words, run_id, words))
+
+
+def _insert_samples(batch: Sequence[Mapping[str, Any]], session: Session) -> None:
+    session.execute(insert(Sample), batch)
 
 
 def show_run(run: Run, state: RunState, error: str | None, finished_at: dt.datetime) -> None:

@@ -80,18 +80,18 @@ def submit(
     except exchange.ExchangeError as error:
         raise BadInputError(str(error), "file") from None
     run_id = new_id()
+    name = spec.name or f"{spec.target} ({origin})"[:LONGEST_NAME]
     arguments = {
         "run_ids": [str(run_id)],
         "origin": origin,
         "dataset_id": str(dataset.id),
         "columns": unknown_options()
         | {"target": spec.target, "n": max(counts.values()), "budget_s": budget_s or MAX_BUDGET_S}
-        | {"name": spec.name or f"{spec.target} ({origin})"[:LONGEST_NAME], "pinned_worker": pinned_worker},
+        | {"name": name, "pinned_worker": pinned_worker},
         "task_ids": list(counts),
         "n_samples": counts.total(),
         "handover": handover,
     }
-    name = arguments["columns"]["name"]
     work_to_end(ctx, open_job(ctx, ImportSamples.kind, name, arguments=arguments, input=data))
     return run_id
 

@@ -78,7 +78,7 @@ def find_words(database: Database, run_task_id: uuid.UUID) -> dict[uuid.UUID, li
         return _words(session, [run_task_id])
 
 
-def store_words(session: Session, run_id: uuid.UUID, words: Mapping[uuid.UUID, list[str]]) -> None:
+def store_words(run_id: uuid.UUID, words: Mapping[uuid.UUID, list[str]], session: Session) -> None:
     """Indexes a task of a run that lists will have soon."""
     if words:
         _upsert(session, run_id, words)
