@@ -222,6 +222,18 @@ def publish(target: str, json_file: str | None) -> None:
         echo(f"published the drafter of {target}: {record.n_bytes / 1e6:.0f} MB, sha256 {record.sha256[:12]}")
 
 
+@drafter.command()
+@target_option
+def delete(target: str) -> None:
+    """Delete the drafter of a model from the database and from this machine. Results of runs with it stay.
+
+    Example:
+        bassline drafter delete --target qwen2.5-coder-0.5b
+    """
+    heads.delete(common.opened_context(), target)
+    echo(f"deleted the drafter of {target}")
+
+
 def _published(ctx: Context, target: str) -> HeadRecord:
     from decoding.models.errors import ModelError  # noqa: PLC0415
 

@@ -8,9 +8,11 @@ from pydantic import Field
 from app.http.operations import operation
 from app.http.paging import PageQuery, page_from_list
 from app.http.schemas import ResponseModel
-from app.http.web import session
-from app.language_models import drafters, service
+from app.http.security import needs
+from app.http.web import context, session
+from app.language_models import drafters, heads, service
 from app.language_models.drafters import Drafter, DrafterDocument
+from app.states import Scope
 
 bp = Blueprint("models_api", __name__, url_prefix="/api/v1")
 
@@ -61,3 +63,11 @@ def drafters_index(query: PageQuery) -> DrafterPage:
 def drafter(slug: str) -> Drafter:
     """A trained drafter with the curve of its training, its speeds and its training data."""
     return drafters.get(session(), slug)
+
+
+@bp.delete("/drafters/<slug>")
+@needs(Scope.ADMIN)
+@operation({204: None})
+def delete(slug: str) -> None:
+    """Deletes a trained drafter from the database and from this machine. Results of runs that drafted with it stay."""
+    heads.delete(context(), drafters.get(session(), slug).target)

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from sqlalchemy import delete as delete_rows
 from sqlalchemy import select
 from sqlalchemy.orm import Session, undefer
 
 from app.context import Context
+from app.db.database import updated_any
 from app.db.storable import unstorable_reason
-from app.errors import BadInputError
+from app.errors import BadInputError, NotFoundError
 from app.language_models.models import LONGEST_TARGET, PublishedHead
 from decoding.models import trained_heads
 from decoding.models.errors import ModelError
@@ -45,6 +47,21 @@ def publish(ctx: Context, target: str) -> HeadRecord:
     with ctx.database.session() as session:
         session.merge(head)
     return record
+
+
+def delete(ctx: Context, target: str) -> None:
+    """Delete the head of a target from the database and from this machine. Raises NotFoundError.
+
+    Runs that drafted with it keep their results; a run that has yet to load it fails with the reason.
+    """
+    with ctx.database.session() as session:
+        was_published = updated_any(session, delete_rows(PublishedHead).where(PublishedHead.target == target))
+    try:
+        was_here = trained_heads.remove(target)
+    except ModelError:  # its folder or file has gone
+        was_here = False
+    if not (was_published or was_here):
+        raise NotFoundError(f"{target} has no trained drafter: `bassline drafter list` shows all")
 
 
 def fetch(ctx: Context, target: str) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shlex
 
-from flask import Blueprint, render_template
+from flask import Blueprint, redirect, render_template, url_for
+from werkzeug.wrappers import Response
 
 from app.db.types import utcnow
+from app.http.security import needs
 from app.http.web import context, session
-from app.language_models import cached, drafters
+from app.language_models import cached, drafters, heads
 from app.language_models.presentation import loss_chart, match_chart, speed_table
+from app.states import Scope
 from app.workers import service as workers
 from app.workers.service import is_alive
 
@@ -47,3 +50,11 @@ def drafter(slug: str) -> str:
             f"bassline drafter check --target {target}",
         ],
     )
+
+
+@bp.post("/models/drafters/<slug>/delete")
+@needs(Scope.ADMIN)
+def delete(slug: str) -> Response:
+    """Deletes a trained drafter. Results of runs that drafted with it stay. Raises NotFoundError."""
+    heads.delete(context(), drafters.get(session(), slug).target)
+    return redirect(url_for("models.index"), 303)

@@ -136,6 +136,15 @@ def install(record: HeadRecord, files: Mapping[str, bytes]) -> None:
         _swap(new, place)
 
 
+def remove(target: str) -> bool:
+    """Remove this machine's head of a target; return whether there was one. Engines that have it in memory keep it."""
+    place = folder_of(target)
+    with _locked(place):
+        existed = place.exists()
+        shutil.rmtree(place, ignore_errors=True)
+    return existed
+
+
 def _locked(place: Path) -> FileLock:
     """The lock of a head's folder: workers that share a cache fetch the same head at the same time."""
     lock = cache_folder() / "locks" / f"drafter-{place.name}.lock"

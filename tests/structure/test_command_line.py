@@ -52,6 +52,7 @@ CONTRACT = {
     "models pull",
     "models check",
     "drafter train",
+    "drafter delete",
     "drafter list",
     "drafter check",
     "drafter import",

@@ -7,9 +7,13 @@ import json
 import re
 
 import pytest
+from click.testing import CliRunner
+from sqlalchemy import select
 
+from app.cli import cli
 from app.context import make_context
 from app.factory import create_app
+from app.language_models.models import PublishedHead
 from app.settings import Settings
 from tests.head_records import TARGET, write_head
 
@@ -244,3 +248,26 @@ def test_another_head_is_another_engine(cache):
         configs.append(engine_config(spec))
     assert len(set(configs)) == 3
     assert engine_config(RunSpec(target=TARGET, drafter="sibling")).head == ""
+
+
+def test_a_drafter_is_deleted_by_rest_and_page_and_is_gone_then(client, cache):
+    client.application.config["WTF_CSRF_ENABLED"] = False
+    for target in (TARGET, HUB):
+        write_head(cache, target)
+    assert "Delete the drafter" in body_of(client, f"/models/drafters/{TARGET}")
+    assert client.delete(f"/api/v1/drafters/{TARGET}").status_code == 204
+    assert client.delete(f"/api/v1/drafters/{TARGET}").status_code == 404
+    assert client.post(f"/models/drafters/{slug_of(client)}/delete").status_code == 303
+    assert client.get("/api/v1/drafters").json["drafters"] == []
+
+
+def test_a_published_drafter_is_deleted_from_the_database(ctx, cache, monkeypatch):
+    write_head(cache)
+    with ctx.database.session() as session:
+        session.add(PublishedHead(target=TARGET, sha256="a" * 64, record="{}", config=b"{}", weights=b"w"))
+    monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
+    for code in (0, 2):
+        result = CliRunner().invoke(cli, ["drafter", "delete", "--target", TARGET])
+        assert result.exit_code == code, result.output
+    with ctx.database.read() as session:
+        assert session.scalar(select(PublishedHead.target)) is None
