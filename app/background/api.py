@@ -77,7 +77,7 @@ def show(job_id: uuid.UUID) -> JobWithResult:
 
 
 @bp.post("/jobs/<uuid:job_id>/cancel")
-@needs(Scope.ADMIN)
+@needs(Scope.SUBMIT)
 @operation({202: JobDocument}, problems=(409,))
 def cancel(job_id: uuid.UUID) -> JobDocument:
     """Cancels a job: it ends after its step. What an import has stored is removed."""
@@ -86,7 +86,7 @@ def cancel(job_id: uuid.UUID) -> JobDocument:
 
 
 @bp.post("/jobs/<uuid:job_id>/retry")
-@needs(Scope.ADMIN)
+@needs(Scope.SUBMIT)
 @operation({202: JobDocument}, problems=(409,))
 def retry(job_id: uuid.UUID) -> JobDocument:
     """Queues a job again that failed or was cancelled. It goes on where it was."""

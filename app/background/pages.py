@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 
 from flask import Blueprint, redirect, render_template, url_for
 from werkzeug.wrappers import Response
 
 from app.background import jobs
+from app.context import Context
 from app.errors import ConflictError
 from app.http.security import needs
 from app.http.web import context
 from app.states import OPEN_JOB_STATES, Scope
 
 bp = Blueprint("jobs", __name__)
-ACTIONS = {"cancel": jobs.cancel, "retry": jobs.retry}
 SHOWN = 200
 
 
@@ -24,12 +25,23 @@ def index() -> str:
     return _page()
 
 
-@bp.post("/jobs/<uuid:job_id>/<any(cancel, retry):action>")
-@needs(Scope.ADMIN)
-def change(job_id: uuid.UUID, action: str) -> Response | tuple[str, int]:
-    """Cancels a job, or queues it again."""
+@bp.post("/jobs/<uuid:job_id>/cancel")
+@needs(Scope.SUBMIT)
+def cancel(job_id: uuid.UUID) -> Response | tuple[str, int]:
+    """Cancels a job: it ends after its step."""
+    return _change(job_id, jobs.cancel)
+
+
+@bp.post("/jobs/<uuid:job_id>/retry")
+@needs(Scope.SUBMIT)
+def retry(job_id: uuid.UUID) -> Response | tuple[str, int]:
+    """Queues a job again that failed or was cancelled."""
+    return _change(job_id, jobs.retry)
+
+
+def _change(job_id: uuid.UUID, change: Callable[[Context, uuid.UUID], None]) -> Response | tuple[str, int]:
     try:
-        ACTIONS[action](context(), job_id)
+        change(context(), job_id)
     except ConflictError as fault:
         return _page(str(fault)), fault.status
     return redirect(url_for("jobs.index"), 303)
