@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from evaluation.from_code import checks
 from evaluation.from_code.calls.cases import Case, drop_volatile, shown_case
 from evaluation.from_code.calls.nearby import list_nearby
-from evaluation.from_code.calls.observe import Outcome, Program, UnobservableError, observe_each
+from evaluation.from_code.calls.observe import BATCH, Outcome, Program, UnobservableError, observe
 from evaluation.from_code.calls.recorded import digest_of
 from evaluation.from_code.calls.variety import choose
 from evaluation.from_code.fairness import MAX_EXAMPLE_CHARS
@@ -23,6 +23,10 @@ from evaluation.from_code.recording.calls import describe_shape
 from evaluation.sandbox import Sandbox
 
 MAX_CALLS = 150
+MAX_STEPS = 1_500_000
+"""Of the original and the survivors on all calls, by the steps that recorded calls take; with fewer calls for slow
+functions, and none for those that are left with less than MIN_CALLS."""
+MIN_CALLS = 20
 MAX_JUDGING = 20
 MAX_SHOWN = 4
 MAX_SURVIVORS = 15
@@ -52,11 +56,15 @@ def find_nearby_cases(
     """The cases to add to the `chosen` ones of the recorded ones, which the `survivors` pass: recorded ones that tell
     mutants apart which these do not, and calls near to them. Of those, shown are the ones that tell further mutants
     apart, take branches that no recorded call takes, or raise what none raises."""
-    others = [case for case in recorded if case not in chosen]
-    called = _observe(sandbox, program, list_nearby(recorded, node, MAX_CALLS), recorded)
+    sources = [mutant.source for mutant in survivors[:MAX_SURVIVORS]]
+    steps = sum(case.outcome.steps for case in recorded) / len(recorded) + 1
+    limit = int(min(MAX_CALLS, MAX_STEPS / steps / (1 + len(sources))))
+    if limit < MIN_CALLS:
+        return NearbyCases()
+    others = [case for case in recorded if case not in chosen][:limit]
+    called = _observe(sandbox, program, list_nearby(recorded, node, limit), recorded)
     if not called and not others:
         return NearbyCases()
-    sources = [mutant.source for mutant in survivors[:MAX_SURVIVORS]]
     noticing = checks.list_noticed(sandbox, program, [*others, *called], sources)
     candidates = [
         _Candidate(case, frozenset(n for n, numbers in enumerate(noticing) if number in numbers))
@@ -138,7 +146,8 @@ def _choose_shown(near: Sequence[_Candidate], seen: _Seen, name: str) -> list[Ca
 def _observe(sandbox: Sandbox, program: Program, calls: Sequence[str], recorded: Sequence[Case]) -> list[Case]:
     """The calls as cases, where the original does something of a kind that was recorded."""
     try:
-        outcomes = observe_each(sandbox, program, calls).outcomes
+        outcomes = [outcome for start in range(0, len(calls), BATCH)
+                    for outcome in observe(sandbox, program, calls[start : start + BATCH]).outcomes]  # fmt: skip
     except UnobservableError:
         return []
     raised = {case.outcome.raised[0] for case in recorded if case.outcome.raised}
@@ -160,7 +169,7 @@ def _keep_repeated(sandbox: Sandbox, program: Program, *groups: Sequence[Case]) 
     """The cases on which a second run of the original does the same."""
     cases = [case for group in groups for case in group]
     try:
-        second = observe_each(sandbox, program, [case.call for case in cases]).outcomes
+        second = observe(sandbox, program, [case.call for case in cases]).outcomes
     except UnobservableError:
         return [[] for _ in groups]
     again = {case.digest: outcome for case, outcome in zip(cases, second, strict=True)}
