@@ -21,7 +21,8 @@ from evaluation.load_comparison import (
     effective_requests,
     tally,
 )
-from evaluation.metrics import MetricError, SampleOutcome, solved, wilson
+from evaluation.metrics import MetricError, SampleOutcome, wilson
+from evaluation.outcomes import PairedOutcomes
 
 Fate = Literal["answered", "refused", "failed"]
 
@@ -100,10 +101,11 @@ def point(
     """
     if not asked:
         raise MetricError("there are no requests to measure")
-    grid = solved((sample for one in asked for sample in one.outcomes), (budget_s,))
-    first, every = int(grid.first.sum()), int(grid.all.sum())
+    found = PairedOutcomes.from_samples(sample for one in asked for sample in one.outcomes)
+    of_first, of_all = (solved[0] for solved in found.at(budget_s))
+    first, every = int(of_first.sum()), int(of_all.sum())
     prompts = [one.prompt or one.key for one in asked]
-    tallies = tally(zip(prompts, grid.first[:, 0].tolist(), strict=True))
+    tallies = tally(zip(prompts, of_first.tolist(), strict=True))
     answered = [one for one in asked if one.fate == "answered"]
     firsts = [
         min(ends) for one in answered if (ends := [s.finished_s for s in one.samples if s.finished_s is not None])
@@ -122,9 +124,7 @@ def point(
         pass_first=first / len(asked),
         pass_first_interval=_interval(first / len(asked), tallies.values()),
         pass_all=every / len(asked),
-        pass_all_interval=_interval(
-            every / len(asked), tally(zip(prompts, grid.all[:, 0].tolist(), strict=True)).values()
-        ),
+        pass_all_interval=_interval(every / len(asked), tally(zip(prompts, of_all.tolist(), strict=True)).values()),
         first_finished_p50_s=_quantile(firsts, 0.5),
         first_finished_p95_s=_quantile(firsts, 0.95),
         answer_p50_s=_quantile(answers, 0.5),

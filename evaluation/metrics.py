@@ -54,16 +54,6 @@ class SampleOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Solved:
-    """Per task and budget, whether the chosen sample passes (`first`) and whether any does (`all`), bool `[T, K]`."""
-
-    task_ids: tuple[str, ...]
-    budgets: tuple[float, ...]
-    first: NDArray[np.bool_]
-    all: NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
 class Curve:
     """Pass@First and Pass@All as step functions: the shares of index i hold from `budgets[i]` seconds to the next.
 
@@ -121,67 +111,10 @@ def pass_at_k(n: int, c: int, k: int) -> float:
 
 def mean_pass_at_k(outcomes: Iterable[SampleOutcome], k: int) -> float:
     """pass@k as a mean over tasks, without a budget: every sample counts, finished or not."""
-    tasks = _by_task(outcomes)
-    return float(np.mean([pass_at_k(len(rows), sum(r.passed for r in rows), k) for rows in tasks.values()]))
-
-
-def pass_first(outcomes: Iterable[SampleOutcome], budget_s: float) -> float:
-    """Share of tasks whose chosen sample passes, chosen among the samples finished within `budget_s`."""
-    return float(solved(outcomes, (budget_s,)).first.mean())
-
-
-def pass_all(outcomes: Iterable[SampleOutcome], budget_s: float) -> float:
-    """Share of tasks with a passing sample finished within `budget_s`."""
-    return float(solved(outcomes, (budget_s,)).all.mean())
-
-
-def curve(outcomes: Iterable[SampleOutcome], budget_s: float) -> Curve:
-    """Pass@First and Pass@All at every budget up to `budget_s` seconds, the run's own. Raises as `solved` does."""
-    tasks = _by_task(outcomes)
-    gains: defaultdict[float, NDArray[np.int64]] = defaultdict(lambda: np.zeros(2, dtype=np.int64))
-    for samples in tasks.values():
-        before = np.zeros(2, dtype=np.int64)
-        for time, *state in _progress(samples):
-            after = np.array(state, dtype=np.int64)
-            if time <= budget_s and (after != before).any():
-                gains[time] += after - before
-                before = after
-    times = sorted(gains)
-    first, every = np.cumsum([gains[time] for time in times], axis=0).T if times else np.zeros((2, 0), dtype=np.int64)
-    return Curve.from_counts(times, first, every, len(tasks), budget_s)
-
-
-def solved(outcomes: Iterable[SampleOutcome], budgets: Sequence[float]) -> Solved:
-    """Which tasks are solved at which budget, tasks in order of first appearance.
-
-    The chosen sample is the finished one with the highest mean log-probability; a sample without one ranks last, and
-    the lower index wins a tie. Raises MetricError without outcomes.
-    """
-    tasks = _by_task(outcomes)
-    first = np.zeros((len(tasks), len(budgets)), dtype=np.bool_)
-    every = np.zeros_like(first)
-    for row, samples in enumerate(tasks.values()):
-        progress = _progress(samples)
-        if progress:
-            times, picks, found = zip(*progress, strict=True)
-            at = np.searchsorted(times, np.asarray(budgets), side="right") - 1
-            first[row] = np.asarray(picks)[at] & (at >= 0)
-            every[row] = np.asarray(found)[at] & (at >= 0)
-    return Solved(tuple(tasks), tuple(budgets), first, every)
-
-
-def latency(outcomes: Iterable[SampleOutcome]) -> Latency:
-    """Milliseconds per token over the finished samples that have tokens."""
-    firsts, lasts, alls = [], [], []
-    for rows in _by_task(outcomes).values():
-        own = [1000.0 * time / sample.n_tokens for time, sample in _ended(rows) if sample.n_tokens]
-        if own:
-            firsts.append(own[0])
-            lasts.append(own[-1])
-            alls.append(math.fsum(own) / len(own))
-    if not alls:
-        return Latency(None, None, None)
-    return Latency(float(np.mean(firsts)), float(np.mean(lasts)), float(np.mean(alls)))
+    passed: defaultdict[str, list[bool]] = defaultdict(list)
+    for outcome in outcomes:
+        passed[outcome.task_id].append(outcome.passed)
+    return float(np.mean([pass_at_k(len(rows), sum(rows), k) for rows in passed.values()]))
 
 
 def wilson(k: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
@@ -196,62 +129,6 @@ def wilson(k: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
     half = z * math.sqrt(k * (n - k) / n + z * z / 4)
     low, high = (middle - half) / (n + z * z), (middle + half) / (n + z * z)
     return low if k else 0.0, high if k < n else 1.0
-
-
-def bootstrap_means(values: NDArray[np.generic], seed: int = 0) -> NDArray[np.float64]:
-    """Means over resampled tasks, `[RESAMPLES, K]`, of `values` `[T, K]`. Raises MetricError without tasks.
-
-    Tasks are drawn with replacement, whole rows at a time, so the K values of a task stay together.
-    """
-    tasks = len(values)
-    if tasks == 0:
-        raise MetricError("bootstrap: there are no tasks")
-    draws = np.random.default_rng(seed).multinomial(tasks, np.full(tasks, 1 / tasks), size=RESAMPLES)
-    return np.asarray(draws @ np.asarray(values, dtype=np.float64) / tasks)
-
-
-def bootstrap_band(
-    values: NDArray[np.generic], confidence: float = 0.95, seed: int = 0
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Pointwise percentile band of the mean over tasks, as (low `[K]`, high `[K]`), for `values` `[T, K]`.
-
-    Where every task has the same value 0 or 1 the bootstrap band would have no width; Wilson's bound replaces
-    it. Raises MetricError without tasks.
-    """
-    matrix = np.asarray(values, dtype=np.float64)
-    tasks = len(matrix)
-    tail = 50.0 * (1.0 - confidence)
-    low, high = np.percentile(bootstrap_means(matrix, seed), [tail, 100.0 - tail], axis=0)
-    high[(matrix == 0).all(axis=0)] = wilson(0, tasks, confidence)[1]
-    low[(matrix == 1).all(axis=0)] = wilson(tasks, tasks, confidence)[0]
-    return low, high
-
-
-def _by_task(outcomes: Iterable[SampleOutcome]) -> dict[str, list[SampleOutcome]]:
-    tasks: defaultdict[str, list[SampleOutcome]] = defaultdict(list)
-    for outcome in outcomes:
-        tasks[outcome.task_id].append(outcome)
-    if not tasks:
-        raise MetricError("there are no samples to measure")
-    return tasks
-
-
-def _progress(samples: Sequence[SampleOutcome]) -> list[tuple[float, bool, bool]]:
-    """After each finished sample of a task: its time, and whether the sample chosen by then passes, and whether any."""
-    found: list[tuple[float, bool, bool]] = []
-    chosen = None
-    for time, sample in _ended(samples):
-        rank = rank_sample(sample.mean_logprob, sample.index)
-        if chosen is None or rank > rank_sample(chosen.mean_logprob, chosen.index):
-            chosen = sample
-        found.append((time, chosen.passed, sample.passed or (bool(found) and found[-1][2])))
-    return found
-
-
-def _ended(rows: Sequence[SampleOutcome]) -> list[tuple[float, SampleOutcome]]:
-    """(time, sample) of the samples that count, in the order in which they finished, then by index."""
-    ended = [(row.finished_s, row) for row in rows if row.finished_s is not None]
-    return sorted(ended, key=lambda pair: (pair[0], pair[1].index))
 
 
 def rank_sample(mean_logprob: float | None, index: int) -> tuple[float, int]:

@@ -19,6 +19,7 @@ from app.context import Context, make_context
 from app.db import migrate
 from app.errors import BadInputError, BasslineError, UnavailableError
 from app.ui import units
+from app.ui.tables import TextTable
 from app.ui.terminal import echo_data, stderr, stdout
 from decoding.suggest import one_of
 
@@ -162,6 +163,15 @@ def table(
     for row in rows:
         made.add_row(*row)
     return made
+
+
+def print_text_table(console: Console, found: TextTable, whole: Collection[str] = ()) -> None:
+    """Prints a table with its title and its note above it."""
+    console.print()
+    console.print(found.title, style="bold")  # as the title of the table it would be no wider than that
+    if found.note:
+        console.print(found.note, style="dim")
+    console.print(table(found.headings, found.rows, whole, padding=(0, 2, 0, 0)))
 
 
 def pairs(title: str, rows: list[tuple[str, str]]) -> Table:

@@ -7,21 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
 
 from app.annotations.selection import Selection
 from app.commands import common, foreground
-from app.commands.comparison import WorseError, comparison_tables
 from app.commands.options import parse_options, spec_options
 from app.commands.plain_comparison import lacks_comparison, report_with_comparison
 from app.commands.report import run_tables
 from app.commands.run_and_study import add_commands, find_row, print_rows, selection_options
-from app.errors import BadInputError
+from app.errors import BadInputError, BasslineError
 from app.overlay import run_file
 from app.overlay.decision import describe_inferiority
 from app.overlay.documents import ComparisonDocument
 from app.overlay.junit import junit as as_junit
-from app.overlay.markdown import markdown as as_markdown
-from app.overlay.pair import compare_runs
+from app.overlay.pair import RunComparison, compare_runs
+from app.overlay.report import describe_changes, describe_figures, describe_notes, describe_speed, format_markdown
 from app.runs import import_samples, repository, service
 from app.runs.export_samples import FORMATS, chunks
 from app.runs.failed_samples import count_failed_samples
@@ -215,13 +215,13 @@ def compare(  # noqa: PLR0913 (click hands each option over by itself)
     with ctx.database.read() as session:
         base, new = (run_file.measured(ctx, session, given) for given in (reference, other))
         found = compare_runs(session, base, new, budget, alpha, MARGIN if margin is None else margin / 100)
-        reports = [(markdown, as_markdown(found)), (junit, as_junit(found))]
+        reports = [(markdown, format_markdown(found)), (junit, as_junit(found))]
         document = ComparisonDocument.at(found)
     common.write_json(json_file, document.model_dump(mode="json"))
     for target, text in reports:
         if target is not None:
             common.write_text(target, text)
-    comparison_tables(common.result_console("-" if "-" in (markdown, junit) else json_file), found)
+    _print_comparison(common.result_console("-" if "-" in (markdown, junit) else json_file), found)
     if fail_if_worse and found.conclusion.worse:
         raise WorseError(f"{found.other.name} is worse than {found.reference.name}")
     if fail_if_worse and found.conclusion.underpowered is not None:
@@ -232,9 +232,29 @@ def compare(  # noqa: PLR0913 (click hands each option over by itself)
     if (
         fail_if_worse
         and margin is not None
-        and (fault := describe_inferiority(found.decision_first, found.pass_first.n_tasks)) is not None
+        and (fault := describe_inferiority(found.first.decision, found.first.paired.n_tasks)) is not None
     ):
         raise BadInputError(fault, "margin")
 
 
 add_commands(runs, "run", repository.find_run, service)
+
+
+class WorseError(BasslineError):
+    """`--fail-if-worse`, and the verdict says so."""
+
+    exit_code = 3
+
+
+def _print_comparison(console: Console, found: RunComparison) -> None:
+    console.print(f"{found.other.name} (B) against {found.reference.name} (A, the baseline)", highlight=False)
+    common.print_text_table(console, describe_figures(found))
+    for note in filter(None, (describe_speed(found), *describe_notes(found))):
+        console.print(note, highlight=False)
+    changes = describe_changes(found.reference, found.other)
+    if changes.rows:
+        common.print_text_table(console, changes)
+    else:
+        console.print("The settings are the same.")
+    console.print()
+    console.print(f"{found.conclusion.title}. {found.conclusion.sentence}", highlight=False)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import uuid
 
-from rich.console import Console
-
 from app.commands import common
 from app.context import Context
 from app.runs.render import plain
@@ -41,7 +39,7 @@ def write(document: StudyDocument, json_file: str | None) -> None:
     if document.study.state in OPEN_RUN_STATES:
         console.print(f"The study is {document.study.state}: these are the results so far.")
     for section in report.sections(document):
-        _print(console, section)
+        common.print_text_table(console, section, (report.RUN,))
 
 
 def report_end(ctx: Context, study_id: uuid.UUID, json_file: str | None, margin: float = MARGIN) -> None:
@@ -62,10 +60,3 @@ def _at_budget(document: StudyDocument) -> str:
     if answer.one_second_more is not None:
         text += f" One more second: {points(answer.one_second_more, study.tasks_common)} points."
     return text
-
-
-def _print(console: Console, section: report.Section) -> None:
-    console.print()
-    console.print(section.title, style="bold")  # as the title of the table it would be no wider than that
-    console.print(section.note, style="dim")
-    console.print(common.table(section.headings, section.rows, (report.RUN,), padding=(0, 2, 0, 0)))

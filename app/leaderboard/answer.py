@@ -13,17 +13,15 @@ from app.leaderboard.entries import Entry, labels_of
 from app.runs.clock import describe_disturbance
 from app.runs.repository import get_run
 from app.states import OPEN_RUN_STATES
-from app.studies.analysis import arm_of, compared_arms
+from app.studies.analysis import compare_arms, compare_named_runs
 from app.studies.presentation import short_names
 from app.studies.render import find_disturbance
 from app.studies.repository import get_study
 from app.studies.sentences import Measured
 from app.ui.opening import opening_budget
-from evaluation.metrics import BUDGET_GRID, Curve, MetricError
-from evaluation.studies.analysis import study_budgets
+from evaluation.metrics import BUDGET_GRID, MetricError
 from evaluation.studies.answer import Answer, answer_at
-from evaluation.studies.arms import Scored, score
-from evaluation.studies.leaders import PairBands
+from evaluation.studies.arms import ArmComparison
 
 COMPARED = 8
 """Runs that an answer without a study compares: reading the samples of one takes tenths of a second."""
@@ -42,7 +40,7 @@ class FromStudy(NamedTuple):
 class Card:
     """The answer at every budget (seconds)."""
 
-    scored: Scored  # the arms over the tasks that all of them have graded
+    compared: ArmComparison  # the arms over the tasks that all of them have graded
     own_budgets: Mapping[str, float]  # of each arm: past its own nothing is known of it
     runs: Mapping[str, uuid.UUID]  # of each arm
     labels: Mapping[str, str]  # a short name of each arm
@@ -54,12 +52,14 @@ class Card:
     opening_s: float  # the budget to begin with
     disturbed: Sequence[uuid.UUID]  # runs whose clock was disturbed (app/runs/clock.py)
     disturbance: str  # how a sentence about them begins; "" where no clock was disturbed
-    bands: dict[float, PairBands] = field(default_factory=dict)  # by the smallest budget of the arms that they compare
+    by_budget: dict[float, ArmComparison] = field(
+        default_factory=dict
+    )  # arms that had so much time, by the least of it
 
     @property
     def n_tasks(self) -> int:
         """How many tasks the arms were compared over."""
-        return len(self.scored.task_ids)
+        return self.compared.n_tasks
 
     @property
     def shortest_s(self) -> float:
@@ -84,32 +84,30 @@ class Card:
     @property
     def first_right(self) -> Answer | None:
         """The answer at the first budget with one, None where no chosen sample passed."""
-        curves = _curves(self.scored)
-        rises = [b for curve in curves for b, share in zip(curve.budgets, curve.pass_first, strict=True) if share]
-        return self.at(min(rises)) if rises else None
+        first_s = self.compared.first_right_s
+        return None if first_s is None else self.at(first_s)
 
     def at(self, budget_s: float) -> Answer | None:
         """The answer at a budget, among the arms that had so much time; None past `budget_s`, where none had."""
-        names = [name for name, own in self.own_budgets.items() if own >= budget_s]
-        if not names:
+        own = [self.own_budgets[arm.name] for arm in self.compared.arms]
+        arms = [place for place, own_s in enumerate(own) if own_s >= budget_s]
+        if not arms:
             return None
-        end_s = min(self.own_budgets[name] for name in names)
-        if end_s not in self.bands:
-            arms = [arm for arm in self.scored.arms if arm.name in names]
-            self.bands[end_s] = PairBands(score(arms, study_budgets(end_s)), "first")
-        return answer_at(self.bands[end_s], budget_s)
+        end_s = min(own[arm] for arm in arms)
+        if end_s not in self.by_budget:
+            self.by_budget[end_s] = self.compared.select(arms, end_s)
+        return answer_at(self.by_budget[end_s], budget_s)
 
 
 def of_study(session: Session, study_id: uuid.UUID) -> Card | None:
     """What a study says so far, without its archived arms; None while the others have no graded task in common."""
     study = get_study(session, study_id)
-    try:
-        scored = score(compared_arms(session, study, archived=False), study_budgets(study.budget_s))
-    except MetricError:
+    compared = compare_arms(session, study, archived=False)
+    if compared is None:
         return None
-    names = {arm.name for arm in scored.arms}
+    names = {arm.name for arm in compared.arms}
     return Card(
-        scored=scored,
+        compared=compared,
         own_budgets=dict.fromkeys(names, study.budget_s),
         runs={arm.name: arm.run_id for arm in study.arms},
         labels=short_names(study),
@@ -117,8 +115,8 @@ def of_study(session: Session, study_id: uuid.UUID) -> Card | None:
         dataset_tasks=study.dataset.n_tasks,
         device=next((run.device_label for run in study.runs if run.provenance), study.runs[0].device_label),
         study=FromStudy(study.id, study.name, study.state in OPEN_RUN_STATES, study.measured_elsewhere),
-        of_runs=len(scored.arms),
-        opening_s=opening_budget(_curves(scored), study.budget_s),
+        of_runs=len(compared.arms),
+        opening_s=opening_budget(compared.curves, study.budget_s),
         disturbed=[arm.run_id for arm in study.arms if arm.name in names and arm.run.measured.clock_marks],
         disturbance=find_disturbance(study, names),
     )
@@ -128,9 +126,12 @@ def of_runs(session: Session, runs: Sequence[Entry]) -> Card:
     """What runs over the same tasks on the same device say, paired by task. There is at least one."""
     chosen = most_telling(runs)
     names = labels_of(chosen)
-    arms = [arm_of(session, names[run.id], get_run(session, run.id)) for run in chosen]
+    named = {names[run.id]: get_run(session, run.id) for run in chosen}
+    compared = compare_named_runs(session, named, max(run.budget_s for run in chosen))
+    if compared is None:
+        raise MetricError("the runs of an answer have no graded task in common")
     return Card(
-        scored=score(arms, study_budgets(max(run.budget_s for run in chosen))),
+        compared=compared,
         own_budgets={names[run.id]: run.budget_s for run in chosen},
         runs={names[run.id]: run.id for run in chosen},
         labels={name: name for name in names.values()},
@@ -155,7 +156,3 @@ def most_telling(runs: Sequence[Entry]) -> list[Entry]:
         return sum(a == b for a, b in zip(own, best, strict=True)), sum(first for first, _ in own)
 
     return sorted(runs, key=merit, reverse=True)[:COMPARED]
-
-
-def _curves(scored: Scored) -> list[Curve]:
-    return [scored.curve(place) for place in range(len(scored.arms))]

@@ -127,6 +127,6 @@ def _say(answer: Card | None, budget: float) -> dict[str, Any]:
 
 def _grid(rows: Sequence[Row], answer: Card | None) -> list[float]:
     """The positions of the slider: the answer's budgets, then round budgets up to the longest of the rows."""
-    of_answer = answer.scored.budgets if answer else ()
+    of_answer = study_budgets(answer.compared.end_s) if answer else ()
     longest = max((row.run.budget_s for row in rows), default=BUDGET_GRID[0])
     return [*of_answer, *(b for b in study_budgets(longest) if not of_answer or b > of_answer[-1])]

@@ -14,14 +14,10 @@ from app.http.schemas import RequestModel
 from app.http.web import session
 from app.overlay import loading, presentation
 from app.overlay.documents import ComparisonDocument, MatrixDocument, OverlayDocument
-from app.overlay.grouping import field_of, groups
-from app.overlay.lines import lines_at
 from app.overlay.loading import Overlaid
 from app.overlay.matrix import Only, matrix
 from app.overlay.pair import compare_runs, measured_run
 from app.runs import repository
-from app.runs.colours import numbers_of
-from app.studies.repository import count_rivals, in_one_study
 from evaluation.decisions import MARGIN
 from evaluation.verdicts import Failure
 
@@ -41,12 +37,6 @@ class OverlayQuery(RequestModel):
     )
 
 
-class LinesQuery(OverlayQuery):
-    """With `group` the lines are means over the runs that have the same value of that option."""
-
-    group: Text | None = Field(None, description="a run option, such as drafter, target, n, draft_length or seed")
-
-
 class MatrixQuery(OverlayQuery):
     """Which tasks to list."""
 
@@ -56,21 +46,10 @@ class MatrixQuery(OverlayQuery):
 
 @bp.get("/overlay")
 @operation({200: OverlayDocument})
-def overlay(query: LinesQuery) -> OverlayDocument:
+def overlay(query: OverlayQuery) -> OverlayDocument:
     """Runs in one overlay: shares at a budget, paired differences to a baseline, and curves."""
     found = _load(query)
-    budget_s = _budget(found, query.budget)
-    field = field_of(query.group)
-    lines = groups(found.runs, found.letters, field)
-    ids = [run.id for run in found.runs]
-    return OverlayDocument.at(
-        found,
-        lines_at(found, lines, budget_s, count_rivals(session(), ids)),
-        presentation.curves(found, lines, numbers_of(session(), ids)),
-        budget_s,
-        field,
-        in_turn=in_one_study(session(), ids),
-    )
+    return OverlayDocument.at(found, _budget(found, query.budget))
 
 
 @bp.get("/overlay/matrix")

@@ -13,11 +13,11 @@ from statistics import median
 
 from app.overlay.loading import Overlaid
 from app.overlay.notes import same_device
-from app.overlay.verdicts import Terms, decide_pair
 from app.runs.clock import Clock, clock
 from app.runs.models import Run, RunTask
 from app.ui.units import points
 from evaluation.decisions import PairDecision
+from evaluation.outcomes import Figure
 
 LEAST_LEFT = 0.01  # of the machine, so that the factor stays finite
 REMEDY = "To know, let both take turns in a study (bassline study run)."
@@ -44,9 +44,7 @@ class Circumstances:
         return max(known) if len(known) == len(self.stretches) else None
 
 
-def circumstances(
-    found: Overlaid, tasks: Sequence[Collection[RunTask]], budget_s: float, *, in_turn: bool
-) -> Circumstances:
+def circumstances(found: Overlaid, tasks: Sequence[Collection[RunTask]], budget_s: float) -> Circumstances:
     """How the two runs of the overlay were measured, given all tasks of each.
 
     The result is time-bound if a sample of the common tasks was cut off by the deadline or finished after `budget_s`.
@@ -57,17 +55,17 @@ def circumstances(
         for run, of_run in zip(found.runs, tasks, strict=True)
     )
     return Circumstances(
-        in_turn=in_turn,
+        in_turn=found.in_turn,
         time_bound=any(row.finish_reason == "deadline" or (row.finished_s or 0.0) > budget_s for row in found.samples),
         clocks=(a[1], b[1]),
         stretches=(_stretch(*a, *b), _stretch(*b, *a)),
     )
 
 
-def withheld(decision: PairDecision, figure: int, found: Overlaid, measured: Circumstances, terms: Terms) -> str | None:
+def withheld(decision: PairDecision, figure: Figure, found: Overlaid, measured: Circumstances) -> str | None:
     """Why nobody may be called better although the verdict says so; None if the difference stands or is none.
 
-    `decision` is about the second run of the overlay against the first in Pass@First (`figure` 0) or Pass@All (1).
+    `decision` is about the second run of the overlay against the first in this figure.
     """
     if decision.verdict != "better" or measured.in_turn or not measured.time_bound:
         return None
@@ -79,7 +77,7 @@ def withheld(decision: PairDecision, figure: int, found: Overlaid, measured: Cir
             f"the result depends on time, the runs were not measured in turn, and how busy the machine was is not "
             f"known of {' and of '.join(names)}. {REMEDY}"
         )
-    again = decide_pair(found, terms, (winner, loser), (factor, 1.0))[figure].decide(decision.budget_s, terms.margin)
+    again = found.compared.band(figure, winner, loser, (factor, 1.0)).decide(decision.budget_s, decision.margin)
     if again.a_is_better:
         return None
     n = len(found.task_ids)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
 from typing import Any, Self
 
 from pydantic import Field
 
 from app.http.schemas import ResponseModel
 from app.overlay.decision import Conclusion
-from app.overlay.lines import Line, LineShare
+from app.overlay.lines import Line, LineShare, compute_lines
 from app.overlay.loading import Overlaid
 from app.overlay.matrix import Matrix, MatrixRow
-from app.overlay.pair import RunComparison
-from app.overlay.presentation import LineCurves
-from evaluation.decisions import PairDecision, Verdict
-from evaluation.inference import Comparison
+from app.overlay.pair import PairedFigure, RunComparison
+from app.runs.models import Run
+from evaluation.decisions import Verdict
 
 DECIDED = ("low", "high", "verdict", "margin", "at_least", "at_most", "tasks_to_decide")
 
@@ -32,7 +30,7 @@ class OverlaidRun(ResponseModel):
 
 
 class LineDocument(ResponseModel):
-    """One line: a run, or the mean over the runs of a group, at the budget and as a curve up to its own end.
+    """One run at the budget and as a curve up to its own end.
 
     `curve_first[i]` and `curve_all[i]` are its shares from `budgets[i]` seconds to the next.
     """
@@ -53,7 +51,6 @@ class OverlayDocument(ResponseModel):
     dataset: str
     budget_s: float
     longest_s: float = Field(description="the shortest budget of the runs: the largest budget that can be asked for")
-    group: str | None = Field(description="the option that the lines are grouped by")
     tasks: list[str] = Field(description="the common tasks")
     measured_in_turn: bool = Field(
         description="the runs are arms of one study, so that drift affects all of them equally"
@@ -62,33 +59,20 @@ class OverlayDocument(ResponseModel):
     lines: list[LineDocument] = Field(description="the baseline's first")
 
     @classmethod
-    def at(
-        cls,
-        found: Overlaid,
-        lines: Sequence[Line],
-        curves: Sequence[LineCurves],
-        budget_s: float,
-        group: str | None,
-        *,
-        in_turn: bool,
-    ) -> Self:
+    def at(cls, found: Overlaid, budget_s: float) -> Self:
         """The lines at the budget, each with its curve, which has a point at the budget."""
-        documents = []
-        for line, curve in zip(lines, (one.curve for one in curves), strict=True):
-            budgets = sorted({*curve.budgets, budget_s})
-            first, every = zip(*map(curve.at, budgets), strict=True)
-            runs = [found.runs[place].id for place in line.group.members]
-            of_curve = {"budgets": budgets, "curve_first": list(first), "curve_all": list(every)}
-            documents.append(LineDocument.of(line, key=line.group.key, label=line.group.label, runs=runs, **of_curve))
+        lines = [
+            _describe_line(found, line, run, budget_s)
+            for line, run in zip(compute_lines(found, budget_s), found.runs, strict=True)
+        ]
         return cls(
             dataset=found.runs[0].dataset.name,
             budget_s=budget_s,
             longest_s=found.longest_s,
-            group=group,
             tasks=list(found.task_ids),
-            measured_in_turn=in_turn,
+            measured_in_turn=found.in_turn,
             runs=_runs(found),
-            lines=documents,
+            lines=lines,
         )
 
 
@@ -172,19 +156,25 @@ class ComparisonDocument(ResponseModel):
         """Two runs, as `GET /compare` and `bassline runs compare --json` show them."""
         return cls.of(
             compared,
-            pass_first=_describe(compared.pass_first, compared.decision_first, compared.withheld_first),
-            pass_all=_describe(compared.pass_all, compared.decision_all, compared.withheld_all),
+            pass_first=_describe(compared.first),
+            pass_all=_describe(compared.all),
             measured_in_turn=compared.measured.in_turn,
             time_bound=compared.measured.time_bound,
-            withheld=compared.withheld_first or compared.withheld_all,
-            machine_factor=compared.measured.machine_factor,
+            withheld=compared.first.withheld or compared.all.withheld,
         )
 
 
-def _describe(found: Comparison, decision: PairDecision, withheld: str | None) -> PairedDifference:
-    undecided = {"verdict": "undecided", "tasks_to_decide": None} if withheld else {}
-    decided = {name: getattr(decision, name) for name in DECIDED}
-    return PairedDifference.of(found, withheld=withheld, **decided | undecided)
+def _describe(one: PairedFigure) -> PairedDifference:
+    undecided = {"verdict": "undecided", "tasks_to_decide": None} if one.withheld else {}
+    decided = {name: getattr(one.decision, name) for name in DECIDED}
+    return PairedDifference.of(one.paired, withheld=one.withheld, **decided | undecided)
+
+
+def _describe_line(found: Overlaid, line: Line, run: Run, budget_s: float) -> LineDocument:
+    curve = found.compared.outcomes.curve(found.runs.index(run), run.budget_s)
+    budgets = sorted({*curve.budgets, budget_s})
+    first, every = zip(*map(curve.at, budgets), strict=True)
+    return LineDocument.of(line, runs=[run.id], budgets=budgets, curve_first=list(first), curve_all=list(every))
 
 
 def _runs(found: Overlaid) -> list[OverlaidRun]:

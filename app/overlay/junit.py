@@ -21,7 +21,7 @@ def junit(compared: RunComparison) -> str:
     One that neither solves is skipped. A failure is one lost task; whether B is worse is the property `worse`.
     """
     found, a, b = compared.found, compared.reference, compared.other
-    first, _ = found.measured.at(compared.budget_s)
+    first = found.compared.outcomes.solved("first", compared.budget_s)
     lost, neither = (first[0] & ~first[1]).tolist(), (~first[0] & ~first[1]).tolist()
     counts = {"tests": len(found.task_ids), "failures": sum(lost), "errors": 0, "skipped": sum(neither)}
     root = ET.Element("testsuites")
@@ -46,17 +46,14 @@ def _properties(compared: RunComparison) -> Iterable[tuple[str, str]]:
     yield "conclusion", f"{compared.conclusion.title}. {compared.conclusion.sentence}"
     yield "budget_s", f"{compared.budget_s:g}"
     yield "verdict", compared.conclusion.verdict
-    figures = (
-        ("pass_first", compared.pass_first, compared.decision_first),
-        ("pass_all", compared.pass_all, compared.decision_all),
-    )
-    for label, c, decision in figures:
+    for name, one in compared.figures.items():
+        label, c, decision = f"pass_{name.lower()}", one.paired, one.decision
         yield f"{label}_a", f"{c.b:.4f}"
         yield f"{label}_b", f"{c.a:.4f}"
         yield f"{label}_difference", f"{c.delta:.4f}"
         yield f"{label}_interval", f"{decision.low:.4f} to {decision.high:.4f}"
         yield f"{label}_p", f"{c.p:.4f}"
-    yield "detectable", f"{compared.pass_first.detectable:.4f}"
+    yield "detectable", f"{compared.first.paired.detectable:.4f}"
 
 
 def _text(text: str) -> str:

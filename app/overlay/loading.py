@@ -7,17 +7,17 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from sqlalchemy.orm import Session
 
 from app.errors import BadInputError, BasslineError, NotFoundError
 from app.overlay import repository
-from app.overlay.repository import SampleRow
+from app.runs.labels import labels_of_runs
 from app.runs.models import Run
+from app.runs.outcomes import SampleRow, pair_outcomes, read_samples, read_task_ids
 from app.runs.service import check_comparable
-from app.samples.models import FINISHED_REASONS
-from app.states import PASSED, SANDBOX_ERROR
-from evaluation.many_runs import ManyRuns, SampleColumns
+from app.studies.repository import count_rivals, in_one_study
+from evaluation.inference import ALPHA
+from evaluation.paired_runs import PairedRuns
 
 LETTERS = (*string.ascii_uppercase, *(f"A{letter}" for letter in string.ascii_uppercase))
 LEAST_RUNS = 2
@@ -33,16 +33,25 @@ class Overlaid:
     runs: tuple[Run, ...]
     letters: tuple[str, ...]  # from the positions in the address: they stay where another run is left out
     left_out: tuple[BasslineError, ...]  # why runs that were asked for are not in `runs`
-    task_ids: tuple[str, ...]  # the tasks that all runs have graded, in the order of the dataset
     graded: tuple[int, ...]  # how many tasks each run has graded
-    samples: tuple[SampleRow, ...]  # of the common tasks
-    columns: SampleColumns  # the same as arrays, which count runs and tasks as `runs` and `task_ids` do
-    measured: ManyRuns  # of these columns
+    samples: tuple[SampleRow, ...]  # of the common tasks, in the order of the columns of the outcomes
+    compared: PairedRuns
+    in_turn: bool  # whether the runs are arms of one study
+
+    @property
+    def task_ids(self) -> tuple[str, ...]:
+        """The tasks that all runs have graded, in the order of the dataset."""
+        return self.compared.task_ids
 
     @property
     def longest_s(self) -> float:
         """The shortest budget of the runs in seconds: past it, one of them has only a lower bound."""
-        return min(run.budget_s for run in self.runs)
+        return self.compared.end_s
+
+    @property
+    def labels(self) -> list[str]:
+        """A short name of each run."""
+        return labels_of_runs(self.runs)
 
 
 def parse_ids(texts: Iterable[str]) -> list[uuid.UUID]:
@@ -87,7 +96,8 @@ def load(session: Session, ids: Sequence[uuid.UUID], *, details: bool = False) -
         if run_id not in found
     ]
     runs = [found[run_id] for run_id in ids if run_id in found]
-    _require_two(runs, missing)
+    if len(runs) < LEAST_RUNS:
+        raise missing[0]
     for other in runs[1:]:
         check_comparable(runs[0], other)
     if (most := sum(run.n_tasks * run.n for run in runs)) > MOST_SAMPLES:
@@ -95,76 +105,47 @@ def load(session: Session, ids: Sequence[uuid.UUID], *, details: bool = False) -
             f"these runs have {most:,} samples: choose runs with at most {MOST_SAMPLES:,} together", "runs"
         )
     letters = [letter for letter, run_id in zip(LETTERS, ids, strict=False) if run_id in found]
-    rows = repository.samples(session, [run.id for run in runs], details=details)
-    return overlay(runs, rows, repository.task_ids(session, ids), letters, missing)
+    rows = read_samples(session, [run.id for run in runs], details=details)
+    return lay_over(session, runs, rows, read_task_ids(session, ids), letters, missing)
 
 
-def overlay(
+def lay_over(
+    session: Session,
     runs: Sequence[Run],
     rows: Sequence[SampleRow],
     names: Mapping[int, str],
     letters: Sequence[str] = LETTERS,
     missing: Sequence[BasslineError] = (),
+    *,
+    alpha: float = ALPHA,
 ) -> Overlaid:
     """The runs of one dataset over the tasks that all of them have graded, given all their samples.
 
-    `names` has the ids of their tasks by their position in the dataset.
-    A task is graded if it is finished and the sandbox failed on none of its samples. Raises BadInputError.
+    `names` has the ids of their tasks by their position in the dataset. Raises BadInputError.
     """
-    place, position, index, reasons, finished_s, logprob, verdicts, _ = zip(*rows, strict=True) if rows else [()] * 8
-    of_run = np.array(place, dtype=np.int64)
-    known, of_task = np.unique(np.array(position, dtype=np.int64), return_inverse=True)
-    judged, failed = np.zeros((2, len(runs), len(known)), dtype=np.bool_)
-    judged[of_run, of_task] = True
-    unknown = np.array([verdict in (None, SANDBOX_ERROR) for verdict in verdicts], dtype=np.bool_)
-    failed[of_run[unknown], of_task[unknown]] = True
-    graded = judged & ~failed
-
-    is_untimed = np.array([r in FINISHED_REASONS and s is None for r, s in zip(reasons, finished_s, strict=True)], bool)
-    untimed = np.isin(np.arange(len(runs)), of_run[is_untimed])
-    has_graded = np.asarray(graded.any(axis=1))
-    kept = has_graded & ~untimed
-    left_out = [
-        *missing,
-        *(
-            BadInputError(f"the samples of {run.name!r} have no finish times, so nothing is known at a budget", "runs")
-            for run, unknown_times in zip(runs, untimed, strict=True)
-            if unknown_times
-        ),
-        *(
-            BadInputError(f"{run.name!r} has no graded task: leave it out, or wait until it has one", "runs")
-            for run, has_any in zip(runs, has_graded, strict=True)
-            if not has_any
-        ),
-    ]
-    _require_two([run for run, has_any in zip(runs, kept, strict=True) if has_any], left_out)
-    common = np.asarray(graded[kept].all(axis=0))
-    places = np.flatnonzero(kept).tolist()
-    if not common.any():
-        raise BadInputError(
-            f"these {len(places)} runs have no graded task in common: choose runs over the same tasks", "runs"
-        )
-    counts = np.flatnonzero(kept[of_run] & common[of_task])
-    columns = SampleColumns(
-        run=(np.cumsum(kept) - 1)[of_run[counts]],
-        task=(np.cumsum(common) - 1)[of_task[counts]],
-        index=np.array(index, dtype=np.int64)[counts],
-        finished_s=np.array(finished_s, dtype=np.float64)[counts],  # None becomes NaN
-        mean_logprob=np.array(logprob, dtype=np.float64)[counts],
-        passed=np.array([verdict == PASSED for verdict in verdicts], dtype=np.bool_)[counts],
-    )
-    return Overlaid(
-        runs=tuple(runs[i] for i in places),
-        letters=tuple(letters[i] for i in places),
-        left_out=tuple(left_out),
-        task_ids=tuple(names[at] for at in known[common].tolist()),
-        graded=tuple(graded[kept].sum(axis=1).tolist()),
-        samples=tuple(rows[i] for i in counts.tolist()),
-        columns=columns,
-        measured=ManyRuns(len(places), int(common.sum()), columns),
-    )
-
-
-def _require_two(runs: Sequence[Run], left_out: Sequence[BasslineError]) -> None:
-    if len(runs) < LEAST_RUNS:
+    found = pair_outcomes(len(runs), rows, names)
+    sentences = [
+        *(f"the samples of {runs[place].name!r} have no finish times, so nothing is known at a budget"
+          for place in found.untimed),
+        *(f"{runs[place].name!r} has no graded task: leave it out, or wait until it has one" for place in found.empty),
+    ]  # fmt: skip
+    left_out = [*missing, *map(_refuse, sentences)]
+    kept = [runs[place] for place in found.places]
+    if len(kept) < LEAST_RUNS:
         raise left_out[0]
+    if found.outcomes is None:
+        raise _refuse(f"these {len(kept)} runs have no graded task in common: choose runs over the same tasks")
+    ids = [run.id for run in kept]
+    return Overlaid(
+        runs=tuple(kept),
+        letters=tuple(letters[place] for place in found.places),
+        left_out=tuple(left_out),
+        graded=found.graded,
+        samples=found.samples,
+        compared=PairedRuns(found.outcomes, min(run.budget_s for run in kept), count_rivals(session, ids), alpha),
+        in_turn=in_one_study(session, ids),
+    )
+
+
+def _refuse(sentence: str) -> BadInputError:
+    return BadInputError(sentence, "runs")

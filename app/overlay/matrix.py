@@ -99,7 +99,8 @@ def signs_of(rows: Sequence[MatrixRow]) -> list[VerdictSign]:
 
 
 def _rows(found: Overlaid, budget_s: float) -> list[MatrixRow]:
-    arrays = (*found.measured.at(budget_s), found.measured.chosen(budget_s), found.measured.first_correct())
+    outcomes = found.compared.outcomes
+    arrays = (*outcomes.at(budget_s), outcomes.chosen(budget_s), outcomes.first_correct())
     by_task = zip(*(array.T.tolist() for array in arrays), strict=True)
     return [
         MatrixRow(task_id=task_id, cells=[_cell(found, *parts) for parts in zip(*of_task, strict=True)])

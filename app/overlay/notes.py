@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.overlay.grouping import Group, unbalanced
 from app.overlay.loading import Overlaid
 from app.runs.models import Run
-from app.runs.options import options_of
-from app.runs.schemas import RunOptions
+from app.ui.units import decimal
 
+NOT_IN_TURN = (
+    "The runs were not measured in turn, so the machine alone may have made some of them faster. An overlay of two of "
+    "them tests whether that could explain their difference."
+)
 _DEVICE = ("device", "device_name", "dtype", "cpu")
 
 
@@ -18,12 +20,10 @@ def same_device(runs: Sequence[Run]) -> bool:
     return all(run.provenance.get(key) == runs[0].provenance.get(key) for run in runs for key in _DEVICE)
 
 
-def caveats(
-    found: Overlaid, not_in_turn: str | None, groups: Sequence[Group] = (), field: str | None = None
-) -> list[str]:
-    """Caveats on the figures of the overlay, each a sentence or two. `field` is the option that groups its lines.
+def describe_caveats(found: Overlaid, not_in_turn: str = NOT_IN_TURN) -> list[str]:
+    """Caveats on the figures of the overlay, each a sentence or two.
 
-    `not_in_turn` says what that means for the times of runs that were not measured in turn, None for arms of one study.
+    `not_in_turn` says what it means for the times that the runs were not measured in turn.
     """
     said = [f"Left out: {error}." for error in found.left_out]
     named = list(zip(found.letters, found.runs, strict=True))
@@ -36,28 +36,34 @@ def caveats(
         )
     if not same_device(found.runs):
         said.append("The runs used different devices or dtypes: only shares can be compared, not times.")
-    elif not_in_turn:
+    elif not found.in_turn:
         said.append(not_in_turn)
     if together := [letter for letter, run in named if run.throughput]:
         said.append(
             f"Decoded for throughput: {', '.join(together)}. Tasks shared a batch, so each of their samples finished "
             "later."
         )
-    if field is None and len({run.n for run in found.runs}) > 1:
+    if len({run.n for run in found.runs}) > 1:
         first, *others = (f"{letter} has {run.n}" for letter, run in named)
         counts = ", ".join((f"{first} samples per task", *others))
         said.append(f"{counts}: more samples raise Pass@All by chance alone.")
-    if field is not None and (labels := unbalanced(found.runs, field, groups)):
-        said.append(
-            f"The groups do not hold the same values of {', '.join(labels)} equally often, so their means differ by "
-            f"more than {options_of(RunOptions)[field].label.lower()}."
-        )
     return said
 
 
-def trust_notes(found: Overlaid) -> list[str]:
-    """What disturbed the clock of each run, and how many of its verdicts a program could have forged."""
-    said = []
+def describe_circumstances(found: Overlaid, machine_factor: float | None) -> list[str]:
+    """Caveats on two runs: also by how much the machine alone could have changed the times, what disturbed the clock of
+    each run, and how many of its verdicts a program could have forged."""
+    if machine_factor is None:
+        not_in_turn = (
+            "The runs were not measured in turn, and how busy the machine was is not known of both: times may differ "
+            "because of the machine alone."
+        )
+    else:
+        not_in_turn = (
+            "The runs were not measured in turn: the machine alone could explain times that differ by a factor of up "
+            f"to {decimal(machine_factor)}."
+        )
+    said = describe_caveats(found, not_in_turn)
     for letter, run in zip(found.letters, found.runs, strict=True):
         said += [f"{letter}: {mark}" for mark in run.measured.clock_marks or ()]
         if guests := run.measured.in_guest_samples:

@@ -9,19 +9,18 @@ from typing import Any, NamedTuple
 from sqlalchemy.orm import Session
 
 from app.errors import BadInputError
-from app.overlay import caution, repository
+from app.overlay import caution
 from app.overlay.decision import Conclusion, decide
-from app.overlay.loading import Overlaid, overlay
+from app.overlay.loading import Overlaid, lay_over
 from app.overlay.notes import same_device
-from app.overlay.repository import SampleRow
-from app.overlay.verdicts import Terms, decide_pair
 from app.runs.configuration import differences
 from app.runs.figures import SELECTOR, speedup
 from app.runs.models import Run, RunTask
+from app.runs.outcomes import SampleRow, read_samples, read_tasks
 from app.runs.service import check_comparable
-from app.studies.repository import count_rivals, in_one_study
-from evaluation.decisions import MARGIN, PairBand, PairDecision
+from evaluation.decisions import MARGIN, PairDecision
 from evaluation.inference import ALPHA, Comparison, compare_solved
+from evaluation.outcomes import FIGURES, Figure
 
 
 class MeasuredRun(NamedTuple):
@@ -33,21 +32,30 @@ class MeasuredRun(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class PairedFigure:
+    """Pass@First or Pass@All of `other` (B) against `reference` (A)."""
+
+    paired: Comparison  # delta is other - reference, wins are tasks that only `other` solves
+    decision: PairDecision
+    withheld: str | None  # why neither may be called better although the decision is
+
+
+@dataclass(frozen=True, slots=True)
 class RunComparison:
     """`other` (B) against `reference` (A, the baseline run) at `budget_s` seconds, over the tasks both have graded."""
 
     found: Overlaid
     budget_s: float
-    pass_first: Comparison  # delta is other - reference, wins are tasks that only `other` solves
-    pass_all: Comparison
+    first: PairedFigure
+    all: PairedFigure
     measured: caution.Circumstances
     speed: float | None  # tokens per second of other over reference; None where devices differ or it is not known
-    band_first: PairBand  # other - reference in Pass@First
-    decision_first: PairDecision  # that band at the budget
-    decision_all: PairDecision
-    withheld_first: str | None  # why neither may be called better in Pass@First although the verdict is
-    withheld_all: str | None
     conclusion: Conclusion
+
+    @property
+    def figures(self) -> dict[str, PairedFigure]:
+        """Both figures, by the end of their names."""
+        return {"First": self.first, "All": self.all}
 
     @property
     def reference(self) -> Run:
@@ -60,6 +68,11 @@ class RunComparison:
         return self.found.runs[1]
 
     @property
+    def machine_factor(self) -> float | None:
+        """By how much times could differ because of the machine alone; None: not known."""
+        return self.measured.machine_factor
+
+    @property
     def changed(self) -> dict[str, tuple[Any, Any]]:
         """The options that differ, by name: (the reference's value, the other's)."""
         return differences(self.reference, self.other)
@@ -67,7 +80,7 @@ class RunComparison:
 
 def measured_run(session: Session, run: Run) -> MeasuredRun:
     """A run of the database."""
-    return MeasuredRun(run, repository.tasks_with_tokens(session, run.id), repository.samples(session, [run.id]))
+    return MeasuredRun(run, read_tasks(session, run.id), read_samples(session, [run.id]))
 
 
 def compare_runs(
@@ -81,13 +94,13 @@ def compare_runs(
     check_comparable(reference.run, other.run)
     rows = [row._replace(run=place) for place, one in enumerate((reference, other)) for row in one.samples]
     names = {task.task.position: task.task.task_id for task in reference.tasks}
-    found = overlay((reference.run, other.run), rows, names)
-    ids = (reference.run.id, other.run.id)
-    terms = Terms(in_one_study(session, ids), count_rivals(session, ids), alpha, margin)
-    return compare(found, (reference.tasks, other.tasks), budget_s or found.longest_s, terms)
+    found = lay_over(session, (reference.run, other.run), rows, names, alpha=alpha)
+    return compare(found, (reference.tasks, other.tasks), budget_s or found.longest_s, margin)
 
 
-def compare(found: Overlaid, tasks: Sequence[Mapping[RunTask, int]], budget_s: float, terms: Terms) -> RunComparison:
+def compare(
+    found: Overlaid, tasks: Sequence[Mapping[RunTask, int]], budget_s: float, margin: float = MARGIN
+) -> RunComparison:
     """The second of two runs against the first, given the tasks of each with their tokens.
 
     Raises BadInputError for a budget longer than a run's own.
@@ -98,27 +111,24 @@ def compare(found: Overlaid, tasks: Sequence[Mapping[RunTask, int]], budget_s: f
             "budget",
         )
     a, b = found.runs
-    first, every = (
-        compare_solved(found.task_ids, solved[1], solved[0], budget_s, selector, terms.alpha)
-        for solved, selector in zip(found.measured.at(budget_s), (SELECTOR, None), strict=True)
-    )
-    bands = decide_pair(found, terms)
-    decisions = [band.decide(budget_s, terms.margin) for band in bands]
-    measured = caution.circumstances(found, tasks, budget_s, in_turn=terms.in_turn)
-    withheld_first, withheld_all = (
-        caution.withheld(decision, figure, found, measured, terms) for figure, decision in enumerate(decisions)
-    )
+    measured = caution.circumstances(found, tasks, budget_s)
+    first, every = (_compare_figure(found, figure, measured, budget_s, margin) for figure in FIGURES)
     return RunComparison(
         found=found,
         budget_s=budget_s,
-        pass_first=first,
-        pass_all=every,
+        first=first,
+        all=every,
         measured=measured,
         speed=speedup(b, tasks[1], a, tasks[0]) if same_device((a, b)) else None,
-        band_first=bands[0],
-        decision_first=decisions[0],
-        decision_all=decisions[1],
-        withheld_first=withheld_first,
-        withheld_all=withheld_all,
-        conclusion=decide(first, decisions[0], withheld_first),
+        conclusion=decide(first.paired, first.decision, first.withheld),
     )
+
+
+def _compare_figure(
+    found: Overlaid, figure: Figure, measured: caution.Circumstances, budget_s: float, margin: float
+) -> PairedFigure:
+    runs, selector = found.compared, SELECTOR if figure == "first" else None
+    solved = runs.outcomes.solved(figure, budget_s)
+    paired = compare_solved(runs.task_ids, solved[1], solved[0], budget_s, selector, runs.alpha)
+    decision = runs.decide(figure, 1, 0, budget_s, margin)
+    return PairedFigure(paired, decision, caution.withheld(decision, figure, found, measured))

@@ -15,10 +15,10 @@ from app.db.storable import require_storable
 from app.errors import BadInputError
 from app.http.schemas import RequestModel, bad_input
 from app.overlay.pair import MeasuredRun, measured_run
-from app.overlay.repository import SampleRow
 from app.runs.documents import RunInfo
 from app.runs.figures import in_budget_s
 from app.runs.models import Calibration, Run, RunTask
+from app.runs.outcomes import SampleRow
 from app.runs.provenance import Provenance
 from app.runs.render import run_of
 from app.runs.repository import find_run, tasks_without_texts
@@ -142,7 +142,9 @@ def _read(ctx: Context, session: Session, path: Path) -> MeasuredRun:
         tasks[row] = sum(s.n_tokens for s in samples)
         if row.state == TaskState.FINISHED:
             rows += [
-                SampleRow(0, task.position, s.index, s.finish_reason, in_budget_s(s), s.mean_logprob, s.verdict)
+                SampleRow(
+                    0, task.position, s.index, s.finish_reason, in_budget_s(s), s.mean_logprob, s.verdict, s.n_tokens
+                )
                 for s in samples
             ]
     return MeasuredRun(run, tasks, rows)

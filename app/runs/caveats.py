@@ -13,6 +13,7 @@ from app.runs.results import Figures
 from app.states import PASSED
 from app.ui.units import counted, percent
 from evaluation import metrics
+from evaluation.outcomes import pass_all, pass_first
 from evaluation.verdicts import Trust
 
 
@@ -28,8 +29,7 @@ def in_guest(graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome
         "in_guest_tasks": len({s.run_task_id for s in guests}),
         "in_guest_samples": len(guests),
         "in_guest_passed": sum(s.verdict == PASSED for s in guests),
-        "pass_first_proxy": metrics.pass_first(sure, budget_s) if sure else None,
-        "pass_all_proxy": metrics.pass_all(sure, budget_s) if sure else None,
+        **_shares("proxy", sure, budget_s),
     }
 
 
@@ -44,8 +44,7 @@ def left_out_by_default(
     return {
         "weak_tasks": len(weak),
         "unstated_tasks": len(unstated),
-        "pass_first_strong": metrics.pass_first(strong, budget_s) if strong else None,
-        "pass_all_strong": metrics.pass_all(strong, budget_s) if strong else None,
+        **_shares("strong", strong, budget_s),
     }
 
 
@@ -56,11 +55,14 @@ def by_judge(graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome
     cases = [outcome for outcome in outcomes if outcome.task_id not in of_tests] if tests else []
     return {
         "tests_tasks": len(of_tests),
-        "pass_first_tests": metrics.pass_first(tests, budget_s) if tests else None,
-        "pass_all_tests": metrics.pass_all(tests, budget_s) if tests else None,
-        "pass_first_cases": metrics.pass_first(cases, budget_s) if cases else None,
-        "pass_all_cases": metrics.pass_all(cases, budget_s) if cases else None,
+        **_shares("tests", tests, budget_s),
+        **_shares("cases", cases, budget_s),
     }
+
+
+def _shares(which: str, outcomes: Sequence[metrics.SampleOutcome], budget_s: float) -> dict[str, float | None]:
+    first, every = (compute(outcomes, budget_s) if outcomes else None for compute in (pass_first, pass_all))
+    return {f"pass_first_{which}": first, f"pass_all_{which}": every}
 
 
 def of_each_judge(figures: Figures) -> str | None:

@@ -21,6 +21,7 @@ from app.runs.results import Figures
 from app.samples.models import FINISHED_REASONS, Sample
 from app.states import DECODED_TASK_STATES, PASSED, SANDBOX_ERROR, TaskState
 from evaluation import metrics
+from evaluation.outcomes import PairedOutcomes, pass_all, pass_first
 
 SELECTOR: metrics.Selector = "mean_logprob"
 
@@ -78,15 +79,17 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
     graded = _graded(tasks) if run.graded else decoded
     outcomes = _outcomes(graded) if run.graded else []
     is_timed = has_finish_times(graded)
-    first = metrics.pass_first(outcomes, run.budget_s) if outcomes and is_timed else None
-    every = metrics.pass_all(outcomes, run.budget_s) if outcomes and is_timed else None
+    first = pass_first(outcomes, run.budget_s) if outcomes and is_timed else None
+    every = pass_all(outcomes, run.budget_s) if outcomes and is_timed else None
     at_any_time = [] if is_timed else _outcomes(graded, at_any_time=True) if run.graded else []
     rests_on = (graded if outcomes else (), outcomes, run.budget_s)
     resting = in_guest(*rests_on) | left_out_by_default(*rests_on) | by_judge(*rests_on)
     if not is_timed:
         resting |= {name: None for name in resting if name.startswith("pass_")}
     samples = [s for t in decoded for s in t.samples]
-    latency = metrics.latency(_outcomes(decoded)) if samples else metrics.Latency(None, None, None)
+    latency = (
+        PairedOutcomes.from_samples(_outcomes(decoded)).latency() if samples else metrics.Latency(None, None, None)
+    )
     rounds = sum(s.n_rounds for s in samples)
     known = clock(decoded, run.calibrations)
     firsts = sorted(f for t in decoded if (f := min(_finish_times(t), default=None)) is not None)
@@ -110,8 +113,8 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
         pass_all_interval=_interval(every, len(graded)),
         ranking_loss=None if first is None or every is None else every - first,
         pass_at_1=metrics.mean_pass_at_k(outcomes, 1) if outcomes else None,
-        pass_first_unbudgeted=metrics.pass_first(at_any_time, 0.0) if at_any_time else None,
-        pass_all_unbudgeted=metrics.pass_all(at_any_time, 0.0) if at_any_time else None,
+        pass_first_unbudgeted=pass_first(at_any_time, 0.0) if at_any_time else None,
+        pass_all_unbudgeted=pass_all(at_any_time, 0.0) if at_any_time else None,
         **resting,
         ms_per_token_first=latency.first,
         ms_per_token_last=latency.last,
@@ -144,7 +147,7 @@ def curve(run: Run, tasks: Sequence[RunTask]) -> metrics.Curve:
     """The curve of a graded run up to its budget; without any point where nothing is graded or timed."""
     graded = _graded(tasks) if run.graded else []
     outcomes = _outcomes(graded) if has_finish_times(graded) else []
-    return metrics.curve(outcomes, run.budget_s) if outcomes else metrics.Curve((), (), ())
+    return PairedOutcomes.from_samples(outcomes).curve(0, run.budget_s) if outcomes else metrics.Curve((), (), ())
 
 
 def stored_curve(row: RunCurve) -> metrics.Curve:
@@ -170,11 +173,6 @@ def speedup(run: Run, tasks: Mapping[RunTask, int], plain: Run, plain_tasks: Map
 def n_tokens(tasks: Sequence[RunTask]) -> dict[RunTask, int]:
     """How many tokens the samples of each task have."""
     return {task: sum(sample.n_tokens for sample in task.samples) for task in tasks}
-
-
-def graded_outcomes(tasks: Sequence[RunTask]) -> list[metrics.SampleOutcome]:
-    """The samples of the graded tasks as the metrics see them."""
-    return _outcomes(_graded(tasks))
 
 
 def _interval(share: float | None, n_tasks: int) -> tuple[float, float] | None:

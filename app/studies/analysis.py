@@ -5,25 +5,23 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from sqlalchemy.orm import Session
 
-from app.runs import figures
 from app.runs.configuration import arm_options
 from app.runs.engine_time import busy_s
 from app.runs.models import Run, RunTask
+from app.runs.outcomes import load_outcomes, read_tasks
 from app.runs.provenance import target_parameters
-from app.runs.repository import tasks_without_texts
 from app.states import RunState, TaskState
-from app.studies.models import Study
+from app.studies.models import Study, StudyArm
 from app.studies.progress import of_study
 from app.versioned_cache import VersionedCache
-from evaluation.metrics import MetricError
 from evaluation.studies.analysis import Analysis, analyse
-from evaluation.studies.arms import Arm, ArmTiming
+from evaluation.studies.arms import Arm, ArmComparison, ArmTiming
 
 KEPT = 20  # analyses in memory
 REST = 20  # times as long as an analysis took it is shown while its study works: at most 5 % of one core
@@ -90,31 +88,44 @@ def _timed(session: Session, study: Study) -> _Kept:
 
 def analysis(session: Session, study: Study) -> StudyAnalysis:
     """The study over the tasks that all arms have graded, without those that were dropped or have failed."""
-    arms = compared_arms(session, study)
-    names = tuple(arm.name for arm in arms)
-    try:
-        found = analyse(arms, study.budget_s)
-    except MetricError:
-        found = None
-    return StudyAnalysis(found, names, tuple(arm.name for arm in study.arms if arm.name not in names))
+    compared = compare_arms(session, study)
+    names = tuple(arm.name for arm in _compared_arms(study))
+    left_out = tuple(arm.name for arm in study.arms if arm.name not in names)
+    return StudyAnalysis(None if compared is None else analyse(compared), names, left_out)
 
 
-def compared_arms(session: Session, study: Study, *, archived: bool = True) -> list[Arm]:
-    """The arms that were neither dropped nor have failed; unless `archived`, without those whose run is archived."""
-    kept = [
+def compare_arms(session: Session, study: Study, *, archived: bool = True) -> ArmComparison | None:
+    """The arms that were neither dropped nor have failed; unless `archived`, without those whose run is archived.
+
+    None while they have no graded task in common.
+    """
+    return compare_named_runs(
+        session, {arm.name: arm.run for arm in _compared_arms(study, archived=archived)}, study.budget_s
+    )
+
+
+def compare_named_runs(session: Session, runs: Mapping[str, Run], end_s: float) -> ArmComparison | None:
+    """Runs by their names as arms, over the tasks that all of them have graded; None without such a task."""
+    if not runs:
+        return None
+    found = load_outcomes(session, list(runs.values()))
+    if found.outcomes is None or len(found.places) < len(runs):
+        return None
+    return ArmComparison([arm_of(session, name, run) for name, run in runs.items()], found.outcomes, end_s)
+
+
+def _compared_arms(study: Study, *, archived: bool = True) -> list[StudyArm]:
+    return [
         arm
         for arm in study.arms
         if arm.dropped_at is None and arm.run.state is not RunState.FAILED and (archived or not arm.run.archived)
     ]
-    return [arm_of(session, arm.name, arm.run) for arm in kept]
 
 
 def arm_of(session: Session, name: str, run: Run) -> Arm:
     """A run as the statistics of a study see it."""
-    tasks = tasks_without_texts(session, run.id)
-    decoded = [task for task in tasks if task.state == TaskState.FINISHED]
+    decoded = [task for task in read_tasks(session, run.id) if task.state == TaskState.FINISHED]
     busy = busy_s(((task.queued_at, task.queue_s, task.wall_s) for task in decoded), together=run.throughput)
-    measured = run.measured if run.figures is not None else figures.figures(run, tasks)
     options = arm_options(run)
     return Arm(
         name=name,
@@ -125,8 +136,9 @@ def arm_of(session: Session, name: str, run: Run) -> Arm:
         pair=_without(options, HOW_THEY_DRAFT),
         speculative=run.drafter != "none",
         cost_s=busy / len(decoded) if decoded else 0.0,
-        outcomes=tuple(figures.graded_outcomes(tasks)),
-        timing=ArmTiming(measured.tokens_per_s, measured.mean_acceptance_length, _utilization(run, decoded, busy)),
+        timing=ArmTiming(
+            run.measured.tokens_per_s, run.measured.mean_acceptance_length, _utilization(run, decoded, busy)
+        ),
     )
 
 

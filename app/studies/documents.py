@@ -12,9 +12,9 @@ from app.annotations.schemas import ArchivedOf, NoteOf, StarredOf, TagsOf
 from app.http.schemas import ResponseModel
 from app.states import RunState
 from evaluation.decisions import Verdict
+from evaluation.studies.analysis import Reached
 from evaluation.studies.answer import Answer, CheaperArm
 from evaluation.studies.paper_table import PaperRow
-from evaluation.studies.reached import Reached
 from evaluation.studies.samples import FamilySamples
 from evaluation.studies.speculation import Speculation
 

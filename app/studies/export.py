@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, get_args
 
@@ -15,6 +14,7 @@ from app.studies.analysis import StudyAnalysis
 from app.studies.documents import StudyDocument
 from app.studies.models import Study
 from app.ui import spreadsheets
+from app.ui.tables import escape_markdown, format_markdown_table
 from evaluation.studies.analysis import ArmCurve
 
 Format = Literal["json", "csv", "markdown", "archive"]
@@ -66,13 +66,16 @@ def as_csv(found: StudyDocument, analysis: StudyAnalysis) -> str:
 
 def as_markdown(found: StudyDocument) -> str:
     """The report as GitHub's Markdown. Names are text there: no markup, links or HTML."""
-    parts = [f"# {_text(found.study.name)}", _text(found.disturbance + found.sentence)]
-    parts.append("\n".join(f"- {label}: {_text(value)}" for label, value in report.facts(found)))
+    parts = [f"# {escape_markdown(found.study.name)}", escape_markdown(found.disturbance + found.sentence)]
+    parts.append("\n".join(f"- {label}: {escape_markdown(value)}" for label, value in report.facts(found)))
     for section in report.sections(found):
-        parts += [f"## {_text(section.title)}", section.note, _table(section.headings, section.rows)]
+        rows = [tuple(map(escape_markdown, row)) for row in section.rows]
+        headings = tuple(map(escape_markdown, section.headings))
+        parts += [f"## {escape_markdown(section.title)}", escape_markdown(section.note)]
+        parts.append(format_markdown_table(headings, rows))
     parts += [
         "## Configurations",
-        "\n".join(f"- {_text(a.name)}: {_text(report.configuration(a))}" for a in found.arms),
+        "\n".join(f"- {escape_markdown(a.name)}: {escape_markdown(report.configuration(a))}" for a in found.arms),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -81,13 +84,3 @@ def _points(head: Sequence[object], one: ArmCurve, budgets: Sequence[float]) -> 
     for budget in sorted({*one.curve.budgets, *budgets}):
         (first, of_first), (every, of_all) = one.at(budget)
         yield (*head, budget, first, *of_first, every, *of_all)
-
-
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head, *body = (f"| {' | '.join(map(_text, line))} |" for line in (headings, *rows))
-    return "\n".join((head, "|" + " --- |" * len(headings), *body))
-
-
-def _text(text: str) -> str:
-    """The text on one line, with the characters that Markdown or HTML would read escaped."""
-    return re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", " ".join(text.split()))

@@ -26,14 +26,14 @@ from app.runs.failed_samples import count_failed_samples
 from app.runs.forms import parse_budget
 from app.runs.quiet import QUIET_LIMIT_S, describe_quiet_wait
 from app.states import OPEN_RUN_STATES, Scope
-from app.studies import findings, forms, repository, service
+from app.studies import forms, render, report, repository, service
 from app.studies import presentation as shown
 from app.studies.analysis import Analyses, StudyAnalysis
 from app.studies.loading import load_reference, reference_to_load
 from app.studies.models import Study, StudyTag
 from app.studies.progress import ArmProgress, of_runs, of_study, remaining_s
-from app.studies.render import check_measured, find_disturbance, measured
-from app.studies.sentences import describe_answer, describe_verdict, format_margin
+from app.studies.render import check_measured, find_disturbance
+from app.studies.sentences import describe_answer, describe_verdict
 from app.ui.units import exact, seconds
 from evaluation.decisions import MARGIN
 
@@ -42,8 +42,8 @@ log = structlog.get_logger(__name__)
 
 PAGE_SIZE = 20
 ANALYSE_S = 1.0  # after this time the list shows answers that are in memory, and no others
-TABS = {"answer": "Answer", "samples": "How many samples", "speculation": "Speculation", "arms": "Arms"}
-FEW = 6  # arms whose progress, and pairs of arms whose every gain, stand open on a page
+TABS = {"answer": "Answer", "details": "Details", "arms": "Arms"}
+FEW = 6  # arms whose progress stands open on a page
 
 
 @bp.get("/studies")
@@ -115,7 +115,7 @@ def _show(study_id: uuid.UUID, refused: Refused | None = None) -> str:
         error=error,
         asked_margin=None if margin == MARGIN else exact(round(100 * margin, 6)),
         **annotation_pages.values(study_id, refused),
-        **_tab(tab, study, said, budget, margin),
+        **_tab(tab, study, said, progress, budget, margin),
     )
 
 
@@ -226,33 +226,22 @@ def _parse_margin(text: str | None) -> float:
     return points / 100
 
 
-def _tab(tab: str, study: Study, said: StudyAnalysis, budget: float, margin: float) -> dict[str, Any]:
+def _tab(
+    tab: str, study: Study, said: StudyAnalysis, progress: Mapping[uuid.UUID, ArmProgress], budget: float, margin: float
+) -> dict[str, Any]:
     found = said.found
     if found is None or tab == "arms":
         return {"downloads": _downloads(study), "sorts": shown.ARM_SORTS}
-    if tab == "answer":
-        numbers = numbers_of(session(), [arm.run_id for arm in study.arms])
-        answer = found.answer_at(budget, margin)
-        return {
-            "answer": answer,
-            "answers": found.answers_with(margin),
-            "sentences": describe_answer(answer, measured(study, found)),
-            "verdict": describe_verdict,
-            "margin": format_margin(margin),
-            "charts": shown.frontiers(study, found, budget, numbers),
-        }
-    if tab == "samples":
-        answer, n_tasks = found.answer_at(budget, margin), len(found.tasks_common)
-        families = shown.families(study, found, budget, answer)
-        return {
-            "sentences": describe_answer(answer, measured(study, found)),
-            "families": [(one, findings.enough_samples(one, n_tasks)) for one in families],
-        }
-    labels, n_tasks = shown.short_names(study), len(found.tasks_common)
+    document = render.document(study, said, progress, budget, margin)
+    if tab == "details":
+        return {"tables": report.describe_details(document)}
+    answer = found.answer_at(budget, margin)
     return {
-        "pairs": [(pair, *findings.bought(pair, budget, labels, n_tasks)) for pair in found.speculation],
-        "saved_range": findings.saved_range,
-        "paper": findings.in_the_paper(found.paper_table, labels, n_tasks),
+        "answer": answer,
+        "sentences": describe_answer(answer, render.measured(study, found)),
+        "verdict": describe_verdict,
+        "tables": [report.describe_answers(document), report.describe_reached(document)],
+        "charts": shown.frontiers(study, found, budget, numbers_of(session(), [arm.run_id for arm in study.arms])),
     }
 
 
@@ -274,7 +263,7 @@ def _later(study: Study, said: StudyAnalysis, budget: float) -> str:
     """When a right answer comes where none comes within the budget, or why none does; "" where one does."""
     if said.found is None or said.found.answer_at(budget).arm is not None:
         return ""
-    first_s = findings.first_right_s(said.found)
+    first_s = said.found.compared.first_right_s
     if first_s is not None:
         return f"The first comes within {seconds(first_s)}."
     runs = [arm.run_id for arm in study.arms if arm.name in said.compared]

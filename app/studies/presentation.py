@@ -16,14 +16,9 @@ from app.studies.progress import ArmProgress, remaining_s
 from app.ui import opening
 from app.ui.charts.curves import Curve
 from app.ui.charts.frontier import Envelope, frontier_chart
-from app.ui.charts.heatmap import Heatmap, heatmap
 from app.ui.charts.parts import Chart
 from app.ui.units import counted
-from evaluation.decisions import Verdict
-from evaluation.studies.analysis import Analysis, ArmCurve
-from evaluation.studies.answer import Answer
-from evaluation.studies.frontier import Frontier
-from evaluation.studies.samples import FamilySamples
+from evaluation.studies.analysis import Analysis, ArmCurve, Frontier
 
 Interval = tuple[float, float]
 
@@ -43,33 +38,6 @@ class ArmLine:
     first: tuple[float, Interval] | None
     every: tuple[float, Interval] | None
     notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Family:
-    """The heat map of arms that differ only in n, with a column for the page's budget.
-
-    `title` is what they have in common; `column` is the place of the page's budget. `enough_first` is how many samples
-    are enough for Pass@First there. Where the study's answer is an arm of the family it is that arm's n, and the
-    verdict is the answer's, so that two pages cannot contradict each other.
-    """
-
-    title: str
-    samples: FamilySamples
-    map: Heatmap
-    column: int
-    enough_first: int | None
-    verdict_first: Verdict | None
-
-    @property
-    def verdict_all(self) -> Verdict | None:
-        """What is shown about `enough_all`."""
-        return self.samples.verdict_all[self.column]
-
-    @property
-    def enough_all(self) -> int | None:
-        """How many samples are enough for Pass@All at the page's budget."""
-        return self.samples.enough_all[self.column]
 
 
 def short_names(study: Study) -> dict[str, str]:
@@ -171,19 +139,3 @@ def frontiers(study: Study, found: Analysis, budget: float, numbers: Mapping[uui
 def _envelope(best: Frontier, keys: dict[str, str]) -> Envelope:
     leaders = [None if arm is None else keys[arm] for arm in best.arms]
     return Envelope(best.budgets, leaders, best.values, best.too_close)
-
-
-def families(study: Study, found: Analysis, budget: float, answer: Answer) -> list[Family]:
-    """The heat map of each family of arms that differ only in n, first the one of the study's answer."""
-    use = answer.use
-    labels = short_names(study)
-    out = []
-    for one in found.samples_at(sorted({*found.many, budget})):
-        common = labels[one.arms[0]].removesuffix(f"n = {one.ns[0]}").removesuffix(", ")
-        cells = heatmap([[cell.pass_first for cell in row] for row in one.rows], len(found.tasks_common))
-        column = one.budgets.index(budget)
-        enough, verdict = one.enough_first[column], one.verdict_first[column]
-        if use in one.arms:
-            enough, verdict = one.ns[one.arms.index(use)], answer.verdict
-        out.append(Family(common or "All arms", one, cells, column, enough, verdict))
-    return sorted(out, key=lambda family: use not in family.samples.arms)

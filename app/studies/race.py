@@ -12,7 +12,7 @@ from app.db.database import updated_any
 from app.db.types import utcnow
 from app.runs import transitions
 from app.states import OPEN_RUN_STATES
-from app.studies.analysis import arm_of
+from app.studies.analysis import compare_named_runs
 from app.studies.models import Study, StudyArm
 from app.studies.progress import of_study
 from app.studies.repository import get_study
@@ -40,8 +40,8 @@ def drop_losers(ctx: Context, study_id: uuid.UUID) -> None:
         n_tasks = {arm.run.n_tasks - progress[arm.run_id].open for arm in running}
         drops: tuple[Drop, ...] = ()
         if len(running) > 1 and len(n_tasks) == 1 and min(n_tasks) > 0 and min(n_tasks) % LOOK_EVERY == 0:
-            arms = [arm_of(session, arm.name, arm.run) for arm in running]
-            drops = dropped(arms, len(study.arms), budgets_of_interest(study.budget_s))
+            arms = compare_named_runs(session, {arm.name: arm.run for arm in running}, study.budget_s)
+            drops = dropped(arms, len(study.arms), budgets_of_interest(study.budget_s)) if arms else ()
     for run_id in half_done:
         transitions.skip_rest(ctx, run_id)
     for drop in drops:

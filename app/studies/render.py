@@ -25,10 +25,8 @@ from app.studies.progress import ArmProgress, remaining_s
 from app.studies.sentences import Measured, describe_study
 from app.ui.units import exact, exact_seconds
 from evaluation.decisions import MARGIN
-from evaluation.studies.analysis import Analysis
+from evaluation.studies.analysis import Analysis, Frontier
 from evaluation.studies.answer import Answer
-from evaluation.studies.frontier import Frontier
-from evaluation.studies.samples import FamilySamples
 
 NOTHING_YET = "Nothing can be said yet: the arms have no graded task in common."
 
@@ -67,7 +65,7 @@ def document(
         frontier=_frontier(found, found.frontier_first) if found else [],
         frontier_all=_frontier(found, found.frontier_all) if found else [],
         paper_table=list(found.paper_table) if found else [],
-        samples=_samples(found, at) if found else [],
+        samples=list(found.samples_with(at)) if found else [],
         speculation=list(found.speculation) if found else [],
     )
     return made.model_copy(update={"at_budget": found.answer_at(at, margin)}) if found and at is not None else made
@@ -89,12 +87,6 @@ def measured(study: Study, found: Analysis) -> Measured:
 
 def _named(answer: Answer) -> NamedAnswer:
     return NamedAnswer.of(answer, from_s=answer.budget_s, to_s=answer.budget_s)
-
-
-def _samples(found: Analysis, budget_s: float | None) -> list[FamilySamples]:
-    if budget_s is None or not found.samples:
-        return list(found.samples)
-    return list(found.samples_at(sorted({*found.samples[0].budgets, budget_s})))
 
 
 def find_disturbance(study: Study, arms: Collection[str]) -> str:

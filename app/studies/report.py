@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from app.annotations import presentation as annotation
 from app.runs.options import options_of
 from app.runs.schemas import ArmOptions
 from app.studies.documents import ArmDocument, FrontierPoint, StudyDocument
 from app.studies.sentences import describe_verdict, format_margin, format_tasks_to_decide
+from app.ui.tables import ArmName, TextTable
 from app.ui.units import (
     counted,
     decimal,
@@ -29,16 +29,6 @@ from evaluation.studies.speculation import Gain
 
 RUN = "Run"
 """The heading of a column of ids."""
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A table with its title, one line that says how to read it, and the text of every cell."""
-
-    title: str
-    note: str
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 def heading(found: StudyDocument) -> str:
@@ -65,35 +55,38 @@ def facts(found: StudyDocument) -> list[tuple[str, str]]:
     return rows
 
 
-def sections(found: StudyDocument) -> list[Section]:
+def sections(found: StudyDocument) -> list[TextTable]:
     """The tables that have something to say, the answer first."""
-    made = []
-    if found.answer:
-        made = [_answer(found), _reached(found), _frontier(found), _quality(found)]
+    answer = [describe_answers(found), describe_reached(found)] if found.answer else []
+    return [*answer, *describe_details(found), _arms(found)]
+
+
+def describe_details(found: StudyDocument) -> list[TextTable]:
+    """What is behind the answer: frontiers, the paper's tables, and how many samples are enough."""
+    made = [_frontier(found)] if found.answer else []
     if found.paper_table:
-        made.append(_speed(found.paper_table))
+        made += [_quality(found), _speed(found.paper_table)]
     made += [_samples(family, found.study.tasks_common) for family in found.samples]
-    if any(pair.gains for pair in found.speculation):
-        made.append(_speculation(found))
-    return [*made, _arms(found)]
+    return [*made, _speculation(found)] if any(pair.gains for pair in found.speculation) else made
 
 
-def _answer(found: StudyDocument) -> Section:
+def describe_answers(found: StudyDocument) -> TextTable:
+    """The arm to use at each budget, and what is shown about it."""
     n = found.study.tasks_common
     rows = tuple(
         (
             exact_seconds(one.budget_s),
-            one.use or "none",
+            ArmName(one.use or "none"),
             share(one.use_pass_first, one.use_interval, n),
             percent(one.use_pass_all, n),
             describe_verdict(one),
-            one.against or "",
+            ArmName(one.against or ""),
             difference(one.difference, one.difference_interval, n),
             format_tasks_to_decide(one.tasks_to_decide) if one.tasks_to_decide else "",
         )
         for one in found.answer
     )
-    return Section(
+    return TextTable(
         "Answer",
         "The arm to use at each budget, with its 95 % interval: the highest Pass@First, or a cheaper arm that is shown "
         f"to be at most {format_margin(found.answer[0].margin)} worse. Where that is undecided it is the best so far. "
@@ -112,22 +105,24 @@ def difference(value: float | None, bounds: tuple[float, float] | None, n_tasks:
     return f"{points(value, n_tasks)} ({' to '.join(points(limit, n_tasks) for limit in bounds)})"
 
 
-def _reached(found: StudyDocument) -> Section:
-    return Section(
+def describe_reached(found: StudyDocument) -> TextTable:
+    """The time that a share of the tasks takes."""
+    never = f"not reached within {exact_seconds(found.study.budget_s)}"
+    return TextTable(
         "Time for a share of the tasks",
         "The smallest budget at which Pass@First of an arm is the share.",
         ("Pass@First", "Budget", "Arm"),
         tuple(
-            (percent(one.share), "not reached" if one.budget_s is None else seconds(one.budget_s), one.arm or "")
+            (percent(one.share), never if one.budget_s is None else seconds(one.budget_s), ArmName(one.arm or ""))
             for one in found.reached
         ),
     )
 
 
-def _frontier(found: StudyDocument) -> Section:
+def _frontier(found: StudyDocument) -> TextTable:
     first = [("Pass@First", point, point.pass_first) for point in _changes(found.frontier)]
     every = [("Pass@All", point, point.pass_all) for point in _changes(found.frontier_all)]
-    return Section(
+    return TextTable(
         "Frontier",
         "The round budgets at which the leading arm is another one than at the round budget before.",
         ("Figure", "At", "Arm", "Share there", "Undecided"),
@@ -135,7 +130,7 @@ def _frontier(found: StudyDocument) -> Section:
             (
                 figure,
                 exact_seconds(point.budget_s),
-                point.arm or "none",
+                ArmName(point.arm or "none"),
                 percent(share, found.study.tasks_common),
                 "yes" if point.too_close else "",
             )
@@ -152,18 +147,18 @@ def _changes(line: Sequence[FrontierPoint]) -> Iterator[FrontierPoint]:
         before = point.arm
 
 
-def _quality(found: StudyDocument) -> Section:
+def _quality(found: StudyDocument) -> TextTable:
     headings = ["Arm"]
     for share in FINISHED:
         headings += [f"{percent(share)} at", "First", "All", "Finished"]
-    return Section(
+    return TextTable(
         "Regular decoding, single-sequence and batched speculation: quality",
         "At the budgets within which regular decoding finishes "
         f"{' and '.join(percent(share) for share in FINISHED)} of its samples: Pass@First, Pass@All, and how many "
         "of its own samples the arm has finished.",
         tuple(headings),
         tuple(
-            (row.arm, *(text for point in row.points for text in _point(point, found.study.tasks_common)))
+            (ArmName(row.arm), *(text for point in row.points for text in _point(point, found.study.tasks_common)))
             for row in found.paper_table
         ),
     )
@@ -174,8 +169,8 @@ def _point(point: PaperPoint, n_tasks: int) -> tuple[str, ...]:
     return seconds(point.budget_s), *shares
 
 
-def _speed(rows: Sequence[PaperRow]) -> Section:
-    return Section(
+def _speed(rows: Sequence[PaperRow]) -> TextTable:
+    return TextTable(
         "Regular decoding, single-sequence and batched speculation: speed",
         "Milliseconds per token of the first sample to finish, of the last one and of all; how many times faster all "
         "are than in regular decoding; tokens per second, and per round and sample; the target's "
@@ -183,7 +178,7 @@ def _speed(rows: Sequence[PaperRow]) -> Section:
         ("Arm", "Method", "First", "Last", "All", "Speed-up", "Tokens/s", "Tokens/round", "Utilization"),
         tuple(
             (
-                row.arm,
+                ArmName(row.arm),
                 row.method,
                 milliseconds(row.ms_per_token_first),
                 milliseconds(row.ms_per_token_last),
@@ -198,7 +193,7 @@ def _speed(rows: Sequence[PaperRow]) -> Section:
     )
 
 
-def _samples(family: FamilySamples, n_tasks: int) -> Section:
+def _samples(family: FamilySamples, n_tasks: int) -> TextTable:
     rows = [
         (
             f"n = {n}",
@@ -213,7 +208,7 @@ def _samples(family: FamilySamples, n_tasks: int) -> Section:
     first = map(_enough, family.enough_first, family.verdict_first)
     every = map(_enough, family.enough_all, family.verdict_all)
     rows.append(("enough", *map(" / ".join, zip(first, every, strict=True))))
-    return Section(
+    return TextTable(
         f"How many samples: {family.target}, {family.drafter}",
         "Pass@First / Pass@All within each budget; enough is the best n, or a cheaper one that is shown to be as good; "
         "? where that is not decided.",
@@ -222,12 +217,12 @@ def _samples(family: FamilySamples, n_tasks: int) -> Section:
     )
 
 
-def _speculation(found: StudyDocument) -> Section:
+def _speculation(found: StudyDocument) -> TextTable:
     n = found.study.tasks_common
     rows = tuple(
         (
-            pair.speculative,
-            pair.plain,
+            ArmName(pair.speculative),
+            ArmName(pair.plain),
             exact_seconds(gain.budget_s),
             f"{percent(gain.plain, n)} → {percent(gain.speculative, n)}",
             f"{points(gain.gained, n)} ({' to '.join(points(limit, n) for limit in gain.gained_interval)})",
@@ -236,10 +231,10 @@ def _speculation(found: StudyDocument) -> Section:
         for pair in found.speculation
         for gain in pair.gains
     )
-    return Section(
+    return TextTable(
         "What speculation buys",
         "Points of Pass@First gained within the same budget, and seconds saved to the Pass@First that regular decoding "
-        "has there; 95 % intervals over tasks.",
+        "has there; 95 % intervals over tasks, of the points for all budgets and arms together.",
         ("Arm", "Regular decoding", "Budget", "Pass@First", "Points gained", "Seconds saved"),
         rows,
     )
@@ -250,8 +245,8 @@ def share(value: float, bounds: tuple[float, float], n_tasks: int) -> str:
     return f"{percent(value, n_tasks)} ({interval(bounds, n_tasks)})"
 
 
-def _arms(found: StudyDocument) -> Section:
-    return Section(
+def _arms(found: StudyDocument) -> TextTable:
+    return TextTable(
         "Arms",
         "Each is a run of its own.",
         ("Arm", "State", "Tasks", RUN, "Notes"),

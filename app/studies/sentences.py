@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from app.ui.tables import ArmName
 from app.ui.units import counted, exact_seconds, interval, percent, size
 from evaluation.studies.answer import Answer
 
 MAX_NAMES = 3
 """Arms that a sentence names; the rest are counted."""
-
-
-class ArmName(NamedTuple):
-    """The place of an arm's name in a sentence; a page makes it a link."""
-
-    arm: str
 
 
 class Measured(NamedTuple):
@@ -27,7 +22,8 @@ class Measured(NamedTuple):
     whose: str = ""  # such as "of your code", after the number of tasks
 
 
-Sentence = tuple[str | ArmName, ...]
+Sentence = tuple[str, ...]
+"""Its parts; the names of arms are ArmName."""
 
 
 def describe_answer(answer: Answer, over: Measured) -> list[Sentence]:
@@ -76,7 +72,7 @@ def describe_study(answers: Sequence[Answer], over: Measured) -> str:
 def to_text(sentences: Sequence[Sentence], name: Callable[[str], str] = str) -> str:
     """The sentences as one text, each arm by its name or by what `name` calls it."""
     return " ".join(
-        "".join(name(part.arm) if isinstance(part, ArmName) else part for part in sentence) for sentence in sentences
+        "".join(name(part) if isinstance(part, ArmName) else part for part in sentence) for sentence in sentences
     )
 
 
@@ -153,7 +149,7 @@ def _describe_tasks(tasks: int, margin: float, over: Measured) -> str:
     return f"{said}; {over.dataset} has {over.dataset_tasks:,}." if tasks > over.dataset_tasks else f"{said}."
 
 
-def _list_names(arms: Sequence[str]) -> Iterator[str | ArmName]:
+def _list_names(arms: Sequence[str]) -> Iterator[str]:
     listed = arms if len(arms) <= MAX_NAMES else arms[: MAX_NAMES - 1]
     rest = len(arms) - len(listed)
     for place, arm in enumerate(listed):

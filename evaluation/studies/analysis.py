@@ -10,20 +10,18 @@ import numpy as np
 
 from evaluation.decisions import MARGIN
 from evaluation.metrics import BUDGET_GRID, Curve, MetricError, wilson
+from evaluation.outcomes import FIGURES, Figure
 from evaluation.studies.answer import Answer, answer_at, named_budgets
-from evaluation.studies.arms import Arm, Scored, score
-from evaluation.studies.frontier import Frontier, frontier
-from evaluation.studies.leaders import PairBands, leader
+from evaluation.studies.arms import ArmComparison
 from evaluation.studies.paper_table import PaperRow, paper_table
-from evaluation.studies.reached import Reached, reached
 from evaluation.studies.samples import FamilySamples, samples
 from evaluation.studies.speculation import Speculation, speculation
 
 FEW = 4
 """Budgets at which tables show Pass@First and Pass@All."""
 
-MANY = 12
-"""Columns of the heat map of n and budget."""
+SHARES = (0.2, 0.4, 0.6, 0.8)
+"""Values of Pass@First that people ask for."""
 
 WithInterval = tuple[float, tuple[float, float]]
 
@@ -46,39 +44,48 @@ class ArmCurve:
 
 
 @dataclass(frozen=True, slots=True)
+class Reached:
+    """The smallest budget at which Pass@First is at least a share."""
+
+    share: float
+    budget_s: float | None  # seconds; None where no arm reaches the share within the study's budget
+    arm: str | None  # the arm that reaches it there; of several the cheapest
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """Per budget (seconds) the leading arm (None while nothing has passed), its share, and whether it is not shown to
+    be better than every other arm."""
+
+    budgets: tuple[float, ...]
+    arms: tuple[str | None, ...]
+    values: tuple[float, ...]
+    too_close: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Analysis:
     """What a study says. Budgets are in seconds."""
 
-    scored: Scored  # at BUDGET_GRID up to the study's budget; can be asked for any other
+    compared: ArmComparison
+    budgets: tuple[float, ...]  # round ones up to the study's own, which is the last: the grid of the frontiers
     curves: tuple[ArmCurve, ...]
-    bands: PairBands  # of Pass@First
-    bands_all: PairBands  # of Pass@All
     answers: tuple[Answer, ...]  # at `named_budgets`, with the usual margin
     reached: tuple[Reached, ...]  # the budget that each share of the tasks takes
     frontier_first: Frontier
     frontier_all: Frontier
     paper_table: tuple[PaperRow, ...]
     samples: tuple[FamilySamples, ...]  # at a few budgets, from where the arms begin to differ to the study's own
-    many: tuple[float, ...]  # more such budgets, for a heat map
-    speculation: tuple[Speculation, ...]  # at the budgets of `samples`
+    speculation: tuple[Speculation, ...]  # at the same budgets
 
     @property
     def tasks_common(self) -> tuple[str, ...]:
         """The ids of the tasks that all arms have graded."""
-        return self.scored.task_ids
-
-    @property
-    def budgets(self) -> tuple[float, ...]:
-        """The grid of the frontiers; the last is the study's own."""
-        return self.scored.budgets
-
-    def of_arm(self, arm: str, budget_s: float) -> tuple[WithInterval, WithInterval]:
-        """(Pass@First, Pass@All) of an arm at a budget in seconds, each a share with Wilson's interval."""
-        return next(one for one in self.curves if one.arm == arm).at(budget_s)
+        return self.compared.task_ids
 
     def answer_at(self, budget_s: float, margin: float = MARGIN) -> Answer:
         """The answer at any budget up to the study's. Raises MetricError for a longer one."""
-        return answer_at(self.bands, budget_s, margin)
+        return answer_at(self.compared, budget_s, margin)
 
     def answers_with(self, margin: float) -> tuple[Answer, ...]:
         """`answers` with another margin."""
@@ -86,9 +93,11 @@ class Analysis:
             return self.answers
         return tuple(self.answer_at(answer.budget_s, margin) for answer in self.answers)
 
-    def samples_at(self, budgets: Sequence[float]) -> tuple[FamilySamples, ...]:
-        """`samples` at other budgets."""
-        return samples(self.scored.at(budgets), (self.bands, self.bands_all))
+    def samples_with(self, budget_s: float | None) -> tuple[FamilySamples, ...]:
+        """`samples`, also at this budget."""
+        if budget_s is None or not self.samples:
+            return self.samples
+        return samples(self.compared, sorted({*self.samples[0].budgets, budget_s}))
 
 
 def study_budgets(budget_s: float) -> tuple[float, ...]:
@@ -96,48 +105,67 @@ def study_budgets(budget_s: float) -> tuple[float, ...]:
     return (*(budget for budget in BUDGET_GRID if budget < budget_s), budget_s)
 
 
-def analyse(arms: Sequence[Arm], budget_s: float) -> Analysis:
-    """What the tasks that all arms have graded say, up to the study's budget.
-
-    Raises MetricError without arms and without a common task: there is nothing to say yet.
-    """
-    if not 0 < budget_s < math.inf:
-        raise MetricError(f"the budget of the study is {budget_s} s: it must be a number above 0")
-    scored = score(arms, study_budgets(budget_s))
-    n_tasks = len(scored.task_ids)
-    bands, bands_all = PairBands(scored, "first"), PairBands(scored, "all")
-    few = distinguishing_budgets((bands, bands_all), FEW)
+def analyse(compared: ArmComparison) -> Analysis:
+    """What the tasks that all arms have graded say, up to the study's budget. Raises MetricError for no budget."""
+    if not 0 < compared.end_s < math.inf:
+        raise MetricError(f"the budget of the study is {compared.end_s} s: it must be a number above 0")
+    budgets = study_budgets(compared.end_s)
+    curves, few = compared.curves, distinguishing_budgets(compared, budgets, FEW)
     return Analysis(
-        scored=scored,
-        curves=tuple(ArmCurve(arm.name, n_tasks, scored.curve(place)) for place, arm in enumerate(scored.arms)),
-        bands=bands,
-        bands_all=bands_all,
-        answers=tuple(answer_at(bands, budget) for budget in named_budgets(budget_s)),
-        reached=reached(scored),
-        frontier_first=frontier(bands),
-        frontier_all=frontier(bands_all),
-        paper_table=paper_table(scored),
-        samples=samples(scored.at(few), (bands, bands_all)),
-        many=distinguishing_budgets((bands, bands_all), MANY),
-        speculation=speculation(scored, few),
+        compared=compared,
+        budgets=budgets,
+        curves=tuple(
+            ArmCurve(arm.name, compared.n_tasks, curve) for arm, curve in zip(compared.arms, curves, strict=True)
+        ),
+        answers=tuple(answer_at(compared, budget) for budget in named_budgets(compared.end_s)),
+        reached=tuple(_find_reached(compared, curves, share) for share in SHARES),
+        frontier_first=_find_frontier(compared, "first", budgets),
+        frontier_all=_find_frontier(compared, "all", budgets),
+        paper_table=paper_table(compared),
+        samples=samples(compared, few),
+        speculation=speculation(compared, few),
     )
 
 
-def distinguishing_budgets(bands: Sequence[PairBands], count: int) -> tuple[float, ...]:
+def distinguishing_budgets(compared: ArmComparison, budgets: Sequence[float], count: int) -> tuple[float, ...]:
     """Up to `count` of the budgets, evenly apart on their grid, from the first at which an arm is better than another
     to the last; if none is, from the first at which a task is solved."""
-    scored = bands[0].scored
-    columns = range(len(scored.budgets))
-    separated = (column for column in columns if any(_separates_arms(one, column) for one in bands))
-    solved = (column for column in columns if scored.all[:, :, column].any())
+    columns = range(len(budgets))
+    separated = (
+        column for column in columns if any(_separates_arms(compared, one, budgets[column]) for one in FIGURES)
+    )
+    solved = (column for column in columns if compared.outcomes.solved("all", budgets[column]).any())
     start = next(separated, next(solved, columns[-1]))
-    return tuple(scored.budgets[k] for k in sorted(set(np.linspace(start, columns[-1], count).round().astype(int))))
+    return tuple(budgets[k] for k in sorted(set(np.linspace(start, columns[-1], count).round().astype(int))))
 
 
-def _separates_arms(bands: PairBands, column: int) -> bool:
-    scored = bands.scored
-    best = leader(scored, bands.metric, column)
+def _separates_arms(compared: ArmComparison, figure: Figure, budget_s: float) -> bool:
+    best = compared.find_leader(figure, budget_s)
     if best is None:
         return False
-    others = (other for other in range(len(scored.arms)) if other != best)
-    return any(bands.decide(best, other, scored.budgets[column]).a_is_better for other in others)
+    others = (other for other in range(len(compared.arms)) if other != best)
+    return any(compared.decide(figure, best, other, budget_s).a_is_better for other in others)
+
+
+def _find_reached(compared: ArmComparison, curves: Sequence[Curve], share: float) -> Reached:
+    """The arm that reaches the share first, read off the exact curves."""
+    times = [
+        (next(budget for budget, value in zip(one.budgets, one.pass_first, strict=True) if value >= share), arm)
+        for arm, one in zip(compared.arms, curves, strict=True)
+        if max(one.pass_first) >= share
+    ]
+    budget_s, arm = min(times, key=lambda found: (found[0], found[1].cost_s), default=(None, None))
+    return Reached(share, budget_s, arm.name if arm else None)
+
+
+def _find_frontier(compared: ArmComparison, figure: Figure, budgets: tuple[float, ...]) -> Frontier:
+    leaders = [compared.find_leader(figure, budget) for budget in budgets]
+    return Frontier(
+        budgets,
+        tuple(None if arm is None else compared.arms[arm].name for arm in leaders),
+        tuple(float(compared.outcomes.solved(figure, budget).mean(axis=1).max()) for budget in budgets),
+        tuple(
+            arm is not None and not compared.leads_clearly(figure, arm, budget)
+            for arm, budget in zip(leaders, budgets, strict=True)
+        ),
+    )

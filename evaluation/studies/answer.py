@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from evaluation.decisions import MARGIN, PairDecision, Verdict
-from evaluation.studies.arms import Scored
-from evaluation.studies.leaders import PairBands, interval, leader, values
+from evaluation.outcomes import Figure
+from evaluation.studies.arms import ArmComparison
 
 NAMED = (1.0, 2.0, 3.0, 5.0, 10.0)
 """Budgets in seconds at which a study gives its answer, beside its own."""
@@ -62,39 +62,30 @@ def named_budgets(budget_s: float) -> tuple[float, ...]:
     return (*(budget for budget in NAMED if budget < budget_s), budget_s)
 
 
-def answers(scored: Scored, budgets: Sequence[float] | None = None, margin: float = MARGIN) -> tuple[Answer, ...]:
-    """One answer for each of `budgets`, by default the budgets of `scored`, of which the last is the study's own."""
-    bands = PairBands(scored, "first")
-    return tuple(answer_at(bands, budget, margin) for budget in (scored.budgets if budgets is None else budgets))
-
-
-def answer_at(bands: PairBands, budget_s: float, margin: float = MARGIN) -> Answer:
+def answer_at(arms: ArmComparison, budget_s: float, margin: float = MARGIN) -> Answer:
     """The answer at a budget up to the last of the study. Raises MetricError for a longer one."""
-    scored = bands.scored
-    here = scored.at((budget_s, budget_s + 1.0))
-    choice = choose_arm(bands, here, budget_s, margin)
+    choice = choose_arm(arms, "first", budget_s, margin)
+    names = [arm.name for arm in arms.arms]
     if choice is None:
-        highest, limits = float(here.all[:, :, 0].mean(axis=1).max()), interval(here, "first", 0, 0)
+        highest = max(arms.share("all", arm, budget_s) for arm in range(len(names)))
+        limits = arms.interval("first", 0, budget_s)
         return Answer(
             budget_s, None, 0.0, limits, highest, None, None, 0.0, limits, highest, None, margin, None, None, None,
-            None, (), (), (), len(scored.arms),
+            None, (), (), (), len(names),
         )  # fmt: skip
-    best, use = choice.best, choice.use
-    names = [arm.name for arm in scored.arms]
-    first, every = here.first.mean(axis=1), here.all.mean(axis=1)
-    pair = choice.pair
-    cheaper = sorted(_find_cheaper(scored, use), key=lambda other: scored.arms[other].cost_s)
+    best, use, pair = choice.best, choice.use, choice.pair
+    share, later_s = arms.share("first", use, budget_s), budget_s + 1.0
     return Answer(
         budget_s=budget_s,
         arm=names[best],
-        pass_first=float(first[best, 0]),
-        interval=interval(here, "first", best, 0),
-        pass_all=float(every[best, 0]),
-        one_second_more=float(first[use, 1] - first[use, 0]) if budget_s + 1.0 <= scored.budgets[-1] else None,
+        pass_first=arms.share("first", best, budget_s),
+        interval=arms.interval("first", best, budget_s),
+        pass_all=arms.share("all", best, budget_s),
+        one_second_more=arms.share("first", use, later_s) - share if later_s <= arms.end_s else None,
         use=names[use],
-        use_pass_first=float(first[use, 0]),
-        use_interval=interval(here, "first", use, 0),
-        use_pass_all=float(every[use, 0]),
+        use_pass_first=share,
+        use_interval=arms.interval("first", use, budget_s),
+        use_pass_all=arms.share("all", use, budget_s),
         verdict=choice.verdict,
         margin=margin,
         against=None if choice.against is None else names[choice.against],
@@ -103,8 +94,8 @@ def answer_at(bands: PairBands, budget_s: float, margin: float = MARGIN) -> Answ
         tasks_to_decide=pair.tasks_to_decide if pair and choice.verdict == "undecided" else None,
         as_good=tuple(names[other] for other in choice.as_good),
         undecided=tuple(names[other] for other in choice.undecided),
-        cheaper=tuple(_describe_cheaper(bands, other, use, budget_s, margin) for other in cheaper),
-        n_arms=len(scored.arms),
+        cheaper=tuple(_describe_cheaper(arms, other, use, budget_s, margin) for other in _find_cheaper(arms, use)),
+        n_arms=len(names),
     )
 
 
@@ -122,31 +113,33 @@ class ArmChoice:
 
 
 def choose_arm(
-    bands: PairBands, here: Scored, budget_s: float, margin: float = MARGIN, among: Iterable[int] | None = None
+    arms: ArmComparison, figure: Figure, budget_s: float, margin: float = MARGIN, among: Iterable[int] | None = None
 ) -> ArmChoice | None:
     """The arm with the highest share, or the cheapest of those that are shown to be at most the margin worse.
 
-    `here` has the arms at the budget in its first column. None while no arm has solved a task.
+    None while no arm has solved a task.
     """
-    arms = here.arms
-    places = list(range(len(arms)) if among is None else among)
-    best = leader(here, bands.metric, 0, places)
+    places = list(range(len(arms.arms)) if among is None else among)
+    best = arms.find_leader(figure, budget_s, places)
     if best is None:
         return None
-    cheapest_first = sorted((other for other in places if other != best), key=lambda other: arms[other].cost_s)
+    cost_s = [arm.cost_s for arm in arms.arms]
+    cheapest_first = sorted((other for other in places if other != best), key=cost_s.__getitem__)
     use = next(
         (
             other
             for other in cheapest_first
-            if arms[other].cost_s < arms[best].cost_s and bands.decide(other, best, budget_s, margin).a_is_not_worse
+            if cost_s[other] < cost_s[best] and arms.decide(figure, other, best, budget_s, margin).a_is_not_worse
         ),
         best,
     )
-    solved = values(here, bands.metric)[:, :, 0].sum(axis=1)
-    others = sorted((other for other in places if other != use), key=lambda other: (-solved[other], arms[other].cost_s))
-    pairs = {other: bands.decide(use, other, budget_s, margin) for other in others}
+    others = sorted(
+        (other for other in places if other != use),
+        key=lambda other: (-arms.count(figure, other, budget_s), cost_s[other]),
+    )
+    pairs = {other: arms.decide(figure, use, other, budget_s, margin) for other in others}
     # An arm that the best one beats need not be beaten again by an arm that is as good as the best.
-    beaten = {other for other in others if other != best and bands.decide(best, other, budget_s, margin).a_is_better}
+    beaten = {o for o in others if o != best and arms.decide(figure, best, o, budget_s, margin).a_is_better}
     beaten |= {other for other in others if pairs[other].a_is_better}
     as_good = [
         other for other in others if other not in beaten and (pairs[other].verdict == "as_good" or other == best)
@@ -157,15 +150,15 @@ def choose_arm(
     verdict: Verdict = "undecided" if undecided else "as_good" if as_good else "better"
     against = undecided[0] if undecided else best if use != best else (as_good or others)[0]
     return ArmChoice(
-        best, use, verdict, against, pairs[against],
-        tuple(sorted(as_good, key=lambda other: arms[other].cost_s)), tuple(undecided),
-    )  # fmt: skip
+        best, use, verdict, against, pairs[against], tuple(sorted(as_good, key=cost_s.__getitem__)), tuple(undecided)
+    )
 
 
-def _find_cheaper(scored: Scored, use: int) -> list[int]:
-    return [other for other in range(len(scored.arms)) if scored.arms[other].cost_s < scored.arms[use].cost_s]
+def _find_cheaper(arms: ArmComparison, use: int) -> list[int]:
+    cost_s = [arm.cost_s for arm in arms.arms]
+    return sorted((other for other in range(len(cost_s)) if cost_s[other] < cost_s[use]), key=cost_s.__getitem__)
 
 
-def _describe_cheaper(bands: PairBands, arm: int, use: int, budget_s: float, margin: float) -> CheaperArm:
-    pair = bands.decide(arm, use, budget_s, margin)
-    return CheaperArm(bands.scored.arms[arm].name, pair.verdict, pair.difference, max(0.0, -pair.at_least))
+def _describe_cheaper(arms: ArmComparison, arm: int, use: int, budget_s: float, margin: float) -> CheaperArm:
+    pair = arms.decide("first", arm, use, budget_s, margin)
+    return CheaperArm(arms.arms[arm].name, pair.verdict, pair.difference, max(0.0, -pair.at_least))

@@ -7,11 +7,10 @@ itself, by the time at which it has finished a given share of its samples.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evaluation.metrics import SampleOutcome, latency, pass_all, pass_first
-from evaluation.studies.arms import Arm, Scored
+from evaluation.outcomes import FIGURES
+from evaluation.studies.arms import Arm, ArmComparison
 
 FINISHED = (0.5, 0.9)
 """Shares of finished samples of regular decoding that set the budgets of the table."""
@@ -56,33 +55,36 @@ class PaperRow:
     utilization: float | None
 
 
-def paper_table(scored: Scored) -> tuple[PaperRow, ...]:
-    """One row for each arm, over the common tasks: target by target, in the order of METHODS, then by n.
+def paper_table(arms: ArmComparison) -> tuple[PaperRow, ...]:
+    """One row for each arm, over the common tasks: target by target, in the order of METHODS, then by n."""
+    targets = list(dict.fromkeys(arm.target for arm in arms.arms))
 
-    The study's budget is the last of `scored`.
-    """
-    targets = list(dict.fromkeys(arm.target for arm in scored.arms))
-    in_order = sorted(scored.arms, key=lambda arm: (targets.index(arm.target), METHODS.index(_method(arm)), arm.n))
-    return tuple(_row(scored, arm) for arm in in_order)
+    def order(place: int) -> tuple[int, int, int]:
+        arm = arms.arms[place]
+        return targets.index(arm.target), METHODS.index(_method(arm)), arm.n
+
+    return tuple(_row(arms, place) for place in sorted(range(len(arms.arms)), key=order))
 
 
-def _row(scored: Scored, arm: Arm) -> PaperRow:
-    regular = [other for other in scored.arms if not other.speculative]
-    largest = max((other for other in regular if other.target == arm.target), key=lambda other: other.n, default=None)
-    plain = next((other for other in regular if other.pair == arm.pair), None)
-    own = latency(arm.outcomes)
+def _row(compared: ArmComparison, place: int) -> PaperRow:
+    arm = compared.arms[place]
+    regular = [other for other, one in enumerate(compared.arms) if not one.speculative]
+    same_target = [other for other in regular if compared.arms[other].target == arm.target]
+    largest = max(same_target, key=lambda other: compared.arms[other].n, default=None)
+    plain = next((other for other in regular if compared.arms[other].pair == arm.pair), None)
+    own = compared.outcomes.latency(place)
     return PaperRow(
         arm=arm.name,
         method=_method(arm),
         target=arm.target,
         drafter=arm.drafter,
         n=arm.n,
-        regular=largest.name if largest else None,
-        points=tuple(_point(arm, share, _finished_at(largest, share, scored.budgets[-1])) for share in FINISHED),
+        regular=None if largest is None else compared.arms[largest].name,
+        points=tuple(_point(compared, place, share, _finished_at(compared, largest, share)) for share in FINISHED),
         ms_per_token_first=own.first,
         ms_per_token_last=own.last,
         ms_per_token_all=own.all,
-        speed_up=_speed_up(arm, plain) if arm.speculative and plain else None,
+        speed_up=_speed_up(compared, place, plain) if arm.speculative and plain is not None else None,
         tokens_per_s=arm.timing.tokens_per_s,
         mean_acceptance_length=arm.timing.mean_acceptance_length,
         utilization=arm.timing.utilization,
@@ -95,32 +97,30 @@ def _method(arm: Arm) -> str:
     return METHODS[1] if arm.n == 1 else METHODS[2]
 
 
-def _point(arm: Arm, regular_finished: float, budget_s: float | None) -> PaperPoint:
+def _point(arms: ArmComparison, place: int, regular_finished: float, budget_s: float | None) -> PaperPoint:
     if budget_s is None:
         return PaperPoint(regular_finished, None, None, None, None)
-    finished = sum(time <= budget_s for time in _finish_times(arm.outcomes)) / len(arm.outcomes)
-    first, every = pass_first(arm.outcomes, budget_s), pass_all(arm.outcomes, budget_s)
+    finished = int((arms.outcomes.finish_times(place) <= budget_s).sum()) / _count_samples(arms, place)
+    first, every = (arms.share(figure, place, budget_s) for figure in FIGURES)
     return PaperPoint(regular_finished, budget_s, first, every, finished)
 
 
-def _finished_at(regular: Arm | None, share: float, budget_s: float) -> float | None:
-    """Seconds within which regular decoding finished this share of its samples, None if not within `budget_s`."""
+def _finished_at(arms: ArmComparison, regular: int | None, share: float) -> float | None:
+    """Seconds within which regular decoding finished this share of its samples, None if not within the budget."""
     if regular is None:
         return None
-    times = [time for time in _finish_times(regular.outcomes) if time <= budget_s]
-    needed = math.ceil(share * len(regular.outcomes))
-    return times[needed - 1] if needed <= len(times) else None
+    times = arms.outcomes.finish_times(regular)
+    needed = math.ceil(share * _count_samples(arms, regular))
+    found = float(times[needed - 1]) if needed <= len(times) else math.inf
+    return found if found <= arms.end_s else None
 
 
-def _speed_up(arm: Arm, plain: Arm) -> float | None:
-    tasks = [{o.task_id for o in each.outcomes if o.finished_s is not None} for each in (arm, plain)]
-    both = tasks[0] & tasks[1]
-    if not both:
-        return None
-    fast, slow = (latency(o for o in each.outcomes if o.task_id in both).all for each in (arm, plain))
+def _count_samples(arms: ArmComparison, place: int) -> int:
+    return int((arms.outcomes.columns.run == place).sum())
+
+
+def _speed_up(arms: ArmComparison, place: int, plain: int) -> float | None:
+    """How many times faster an arm is, on the tasks of which both have finished a sample."""
+    both = arms.outcomes.has_finished()[[place, plain]].all(axis=0)
+    fast, slow = (arms.outcomes.latency(one, both).all for one in (place, plain))
     return slow / fast if slow and fast else None
-
-
-def _finish_times(outcomes: Sequence[SampleOutcome]) -> list[float]:
-    """Ascending, of the samples that ended by themselves."""
-    return sorted(o.finished_s for o in outcomes if o.finished_s is not None)

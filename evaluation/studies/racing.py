@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from scipy import special
 
-from evaluation.studies.arms import Arm, Scored, common_tasks, score
-from evaluation.studies.leaders import wins_and_losses
+from evaluation.studies.arms import ArmComparison
 
 ALPHA = 0.05
 """Highest probability that a study drops an arm that is not worse than the arm it is dropped for."""
@@ -57,34 +56,29 @@ def e_value(wins: int, losses: int) -> float:
     return math.exp(min(log_e, 700.0))  # the largest float is near e**709
 
 
-def dropped(arms: Sequence[Arm], started: int, budgets: Sequence[float], alpha: float = ALPHA) -> tuple[Drop, ...]:
-    """The arms to drop now, over the tasks that all of `arms` have; none without a common task.
+def dropped(arms: ArmComparison, started: int, budgets: Sequence[float], alpha: float = ALPHA) -> tuple[Drop, ...]:
+    """The arms to drop now, over the tasks that all of `arms` have.
 
     `arms` are those that still run, `started` is how many the study began with: A arms have A (A - 1) ordered pairs,
     each of which may err with a probability of alpha / (A (A - 1)). An arm goes when one other arm's e-value on
     Pass@First reaches the inverse of that at every budget at which either has solved a task, and when it is ahead in
     Pass@All at none of them either, so that no frontier loses its leader.
     """
-    if not common_tasks(arms):
-        return ()
-    scored = score(arms, budgets)
     threshold = started * (started - 1) / alpha
-    found = []
-    for worse in range(len(arms)):
-        drops = [_drop(scored, worse, better, threshold) for better in range(len(arms)) if better != worse]
+    places, found = range(len(arms.arms)), []
+    for worse in places:
+        drops = [_drop(arms, worse, better, budgets, threshold) for better in places if better != worse]
         found.append(max((drop for drop in drops if drop), key=lambda drop: min(drop.e_values), default=None))
     return tuple(drop for drop in found if drop)
 
 
-def _drop(scored: Scored, worse: int, better: int, threshold: float) -> Drop | None:
+def _drop(arms: ArmComparison, worse: int, better: int, budgets: Sequence[float], threshold: float) -> Drop | None:
     """The verdict on one ordered pair."""
-    pair = [worse, better]
-    seen = [column for column in range(len(scored.budgets)) if scored.all[pair, :, column].any()]
-    ahead_in_all = scored.all[worse].sum(axis=0) > scored.all[better].sum(axis=0)
-    if not seen or ahead_in_all.any():
+    solved = {budget: [arms.count("all", arm, budget) for arm in (worse, better)] for budget in budgets}
+    seen = [budget for budget, counts in solved.items() if any(counts)]
+    if not seen or any(solved[budget][0] > solved[budget][1] for budget in budgets):
         return None
-    e_values = tuple(e_value(*wins_and_losses(scored, "first", column, better, worse)) for column in seen)
+    e_values = tuple(e_value(*arms.wins_and_losses("first", better, worse, budget)) for budget in seen)
     if min(e_values) < threshold:
         return None
-    names = scored.arms[worse].name, scored.arms[better].name
-    return Drop(*names, len(scored.task_ids), tuple(scored.budgets[k] for k in seen), e_values, threshold)
+    return Drop(arms.arms[worse].name, arms.arms[better].name, arms.n_tasks, tuple(seen), e_values, threshold)

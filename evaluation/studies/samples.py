@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evaluation.decisions import Verdict
+from evaluation.outcomes import FIGURES, Figure
 from evaluation.studies.answer import choose_arm
-from evaluation.studies.arms import Scored
-from evaluation.studies.leaders import PairBands, interval, leader
+from evaluation.studies.arms import ArmComparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,32 +52,35 @@ class FamilySamples:
     verdict_all: tuple[Verdict | None, ...]
 
 
-def samples(scored: Scored, bands: Sequence[PairBands]) -> tuple[FamilySamples, ...]:
-    """One entry for each family with at least two n, at the budgets of `scored`, by the bands of both figures."""
+def samples(arms: ArmComparison, budgets: Sequence[float]) -> tuple[FamilySamples, ...]:
+    """One entry for each family with at least two n, at these budgets."""
     families: defaultdict[str, list[int]] = defaultdict(list)
-    for place, arm in enumerate(scored.arms):
+    for place, arm in enumerate(arms.arms):
         families[arm.family].append(place)
     return tuple(
-        _family(scored, bands, sorted(places, key=lambda place: scored.arms[place].n))
+        _family(arms, budgets, sorted(places, key=lambda place: arms.arms[place].n))
         for places in families.values()
-        if len({scored.arms[place].n for place in places}) > 1
+        if len({arms.arms[place].n for place in places}) > 1
     )
 
 
-def _family(scored: Scored, bands: Sequence[PairBands], places: Sequence[int]) -> FamilySamples:
-    columns = range(len(scored.budgets))
-    best = [leader(scored, "first", column, among=places) for column in columns]
-    arms = [scored.arms[place] for place in places]
-    first, every = ([_choose_n(scored, one, column, places) for column in columns] for one in bands)
+def _family(compared: ArmComparison, budgets: Sequence[float], places: Sequence[int]) -> FamilySamples:
+    best = [compared.find_leader("first", budget, places) for budget in budgets]
+    arms = [compared.arms[place] for place in places]
+    first, every = ([_choose_n(compared, figure, budget, places) for budget in budgets] for figure in FIGURES)
     return FamilySamples(
         family=arms[0].family,
         target=arms[0].target,
         drafter=arms[0].drafter,
         ns=tuple(arm.n for arm in arms),
         arms=tuple(arm.name for arm in arms),
-        budgets=scored.budgets,
+        budgets=tuple(budgets),
         rows=tuple(
-            tuple(_cell(scored, place, column, best=best[column] == place) for column in columns) for place in places
+            tuple(
+                _cell(compared, place, budget, best=leader == place)
+                for budget, leader in zip(budgets, best, strict=True)
+            )
+            for place in places
         ),
         enough_first=tuple(n for n, _ in first),
         enough_all=tuple(n for n, _ in every),
@@ -86,22 +89,21 @@ def _family(scored: Scored, bands: Sequence[PairBands], places: Sequence[int]) -
     )
 
 
-def _cell(scored: Scored, place: int, column: int, best: bool) -> Cell:
+def _cell(arms: ArmComparison, place: int, budget_s: float, *, best: bool) -> Cell:
     return Cell(
-        arm=scored.arms[place].name,
-        n=scored.arms[place].n,
-        budget_s=scored.budgets[column],
-        pass_first=float(scored.first[place, :, column].mean()),
-        first_interval=interval(scored, "first", place, column),
-        pass_all=float(scored.all[place, :, column].mean()),
-        all_interval=interval(scored, "all", place, column),
+        arm=arms.arms[place].name,
+        n=arms.arms[place].n,
+        budget_s=budget_s,
+        pass_first=arms.share("first", place, budget_s),
+        first_interval=arms.interval("first", place, budget_s),
+        pass_all=arms.share("all", place, budget_s),
+        all_interval=arms.interval("all", place, budget_s),
         best=best,
     )
 
 
 def _choose_n(
-    scored: Scored, bands: PairBands, column: int, places: Sequence[int]
+    arms: ArmComparison, figure: Figure, budget_s: float, places: Sequence[int]
 ) -> tuple[int | None, Verdict | None]:
-    budget = scored.budgets[column]
-    choice = choose_arm(bands, scored.at((budget,)), budget, among=places)
-    return (None, None) if choice is None else (scored.arms[choice.use].n, choice.verdict)
+    choice = choose_arm(arms, figure, budget_s, among=places)
+    return (None, None) if choice is None else (arms.arms[choice.use].n, choice.verdict)

@@ -9,14 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.inference import difference_band
-from evaluation.metrics import bootstrap_means
-from evaluation.studies.arms import Arm, Scored, score
+from evaluation.metrics import RESAMPLES
+from evaluation.studies.arms import ArmComparison
 
 Floats = NDArray[np.float64]
-
-STEPS = 256
-"""Budgets between the first finished sample and the study's budget, on a log grid, at which the curves are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +26,7 @@ class Gain:
     plain: float  # Pass@First of regular decoding
     speculative: float  # Pass@First of the speculative arm
     gained: float  # the difference
-    gained_interval: tuple[float, float]
+    gained_interval: tuple[float, float]  # for all budgets and pairs of arms together, as verdicts have it
     plain_s: float  # when regular decoding reached its best Pass@First within this budget
     # when the speculative arm reached the same share, None if not within the study's budget
     speculative_s: float | None
@@ -52,70 +48,61 @@ class Speculation:
     gains: tuple[Gain, ...]
 
 
-def speculation(scored: Scored, budgets: Sequence[float]) -> tuple[Speculation, ...]:
-    """Each speculative arm against each regular arm of its pair, at these budgets, up to the last of `scored`."""
+def speculation(arms: ArmComparison, budgets: Sequence[float]) -> tuple[Speculation, ...]:
+    """Each speculative arm against each regular arm of its pair, at these budgets."""
     return tuple(
-        Speculation(plain.name, arm.name, arm.n, _gains(plain, arm, budgets, scored.budgets[-1]))
-        for arm in scored.arms
-        for plain in scored.arms
+        Speculation(plain.name, arm.name, arm.n, _gains(arms, regular, place, budgets))
+        for place, arm in enumerate(arms.arms)
+        for regular, plain in enumerate(arms.arms)
         if arm.speculative and not plain.speculative and arm.pair == plain.pair
     )
 
 
-def _gains(plain: Arm, arm: Arm, budgets: Sequence[float], last: float) -> tuple[Gain, ...]:
-    pair = score((plain, arm), _fine(plain, arm, budgets, last))
-    grid = np.asarray(pair.budgets)
-    shares = pair.first.mean(axis=1)
-    times = _equal_quality(shares[0], shares[1], grid, budgets)
-    # With one seed, each resample draws the same tasks for both arms.
-    resampled = zip(bootstrap_means(pair.first[0]), bootstrap_means(pair.first[1]), strict=True)
-    saved = [np.subtract(*_equal_quality(of_plain, of_arm, grid, budgets)) for of_plain, of_arm in resampled]
+def _gains(arms: ArmComparison, plain: int, arm: int, budgets: Sequence[float]) -> tuple[Gain, ...]:
+    at, first, _ = arms.outcomes.solved_at_changes((plain, arm), arms.end_s)
+    times = _equal_quality(*first.mean(axis=1), at, budgets)
+    # Each resample draws the same tasks for both arms.
+    draws = np.random.default_rng(0).multinomial(arms.n_tasks, np.full(arms.n_tasks, 1 / arms.n_tasks), RESAMPLES)
+    resampled = zip(*(draws @ of_arm.astype(np.float64) / arms.n_tasks for of_arm in first), strict=True)
+    saved = [np.subtract(*_equal_quality(of_plain, of_arm, at, budgets)) for of_plain, of_arm in resampled]
     low, high = np.percentile(saved, [2.5, 97.5], axis=0, method="inverted_cdf")  # some may be infinite
-    columns = [pair.budgets.index(budget) for budget in budgets]
-    band = difference_band(pair.first[1][:, columns], pair.first[0][:, columns], budgets)
     found = []
-    for place, (budget, column) in enumerate(zip(budgets, columns, strict=True)):
-        if not shares[0, : column + 1].any():
+    for budget, plain_s, arm_s, *limits in zip(budgets, *times, low, high, strict=True):
+        if not first[0][:, at <= budget].any():
             continue
-        plain_s, arm_s = (float(of[place]) for of in times)
+        decision = arms.decide("first", arm, plain, budget)
         found.append(
             Gain(
                 budget_s=budget,
-                plain=float(shares[0, column]),
-                speculative=float(shares[1, column]),
-                gained=band.delta[place],
-                gained_interval=(band.low[place], band.high[place]),
-                plain_s=plain_s,
+                plain=arms.share("first", plain, budget),
+                speculative=arms.share("first", arm, budget),
+                gained=decision.difference,
+                gained_interval=(decision.low, decision.high),
+                plain_s=float(plain_s),
                 speculative_s=_finite(arm_s),
                 saved_s=_finite(plain_s - arm_s),
-                saved_interval=(_finite(low[place]), _finite(high[place])),
+                saved_interval=(_finite(limits[0]), _finite(limits[1])),
             )
         )
     return tuple(found)
 
 
-def _equal_quality(plain: Floats, arm: Floats, grid: Floats, budgets: Sequence[float]) -> tuple[Floats, Floats]:
-    """For each budget, when each of two curves `[K]` on `grid` reaches the best share that `plain` has by then.
+def _equal_quality(plain: Floats, arm: Floats, at: Floats, budgets: Sequence[float]) -> tuple[Floats, Floats]:
+    """For each budget, when each of two curves `[K]` reaches the best share that `plain` has by then.
 
     Infinite where it never does. Curves are interpolated between the steps of their running maximum: read off the steps
     themselves, a time is too early by up to one step, which the resamples, with fewer and larger steps, overstate.
     """
-    at, level = _steps(plain, grid)
-    arm_at, arm_level = _steps(arm, grid)
-    return np.minimum(budgets, at[-1]), np.interp(np.interp(budgets, at, level), arm_level, arm_at, right=math.inf)
+    (plain_at, level), (arm_at, arm_level) = _steps(plain, at), _steps(arm, at)
+    wanted = np.interp(budgets, plain_at, level)
+    return np.minimum(budgets, plain_at[-1]), np.interp(wanted, arm_level, arm_at, right=math.inf)
 
 
-def _steps(curve: Floats, grid: Floats) -> tuple[Floats, Floats]:
+def _steps(curve: Floats, at: Floats) -> tuple[Floats, Floats]:
     """The budgets at which the running maximum of a curve rises, from the first budget on, and its values there."""
     best = np.maximum.accumulate(curve)
     rises = np.concatenate([[0], 1 + np.flatnonzero(np.diff(best))])
-    return grid[rises], best[rises]
-
-
-def _fine(plain: Arm, arm: Arm, budgets: Sequence[float], last: float) -> list[float]:
-    finished = [o.finished_s for o in (*plain.outcomes, *arm.outcomes) if o.finished_s is not None]
-    start = min([last, *(time for time in finished if time > 0)])
-    return sorted({*np.geomspace(start, last, STEPS).tolist(), *budgets})
+    return at[rises], best[rises]
 
 
 def _finite(seconds: float) -> float | None:

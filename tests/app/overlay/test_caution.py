@@ -46,9 +46,9 @@ def compared(world, a, b, budget=BUDGET_S):
 def test_a_difference_beyond_what_the_machine_explains_stands(world, pair):
     fast, slow = pair()
     found = compared(world, slow, fast)
-    assert (found.pass_first.delta, found.measured.time_bound, found.measured.in_turn) == (1.0, True, False)
-    assert found.withheld_first is found.withheld_all is None
-    assert "B is better than A: chance does not explain the difference" in text_of(
+    assert (found.first.paired.delta, found.measured.time_bound, found.measured.in_turn) == (1.0, True, False)
+    assert found.first.withheld is found.all.withheld is None
+    assert "The interval excludes 0: chance does not explain it" in text_of(
         world.client.get(f"/overlay/{slow},{fast}?budget={BUDGET_S:g}")
     )
 
@@ -65,19 +65,19 @@ def test_a_run_on_a_busy_machine_is_not_called_worse(world, pair, slow, factor):
     fast, slow_run = pair(slow=slow)
     for a, b in ((slow_run, fast), (fast, slow_run)):
         found = compared(world, a, b)
-        assert found.pass_first.p < 0.001
-        assert "the speed of the machine could explain it" in found.withheld_first
-        assert "bassline study run" in found.withheld_first
+        assert found.first.paired.p < 0.001
+        assert "the speed of the machine could explain it" in found.first.withheld
+        assert "bassline study run" in found.first.withheld
         assert found.measured.machine_factor > factor
         page = text_of(world.client.get(f"/overlay/{a},{b}?budget={BUDGET_S:g}"))
-        assert "Undecided: the interval excludes 0, but" in page
+        assert "The interval excludes 0, but the runs were not measured in turn" in page
         assert "is better" not in page
         assert "beyond chance" not in page
 
 
 def test_what_slowed_the_winner_does_not_explain_its_lead(world, pair):
     fast, slow = pair(fast={"lost": 0.6})
-    assert compared(world, slow, fast).withheld_first is None
+    assert compared(world, slow, fast).first.withheld is None
 
 
 def test_runs_of_another_model_are_compared_by_the_memory_read(world, pair):
@@ -85,18 +85,18 @@ def test_runs_of_another_model_are_compared_by_the_memory_read(world, pair):
     with world.context.database.session() as session:
         run = get_run(session, slow)
         run.provenance = {**run.provenance, "target_sha256": "0" * 64}
-    assert compared(world, slow, fast).withheld_first is not None
+    assert compared(world, slow, fast).first.withheld is not None
 
 
 def test_an_unknown_clock_withholds_only_where_time_matters(world, pair):
     fast, slow = pair(slow={"lost": None, "verifies": ()})
     found = compared(world, slow, fast)
-    assert "how busy the machine was is not known of slow." in found.withheld_first
+    assert "how busy the machine was is not known of slow." in found.first.withheld
     assert found.measured.machine_factor is None
     with world.context.database.session() as session:
         session.execute(update(Sample).where(Sample.run_id == slow).values(finished_s=1.0, verdict="wrong_answer"))
     found = compared(world, slow, fast)
-    assert (found.pass_first.delta, found.measured.time_bound, found.withheld_first) == (1.0, False, None)
+    assert (found.first.paired.delta, found.measured.time_bound, found.first.withheld) == (1.0, False, None)
 
 
 def test_a_sample_that_the_deadline_cut_makes_the_result_depend_on_time(world, pair):
@@ -115,7 +115,7 @@ def test_tasks_that_only_one_run_has_do_not_count(world, pair):
         last.others_cpu_s = last.capacity_s
         gone = session.query(RunTask).where(RunTask.run_id == fast, RunTask.position == N_TASKS - 1).one()
         gone.state = "failed"
-    assert compared(world, slow, fast).withheld_first is None
+    assert compared(world, slow, fast).first.withheld is None
 
 
 def test_arms_of_one_study_need_no_caution(world, pair):
@@ -126,7 +126,7 @@ def test_arms_of_one_study_need_no_caution(world, pair):
         study.arms = [StudyArm(run_id=run_id, position=i, name=str(i)) for i, run_id in enumerate((fast, slow))]
         session.add(study)
     found = compared(world, slow, fast)
-    assert (found.measured.in_turn, found.withheld_first, found.measured.machine_factor) == (True, None, 1.0)
+    assert (found.measured.in_turn, found.first.withheld, found.measured.machine_factor) == (True, None, 1.0)
 
 
 def test_rest_and_the_command_line_say_the_same(world, pair, monkeypatch):

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from app.cli import cli
 from app.overlay.junit import junit
-from app.overlay.markdown import _code, markdown
 from app.overlay.pair import compare_runs, measured_run
+from app.overlay.report import format_markdown
 from app.runs.models import Run
 from app.samples.models import Sample
+from app.ui.tables import quote_markdown
 from evaluation.inference import mcnemar
 
 
@@ -135,7 +136,7 @@ def test_markdown_holds_what_a_reviewer_needs(world, bassline, tmp_path):
     assert "| Pass@First at 3 s | 100 % | 42 % | −58 |" in text
     assert "| Pass@All at 3 s |" in text
     assert "Lost: A solves them, B does not (Pass@First): `HumanEval/5`" in text
-    assert "| `budget_s` | `10.0` | `8.0` |" in text
+    assert "| `Budget per task` | `10.0` | `8.0` |" in text
     assert bassline("runs", "compare", "base", "new", "--markdown", "-").stdout.startswith("### Worse\n")
 
 
@@ -184,8 +185,8 @@ def test_settings_and_device_of_a_file_are_compared_too(world, bassline, tmp_pat
     world.add_run("new", n=2, limit=12)
     bassline("runs", "export", "base", "--format", "run", "--output", tmp_path / "base.json")
     text = bassline("runs", "compare", tmp_path / "base.json", "new", "--markdown", "-").stdout
-    assert "| `drafter` | `none` | `sibling` |" in text
-    assert "| `device_name` | `CPU, 2 cores` | `NVIDIA H100 80GB HBM3` |" in text
+    assert "| `Drafter` | `none` | `sibling` |" in text
+    assert "| `Device name` | `CPU, 2 cores` | `NVIDIA H100 80GB HBM3` |" in text
     assert "different devices" in text
 
 
@@ -260,7 +261,7 @@ def test_hostile_names_stay_text_in_both_reports(world):
     base, new = add(world, HOSTILE[:-1], BASE), add(world, "new", CLEARLY_WORSE)
     with world.context.database.read() as session:
         found = compare_runs(session, *(measured_run(session, session.get(Run, run)) for run in (base, new)), 3)
-        text, xml = markdown(found), junit(found)
+        text, xml = format_markdown(found), junit(found)
     assert "\x1b" not in text + xml
     assert "\u202e" not in text
     assert "`a \\| b \N{MODIFIER LETTER GRAVE ACCENT}x" in text
@@ -269,7 +270,7 @@ def test_hostile_names_stay_text_in_both_reports(world):
 
 @given(st.text(max_size=80))
 def test_a_code_span_is_one_line_that_nothing_ends(text):
-    span = _code(text)
+    span = quote_markdown(text)
     assert span[0] == span[-1] == "`"
     assert not {"`", "\n", "\r"} & set(span[1:-1])
     assert span.count("|") == span.count("\\|")

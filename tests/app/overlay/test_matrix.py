@@ -8,9 +8,8 @@ import uuid
 import pytest
 from sqlalchemy import select
 
-from app.overlay import pages, side_by_side
-from app.overlay.line_diff import MOST_LINES, line_diff
-from app.runs.models import Run, RunTask
+from app.overlay import pages
+from app.runs.models import Run
 from app.samples.models import Sample
 from evaluation.verdicts import FAILURES
 from tests.app.overlay.reading import PASSED, WRONG, address, judge, text_of
@@ -121,68 +120,25 @@ def test_a_first_page_of_164_tasks_and_12_runs_is_light(world):
     assert "12 runs over 164 tasks" in every
 
 
-def write(world, run_id: uuid.UUID, texts: list[str]) -> None:
-    """Gives the samples of the first task these programs, finished and wrong, in the order of their indices."""
+def test_the_chosen_sample_of_each_run_stands_side_by_side(world, pair):
     with world.context.database.session() as session:
-        row = session.scalars(select(RunTask).where(RunTask.run_id == run_id, RunTask.position == 0)).one()
-        for sample, text in zip(row.samples, texts, strict=True):
-            sample.program, sample.raw = text, f"Here it is: {text}"
-            sample.verdict, sample.verdict_detail, sample.finish_reason = "wrong_answer", "assertion failed", "stop"
-            sample.finished_s, sample.mean_logprob = 1.0 + sample.index, -0.1 * (1 + sample.index)
-
-
-def test_equal_samples_are_shown_once_and_named_where_another_run_has_them(world):
-    a, b = world.add_run("a", limit=2), world.add_run("b", limit=2)
-    write(world, a, ["x = 1", "x = 1", "x = 2", "x = 1"])
-    write(world, b, ["x = 2", "x = 3", "x = 4", "x = 5"])
-    place = address(a, b, view="/task", id="HumanEval/0", budget=9)
-    answer = world.client.get(place)
-    page = text_of(answer)
-    assert "3 of 4 alike" in page
-    assert "The same text in B." in page
-    assert "1 more different text of B" in page
-    assert "Here it is" not in page
-    assert "more different" not in text_of(world.client.get(f"{place}&all=1"))
-    assert "Here it is" in text_of(world.client.get(f"{place}&text=raw"))
-
-
-def test_two_chosen_samples_are_compared_line_by_line_with_signs(world):
-    a, b = world.add_run("a", limit=2), world.add_run("b", limit=2)
-    write(world, a, ["x = 1\ny = 2\nz = 3"] * 4)
-    write(world, b, ["x = 1\ny = 5\nz = 3"] * 3 + ["w\n\u202e</code><b>"])
-    place = address(a, b, view="/task", id="HumanEval/0", budget=9)
-    assert "1 1 x = 1 2 − y = 2 2 + y = 5 3 3 z = 3" in text_of(world.client.get(place))
-    assert "Both samples have the same text" in text_of(world.client.get(f"{place}&a=A.0&b=A.2"))
-    hostile = world.client.get(f"{place}&a=A.0&b=B.3").get_data(as_text=True)
-    assert "\u202e" not in hostile
-    assert "</code><b>" not in hostile
-    assert "A is 'Z.9': choose a sample from the list" in text_of(world.client.get(f"{place}&a=Z.9"))
+        for sample in session.scalars(select(Sample).where(Sample.run_id.in_(pair))):
+            sample.program = f"x = {sample.index}\n" + "y\n" * 2500
+    page = text_of(world.client.get(address(*pair, view="/task", id="HumanEval/2", budget=3)))
+    assert "passed, chosen sample 0 of 4 · 1.5 s" in page
+    assert "wrong answer, chosen sample 1 of 4 · 1 s" in page
+    assert "The first 4,000 of 5,006 characters" in page
 
 
 def test_a_task_that_no_run_has_and_a_run_without_it(world):
     a, b = world.add_run("a", limit=2), world.add_run("b", limit=4)
     problem = world.client.get(address(a, b, view="/task", id="nothing"))
     assert "none of these runs has a task 'nothing'" in text_of(problem, 404).lower()
-    assert "This run does not have the task." in text_of(
+    assert "This run has no samples of the task." in text_of(
         world.client.get(address(a, b, view="/task", id="HumanEval/3"))
     )
     wrong = text_of(world.client.get(address(a, b, view="/task", id="HumanEval/0", budget="x", text="y")))
     assert "Budget is 'x'" in wrong
-
-
-def test_a_long_text_is_cut_and_its_whole_is_one_link_away(world, monkeypatch):
-    monkeypatch.setattr(side_by_side, "CHARACTERS_SHOWN", 10)
-    a, b = world.add_run("a", limit=2), world.add_run("b", limit=2)
-    page = text_of(world.client.get(address(a, b, view="/task", id="HumanEval/0")))
-    assert "The first 10 of" in page
-    assert "Whole text of sample" in page
-
-
-def test_more_texts_than_a_page_can_read_are_refused(world, monkeypatch):
-    monkeypatch.setattr(side_by_side, "MOST_SAMPLES", 7)
-    a, b = world.add_run("a", limit=2), world.add_run("b", limit=2)
-    answer = world.client.get(address(a, b, view="/task", id="HumanEval/0"))
-    assert "These runs have 8 samples of each task: choose runs with at most 7" in text_of(answer, 422)
 
 
 def test_samples_without_a_program_show_their_text(world):
@@ -199,13 +155,6 @@ def test_every_class_of_failure_has_a_sign():
     assert tuple(FAILURE_SIGNS) == FAILURES
     letters = [sign.letter for sign in FAILURE_SIGNS.values()]
     assert len({*letters, "P", "(P)"}) == len(letters) + 2
-
-
-def test_a_line_diff_of_hostile_lengths_ends_soon():
-    found = line_diff("a\n" * 50_000, "b\n" * 50_000)
-    assert found.cut
-    assert sum(len(part) for part in found.parts) == 2 * MOST_LINES
-    assert line_diff("x", "x").parts == ()
 
 
 def test_a_run_of_another_study_that_was_deleted_leaves_a_sentence(world):

@@ -1,4 +1,4 @@
-"""Runs laid over each other: choosing them, the paired differences, groups, and every wrong address."""
+"""Runs laid over each other: choosing them, the paired differences, and every wrong address."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from app.overlay import loading
 from app.overlay.loading import MOST_RUNS
 from app.runs.models import Run
 from app.states import RunState
-from evaluation import inference
 from tests.app.overlay.reading import PASSED, WRONG, address, judge, text_of
 
 
@@ -86,18 +85,6 @@ def test_a_curve_agrees_with_the_share_at_a_budget_between_the_points_of_the_gri
         assert line["curve_first"][line["budgets"].index(3.3333)] == line["pass_first"]["share"]
 
 
-def test_means_over_runs_are_exact_at_every_budget(world):
-    runs = [world.add_run(f"{drafter} {seed}", drafter=drafter, seed=seed, skill=0.5)
-            for drafter in ("none", "sibling") for seed in (1, 2)]  # fmt: skip
-    curves = api(world, *runs, group="drafter")["lines"]
-    for budget in (0.7, 1.9, 3.3333, 7.2):
-        at = api(world, *runs, group="drafter", budget=budget)["lines"]
-        for line, here in zip(curves, at, strict=True):
-            before = [i for i, point in enumerate(line["budgets"]) if point <= budget]
-            share = line["curve_first"][before[-1]] if before else 0.0
-            assert share == pytest.approx(here["pass_first"]["share"])
-
-
 def test_many_comparisons_do_not_find_a_difference_by_chance_more_often(world):
     """Seven tasks won and none lost: p is 0.016, which is beyond chance for two runs, but not among twelve."""
     runs = [world.add_run(f"run {i}", n=1, limit=20) for i in range(12)]
@@ -109,46 +96,6 @@ def test_many_comparisons_do_not_find_a_difference_by_chance_more_often(world):
         assert (difference["wins"], difference["losses"]) == (7, 0)
         assert difference["p"] == pytest.approx(2 * 0.5**7)
         assert difference["beyond_chance"] is beyond_chance
-
-
-def test_a_group_is_the_mean_of_its_runs_paired_by_task_with_their_spread(world):
-    seeds = [world.add_run("plain", skill=0.3, seed=seed, drafter="none") for seed in (1, 2, 3)]
-    others = [world.add_run("drafted", skill=0.6, seed=seed, drafter="ngram") for seed in (1, 2, 3)]
-    found = api(world, *seeds, *others, group="drafter", budget=6)
-    single = api(world, *seeds, *others, budget=6)
-    plain, drafted = found["lines"]
-    assert (plain["label"], drafted["label"]) == ("no drafter", "ngram")
-    shares = [line["pass_first"]["share"] for line in single["lines"]]
-    assert plain["pass_first"]["share"] == pytest.approx(sum(shares[:3]) / 3)
-    assert plain["pass_first"]["spread"] == pytest.approx([min(shares[:3]), max(shares[:3])])
-    difference = drafted["pass_first"]["difference"]
-    assert difference["delta"] == pytest.approx(sum(shares[3:]) / 3 - sum(shares[:3]) / 3)
-    assert difference["low"] <= difference["delta"] <= difference["high"]
-    assert difference["p"] is None
-    page = text_of(world.client.get(address(*seeds, *others, group="drafter", budget=6)))
-    assert "Mean of 3 runs that differ in seed: A, B, C" in page
-    assert "equally often" not in page
-
-
-def test_runs_that_do_not_differ_in_an_option_are_one_group(world, three):
-    page = text_of(world.client.get(address(*three, group="temperature", budget=6)))
-    assert "Mean of 3 runs of one configuration: A, B, C" in page
-    assert "At 6 s, against" not in page
-    assert len(api(world, *three, group="temperature")["lines"]) == 1
-
-
-def test_groups_with_other_settings_mixed_in_say_so(world):
-    runs = [world.add_run("a", n=2, drafter="none"), world.add_run("b", n=4, drafter="ngram"), world.add_run("c", n=4)]
-    page = text_of(world.client.get(address(*runs, group="drafter")))
-    assert "do not hold the same values of samples per task equally often" in page
-
-
-def test_equal_groups_have_an_interval_wider_than_nothing(world):
-    a, b = (world.add_run("same", seed=1, drafter=drafter) for drafter in ("none", "ngram"))
-    c = world.add_run("same", seed=1, drafter="ngram")
-    difference = api(world, a, b, c, group="drafter")["lines"][1]["pass_first"]["difference"]
-    low, high = inference.paired_interval(12, 0, 0)
-    assert (difference["delta"], difference["low"], difference["high"]) == (0, pytest.approx(low), pytest.approx(high))
 
 
 def test_runs_over_different_tasks_share_their_common_ones_and_the_page_says_so(world):
@@ -240,13 +187,12 @@ def test_runs_with_more_samples_than_a_page_can_read_are_refused(world, three, m
     )
 
 
-def test_wrong_budgets_and_groups_are_named_and_the_page_stays(world):
+def test_wrong_budgets_are_named_and_the_page_stays(world):
     a, b = world.add_run("short", budget_s=5), world.add_run("long", budget_s=10)
     page = text_of(world.client.get(address(a, b, budget="x")))
     assert "Budget is 'x': give a number of seconds" in page
     assert "run A stopped at 5 s, so give at most that" in text_of(world.client.get(address(a, b, budget=8)))
-    assert "Group is 'drafte': did you mean drafter" in text_of(world.client.get(address(a, b, group="drafte")))
-    for query, field in ({"budget": "8"}, "budget"), ({"budget": "x"}, "budget"), ({"group": "colour"}, "group"):
+    for query, field in (({"budget": "8"}, "budget"), ({"budget": "x"}, "budget")):
         problem = world.client.get("/api/v1/overlay", query_string={"runs": f"{a},{b}", **query})
         assert problem.status_code == 422
         assert problem.get_json()["errors"][0]["field"] == field
@@ -267,19 +213,25 @@ def test_names_are_shown_as_text(world):
 def test_runs_can_be_ticked_on_the_leaderboard_on_runs_and_among_the_arms_of_a_study(world):
     study = world.add_study({"name": "x"}, {"name": "y", "n": 2})
     arms = [arm["run_id"] for arm in world.client.get(f"/api/v1/studies/{study}").get_json()["arms"]]
-    for page in ("/", "/runs", f"/studies/{study}?tab=arms", "/overlay?choose=1"):
+    for page in ("/", "/runs", f"/studies/{study}?tab=arms", "/runs?runs=x"):
         body = world.client.get(page).get_data(as_text=True)
         assert 'id="selected-runs" method="get" action="/overlay"' in body
         for run_id in arms:
             assert re.search(rf'<input[^>]* name="runs" value="{run_id}" form="selected-runs"', body)
 
 
+def test_the_runs_of_an_overlay_are_ticked_on_the_list_that_it_leads_back_to(world, three):
+    body = world.client.get(address(*three[:2])).get_data(as_text=True)
+    back = re.search(r'<a class="button" href="(/runs\?[^"]+)">Choose runs', body)[1].replace("&amp;", "&")
+    ticked = re.findall(r'name="runs" value="([^"]+)"[^>]* checked', world.client.get(back).get_data(as_text=True))
+    assert set(ticked) == set(map(str, three[:2]))
+
+
 def test_only_two_runs_have_the_parts_of_a_comparison(world, three):
-    parts = ("What changed", "Answer at", "Tasks that differ", "Speed of B")
+    parts = ("What changed", "Answer at", "Tasks that differ", "B minus A in Pass@First")
     pair, many = (text_of(world.client.get(address(*runs, budget=6))) for runs in (three[:2], three))
     assert all(part in pair for part in parts)
     assert not any(part in many for part in parts)
-    assert "What changed" not in text_of(world.client.get(address(*three[:2], group="drafter")))
     assert f"/overlay/{three[0]},{three[2]}?budget=6" in world.client.get(address(*three, budget=6)).get_data(
         as_text=True
     )

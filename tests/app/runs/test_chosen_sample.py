@@ -7,11 +7,9 @@ import re
 
 import pytest
 
-from app.overlay import repository
-from app.overlay.loading import overlay
 from app.runs.models import Run
+from app.runs.outcomes import load_outcomes
 from app.runs.presentation import chosen
-from evaluation.many_runs import ManyRuns
 
 LOGPROBS = [(None, None, None), (None, -0.5, None), (float("-inf"), -3.0, None), (-0.5, -0.5, -0.1), (0.0, -0.1, None)]
 
@@ -28,9 +26,8 @@ def test_pages_and_figures_choose_the_same_sample(world, logprobs):
                     sample.verdict = "passed"
     with world.context.database.read() as session:
         runs = [session.get(Run, run_id) for run_id in ids]
-        found = overlay(runs, repository.samples(session, ids), repository.task_ids(session, ids))
-        places = found.measured.chosen(5.0)[0]
-        assert isinstance(found.measured, ManyRuns)
+        found = load_outcomes(session, runs).outcomes
+        places = found.chosen(5.0)[0]
         assert [chosen(task.samples, 5.0).index for task in runs[0].tasks] == found.columns.index[places].tolist()
 
 

@@ -80,7 +80,7 @@ def check_row(world, study_id, row, markdown, labels, n) -> None:
     page = text_of(world.client.get(f"/studies/{study_id}?budget={row['budget_s']}").get_data(as_text=True))
     word = "the best so far is" if row["verdict"] == "undecided" else "use"
     assert f"within {row['budget_s']:g} s {word} {labels[row['use']]}: {share} right ({limits})." in page
-    assert f"{verdict} {labels[row['against']]} {points(row['difference'], n)} {bounds}" in page
+    assert f"{verdict} {labels[row['against']]} {points(row['difference'], n)} ({bounds})" in page
 
 
 def check_pair(world, bassline, row, runs) -> None:
@@ -107,7 +107,7 @@ def test_no_verdict_of_the_reference_studies_flickers(world):
             found = analysis(session, get_study(session, study_id)).found
         budgets = np.geomspace(0.5, found.budgets[-1], 300).tolist()
         for a, b in combinations(range(len(found.curves)), 2):
-            pairs = [found.bands.decide(a, b, min(budget, found.budgets[-1])) for budget in budgets]
+            pairs = [found.compared.decide("first", a, b, min(budget, found.budgets[-1])) for budget in budgets]
             starts = [later.from_s for earlier, later in pairwise(pairs) if earlier.verdict != later.verdict]
             assert all(later / earlier >= 1.25 - 1e-9 for earlier, later in pairwise(starts))
 

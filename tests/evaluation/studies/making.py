@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from evaluation.metrics import SampleOutcome
-from evaluation.studies.arms import Arm, ArmTiming
+from evaluation.outcomes import PairedOutcomes
+from evaluation.studies.arms import Arm, ArmComparison, ArmTiming
 
 TOKENS = 100
 
 Sample = tuple[float | None, bool]
 """When it finished (None: not within the budget), and whether it passes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeArm(Arm):
+    """An arm with its samples."""
+
+    outcomes: tuple[SampleOutcome, ...]
+
+
+def score(arms: Sequence[MadeArm], end_s: float) -> ArmComparison:
+    """The arms over their common tasks, up to a budget."""
+    return ArmComparison(arms, PairedOutcomes.from_samples(*(arm.outcomes for arm in arms)), end_s)
 
 
 def arm(
@@ -27,7 +41,7 @@ def arm(
     cost_s: float = 1.0,
     timing: ArmTiming | None = None,
     start: int = 0,
-) -> Arm:
+) -> MadeArm:
     """An arm with the given samples for each task; earlier samples have the higher mean log-probability."""
     outcomes = tuple(
         SampleOutcome(f"T/{start + task}", index, finished, -0.1 - index, passed, TOKENS)
@@ -58,9 +72,9 @@ def arm_of(
     target: str = "0.5b",
     cost_s: float = 1.0,
     timing: ArmTiming | None = None,
-) -> Arm:
+) -> MadeArm:
     """An arm with these samples."""
-    return Arm(
+    return MadeArm(
         name=name,
         target=target,
         drafter="sibling" if speculative else "none",
@@ -74,7 +88,7 @@ def arm_of(
     )
 
 
-def passing(name: str, share: int, of: int, finished_s: float = 1.0, **options) -> Arm:
+def passing(name: str, share: int, of: int, finished_s: float = 1.0, **options) -> MadeArm:
     """One sample for each task, of which the first `share` pass."""
     return arm(name, [[(finished_s, task < share)] for task in range(of)], **options)
 

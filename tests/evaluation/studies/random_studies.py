@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from evaluation.metrics import SampleOutcome
-from evaluation.studies.arms import Arm
-from tests.evaluation.studies.making import arm_of
+from tests.evaluation.studies.making import MadeArm, arm_of
 
 Floats = NDArray[np.float64]
 
@@ -51,7 +50,7 @@ class TrueArm:
 class RandomStudy:
     """Arms measured over some tasks, and what is true of them."""
 
-    arms: list[Arm]
+    arms: list[MadeArm]
     truth: list[TrueArm]
     n_tasks: int
 
@@ -100,7 +99,7 @@ def draw_study(
 
 def _measure(
     rng: np.random.Generator, place: int, true: TrueArm, difficulty: Floats, shared: Floats, alike: float
-) -> Arm:
+) -> MadeArm:
     outcomes = []
     for index in range(2):
         luck = np.sqrt(alike) * shared + np.sqrt(1 - alike) * rng.standard_normal(len(difficulty))

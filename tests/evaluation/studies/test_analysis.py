@@ -7,11 +7,10 @@ import random
 import numpy as np
 import pytest
 
-from evaluation.metrics import BUDGET_GRID, MetricError, pass_all, pass_first, wilson
-from evaluation.studies.analysis import Analysis, analyse, distinguishing_budgets, study_budgets
-from evaluation.studies.arms import Arm, score
-from evaluation.studies.leaders import PairBands
-from tests.evaluation.studies.making import Sample, arm, passing
+from evaluation.metrics import BUDGET_GRID, MetricError, wilson
+from evaluation.outcomes import pass_all, pass_first
+from evaluation.studies.analysis import Analysis, Reached, analyse, distinguishing_budgets, study_budgets
+from tests.evaluation.studies.making import MadeArm, Sample, arm, passing, score
 
 
 def drawn(n: int, ms_per_token: float, tasks: int, seed: int) -> list[list[Sample]]:
@@ -26,8 +25,8 @@ def drawn(n: int, ms_per_token: float, tasks: int, seed: int) -> list[list[Sampl
 
 
 @pytest.fixture(scope="module")
-def paper() -> list[Arm]:
-    def one(name: str, n: int, speed: float, speculative: bool) -> Arm:
+def paper() -> list[MadeArm]:
+    def one(name: str, n: int, speed: float, speculative: bool) -> MadeArm:
         family, pair = f"speculative {speculative}", f"n = {n}"
         return arm(name, drawn(n, speed, 40, n), speculative=speculative, family=family, pair=pair, cost_s=speed * n)
 
@@ -40,8 +39,8 @@ def paper() -> list[Arm]:
 
 
 @pytest.fixture(scope="module")
-def analysis(paper: list[Arm]) -> Analysis:
-    return analyse(paper, 10.0)
+def analysis(paper: list[MadeArm]) -> Analysis:
+    return analyse(score(paper, 10.0))
 
 
 def test_budgets_are_the_grid_up_to_that_of_the_study() -> None:
@@ -50,7 +49,7 @@ def test_budgets_are_the_grid_up_to_that_of_the_study() -> None:
     assert study_budgets(0.05) == (0.05,)
 
 
-def test_the_curve_of_each_arm_is_the_definition_at_every_budget(paper: list[Arm], analysis: Analysis) -> None:
+def test_the_curve_of_each_arm_is_the_definition_at_every_budget(paper: list[MadeArm], analysis: Analysis) -> None:
     dice = random.Random(1)
     for each, of_arm in zip(paper, analysis.curves, strict=True):
         for budget in (*analysis.budgets, *(dice.uniform(0.1, 10.0) for _ in range(50))):
@@ -72,14 +71,15 @@ def test_the_parts_say_the_same_at_every_budget_that_one_asks_for(analysis: Anal
     between = analysis.answer_at(2.345)
     own = next(one for one in analysis.curves if one.arm == between.arm)
     assert own.at(2.345)[0] == (between.pass_first, between.interval)
-    cells = [row[0] for family in analysis.samples_at((2.345,)) for row in family.rows]
+    cells = [
+        cell for family in analysis.samples_with(2.345) for row in family.rows for cell in row if cell.budget_s == 2.345
+    ]
     assert {cell.arm: cell.pass_first for cell in cells} == {one.arm: one.at(2.345)[0][0] for one in analysis.curves}
 
 
 def test_there_is_a_row_for_each_arm_a_family_for_each_drafter_and_a_pair_for_each_n(analysis: Analysis) -> None:
     assert len(analysis.paper_table) == 4
     assert [family.ns for family in analysis.samples] == [(1, 8), (1, 8)]
-    assert len(analysis.many) == 12
     assert set(analysis.samples[0].budgets) <= set(analysis.budgets)
     assert [(s.plain, s.speculative) for s in analysis.speculation] == [
         ("plain, n = 1", "sibling, n = 1"),
@@ -87,26 +87,21 @@ def test_there_is_a_row_for_each_arm_a_family_for_each_drafter_and_a_pair_for_ea
     ]
 
 
-def bands_of(arms: list[Arm], budgets: list[float]) -> list[PairBands]:
-    scored = score(arms, budgets)
-    return [PairBands(scored, "first"), PairBands(scored, "all")]
-
-
 def test_telling_budgets_run_from_the_first_difference_that_is_told_to_the_last() -> None:
     slow = arm("slow", [[(3.0, True)]] * 9)
     early = arm("early", [[(1.0, True)], *[[(2.0, True)]] * 8])  # one task ahead after 1 s, nine after 2 s
     budgets = [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0]
-    assert distinguishing_budgets(bands_of([slow, early], budgets), 2) == (2.5, 4.0), (
+    assert distinguishing_budgets(score([slow, early], (budgets)[-1]), budgets, 2) == (2.5, 4.0), (
         "the step that ends at 2 s holds both"
     )
     only_any = arm("early", [[(1.0, False), (2.0, True)]] * 9)
-    assert distinguishing_budgets(bands_of([slow, only_any], budgets), 9) == (2.5, 3.0, 4.0)
+    assert distinguishing_budgets(score([slow, only_any], (budgets)[-1]), budgets, 9) == (2.5, 3.0, 4.0)
 
 
 def test_telling_budgets_of_equal_arms_run_from_the_first_pass() -> None:
-    twins = bands_of([passing("a", 5, 9, 2.0), passing("b", 5, 9, 2.0)], [1.0, 2.0, 4.0])
-    assert distinguishing_budgets(twins, 4) == (2.0, 4.0)
-    assert distinguishing_budgets(bands_of([passing("a", 0, 9)], [1.0, 2.0]), 4) == (2.0,)
+    twins = score([passing("a", 5, 9, 2.0), passing("b", 5, 9, 2.0)], 4.0)
+    assert distinguishing_budgets(twins, [1.0, 2.0, 4.0], 4) == (2.0, 4.0)
+    assert distinguishing_budgets(score([passing("a", 0, 9)], ([1.0, 2.0])[-1]), [1.0, 2.0], 4) == (2.0,)
 
 
 NOT_FINISHED: list[list[Sample]] = [[(None, False)] * 2] * 3
@@ -125,8 +120,8 @@ TINY = {
 
 
 @pytest.mark.parametrize("arms", TINY.values(), ids=TINY)
-def test_studies_in_which_little_has_happened_claim_nothing(arms: list[Arm]) -> None:
-    found = analyse(arms, 5.0)
+def test_studies_in_which_little_has_happened_claim_nothing(arms: list[MadeArm]) -> None:
+    found = analyse(score(arms, 5.0))
     passed = any(outcome.passed for each in arms for outcome in each.outcomes)
     assert (found.answers[-1].arm is not None) == passed
     if len(arms) > 1 and passed:  # too few tasks to tell any two arms apart
@@ -134,8 +129,35 @@ def test_studies_in_which_little_has_happened_claim_nothing(arms: list[Arm]) -> 
 
 
 def test_a_study_without_results_or_budget_is_refused_with_the_reason() -> None:
-    with pytest.raises(MetricError, match="no arm"):
-        analyse([], 5.0)
+    with pytest.raises(MetricError, match="no runs or no tasks"):
+        score([], 5.0)
     for budget in (0.0, -1.0, float("inf"), float("nan")):
         with pytest.raises(MetricError, match="budget of the study"):
-            analyse([passing("a", 1, 1)], budget)
+            analyse(score([passing("a", 1, 1)], budget))
+
+
+def test_the_frontier_changes_hands_with_the_leader_and_says_where_the_lead_is_undecided() -> None:
+    found = analyse(score([passing("a", 30, 100, 0.9), passing("b", 60, 100, 3.9)], 8.0))
+    frontier = found.frontier_first
+    at = dict(zip(frontier.budgets, zip(frontier.arms, frontier.values, frontier.too_close, strict=True), strict=True))
+    assert (at[0.5], at[1.0], at[2.0]) == ((None, 0.0, False), ("a", 0.3, True), ("a", 0.3, False))
+    assert (at[4.0], at[8.0]) == (("b", 0.6, True), ("b", 0.6, False)), "a step in which the lead changes is undecided"
+
+
+def test_pass_all_has_its_own_frontier() -> None:
+    chooses_well = arm("first", [[(1.0, True), (1.0, False)]] * 3 + [[(1.0, False)] * 2] * 6)
+    has_one = arm("all", [[(1.0, False), (1.0, True)]] * 9)
+    found = analyse(score([chooses_well, has_one], 1.0))
+    assert (found.frontier_first.arms[-1], found.frontier_all.arms[-1]) == ("first", "all")
+
+
+def test_the_arm_that_reaches_a_share_first_is_named_and_a_share_nobody_reaches_has_none() -> None:
+    found = analyse(score([passing("early", 5, 10, 1.25), passing("late", 7, 10, 3.5)], 4.0))
+    assert found.reached == (
+        Reached(0.2, 1.25, "early"),
+        Reached(0.4, 1.25, "early"),
+        Reached(0.6, 3.5, "late"),
+        Reached(0.8, None, None),
+    )
+    dear, cheap = passing("dear", 5, 10, cost_s=2.0), passing("cheap", 5, 10, cost_s=1.0)
+    assert analyse(score([dear, cheap], 2.0)).reached[0].arm == "cheap"

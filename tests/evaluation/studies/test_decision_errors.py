@@ -11,8 +11,8 @@ import pytest
 from evaluation.decisions import MARGIN
 from evaluation.studies.analysis import study_budgets
 from evaluation.studies.answer import Answer, answer_at, named_budgets
-from evaluation.studies.arms import score
-from evaluation.studies.leaders import PairBands
+from evaluation.studies.arms import ArmComparison
+from tests.evaluation.studies.making import score
 from tests.evaluation.studies.random_studies import BUDGET_S, TASKS, RandomStudy, draw_study
 
 STUDIES = 200
@@ -25,10 +25,10 @@ def counts() -> Counter[tuple[object, ...]]:
     found: Counter[tuple[object, ...]] = Counter()
     for seed in range(STUDIES):
         study = draw_study(seed)
-        bands = PairBands(score(study.arms, study_budgets(BUDGET_S)), "first")
+        arms = score(study.arms, BUDGET_S)
         for budget in named_budgets(BUDGET_S):
-            count_answer(found, study, answer_at(bands, budget))
-            count_pairs(found, study, bands, budget)
+            count_answer(found, study, answer_at(arms, budget))
+            count_pairs(found, study, arms, budget)
     return found
 
 
@@ -41,11 +41,11 @@ def count_answer(found: Counter[tuple[object, ...]], study: RandomStudy, answer:
     found[study.n_tasks, is_decided, "wrong"] += best - study.pass_first(answer.use, answer.budget_s) > MARGIN
 
 
-def count_pairs(found: Counter[tuple[object, ...]], study: RandomStudy, bands: PairBands, budget_s: float) -> None:
+def count_pairs(found: Counter[tuple[object, ...]], study: RandomStudy, arms: ArmComparison, budget_s: float) -> None:
     true = [one.pass_first(budget_s) for one in study.truth]
     for a in range(len(true)):
         for b in range(a):
-            pair, difference = bands.decide(a, b, budget_s), true[a] - true[b]
+            pair, difference = arms.decide("first", a, b, budget_s), true[a] - true[b]
             found[pair.verdict] += 1
             if pair.verdict == "better":
                 found["better", "wrong"] += pair.a_is_better != (difference > 0)
@@ -95,10 +95,10 @@ def test_the_band_holds_the_true_difference_at_all_budgets_together(n_tasks: int
     held = 0
     for seed in range(60):
         study = draw_study(1000 * n_tasks + seed, n_tasks, 2)
-        bands = PairBands(score(study.arms, [BUDGET_S]), "first")
+        arms = score(study.arms, BUDGET_S)
         held += all(
             pair.low <= study.truth[0].pass_first(budget) - study.truth[1].pass_first(budget) <= pair.high
             for budget in study_budgets(BUDGET_S)
-            if (pair := bands.decide(0, 1, budget))
+            if (pair := arms.decide("first", 0, 1, budget))
         )
     assert held >= 52

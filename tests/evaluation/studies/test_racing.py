@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from scipy import integrate
 
 from evaluation.studies import racing
-from evaluation.studies.arms import Arm
-from evaluation.studies.racing import budgets_of_interest, dropped, e_value
-from tests.evaluation.studies.making import arm, coin, passing
+from evaluation.studies.racing import Drop, budgets_of_interest, e_value
+from tests.evaluation.studies.making import MadeArm, arm, coin, passing, score
 
 COUNTS = st.integers(0, 60)
 
@@ -67,7 +66,11 @@ def test_looking_after_every_block_drops_equal_arms_in_fewer_than_one_study_in_t
     assert errors / studies < 0.05
 
 
-def study(shares: list[float], tasks: int, seed: int = 1) -> list[Arm]:
+def dropped(arms: list[MadeArm], started: int, budgets: tuple[float, ...]) -> tuple[Drop, ...]:
+    return racing.dropped(score(arms, budgets[-1]), started, budgets)
+
+
+def study(shares: list[float], tasks: int, seed: int = 1) -> list[MadeArm]:
     rng = np.random.default_rng(seed)
     return [arm(f"{place}", coin(rng, tasks, share)) for place, share in enumerate(shares)]
 
@@ -111,7 +114,5 @@ def test_the_number_of_arms_at_the_start_sets_the_threshold() -> None:
 
 
 def test_studies_with_nothing_to_compare_drop_nothing() -> None:
-    assert dropped([], 2, (2.0,)) == ()
     assert dropped([passing("a", 1, 1)], 1, (2.0,)) == ()
-    assert dropped([passing("a", 1, 5), passing("b", 1, 5, start=5)], 2, (2.0,)) == ()
     assert dropped([passing("a", 0, 50), passing("b", 0, 50)], 2, (2.0,)) == ()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from app.ui.charts.heatmap import LEVELS, heatmap
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.ui.charts.curves import Curve
 from app.ui.charts.frontier import Envelope, frontier_chart
-from app.ui.charts.heatmap import LEVELS, heatmap
 from tests.app.ui.charts.paths import corners
 
 BUDGETS = (1.0, 2.0, 4.0, 8.0)

@@ -1,4 +1,4 @@
-"""Many runs at once give what evaluation/metrics.py gives for each of them, at every budget."""
+"""Arrays of many runs give what the definitions say, read aloud sample by sample, at every budget."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import random
 import numpy as np
 import pytest
 
-from evaluation import metrics
-from evaluation.many_runs import ManyRuns, SampleColumns
-from evaluation.metrics import MetricError, SampleOutcome
+from evaluation.metrics import Curve, MetricError, SampleOutcome, rank_sample
+from evaluation.outcomes import PairedOutcomes, SampleColumns
 
 BUDGETS = (0.5, 1.0, 2.0, 2.5, 7.0, 10.0)
 
@@ -27,6 +26,7 @@ def columns(runs: list[list[SampleOutcome]], tasks: list[str]) -> SampleColumns:
         finished_s=np.array([nan if s.finished_s is None else s.finished_s for _, s in rows], dtype=np.float64),
         mean_logprob=np.array([nan if s.mean_logprob is None else s.mean_logprob for _, s in rows], dtype=np.float64),
         passed=np.array([s.passed for _, s in rows], dtype=np.bool_),
+        n_tokens=np.array([s.n_tokens for _, s in rows], dtype=np.int64),
     )
 
 
@@ -46,22 +46,32 @@ def made_up(dice: random.Random, tasks: list[str], n: int) -> list[SampleOutcome
     ]
 
 
+def solve(samples: list[SampleOutcome], task: str, budget_s: float) -> tuple[bool, bool]:
+    """Whether the chosen sample of the task passes within the budget, and whether any does."""
+    done = [s for s in samples if s.task_id == task and s.finished_s is not None and s.finished_s <= budget_s]
+    best = max(done, key=lambda s: rank_sample(s.mean_logprob, s.index), default=None)
+    return best is not None and best.passed, any(s.passed for s in done)
+
+
 @pytest.mark.parametrize("seed", range(20))
-def test_every_run_is_solved_as_the_metrics_say(seed):
+def test_every_run_is_solved_as_the_definitions_say(seed):
     dice = random.Random(seed)
     tasks = [f"t/{i}" for i in range(dice.randint(1, 12))]
     runs = [made_up(dice, tasks, dice.randint(1, 6)) for _ in range(dice.randint(1, 5))]
-    found = ManyRuns(len(runs), len(tasks), columns(runs, tasks))
+    found = PairedOutcomes(len(runs), tasks, columns(runs, tasks))
+    from_samples = PairedOutcomes.from_samples(*runs)
     for run, samples in enumerate(runs):
-        solved = metrics.solved(samples, BUDGETS)
-        for k, budget in enumerate(BUDGETS):
-            of_first, of_all = found.at(budget)
-            assert of_first[run].tolist() == solved.first[:, k].tolist()
-            assert of_all[run].tolist() == solved.all[:, k].tolist()
-        at_all = found.solved(BUDGETS)
-        assert at_all[0][run].tolist() == solved.first.tolist()
-        assert at_all[1][run].tolist() == solved.all.tolist()
-        assert found.curve(run, 9.5) == metrics.curve(samples, 9.5)
+        curve = found.curve(run, 9.5)
+        assert curve.budgets[-1] == 9.5
+        for budget in (*BUDGETS, *(s.finished_s for s in samples if s.finished_s is not None)):
+            first, every = ([solve(samples, task, budget)[figure] for task in tasks] for figure in range(2))
+            for one in (found, from_samples):
+                assert (one.solved("first", budget)[run].tolist(), one.solved("all", budget)[run].tolist()) == (
+                    first,
+                    every,
+                )
+            if budget <= 9.5:
+                assert curve.at(budget) == (sum(first) / len(tasks), sum(every) / len(tasks))
         for task, seconds in zip(tasks, found.first_correct()[run].tolist(), strict=True):
             passed = [s.finished_s for s in samples if s.task_id == task and s.passed and s.finished_s is not None]
             assert seconds == min(passed) if passed else math.isnan(seconds)
@@ -74,22 +84,22 @@ def test_the_chosen_sample_is_named_by_its_place_in_the_columns():
         SampleOutcome("t", 2, 3.0, -0.3, False, 1),
     ]
     given = columns([samples], ["t"])
-    found = ManyRuns(1, 1, given)
+    found = PairedOutcomes(1, ["t"], given)
     assert found.chosen(0.5)[0, 0] == -1
     assert [int(given.index[found.chosen(budget)[0, 0]]) for budget in (1.0, 2.0, 9.0)] == [0, 1, 1]
 
 
 def test_runs_of_which_no_sample_finished_solve_nothing():
     samples = [SampleOutcome("t", 0, None, -0.5, True, 1)]
-    found = ManyRuns(2, 1, columns([samples, samples], ["t"]))
+    found = PairedOutcomes(2, ["t"], columns([samples, samples], ["t"]))
     first, every = found.at(5.0)
     assert not first.any()
     assert not every.any()
     assert (found.chosen(5.0) == -1).all()
     assert np.isnan(found.first_correct()).all()
-    assert found.curve(1, 5.0) == metrics.Curve((5.0,), (0.0,), (0.0,))
+    assert found.curve(1, 5.0) == Curve((5.0,), (0.0,), (0.0,))
 
 
 def test_nothing_to_measure_is_an_error():
     with pytest.raises(MetricError, match="no runs or no tasks"):
-        ManyRuns(0, 3, columns([], []))
+        PairedOutcomes(0, ["t"], columns([], []))
