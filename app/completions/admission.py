@@ -162,7 +162,7 @@ def _open(session: Session, target: str) -> list[Open]:
         .join(RunTask.task)
         .where(
             Completion.state.in_(OPEN_RUN_STATES),
-            Completion.after_id.is_(None),  # the second of a race waits for its turn outside of its clock
+            Completion.after_id.is_(None),  # plain decoding beside another waits for its turn outside of its clock
             Completion.target == target,
             RunTask.state.in_((TaskState.QUEUED, TaskState.DECODING)),
         )

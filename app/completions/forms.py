@@ -1,4 +1,4 @@
-"""The form of a completion. A race has the same form: its other button starts it."""
+"""The form of a completion."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ EXAMPLE = {
     "max_tokens": "256",
     "prompt_mode": "auto",  # in completion mode an instruct model may answer a signature with nothing
 }
+AGAINST_PLAIN = "against_plain"
+"""The box that asks for plain decoding beside the completion."""
 LANGUAGES = tuple(registry.LABELS.items())
 LABELS = {
     "prompt": "Prompt",

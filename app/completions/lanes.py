@@ -34,7 +34,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class Side:
-    """A completion on its own, or one of the two of a race; the first lane is the answer to look at."""
+    """A completion, or plain decoding beside it; the first lane is the answer to look at."""
 
     run: Completion
     row: RunTask

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
-from app.completions import answers, forms, lanes, race, race_pages, service
+from app.completions import against_plain, answers, forms, lanes, service
 from app.completions.lanes import Side
 from app.completions.repeat import curl
-from app.completions.schemas import CompletionSpec
 from app.datasets.models import Task
 from app.errors import BadInputError, NotFoundError
 from app.events import event_types
@@ -25,7 +23,6 @@ from app.samples.models import FINISHED_REASONS
 from app.states import Scope
 
 bp = Blueprint("complete", __name__)
-bp.register_blueprint(race_pages.bp)
 Answered = Response | tuple[str, int]
 
 
@@ -39,26 +36,37 @@ def index() -> str:
 @needs(Scope.SUBMIT)
 def start() -> Answered:
     """Starts a completion and shows it; an invalid form is shown again with its values and errors."""
-    return _started(lambda spec: url_for("complete.show", run_id=service.submit(context(), spec)))
-
-
-@bp.post("/complete/race")
-@needs(Scope.SUBMIT)
-def start_race() -> Answered:
-    """Starts the same completion with and without speculation, and shows both."""
-
-    def address(spec: CompletionSpec) -> str:
-        speculative, plain = race.submit(context(), spec)
-        return url_for("complete.race.show", speculative=speculative, plain=plain)
-
-    return _started(address)
+    spec, errors = forms.parse(request.form, lambda spec: service.check(context(), spec))
+    if spec is not None:
+        submit = against_plain.submit if forms.AGAINST_PLAIN in request.form else service.submit
+        try:
+            return redirect(url_for("complete.show", run_id=submit(context(), spec)), 303)
+        except BadInputError as problem:
+            errors = field_error(problem, forms.LABELS)
+    return _page({**forms.values(), **request.form}, errors), 422
 
 
 @bp.get("/complete/<uuid:run_id>")
 def show(run_id: uuid.UUID) -> str:
-    """A completion, running or ended. Raises NotFoundError."""
-    side = lanes.load(session(), run_id)
-    return _page(forms.values(side.run, side.row), side=side)
+    """A completion, running or ended, beside plain decoding where that was asked for. Raises NotFoundError."""
+    side, plain = against_plain.load(session(), run_id)
+    values = forms.values(side.run, side.row) | ({forms.AGAINST_PLAIN: "true"} if plain else {})
+    return _page(values, side=side, plain=plain)
+
+
+@bp.post("/complete/<uuid:run_id>/cancel")
+@needs(Scope.SUBMIT)
+def cancel(run_id: uuid.UUID) -> Response:
+    """Ends what is left of a completion."""
+    lanes.load(session(), run_id)
+    against_plain.cancel(context(), run_id)
+    return redirect(url_for("complete.show", run_id=run_id), 303)
+
+
+@bp.get("/complete/race/<uuid:run_id>/<uuid:_plain>")
+def show_old_address(run_id: uuid.UUID, _plain: uuid.UUID) -> Response:
+    """The address that a completion against plain decoding had before."""
+    return redirect(url_for("complete.show", run_id=run_id), 301)
 
 
 @bp.get("/complete/<uuid:run_id>/answers/<int:index>")
@@ -75,16 +83,6 @@ def answer(run_id: uuid.UUID, index: int) -> str:
     raise NotFoundError(f"sample {index} has not finished: look again when it has")
 
 
-def _started(address: Callable[[CompletionSpec], str]) -> Answered:
-    spec, errors = forms.parse(request.form, lambda spec: service.check(context(), spec))
-    if spec is not None:
-        try:
-            return redirect(address(spec), 303)
-        except BadInputError as problem:
-            errors = field_error(problem, forms.LABELS)
-    return _page({**forms.values(), **request.form}, errors), 422
-
-
 def _curl(run: Run, task: Task) -> str | None:
     """How to repeat it; None for what this API has no fields for."""
     if task.messages or task.prompt_token_ids:
@@ -92,7 +90,9 @@ def _curl(run: Run, task: Task) -> str | None:
     return curl(run, task, request.host_url, tokens=context().settings.require_tokens)
 
 
-def _page(values: dict[str, str], errors: dict[str, str] | None = None, side: Side | None = None) -> str:
+def _page(
+    values: dict[str, str], errors: dict[str, str] | None = None, side: Side | None = None, plain: Side | None = None
+) -> str:
     first_fields, other_fields = forms.fields()
     return render_template(
         "completions/index.html",
@@ -101,6 +101,9 @@ def _page(values: dict[str, str], errors: dict[str, str] | None = None, side: Si
         first_fields=first_fields,
         other_fields=other_fields,
         side=side,
+        sides={"Speculative": side, "Plain": plain} if plain else {},
+        conclusion=against_plain.conclusion(side, plain) if side and plain else "",
+        open=any(one is not None and one.open for one in (side, plain)),
         labels=forms.LABELS,
         languages=forms.LANGUAGES,
         curl=_curl(side.run, side.row.task) if side else None,

@@ -40,13 +40,13 @@ class CompletionPolicy(Policy):
     interactive = True
 
     def is_ready(self, session: Session, run: Run) -> bool:
-        """Whether the completion that it waits for has ended: two sides of a race are never decoded at once."""
+        """Whether the completion that it waits for has ended: the two are never decoded at once."""
         assert isinstance(run, Completion)
         before = session.get(Run, run.after_id) if run.after_id else None
         return before is None or before.state not in OPEN_RUN_STATES
 
     def on_prepare(self, session: Session, run: Run) -> None:
-        """Starts the clock of the second side of a race: until now it waited for the other side, not for a worker."""
+        """Starts the clock of plain decoding: until now it waited for the other side, not for a worker."""
         assert isinstance(run, Completion)
         if run.after_id is not None:
             waiting = update(RunTask).where(RunTask.run_id == run.id, RunTask.state == Step.DECODE.waiting)
@@ -101,13 +101,14 @@ class CompletionPolicy(Policy):
     def request_options(self, run: Run) -> dict[str, Any]:
         """Returns what a request to the OpenAI API may ask for, and the samples that are enough under load.
 
-        One that may have its prompt's prefix from earlier ones may also be drafted from their answers: no race.
+        One that may have its prompt's prefix from earlier ones may also be drafted from their answers: none that is
+        held against plain decoding.
         """
         asked = {name: getattr(run, name) for name in ("n_min", "prompt_logprobs", "top_logprobs")}
         return {**asked, "earlier_answers": run.prefix_cache}
 
     def on_close(self, ctx: Context, session: Session, run: Run) -> None:
-        """Asks for the second side of a race to be prepared. The reaper asks again if that is lost."""
+        """Asks for plain decoding to be prepared. The reaper asks again if that is lost."""
         second = select(Completion.id).where(Completion.after_id == run.id, Completion.state == RunState.QUEUED)
         for run_id in session.scalars(second):
             after_commit(session, enqueue.prepare, ctx, run_id)

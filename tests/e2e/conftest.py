@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from waitress import create_server
 
+from app.completions.models import Completion
 from app.context import make_context
 from app.datasets.service import import_file
 from app.db.migrate import upgrade
@@ -45,6 +46,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
         "running": world.add_run("running", state=RunState.RUNNING, done=5),
         "broken": world.add_run("broken", state=RunState.FAILED, done=0),
         "completion": world.add_run("completion", limit=1, kind=RunKind.COMPLETION),
+        "speculative": world.add_run("speculative", limit=1, kind=RunKind.COMPLETION),
         "second completion": world.add_run(
             "second completion", limit=1, kind=RunKind.COMPLETION, drafter="none", pace=1.4
         ),
@@ -55,6 +57,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
         "unjudged": world.add_run("unjudged", limit=3, graded=False),
         "hostile": world.add_run("<b>hostile</b>", n=2, limit=2, raw=hostile),
     }
+    with ctx.database.session() as session:
+        for plain, speculative in (("second completion", "speculative"), ("hostile plain", "hostile completion")):
+            session.get_one(Completion, runs[plain]).after_id = runs[speculative]
     world.add_worker()
     with served(world.app) as url:
         yield SimpleNamespace(url=url, runs=runs, world=world)

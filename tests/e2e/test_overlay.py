@@ -129,24 +129,19 @@ def test_a_finger_reads_a_chart_and_the_reading_stays_when_it_is_lifted(site, br
     context.close()
 
 
-def test_the_budget_group_and_baseline_can_be_chosen_without_javascript(site, browser):
+def test_the_budget_and_the_baseline_can_be_chosen_without_javascript(site, browser):
     context = browser.new_context(viewport={"width": 1440, "height": 900}, java_script_enabled=False)
     page = context.new_page()
     page.goto(f"{site.url}/overlay/{site.text}")
     page.get_by_label("Budget per task", exact=True).fill("3")
     page.get_by_role("button", name="Show").click()
     expect(page.get_by_role("heading", name="At 3 s, against A")).to_be_visible()
-    page.get_by_label("Group by").select_option(label="Drafter")
-    page.get_by_role("button", name="Group").click()
-    expect(page.locator("#overlay .reading li")).to_have_count(6)
-    expect(page.get_by_text("Mean of 2 runs that differ in seed: A, B")).to_be_visible()
-    page.goto(f"{site.url}/overlay/{site.text}?budget=3")
     page.get_by_role("link", name="Pin as baseline").nth(2).click()
     page.wait_for_url(f"**/overlay/{site.runs[3]},{site.runs[0]}*")
     context.close()
 
 
-def test_a_cell_of_the_matrix_leads_to_the_samples_and_two_of_them_are_compared(site, page):
+def test_a_cell_of_the_matrix_leads_to_the_samples_side_by_side(site, page):
     page.goto(f"{site.url}/overlay/{site.text}/matrix?budget=4")
     page.get_by_label("Tasks", exact=True).select_option("different")
     page.get_by_role("button", name="Show").click()
@@ -155,11 +150,7 @@ def test_a_cell_of_the_matrix_leads_to_the_samples_and_two_of_them_are_compared(
     cell.click()
     page.wait_for_url(re.compile(r"/task\?id=HumanEval/.*#C$"))
     expect(page.get_by_role("heading", name="Side by side")).to_be_visible()
-    page.get_by_label("Second sample").select_option(index=8)
-    page.get_by_role("button", name="Compare lines").click()
-    expect(page.locator("table.diff tr.less, table.diff tr.more").first).to_be_visible()
-    page.get_by_role("link", name="As the model wrote it").click()
-    expect(page.locator("pre.verbatim").first).to_be_visible()
+    expect(page.locator(".side pre.code")).to_have_count(6)
 
 
 def test_on_a_phone_the_matrix_scrolls_in_its_panel_and_the_task_stays(site, browser):
@@ -182,11 +173,8 @@ def test_pages_fit_satisfy_axe_and_run_nothing_of_a_run(site, browser, look):
     urls = [
         f"{site.url}/overlay",
         f"{site.url}/overlay?runs={site.runs[0]}",
-        *(
-            f"{site.url}/overlay/{site.text}{view}"
-            for view in ("", "?group=drafter", "/matrix", "/task?id=HumanEval/1")
-        ),
-        *(f"{hostile}{view}" for view in ("", "/matrix", "/task?id=HumanEval/1", "/task?id=HumanEval/1&text=raw")),
+        *(f"{site.url}/overlay/{site.text}{view}" for view in ("", "/matrix", "/task?id=HumanEval/1")),
+        *(f"{hostile}{view}" for view in ("", "/matrix", "/task?id=HumanEval/1")),
     ]
     for url in urls:
         page.goto(url)

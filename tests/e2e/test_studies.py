@@ -1,11 +1,9 @@
-"""The pages of studies in a real browser: slider, heat map, form, phone width, both themes, axe, hostile names."""
+"""The pages of studies in a real browser: slider, form, phone width, both themes, axe, hostile names."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from types import SimpleNamespace
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import expect
@@ -25,7 +23,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 HOSTILE = "</h1><script>document.title='owned'</script><b>\u202e\x1b[31m"
 NAMES = ("paper", "thirty-two arms", "hostile", "work", "lost", "empty", "one task")
-TABS = ("answer", "samples", "speculation", "arms")
+TABS = ("answer", "details", "arms")
 
 
 def arm(drafter: str = "sibling", n: int = 4, **options):
@@ -86,28 +84,8 @@ def test_the_slider_moves_the_answer_and_the_address_from_the_keyboard(site, pag
     said = heading.inner_text(), page.locator(".finding").first.inner_text()
     page.reload()
     assert (heading.inner_text(), page.locator(".finding").first.inner_text()) == said
-    page.get_by_role("link", name="Speculation").click()
+    page.get_by_role("link", name="Details", exact=True).click()
     assert page.get_by_label("Budget per task", exact=True).input_value() == budget
-
-
-def test_the_keyboard_walks_the_heat_map_and_a_cell_opens_its_run_at_its_budget(site, page):
-    page.goto(address(site, "paper", "samples"))
-    cells = page.locator("table.heat").first.locator("td a")
-    cells.first.focus()
-    page.keyboard.press("Tab")
-    assert cells.nth(1).evaluate("cell => cell === document.activeElement")
-    assert float(cells.nth(1).evaluate("cell => parseFloat(getComputedStyle(cell).outlineWidth)")) >= 2
-    page.keyboard.press("Enter")
-    page.wait_for_url("**/runs/**budget=**")
-    assert re.search(r"tasks at [\d.]+ s", page.locator(".scores").first.inner_text())
-    assert parse_qs(urlsplit(page.url).query)["budget"][0] in page.locator(".scores").first.inner_text()
-
-
-def test_an_arm_is_compared_with_another(site, page):
-    page.goto(address(site, "paper", "arms"))
-    page.get_by_label("B", exact=True).select_option(index=3)
-    page.get_by_role("button", name="Compare").click()
-    expect(page.get_by_role("heading", name="What changed")).to_be_visible()
 
 
 def test_the_form_shows_its_arms_while_one_types_and_a_preset_hides_the_grid(site, page):

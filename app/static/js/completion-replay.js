@@ -10,7 +10,7 @@ const LONGEST_STEP_S = 0.25; // a page in the background must not jump when it i
  *
  * @typedef {{ first: number, end: number, n_tokens: number, tokens: [string, string][] }} Stored
  *
- * A side of a race, or the only one: `moveTo` shows it as it was at that time on its clock.
+ * A completion, or one of two: `moveTo` shows it as it was at that time on its clock.
  * @typedef {{ moveTo: (seconds: number) => void }} Side
  */
 
@@ -84,7 +84,7 @@ export function readSides() {
 }
 
 /**
- * Shows the controls of the replay, if the page has them. The replay of a race plays at once, unless the reader asked
+ * Shows the controls of the replay, if the page has them. The replay of two plays at once, unless the reader asked
  * for less motion or has just seen it.
  *
  * @param {boolean} isSeen

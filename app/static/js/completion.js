@@ -1,4 +1,4 @@
-// The page of a completion or of a race: follows each side while it runs, one after the other, then offers the replay.
+// The page of a completion: follows each side while it runs, one after the other, then offers the replay.
 // While the second side runs, the first one is replayed beside it on the same clock.
 
 import { follow } from "./completion-live.js";

@@ -136,7 +136,7 @@ def test_markdown_holds_what_a_reviewer_needs(world, bassline, tmp_path):
     assert "| Pass@First at 3 s | 100 % | 42 % | −58 |" in text
     assert "| Pass@All at 3 s |" in text
     assert "Lost: A solves them, B does not (Pass@First): `HumanEval/5`" in text
-    assert "| `Budget per task` | `10.0` | `8.0` |" in text
+    assert "| `Budget per task` | `10 s` | `8 s` |" in text
     assert bassline("runs", "compare", "base", "new", "--markdown", "-").stdout.startswith("### Worse\n")
 
 

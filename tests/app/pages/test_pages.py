@@ -223,7 +223,7 @@ def test_two_runs_are_compared_with_the_changed_settings_first(world):
     a = world.add_run("plain", drafter="none", skill=0.2)
     b = world.add_run("drafted", skill=0.9)
     page = text_of(world.client.get(f"/overlay/{a},{b}"))
-    order = ("What changed", "Answer at", "Speed of B", "B minus A in Pass@First", "Time", "Tasks that differ")
+    order = ("What changed", "Answer at", "B minus A in Pass@First", "Time", "Tasks that differ")
     assert [page.index(part) for part in order] == sorted(page.index(part) for part in order)
     assert "McNemar" in page
     assert "Drafter" in page
@@ -268,7 +268,7 @@ def test_a_comparison_shows_regressions_first_and_what_the_tasks_cannot_show(wor
     assert outcomes == sorted(outcomes, key=["lost", "alike", "won"].index)
     assert {"lost", "won"} <= set(outcomes)
     assert "tasks would decide a difference of 5 points" in page
-    assert "The intervals hold at all budgets together" in page
+    assert "wide enough for all budgets and runs together" in page
     assert "B minus A in Pass@First: the values as a table" in page
 
 
@@ -277,7 +277,7 @@ def test_runs_of_different_devices_or_sizes_are_not_compared_silently(world):
     b = world.add_run("there", n=4, device="another")
     page = text_of(world.client.get(f"/overlay/{a},{b}"))
     assert "only shares can be compared" in page
-    assert "Speed of B – unknown: the runs used different devices" in re.sub(r"\s+", " ", page)
+    assert "times as many tokens per second" not in page
     assert "A has 2 samples per task, B has 4" in page
 
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from app.ui.charts.heatmap import LEVELS, heatmap
-from hypothesis import given
-from hypothesis import strategies as st
-
 from app.ui.charts.curves import Curve
 from app.ui.charts.frontier import Envelope, frontier_chart
 from tests.app.ui.charts.paths import corners
@@ -46,12 +42,3 @@ def test_a_chart_in_which_nothing_has_passed_names_nobody():
     chart = frontier_chart([Curve("one", BUDGETS, (0.0,) * 4, key="a")], none, "best", 164, budget=4)
     assert not parts(chart, "best")
     assert chart.table[-1][1] == "none has passed"
-
-
-@given(st.lists(st.lists(st.floats(0, 1), min_size=3, max_size=3), min_size=1, max_size=5))
-def test_a_larger_share_has_no_lighter_colour(rows):
-    tiles = heatmap(rows, 164).tiles
-    flat = [(share, int(tile.css.removeprefix("heat-"))) for row, line in zip(rows, tiles, strict=True)
-            for share, tile in zip(row, line, strict=True)]  # fmt: skip
-    assert all(0 <= level <= LEVELS for _, level in flat)
-    assert [level for _, level in sorted(flat)] == sorted(level for _, level in flat)

@@ -1,17 +1,19 @@
-"""A race: one prompt, decoded with speculation and then plainly, and the sentence that concludes."""
+"""A completion against plain decoding: the prompt decoded with speculation, then plainly, and what that showed."""
 
 from __future__ import annotations
 
 import contextlib
 import uuid
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.completions import lanes, service
 from app.completions.lanes import Side
+from app.completions.models import Completion
 from app.completions.schemas import CompletionSpec
 from app.context import Context
-from app.errors import BadInputError, ConflictError, NotFoundError
+from app.errors import ConflictError, NotFoundError
 from app.runs import transitions
 from app.runs.figures import in_budget_s
 from app.runs.schemas import DecodingSpec
@@ -22,8 +24,9 @@ PLAIN = "none"
 ALIKE = 1.05  # times as fast: less is not told from chance
 
 
-def submit(ctx: Context, spec: CompletionSpec) -> tuple[uuid.UUID, uuid.UUID]:
-    """Stores the completion with its drafter (with the default one if it has none) and the same without. Returns ids.
+def submit(ctx: Context, spec: CompletionSpec) -> uuid.UUID:
+    """Stores the completion with its drafter (with the default one if it has none) and the same without. Returns the
+    id of the first.
 
     The second begins when the first has ended, so neither slows the other down. Neither uses the prefix cache: the
     second would have the prompt from the first. Raises BadInputError, with nothing stored.
@@ -34,31 +37,35 @@ def submit(ctx: Context, spec: CompletionSpec) -> tuple[uuid.UUID, uuid.UUID]:
     service.check(ctx, speculative)
     service.check(ctx, plain)
     first = service.submit(ctx, speculative, prefix_cache=False)
-    return first, service.submit(ctx, plain, after_id=first, prefix_cache=False)
+    service.submit(ctx, plain, after_id=first, prefix_cache=False)
+    return first
 
 
-def cancel(ctx: Context, speculative: uuid.UUID, plain: uuid.UUID) -> None:
-    """Ends what is left of a race; samples that are there are kept."""
-    for run_id in (plain, speculative):  # the end of the first would begin the second
+def find_plain(session: Session, run_id: uuid.UUID) -> uuid.UUID | None:
+    """The id of the plain completion that was asked for beside this one."""
+    return session.scalar(select(Completion.id).where(Completion.after_id == run_id))
+
+
+def cancel(ctx: Context, run_id: uuid.UUID) -> None:
+    """Ends what is left of a completion, and of plain decoding beside it; samples that are there are kept."""
+    with ctx.database.read() as session:
+        plain = find_plain(session, run_id)
+    for one in filter(None, (plain, run_id)):  # the end of the first would begin the second
         with contextlib.suppress(ConflictError, NotFoundError):
-            transitions.cancel(ctx, run_id)
+            transitions.cancel(ctx, one)
 
 
-def load(session: Session, speculative: uuid.UUID, plain: uuid.UUID) -> tuple[Side, Side]:
-    """Both sides. Raises NotFoundError, or BadInputError unless both complete one prompt and only the drafters differ,
-    of which the second is none."""
-    first, second = (lanes.load(session, run_id, chosen_first=False) for run_id in (speculative, plain))
-    names = [name for name in DecodingSpec.model_fields if name != "drafter"]
-    is_alike = all(getattr(first.run, name) == getattr(second.run, name) for name in names)
-    if first.run.prompts_sha256 != second.run.prompts_sha256 or not is_alike:
-        raise BadInputError("the two completions differ in more than the drafter: start a race from one of them")
-    if (first.run.drafter == PLAIN) or second.run.drafter != PLAIN:
-        raise BadInputError("a race is a completion with a drafter and one without, in this order")
+def load(session: Session, run_id: uuid.UUID) -> tuple[Side, Side | None]:
+    """A completion, and plain decoding beside it where that was asked for. Raises NotFoundError."""
+    plain = find_plain(session, run_id)
+    if plain is None:
+        return lanes.load(session, run_id), None
+    first, second = (lanes.load(session, one, chosen_first=False) for one in (run_id, plain))
     return first, second
 
 
 def conclusion(speculative: Side, plain: Side) -> str:
-    """What the race showed, in a sentence or two; "" while a side is open."""
+    """What the two showed, in a sentence or two; "" while a side is open."""
     if speculative.open or plain.open:
         return ""
     for name, side in (("Speculative", speculative), ("Plain", plain)):

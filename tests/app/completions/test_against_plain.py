@@ -1,13 +1,16 @@
-"""A race: one prompt with and without speculation, never decoded at once, and a page that concludes."""
+"""A completion against plain decoding: never decoded at once, and a page that concludes."""
 
 from __future__ import annotations
 
+import re
 import threading
 
 import pytest
 
-from app.completions import lanes, race
+from app.completions import against_plain, lanes
 from app.completions import service as completions
+from app.completions.against_plain import conclusion
+from app.completions.models import Completion
 from app.completions.schemas import CompletionSpec
 from app.factory import create_app
 from app.jobs import reaper
@@ -41,7 +44,14 @@ def ended(ctx, *run_ids) -> None:
 
 def sides(ctx, a, b):
     with ctx.database.read() as session:
-        return race.load(session, a, b)
+        return lanes.load(session, a, chosen_first=False), lanes.load(session, b, chosen_first=False)
+
+
+def submit(ctx, spec) -> tuple:
+    """The ids of a completion and of plain decoding beside it."""
+    first = against_plain.submit(ctx, spec)
+    with ctx.database.read() as session:
+        return first, against_plain.find_plain(session, first)
 
 
 @pytest.fixture
@@ -55,7 +65,7 @@ def paced(ctx):
 @pytest.mark.parametrize("option", ["prefix_cache", "earlier_answers"])
 def test_neither_side_profits_from_the_other_but_a_lone_completion_may_from_earlier_ones(ctx, paced, option):
     with Embedded(ctx, "test"):
-        ended(ctx, *race.submit(ctx, spec()))
+        ended(ctx, *submit(ctx, spec()))
         ended(ctx, completions.submit(ctx, spec(drafter="none")))
     assert [getattr(request, option) for request in paced["none"].requests] == [False, True]
     assert [getattr(request, option) for request in paced["sibling"].requests] == [False]
@@ -65,7 +75,7 @@ def test_neither_side_profits_from_the_other_but_a_lone_completion_may_from_earl
 def test_plain_begins_only_when_speculative_has_ended(ctx, paced, test):
     paced["sibling"].hold = threading.Event()
     with Embedded(ctx, "test"):
-        a, b = race.submit(ctx, spec(test=test))
+        a, b = submit(ctx, spec(test=test))
         assert paced["sibling"].started.wait(60)
         prepare_run(ctx, b)  # an early or repeated message
         reaper.enqueue_handed_over(ctx)
@@ -80,7 +90,7 @@ def test_plain_begins_only_when_speculative_has_ended(ctx, paced, test):
 
 
 def test_a_lost_message_does_not_hold_plain_for_good(ctx, paced):
-    first, second = race.submit(ctx, spec())
+    first, second = submit(ctx, spec())
     while ctx.broker.get(("exec.interactive",), 0.0):
         pass  # every message is lost, also the second side's
     with ctx.database.session() as session:
@@ -106,41 +116,41 @@ def test_a_lost_message_does_not_hold_plain_for_good(ctx, paced):
 def test_the_conclusion_says_how_many_times_as_fast_and_admits_what_is_not(ctx, paced, plain_pace, times):
     paced["none"].pace = plain_pace
     with Embedded(ctx, "test"):
-        a, b = race.submit(ctx, spec())
+        a, b = submit(ctx, spec())
         ended(ctx, a, b)
-    page = create_app(ctx).test_client().get(f"/complete/race/{a}/{b}").text
+    page = create_app(ctx).test_client().get(f"/complete/{a}").text
     assert f"{times} Both wrote the same text; both pass the test." in page
     assert "an example, not a measurement" in page
 
 
 def test_without_a_test_nobody_is_called_right(ctx, paced):
     with Embedded(ctx, "test"):
-        a, b = race.submit(ctx, spec(test=""))
+        a, b = submit(ctx, spec(test=""))
         ended(ctx, a, b)
-    assert race.conclusion(*sides(ctx, a, b)).endswith("Both wrote the same text.")
+    assert conclusion(*sides(ctx, a, b)).endswith("Both wrote the same text.")
 
 
 def test_texts_that_differ_are_said_to_change_the_times(world):
     a = world.add_run("one", limit=1, kind=RunKind.COMPLETION, skill=1)
     b = world.add_run("two", limit=1, kind=RunKind.COMPLETION, skill=1, drafter="none", raw="    return 1\n")
-    assert "The two texts differ (" in race.conclusion(*sides(world.context, a, b))
+    assert "The two texts differ (" in conclusion(*sides(world.context, a, b))
 
 
 def test_a_budget_that_ends_before_an_answer_is_named(world):
     a = world.add_run("one", limit=1, kind=RunKind.COMPLETION, pace=0.1)
     b = world.add_run("two", limit=1, kind=RunKind.COMPLETION, drafter="none", pace=500)
-    said = race.conclusion(*sides(world.context, a, b))
+    said = conclusion(*sides(world.context, a, b))
     assert "plain finished none within 10 s: more than " in said
-    assert race.conclusion(*reversed(sides(world.context, a, b))).startswith("Plain finished its first answer in ")
+    assert conclusion(*reversed(sides(world.context, a, b))).startswith("Plain finished its first answer in ")
     with world.context.database.read() as session:
         late = lanes.load(session, b)
-        assert race.conclusion(late, late).startswith("Neither finished an answer within 10 s; speculative wrote ")
+        assert conclusion(late, late).startswith("Neither finished an answer within 10 s; speculative wrote ")
 
 
 def test_two_devices_give_no_result(world):
     a = world.add_run("one", limit=1, kind=RunKind.COMPLETION)
     b = world.add_run("two", limit=1, kind=RunKind.COMPLETION, drafter="none", device="CPU, 2 cores")
-    assert race.conclusion(*sides(world.context, a, b)).startswith("No result: the two were decoded on different")
+    assert conclusion(*sides(world.context, a, b)).startswith("No result: the two were decoded on different")
 
 
 def test_a_side_that_cannot_be_loaded_is_shown_so_and_the_other_kept(ctx, paced):
@@ -151,9 +161,9 @@ def test_a_side_that_cannot_be_loaded_is_shown_so_and_the_other_kept(ctx, paced)
 
     ctx.load_engine = load
     with Embedded(ctx, "test"):
-        a, b = race.submit(ctx, spec())
+        a, b = submit(ctx, spec())
         ended(ctx, a, b)
-    page = create_app(ctx).test_client().get(f"/complete/race/{a}/{b}").text
+    page = create_app(ctx).test_client().get(f"/complete/{a}").text
     assert "No result: plain decoding failed." in page
     assert "smollm2-135m cannot be loaded: OSError: No such file" in page
     assert page.count("data-replay") == 2
@@ -163,49 +173,54 @@ def test_a_cancelled_race_never_begins_plain(ctx, paced):
     paced["sibling"].hold = threading.Event()
     client = create_app(ctx).test_client()
     with Embedded(ctx, "test"):
-        a, b = race.submit(ctx, spec())
+        a, b = submit(ctx, spec())
         assert paced["sibling"].started.wait(60)
         client.application.config["WTF_CSRF_ENABLED"] = False
-        answer = client.post(f"/complete/race/{a}/{b}/cancel")
+        answer = client.post(f"/complete/{a}/cancel")
         assert answer.status_code == 303
         ended(ctx, a, b)
     assert (state_of(ctx, a), state_of(ctx, b)) == (RunState.CANCELLED, RunState.CANCELLED)
     assert paced["none"].requests == []
-    page = client.get(f"/complete/race/{a}/{b}").text
+    page = client.get(f"/complete/{a}").text
     assert "No result: speculative decoding was cancelled." in page
-    assert "Cancel the race" not in page
+    assert ">Cancel</button>" not in page
 
 
-def test_a_race_with_a_deleted_side_is_not_found(ctx, paced):
+def test_a_completion_whose_plain_side_was_deleted_is_shown_alone(ctx, paced):
     with Embedded(ctx, "test"):
-        a, b = race.submit(ctx, spec())
+        a, b = submit(ctx, spec())
         ended(ctx, a, b)
-    service.delete(ctx, a)
-    assert create_app(ctx).test_client().get(f"/complete/race/{a}/{b}").status_code == 404
+    service.delete(ctx, b)
+    answer = create_app(ctx).test_client().get(f"/complete/{a}")
+    assert (answer.status_code, "Plain against speculative" in answer.text) == (200, False)
 
 
-@pytest.mark.parametrize(
-    "changes", [{"prompt": "def sub(a, b):\n", "test": ""}, {"n": 3}, {"drafter": "sibling"}], ids=str
-)
-def test_only_a_drafter_may_differ(ctx, paced, changes):
-    with Embedded(ctx, "test"):
-        a = completions.submit(ctx, spec())
-        b = completions.submit(ctx, spec(**{"drafter": "none", **changes}))
-        ended(ctx, a, b)
-    answer = create_app(ctx).test_client().get(f"/complete/race/{a}/{b}")
-    assert answer.status_code == 422
+@pytest.mark.parametrize("box", [{}, {"against_plain": "true"}], ids=["alone", "against plain"])
+def test_the_box_of_the_form_asks_for_plain_decoding(ctx, paced, box):
+    client = create_app(ctx).test_client()
+    client.application.config["WTF_CSRF_ENABLED"] = False
+    answer = client.post(
+        "/complete", data={"target": "smollm2-135m", "prompt": PROMPT, "n": "2", "budget_s": "5", **box}
+    )
+    assert answer.status_code == 303, answer.text
+    address = answer.headers["Location"]
+    with ctx.database.read() as session:
+        drafters = sorted(run.drafter for run in session.query(Completion))
+    assert drafters == (["none", "sibling"] if box else ["sibling"])
+    page = client.get(address).text
+    assert ("Plain against speculative" in page) == bool(box)
+    assert bool(re.search(r'name="against_plain"[^>]* checked', page)) == bool(box)
 
 
-def test_an_evaluation_run_is_no_side(world):
-    run_id = world.add_run("eval")
+def test_the_address_of_a_race_leads_to_its_completion(world):
+    run_id = world.add_run("one", limit=1, kind=RunKind.COMPLETION)
     answer = world.client.get(f"/complete/race/{run_id}/{run_id}")
-    assert answer.status_code == 404
-    assert "is not a completion" in answer.text
+    assert (answer.status_code, answer.headers["Location"]) == (301, f"/complete/{run_id}")
 
 
 def test_a_race_from_a_form_without_a_drafter_takes_the_default_one(ctx, paced):
     with Embedded(ctx, "test"):
-        a, b = race.submit(ctx, spec(drafter="none"))
+        a, b = submit(ctx, spec(drafter="none"))
         ended(ctx, a, b)
     with ctx.database.read() as session:
         assert [get_run(session, run_id).drafter for run_id in (a, b)] == ["sibling", "none"]

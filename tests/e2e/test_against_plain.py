@@ -1,4 +1,4 @@
-"""A race in a real browser: speculative streams, then plain with speculative replayed beside it; then both replay."""
+"""A completion against plain decoding in a real browser: one streams after the other; then both replay."""
 
 from __future__ import annotations
 
@@ -43,8 +43,9 @@ def start(page, live, *, test: str = "assert add(1, 2) == 3") -> None:
     page.get_by_text("Tests (optional)").click()
     page.get_by_label("Test", exact=True).fill(test)
     page.get_by_label("Samples").fill("2")
-    page.get_by_role("button", name="Race plain against speculative").click()
-    page.wait_for_url(re.compile(r"/complete/race/[0-9a-f-]{36}/[0-9a-f-]{36}$"))
+    page.get_by_label("Against plain decoding").check()
+    page.get_by_role("button", name="Complete", exact=True).click()
+    page.wait_for_url(re.compile(r"/complete/[0-9a-f-]{36}$"))
 
 
 def seconds_on(page, side: str) -> float:
@@ -90,7 +91,7 @@ def test_speculative_streams_then_races_again_beside_plain_and_a_sentence_conclu
 def test_the_replay_is_steered_by_keyboard(site, browser):
     context = browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
     page = context.new_page()
-    page.goto(race_address(site))
+    page.goto(address_of(site))
     page.locator("#replay:not([hidden])").wait_for()
     time = page.locator("[data-time]")
     assert page.locator(".lane.unended").count() == 0  # nothing moves unasked
@@ -113,7 +114,7 @@ def test_the_replay_is_steered_by_keyboard(site, browser):
 
 def test_a_pause_holds_the_clock(site, page):
     hold_clock(page)
-    page.goto(race_address(site))
+    page.goto(address_of(site))
     page.clock.run_for(500)
     page.get_by_role("button", name="Pause").click()
     clock = page.locator('[data-live="Plain"] [data-clock]')
@@ -140,7 +141,7 @@ def test_a_race_cancelled_in_the_middle_keeps_what_speculative_has(live, engines
     engines["none"].hold = threading.Event()
     start(page, live)
     page.locator(f'[data-live="Speculative"] {ENDED}').first.wait_for()
-    page.get_by_role("button", name="Cancel the race").click()
+    page.get_by_role("button", name="Cancel", exact=True).click()
     page.locator('[data-live="Plain"]').get_by_text("Cancelled.").wait_for()
     page.locator(".race-answer").filter(has_text="No result: plain decoding was cancelled.").wait_for()
     expect(page.locator(f'[data-live="Speculative"] {ENDED}')).to_have_count(2)
@@ -162,7 +163,7 @@ def test_a_second_side_that_cannot_be_loaded_is_shown_so(live_service, page):
 def test_without_a_script_a_race_has_its_sentence_its_programs_and_the_raw_texts(site, browser):
     context = browser.new_context(viewport={"width": 390, "height": 800}, java_script_enabled=False)
     page = context.new_page()
-    page.goto(race_address(site))
+    page.goto(address_of(site))
     expect(page.locator(".race-answer")).to_contain_text("first answer")
     expect(page.locator("#replay")).to_be_hidden()
     expect(page.get_by_label(re.compile("^Program of sample")).first).to_be_visible()
@@ -186,7 +187,7 @@ def test_without_a_script_a_race_has_its_sentence_its_programs_and_the_raw_texts
 def test_accessible_and_inside_the_window(site, browser, name, look):
     page = look.open(browser)
     page.emulate_media(reduced_motion="reduce")
-    page.goto(race_address(site, hostile=name == "hostile"))
+    page.goto(address_of(site, hostile=name == "hostile"))
     page.locator("#replay:not([hidden])").wait_for()
     time = page.locator("[data-time]")
     time.evaluate("(time) => { time.value = time.max * 0.6; time.dispatchEvent(new Event('input')); }")
@@ -195,6 +196,5 @@ def test_accessible_and_inside_the_window(site, browser, name, look):
     page.context.close()
 
 
-def race_address(site, *, hostile: bool = False) -> str:
-    names = ("hostile completion", "hostile plain") if hostile else ("completion", "second completion")
-    return "{}/complete/race/{}/{}".format(site.url, *(site.runs[name] for name in names))
+def address_of(site, *, hostile: bool = False) -> str:
+    return f"{site.url}/complete/{site.runs['hostile completion' if hostile else 'speculative']}"
