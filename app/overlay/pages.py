@@ -22,6 +22,7 @@ from app.runs.forms import parse_budget
 from app.runs.labels import labels_of_runs
 from app.runs.outcomes import read_tasks
 from app.runs.presentation import in_finish_order
+from app.ui.charts.comparison import FIGURES, choose_figure, draw_comparison, find_slider_budgets, find_span
 from app.ui.display import FAILURE_SIGNS
 from app.ui.units import brief_seconds, exact
 from decoding.suggest import one_of
@@ -62,13 +63,13 @@ def show(runs: str) -> str:
     budget = _budget(found, errors)
     ids = [run.id for run in found.runs]
     curves = presentation.compute_curves(found, numbers_of(session(), ids))
-    figure = next((key for key in presentation.FIGURES if key == request.args.get("figure")), None)
-    drawn_figure = figure or ("both" if len(curves) <= presentation.FEW else "first")
+    figure = next((key for key in FIGURES if key == request.args.get("figure")), None)
+    drawn_figure = figure or choose_figure(curves)
     pair, span, notes = None, None, describe_caveats(found)
     if found.letters == LETTERS[:2]:
         pair = compare(found, [read_tasks(session(), run_id) for run_id in ids], budget)
-        span, notes = presentation.find_span(curves, found.longest_s), report.describe_notes(pair)
-    chart = presentation.chart(curves, drawn_figure, len(found.task_ids), budget, span)
+        span, notes = find_span(curves, found.longest_s), report.describe_notes(pair)
+    chart = draw_comparison(curves, drawn_figure, len(found.task_ids), budget, span)
     return render_template(
         "overlay/curves.html",
         **_frame(found, runs, budget, errors),
@@ -81,9 +82,9 @@ def show(runs: str) -> str:
         differing=presentation.find_differing(pair) if pair else [],
         figure=figure,
         drawn_figure=drawn_figure,
-        figures=presentation.FIGURES,
+        figures=FIGURES,
         chart=chart,
-        grid=presentation.slider_budgets(curves, chart, budget),
+        grid=find_slider_budgets(curves, chart, budget),
         lines=compute_lines(found, budget),
         settings=[] if pair else presentation.find_settings(found),
         pins=[_joined([one, *(other for other in ids if other != one)]) for one in ids],

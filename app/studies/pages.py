@@ -84,7 +84,7 @@ def _show(study_id: uuid.UUID, refused: Refused | None = None) -> str:
     said, progress = _analysis(study), of_study(session(), study)
     tab = request.args.get("tab", "answer")
     tab = tab if tab in TABS and said.found else "answer" if said.found else "arms"
-    error, budget, margin, sort = None, study.budget_s, MARGIN, request.args.get("sort", "")
+    error, budget, margin = None, study.budget_s, MARGIN
     try:
         budget = _budget(study, said)
         margin = _parse_margin(request.args.get("margin"))
@@ -101,8 +101,7 @@ def _show(study_id: uuid.UUID, refused: Refused | None = None) -> str:
         found=said.found,
         labels=shown.short_names(study),
         runs={arm.name: arm.run_id for arm in study.arms},
-        lines=shown.in_order(shown.arm_lines(study, said, progress, budget), sort if tab == "arms" else ""),
-        sort=sort,
+        lines=shown.arm_lines(study, said, progress, budget),
         left_s=remaining_s(study.arms, progress),
         waiting=describe_quiet_wait(study.runs),
         disturbance=find_disturbance(study, said.compared),
@@ -231,7 +230,7 @@ def _tab(
 ) -> dict[str, Any]:
     found = said.found
     if found is None or tab == "arms":
-        return {"downloads": _downloads(study), "sorts": shown.ARM_SORTS}
+        return {"downloads": _downloads(study)}
     document = render.document(study, said, progress, budget, margin)
     if tab == "details":
         return {"tables": report.describe_details(document)}
@@ -241,7 +240,7 @@ def _tab(
         "sentences": describe_answer(answer, render.measured(study, found)),
         "verdict": describe_verdict,
         "tables": [report.describe_answers(document), report.describe_reached(document)],
-        "charts": shown.frontiers(study, found, budget, numbers_of(session(), [arm.run_id for arm in study.arms])),
+        "chart": shown.draw_arms(study, found, budget, numbers_of(session(), [arm.run_id for arm in study.arms])),
     }
 
 

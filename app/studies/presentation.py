@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from app.runs.colours import series_of
 from app.runs.labels import setting_words, short_labels
@@ -14,11 +13,10 @@ from app.studies.analysis import StudyAnalysis
 from app.studies.models import Study, StudyArm
 from app.studies.progress import ArmProgress, remaining_s
 from app.ui import opening
-from app.ui.charts.curves import Curve
-from app.ui.charts.frontier import Envelope, frontier_chart
+from app.ui.charts.comparison import LineCurve, choose_figure, draw_comparison
 from app.ui.charts.parts import Chart
 from app.ui.units import counted
-from evaluation.studies.analysis import Analysis, ArmCurve, Frontier
+from evaluation.studies.analysis import Analysis, ArmCurve
 
 Interval = tuple[float, float]
 
@@ -75,28 +73,6 @@ def arm_lines(
     return lines
 
 
-ARM_SORTS: Mapping[str, tuple[bool, Callable[[ArmLine], Any]]] = {
-    "arm": (False, lambda line: line.label.lower()),
-    "state": (False, lambda line: "dropped" if line.arm.dropped_at else str(line.arm.run.state)),
-    "tasks": (True, lambda line: line.progress.finished),
-    "first": (True, lambda line: line.first and line.first[0]),
-    "all": (True, lambda line: line.every and line.every[0]),
-    "speed": (False, lambda line: line.arm.run.measured.ms_per_token_all),
-    "accepted": (True, lambda line: line.arm.run.measured.mean_acceptance_length),
-}
-"""Whether an order of the arms is descending, and the value that it orders by."""
-
-
-def in_order(lines: Sequence[ArmLine], sort: str) -> list[ArmLine]:
-    """The lines in an order of ARM_SORTS (`-` reverses it), arms without a value last; in any other, as they are."""
-    if sort.removeprefix("-") not in ARM_SORTS:
-        return list(lines)
-    descending, value = ARM_SORTS[sort.removeprefix("-")]
-    known = [line for line in lines if value(line) is not None]
-    ordered = sorted(known, key=value, reverse=descending != sort.startswith("-"))
-    return ordered + [line for line in lines if value(line) is None]
-
-
 def _notes(study: Study, arm: StudyArm, labels: dict[str, str]) -> Iterator[str]:
     if arm.dropped_after is not None and arm.dropped_by is not None:
         better = labels[study.arms[arm.dropped_by].name]
@@ -107,35 +83,10 @@ def _notes(study: Study, arm: StudyArm, labels: dict[str, str]) -> Iterator[str]
         yield f"{guests} verdicts were given in-guest, where a program can forge its verdict."
 
 
-def frontiers(study: Study, found: Analysis, budget: float, numbers: Mapping[uuid.UUID, int]) -> list[Chart]:
-    """The best arm at every budget, for Pass@First and for Pass@All; an arm has the colour of its run.
-
-    `numbers` are the numbers of the runs (app/runs/colours.py).
-    """
+def draw_arms(study: Study, found: Analysis, budget: float, numbers: Mapping[uuid.UUID, int]) -> Chart:
+    """The curves of the arms; an arm has the colour of its run (app/runs/colours.py)."""
     labels = short_names(study)
-    both = (found.frontier_first, found.frontier_all)
-    series = series_of([numbers[arm.run_id] for arm in study.arms])
-    colours = {arm.name: one for arm, one in zip(study.arms, series, strict=True)}
-    keys = {arm.name: f"arm-{arm.position}" for arm in study.arms}
-    charts = []
-    for title, best, values in (
-        ("Pass@First: the best arm at every budget", both[0], [one.curve.pass_first for one in found.curves]),
-        ("Pass@All: the best arm at every budget", both[1], [one.curve.pass_all for one in found.curves]),
-    ):
-        curves = [
-            Curve(
-                labels[one.arm],
-                one.curve.budgets,
-                shares,
-                series=colours[one.arm],
-                key=keys[one.arm],
-            )
-            for one, shares in zip(found.curves, values, strict=True)
-        ]
-        charts.append(frontier_chart(curves, _envelope(best, keys), title, len(found.tasks_common), budget=budget))
-    return charts
-
-
-def _envelope(best: Frontier, keys: dict[str, str]) -> Envelope:
-    leaders = [None if arm is None else keys[arm] for arm in best.arms]
-    return Envelope(best.budgets, leaders, best.values, best.too_close)
+    colours = series_of([numbers[arm.run_id] for arm in study.arms])
+    colour_of = {arm.name: colour for arm, colour in zip(study.arms, colours, strict=True)}
+    lines = [LineCurve("", labels[one.arm], colour_of[one.arm], one.curve) for one in found.curves]
+    return draw_comparison(lines, choose_figure(lines), len(found.tasks_common), budget)

@@ -65,7 +65,8 @@ def describe_details(found: StudyDocument) -> list[TextTable]:
     """What is behind the answer: frontiers, the paper's tables, and how many samples are enough."""
     made = [_frontier(found)] if found.answer else []
     if found.paper_table:
-        made += [_quality(found), _speed(found.paper_table)]
+        has_budget = any(point.budget_s is not None for row in found.paper_table for point in row.points)
+        made += [*([_quality(found)] if has_budget else []), _speed(found.paper_table)]
     made += [_samples(family, found.study.tasks_common) for family in found.samples]
     return [*made, _speculation(found)] if any(pair.gains for pair in found.speculation) else made
 

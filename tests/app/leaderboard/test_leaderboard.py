@@ -18,12 +18,12 @@ from app.leaderboard import board
 from app.leaderboard.entries import Entries, labels_of
 from app.leaderboard.service import ranked
 from app.runs import transitions
-from app.runs.figures import graded_outcomes
+from app.runs.figures import outcome
 from app.runs.labels import ROOM
 from app.runs.repository import tasks_without_texts
 from app.runs.service import delete
 from app.states import RunState
-from evaluation.metrics import pass_all, pass_first
+from evaluation.outcomes import pass_all, pass_first
 
 
 @contextmanager
@@ -207,7 +207,8 @@ def test_an_empty_board_offers_the_reference_studies_and_says_what_is_at_work(wo
 def test_page_file_and_rest_show_the_figures_of_the_definition_at_any_budget(world, budget):
     run_id = world.add_run("run", n=4, limit=40, skill=0.6, pace=2.0)
     with world.context.database.read() as session:
-        outcomes = graded_outcomes(tasks_without_texts(session, run_id))
+        tasks = tasks_without_texts(session, run_id)
+        outcomes = [outcome(task.task.task_id, sample) for task in tasks for sample in task.samples]
     first, every = pass_first(outcomes, budget), pass_all(outcomes, budget)
     (row,) = world.client.get(f"/api/v1/leaderboard?budget={budget}").json["rows"]
     assert (row["budget_s"], row["pass_first"], row["pass_all"]) == (budget, first, every)

@@ -13,9 +13,8 @@ from app.errors import UnavailableError
 from app.runs.failed_samples import FailedSamples
 from app.studies.advice import advice
 from app.studies.repository import list_studies
-from evaluation.studies.answer import answers
-from evaluation.studies.arms import score
-from tests.evaluation.studies.making import passing
+from evaluation.studies.answer import answer_at
+from tests.evaluation.studies.making import passing, score
 
 STOPPED, CUT = FailedSamples(80, cut=3, at_limit=0, stopped=57), FailedSamples(80, cut=70, at_limit=0, stopped=0)
 
@@ -25,7 +24,7 @@ def said(n=40, solved=20, rival=5, cheap=True, disturbance="", failed=STOPPED):
     answer = []
     if n:
         measured = [passing("big", solved, n, cost_s=2.0), passing("small", rival, n, cost_s=1.0 if cheap else 3.0)]
-        answer = answers(score(measured, [3.0]))
+        answer = [answer_at(score(measured, 3.0), 3.0)]
     study = SimpleNamespace(tasks_common=n, dataset="mine", dataset_tasks=max(n, 1))
     return advice(SimpleNamespace(study=study, answer=answer, disturbance=disturbance), failed)
 

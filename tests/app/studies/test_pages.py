@@ -203,22 +203,6 @@ def test_list_rows_and_address_say_the_same_at_each_named_budget(world, paper):
             assert re.search(rf"At {one['budget_s']:g} s : {re.escape(labels[one['use']])}, \d+ %", listed)
 
 
-@pytest.mark.parametrize("key", ["arm", "state", "tasks", "first", "all", "speed", "accepted"])
-def test_a_heading_of_the_arms_orders_them_both_ways_at_the_budget_of_the_page(world, key):
-    study = world.add_study(arm(n=1, skill=0.1, pace=1), arm(n=4, skill=2.0, pace=1))
-    page = world.client.get(f"/studies/{study}?tab=arms&budget=7&sort={key}").get_data(as_text=True)
-    (back,) = re.findall(r'aria-sort="\w+"><a data-keep href="([^"]+)"', page)
-    assert {"budget=7", f"sort=-{key}"} <= set(html.unescape(back).split("?")[1].split("&"))
-
-    def order(page: str) -> list[str]:
-        return re.findall(r'name="runs" value="([^"]+)"', page)
-
-    other = order(world.client.get(html.unescape(back)).get_data(as_text=True))
-    assert sorted(other) == sorted(order(page))
-    if key in ("arm", "first"):
-        assert other == order(page)[::-1]
-
-
 def test_a_study_of_one_task_claims_nothing(world):
     study = world.add_study(arm(n=1, limit=1, skill=2), arm(n=4, limit=1, skill=2))
     page = text_of(world.client.get(f"/studies/{study}?budget=10"))
