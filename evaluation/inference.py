@@ -42,11 +42,6 @@ class Comparison:
     # the two differ
     detectable: float
 
-    @property
-    def significant(self) -> bool:
-        """Whether chance does not explain the difference at the level `alpha`."""
-        return self.p < self.alpha
-
 
 @lru_cache(maxsize=2**16)  # a millisecond each
 def mcnemar(wins: int, losses: int) -> float:

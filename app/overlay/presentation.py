@@ -54,9 +54,7 @@ def draw_gap(compared: RunComparison, span: tuple[float, float], series: int) ->
     band = [compared.found.compared.decide("first", 1, 0, budget) for budget in budgets]
     return difference(
         budgets,
-        [one.difference for one in band],
-        [one.low for one in band],
-        [one.high for one in band],
+        band,
         "B minus A in Pass@First",
         compared.found.compared.n_tasks,
         budget=compared.budget_s,

@@ -121,6 +121,7 @@ def _count_samples(arms: ArmComparison, place: int) -> int:
 
 def _speed_up(arms: ArmComparison, place: int, plain: int) -> float | None:
     """How many times faster an arm is, on the tasks of which both have finished a sample."""
-    both = arms.outcomes.has_finished()[[place, plain]].all(axis=0)
+    finished = arms.outcomes.has_finished()
+    both = finished[place] & finished[plain]
     fast, slow = (arms.outcomes.latency(one, both).all for one in (place, plain))
     return slow / fast if slow and fast else None

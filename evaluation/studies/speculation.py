@@ -60,7 +60,8 @@ def speculation(arms: ArmComparison, budgets: Sequence[float]) -> tuple[Speculat
 
 def _gains(arms: ArmComparison, plain: int, arm: int, budgets: Sequence[float]) -> tuple[Gain, ...]:
     at, first, _ = arms.outcomes.solved_at_changes((plain, arm), arms.end_s)
-    times = _equal_quality(*first.mean(axis=1), at, budgets)
+    shares = first.mean(axis=1)
+    times = _equal_quality(shares[0], shares[1], at, budgets)
     # Each resample draws the same tasks for both arms.
     draws = np.random.default_rng(0).multinomial(arms.n_tasks, np.full(arms.n_tasks, 1 / arms.n_tasks), RESAMPLES)
     resampled = zip(*(draws @ of_arm.astype(np.float64) / arms.n_tasks for of_arm in first), strict=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from app.ui.charts.parts import Drawing, Label, Tick
+from app.ui.charts.parts import Drawing, Tick
 from app.ui.units import seconds
 
 _TICKS = tuple(m * 10.0**e for e in range(-4, 6) for m in (1, 2, 5))
@@ -100,11 +100,9 @@ class Axes:
             if self.floor <= i * step <= self.top:
                 self.drawing.y_ticks.append(Tick(self.y(i * step), f"{100 * i * step:+g}".replace("-", "−")))
 
-    def draw_budget(self, budget: float | None, marks: Sequence[tuple[float, str]] = ()) -> None:
-        """The cursor at `budget` seconds, and a line with its words at each mark in range."""
-        top = self.drawing.top
+    def draw_budget(self, budget: float | None) -> None:
+        """The cursor at `budget` seconds."""
         self.drawing.cursor = None if budget is None else self.inside(budget)
-        self.drawing.marks = [Label(self.x(at), top - 6, text, "") for at, text in marks if self.low <= at <= self.high]
 
 
 WIDE = 1200.0

@@ -67,14 +67,13 @@ def pass_curves(
     *,
     budget: float,
     label_room: float = 96,
-    marks: Sequence[tuple[float, str]] = (),
     span: tuple[float, float] | None = None,
     width: float = WIDE,
 ) -> Chart:
     """Pass against budget, over `n_tasks`, 0 at the bottom, with a cursor at `budget` seconds.
 
-    `marks` get a line and their words each. `span` is the range of seconds to draw (None: from just below where the
-    curves rise, up to their ends). The wide drawing is `width` pixels wide.
+    `span` is the range of seconds to draw (None: from just below where the curves rise, up to their ends). The wide
+    drawing is `width` pixels wide.
     """
     low, high = time_range(span or [b for c in curves for b in from_first_rise(c)])
     end = min(high, max((c.budgets[-1] for c in curves), default=high))
@@ -87,7 +86,7 @@ def pass_curves(
     for axes in layouts:
         axes.draw_times()
         axes.draw_y()
-        axes.draw_budget(budget, marks)
+        axes.draw_budget(budget)
         drawing, ends = axes.drawing, []
         for curve in curves:
             xs = [axes.x(b) for b in curve.budgets]
@@ -136,7 +135,6 @@ def difference(
     n_tasks: int,
     *,
     budget: float,
-    marks: Sequence[tuple[float, str]] = (),
     label_room: float = 96,
     series: int = 1,
 ) -> Chart:
@@ -148,7 +146,7 @@ def difference(
     for axes in layouts:
         axes.draw_times()
         axes.draw_points()
-        axes.draw_budget(budget, marks)
+        axes.draw_budget(budget)
         drawing = axes.drawing
         drawing.base = axes.y(0)
         xs = [axes.x(b) for b in budgets]

@@ -63,7 +63,6 @@ class Drawing:
     lines: list[Path] = field(default_factory=list)
     labels: list[Label] = field(default_factory=list)
     dots: list[Label] = field(default_factory=list)
-    marks: list[Label] = field(default_factory=list)
     cursor: float | None = None
 
 

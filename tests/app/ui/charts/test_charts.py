@@ -51,14 +51,13 @@ def test_a_curve_stays_inside_its_frame_and_its_table_holds_its_values(values):
     assert chart.table[-1][1] == f"{100 * values[-1]:.1f} %"
 
 
-def test_a_difference_is_drawn_around_zero_and_marks_where_it_crosses():
+def test_a_difference_is_drawn_around_zero():
     values = ((-0.1, -0.2, 0.0), (0.0, -0.1, 0.1), (0.2, 0.1, 0.3))
     band = [SimpleNamespace(difference=middle, low=low, high=high) for middle, low, high in values]
-    chart = difference((1, 2, 4), band, "t", 164, budget=4, marks=[(4, "m")])
+    chart = difference((1, 2, 4), band, "t", 164, budget=4)
     for drawing in chart.drawings:
         ys = [y for _, y in corners(drawing.lines[0].d)]
         assert max(ys) > drawing.base > min(ys)
-        assert [mark.text for mark in drawing.marks] == ["m"]
     assert chart.table[-1] == ("4 s", "+20.0", "+10.0", "+30.0")
 
 
