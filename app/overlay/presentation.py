@@ -41,7 +41,7 @@ def compute_curves(found: Overlaid, numbers: Mapping[uuid.UUID, int]) -> list[Li
     colours = series_of([numbers[run.id] for run in found.runs])
     parts = zip(found.letters, found.labels, colours, found.runs, strict=True)
     return [
-        LineCurve(letter, label, colour, found.compared.outcomes.curve(place, run.budget_s))
+        LineCurve(f"line-{letter}", letter, label, colour, found.compared.outcomes.curve(place, run.budget_s))
         for place, (letter, label, colour, run) in enumerate(parts)
     ]
 

@@ -88,5 +88,6 @@ def draw_arms(study: Study, found: Analysis, budget: float, numbers: Mapping[uui
     labels = short_names(study)
     colours = series_of([numbers[arm.run_id] for arm in study.arms])
     colour_of = {arm.name: colour for arm, colour in zip(study.arms, colours, strict=True)}
-    lines = [LineCurve("", labels[one.arm], colour_of[one.arm], one.curve) for one in found.curves]
+    keys = {arm.name: f"arm-{arm.position}" for arm in study.arms}
+    lines = [LineCurve(keys[one.arm], "", labels[one.arm], colour_of[one.arm], one.curve) for one in found.curves]
     return draw_comparison(lines, choose_figure(lines), len(found.tasks_common), budget)

@@ -21,6 +21,7 @@ FEW = 4  # lines whose curves of both figures can be told apart in one chart
 class LineCurve:
     """The curve of one configuration. `series` gives it its colour and dash; `letter` is what a table calls it."""
 
+    key: str  # identifies the line
     letter: str
     label: str
     series: int
@@ -45,12 +46,12 @@ def draw_comparison(
     for line in lines:
         # Names would not find room beside many curves; the values below the chart say whose letter it is.
         label = line.name if len(lines) <= FEW else line.letter or line.label
-        key, ends = f"line-{line.letter or line.label}", line.curve.budgets
+        ends = line.curve.budgets
         shares = line.curve.pass_all if figure == "all" else line.curve.pass_first
-        drawn.append(Curve(label, ends, shares, line.series, "first", key=key, name=line.name))
+        drawn.append(Curve(label, ends, shares, line.series, "first", key=line.key, name=line.name))
         if figure == "both":
             every = (f"{line.letter or line.label} All", ends, line.curve.pass_all, line.series, "all")
-            drawn.append(Curve(*every, key=key, name=f"{line.name}, Pass@All"))
+            drawn.append(Curve(*every, key=line.key, name=f"{line.name}, Pass@All"))
     words = "Pass@First and Pass@All" if figure == "both" else FIGURES[figure]
     room = LABEL_ROOM if len(lines) <= FEW else 64
     return pass_curves(drawn, f"{words} against the budget", n_tasks, budget=budget_s, label_room=room, span=span)
