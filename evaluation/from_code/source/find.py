@@ -106,6 +106,8 @@ def _unfit(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
         return "is a declaration of an overload"
     if any(name.rpartition(".")[2] == "abstractmethod" for name in decorators) or all(map(_is_placeholder, node.body)):
         return "has no body of its own"
+    if node.name == "__hash__":
+        return "returns a number that only has to be the same for equal objects"
     lines = code_lines(node)
     if lines < MIN_LINES:
         return f"has fewer than {MIN_LINES} lines without its docstring"

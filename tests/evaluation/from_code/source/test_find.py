@@ -18,6 +18,9 @@ REASONS = {
     f"class A:\n    def f(self):{BODY.replace('    ', '        ')}": "",
     f"if True:\n    def f():{BODY.replace('    ', '        ')}": "",
     "def f():\n    return 1\n": "",
+    f"class A:\n    def __hash__(self):{BODY.replace('    ', '        ')}": (
+        "returns a number that only has to be the same for equal objects"
+    ),
     'def f():\n    """."""\n' + "    x = 1\n" * 90: "has more than 80 lines without its docstring",
     f'@typing.overload\ndef f():\n    """."""{BODY}': "is a declaration of an overload",
     f"@abc.abstractmethod\ndef f():{BODY}": "has no body of its own",
