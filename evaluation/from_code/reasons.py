@@ -12,7 +12,7 @@ REMEDIES = (
     ("is a declaration of an overload", "nothing: the implementation can become a task"),
     ("has no body of its own", "nothing: there is nothing to write"),
     ("has its body on the line of its signature or docstring", "a body on lines of its own"),
-    ("returns a number that only has to be the same for equal objects", "nothing: any such number is right"),
+    ("is a hash, which is right with any number that equal objects share", "nothing: any such number is right"),
     ("has fewer than 2 lines", "nothing: it is too short to ask for"),
     ("has more than 80 lines", "shorter functions: split it"),
     ("needs a prompt of more than", "a shorter signature and docstring; with --context file, --context function"),

@@ -107,7 +107,7 @@ def _unfit(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     if any(name.rpartition(".")[2] == "abstractmethod" for name in decorators) or all(map(_is_placeholder, node.body)):
         return "has no body of its own"
     if node.name == "__hash__":
-        return "returns a number that only has to be the same for equal objects"
+        return "is a hash, which is right with any number that equal objects share"
     lines = code_lines(node)
     if lines < MIN_LINES:
         return f"has fewer than {MIN_LINES} lines without its docstring"

@@ -19,7 +19,7 @@ REASONS = {
     f"if True:\n    def f():{BODY.replace('    ', '        ')}": "",
     "def f():\n    return 1\n": "",
     f"class A:\n    def __hash__(self):{BODY.replace('    ', '        ')}": (
-        "returns a number that only has to be the same for equal objects"
+        "is a hash, which is right with any number that equal objects share"
     ),
     'def f():\n    """."""\n' + "    x = 1\n" * 90: "has more than 80 lines without its docstring",
     f'@typing.overload\ndef f():\n    """."""{BODY}': "is a declaration of an overload",
