@@ -71,11 +71,11 @@ class MutationScore:
         return self.killed / self.judged
 
     def is_weak(self, cases: Sequence[Case]) -> bool:
-        """Whether the test notices too few faults. Few cases have to notice several kinds of them, and to have several
-        results, too."""
+        """Whether the test notices too few faults. Few recorded cases have to notice several kinds of them, and to have
+        several results, too."""
         if self.score < WEAK_BELOW:
             return True
-        if len(cases) > FEW_CASES:
+        if sum(not case.nearby for case in cases) > FEW_CASES:
             return False
         kinds = {mutant.operator for mutant in self.mutants}
         missed = {mutant.operator for mutant in self.survivors} & set(_MISSED_BY_FEW)

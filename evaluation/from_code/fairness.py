@@ -16,6 +16,8 @@ from evaluation.from_code.unstated import Constant
 
 MAX_EXAMPLES = 6
 _USUAL_EXAMPLES = 3
+_SHORT_DOCSTRING = 200
+"""Characters up to which a docstring says little: then a prompt shows MAX_EXAMPLES."""
 _EXAMPLE_CHARS = 100
 MAX_EXAMPLE_CHARS = 320
 """Of an example that alone tells a constant or takes a branch."""
@@ -105,7 +107,8 @@ def judge_fairness(
         chosen.append(best)
         covered |= cases[best].outcome.arcs
     if ">>>" not in docstring:
-        chosen += _find_varied(cases, [n for n in candidates if len(whole[n]) <= _EXAMPLE_CHARS], chosen)
+        wanted = MAX_EXAMPLES if len(docstring) < _SHORT_DOCSTRING else _USUAL_EXAMPLES
+        chosen += _find_varied(cases, [n for n in candidates if len(whole[n]) <= _EXAMPLE_CHARS], chosen, wanted)
     untold = [need for number, need in enumerate(needs) if number not in told and need.unguessable]
     return Fairness(
         tuple(whole[number] for number in sorted(chosen, key=lambda number: _rank(cases[number]))),
@@ -114,12 +117,12 @@ def judge_fairness(
     )
 
 
-def _find_varied(cases: Sequence[Case], candidates: Sequence[int], chosen: Sequence[int]) -> list[int]:
-    """Further examples up to the usual number, which differ in what they do."""
+def _find_varied(cases: Sequence[Case], candidates: Sequence[int], chosen: Sequence[int], wanted: int) -> list[int]:
+    """Further examples up to the wanted number, which differ in what they do."""
     known = {_effect(cases[number]) for number in chosen}
     found: list[int] = []
     for number in candidates:
-        if len(chosen) + len(found) < _USUAL_EXAMPLES and _effect(cases[number]) not in known:
+        if len(chosen) + len(found) < wanted and _effect(cases[number]) not in known:
             known.add(_effect(cases[number]))
             found.append(number)
     return found

@@ -1,7 +1,7 @@
 """Adds calls near to the recorded ones to the cases of a function, where a reader can know what is right.
 
-Such a call is shown as an example, or does what recorded calls do: it takes their branches, its arguments are of their
-kinds, and every mutant that repeats the recorded calls does on it what the original does.
+Such a call is shown as an example, or does what recorded calls do: a caller might make it, it takes their branches, its
+arguments are of their kinds, and every mutant that repeats the recorded calls does on it what the original does.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def find_nearby_cases(
     if limit < MIN_CALLS:
         return NearbyCases()
     others = [case for case in recorded if case not in chosen][:limit]
-    called = _observe(sandbox, program, list_nearby(recorded, node, limit), recorded)
+    calls = list_nearby(recorded, node, limit)
+    called = _observe(sandbox, program, list(calls), recorded)
     if not called and not others:
         return NearbyCases()
     noticing = checks.list_noticed(sandbox, program, [*others, *called], sources)
@@ -74,7 +75,10 @@ def find_nearby_cases(
     seen = _Seen.of(recorded, frozenset().union(*(each.told for each in more)))
     near = [_Candidate(each.case, each.told - seen.told) for each in candidates[len(others) :]]
     shapes = {case.shape for case in _describe_shapes(recorded)}
-    usual = [each.case for each in near if not any(seen.count_new(each)) and each.case.shape in shapes]
+    usual = [
+        each.case for each in near
+        if calls[each.case.call] and not any(seen.count_new(each)) and each.case.shape in shapes
+    ]  # fmt: skip
     found = _choose_shown(near, seen, program.spec.function), choose(usual, MAX_JUDGING)
     shown, judging = _keep_repeated(sandbox, program, *found)
     return NearbyCases(tuple(shown), (*(each.case for each in more), *judging))

@@ -213,9 +213,11 @@ class Maker:
             if function.key not in self.work.recording.covering.called():
                 return by_calls
         by_tests = project_tests.make(self.suite, self.work, function)
-        if by_tests.row is None and by_calls is not None:
-            if by_calls.row is not None:
-                return by_calls
+        if by_calls is None or (by_tests.row is not None and not by_tests.row["source"]["weak"]):
+            return by_tests
+        if by_calls.row is not None:
+            return by_calls
+        if by_tests.row is None:
             by_tests.detail = f"{by_tests.detail}; recorded calls: {by_calls.reason}".removeprefix("; ")
         return by_tests
 

@@ -65,11 +65,14 @@ def _is_part(part: str, text: str) -> bool:
     return any(re.search(f"{start}{re.escape(each)}{end}", text) for each in written)
 
 
-def find_constants(function: Definition, attribute_names: frozenset[str]) -> list[Constant]:
-    """The constants of a body in its order, at most MAX_CONSTANTS; of names those that the project gives attributes."""
+def find_constants(
+    function: Definition, attribute_names: frozenset[str], with_messages: bool = False
+) -> list[Constant]:
+    """The constants of a body in its order, at most MAX_CONSTANTS; of names those that the project gives attributes.
+    Texts of exceptions are left out but `with_messages`: recorded calls compare those that a docstring quotes alone."""
     nodes = list(ast.walk(function))
     places: dict[tuple[Kind, type, Any], list[int]] = {}
-    used = {id(node) for node in _used(function)}
+    used = {id(node) for node in _used(function, with_messages)}
     for place, node in enumerate(nodes):
         if id(node) in used and (found := _read(node, attribute_names)) is not None:
             places.setdefault((found[0], type(found[1]), found[1]), []).append(place)
@@ -108,12 +111,14 @@ def find_attribute_names(trees: Iterator[ast.Module]) -> frozenset[str]:
     return frozenset(found - NAMES_OF_STANDARD_TYPES)
 
 
-def _used(function: Definition) -> Iterator[ast.AST]:
-    """The nodes of a body that decide what it does: no docstrings, annotations, and texts of exceptions."""
+def _used(function: Definition, with_messages: bool) -> Iterator[ast.AST]:
+    """The nodes of a body that decide what it does: no docstrings and annotations."""
     todo: list[ast.AST] = list(function.body)
     while todo:
         node = todo.pop()
-        if isinstance(node, ast.Raise) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+        if (isinstance(node, ast.Raise) and not with_messages) or (
+            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        ):
             continue
         yield node
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("hasattr", "getattr"):

@@ -23,6 +23,8 @@ _PARTS = re.compile(r"[^\W\d_]+|\d+|[\W_]+")
 _MAX_TEXT_PARTS = 40
 _TAKEN = 6
 """Replacements of one part by others of its kind."""
+_UNLIKELY = ("part mark", "shorter text", "type")
+"""Ends of the kinds of change that callers seldom mean."""
 Place = int | str
 """The number of a positional argument, or the name of another."""
 
@@ -35,8 +37,9 @@ class _Hints:
     types: Sequence[type]
 
 
-def list_nearby(cases: Sequence[Case], node: ast.FunctionDef | ast.AsyncFunctionDef, limit: int) -> list[str]:
-    """At most `limit` calls as texts, none of them recorded, from each place and kind of change in turn.
+def list_nearby(cases: Sequence[Case], node: ast.FunctionDef | ast.AsyncFunctionDef, limit: int) -> dict[str, bool]:
+    """At most `limit` calls as texts, none of them recorded, from each place and kind of change in turn; and whether a
+    caller might make them, or the change is one that callers seldom mean.
 
     Numbers that the function compares with are tried with their neighbours, types that it checks with, and options that
     are switches are turned.
@@ -50,6 +53,7 @@ def list_nearby(cases: Sequence[Case], node: ast.FunctionDef | ast.AsyncFunction
     tried: set[tuple[Place, str]] = set()
     hints = _Hints(_find_compared_numbers(node), _find_checked_types(node))
     queues: dict[Hashable, list[str]] = {}
+    likely: dict[str, bool] = {}
     for args, kwargs in calls:
         for place, kind, changed in _change_call(args, kwargs, pools, hints, node):
             text, value = _write(changed), _write(_take(changed, place))
@@ -58,9 +62,11 @@ def list_nearby(cases: Sequence[Case], node: ast.FunctionDef | ast.AsyncFunction
             known.add(text)
             is_new = (place, value) not in tried
             tried.add((place, value))
+            likely[text] = not kind.endswith(_UNLIKELY)
             queues.setdefault((not is_new, place, kind), []).append(text)
     turns = [sorted(queues[key], key=digest_of) for key in sorted(queues, key=str)]
-    return [text for each in zip_longest(*turns) for text in each if text is not None][:limit]
+    found = [text for each in zip_longest(*turns) for text in each if text is not None]
+    return {text: likely[text] for text in found[:limit]}
 
 
 def _take(call: tuple[tuple[Any, ...], dict[str, Any]], place: Place) -> Any:
@@ -89,6 +95,9 @@ def _change_call(
     for number, value in enumerate(args):
         for kind, other in _change_value(value, pools[number], hints):
             yield number, kind, ((*args[:number], other, *args[number + 1 :]), kwargs)
+        for other in args[:number]:
+            if type(other) is type(value) and other is not value:
+                yield number, "the same", ((*args[:number], other, *args[number + 1 :]), kwargs)
     for name, value in kwargs.items():
         yield name, "left out", (args, {key: part for key, part in kwargs.items() if key != name})
         for kind, other in _change_value(value, pools[name], hints):
@@ -173,8 +182,8 @@ def _change_text(value: str, alike: Sequence[str]) -> Iterator[tuple[str, Any]]:
         others = _list_distinct(same_kind)[:2] + [digit for digit in "01" if part.isdigit() and len(part) == 1]
         for other in others:
             yield f"part {_kind_of(part)[0]}", "".join([*parts[:number], other, *parts[number + 1 :]])
-    yield "shorter", "".join(parts[:-2])
-    yield "shorter", "".join(parts[2:])
+    yield "shorter text", "".join(parts[:-2])
+    yield "shorter text", "".join(parts[2:])
 
 
 def _kind_of(part: str) -> tuple[str, object]:
@@ -190,12 +199,13 @@ def _change_sequence(value: Any, alike: Sequence[Any], hints: _Hints) -> Iterato
     if not isinstance(value, list | tuple):
         return
     kind = type(value)
-    yield "shorter", value[:-1]
-    yield "shorter", value[1:]
     yield "reversed", value[::-1]
-    yield "twice", kind((*value, value[0]))
-    for other in alike[:_TAKEN]:
-        yield "longer", kind((*value, *other))
+    if kind is list or len({len(other) for other in alike}) > 1:  # a tuple of one length is a record
+        yield "shorter", value[:-1]
+        yield "shorter", value[1:]
+        yield "twice", kind((*value, value[0]))
+        for other in alike[:_TAKEN]:
+            yield "longer", kind((*value, *other))
     for number, item in enumerate(value[:_TAKEN]):
         if isinstance(item, str | int | float | bool):
             pool = [part for other in alike for part in other]

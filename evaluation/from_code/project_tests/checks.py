@@ -23,8 +23,10 @@ MAX_TESTS = 12
 MORE_TESTS = 40
 """Where MAX_TESTS notice too few faults."""
 MIN_KILLED = 0.8
+WEAK_BELOW = 0.95
+"""Mutation score below which the tests of a task are called weak; recorded calls say more with the same score."""
 MIN_MUTANTS = 5
-MAX_MUTANTS = 12
+MAX_MUTANTS = 20
 _OF_ONE_FUNCTION = 3
 _MAX_CPU_S = 2.0
 _VARIANT_LIMITS = replace(LIMITS, cpu_s=60, wall_s=120.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -155,12 +156,13 @@ def checked(suite: Suite, covering: Covering, function: Function) -> tuple[Proje
     )
     found = checks.check(suite.judge, spec, function)
     survivors = len(found.survivors)
+    score = round(1 - survivors / found.judged, 4)
     return replace(spec, tests=found.tests, writes=found.write), {
         "tests": len(found.tests),
         "mutants": found.judged,
         "killed": found.judged - survivors,
-        "mutation_score": round(1 - survivors / found.judged, 4),
-        "weak": False,
+        "mutation_score": score,
+        "weak": score < checks.WEAK_BELOW,
         "survivors": [f"line {mutant.line}: {mutant.operator}" for mutant in found.survivors],
         "installed": list(suite.files.distributions),
     }
@@ -179,6 +181,14 @@ def shown(project: Project, tests: Sequence[str]) -> str:
         parts.append(f"{head}\n{text}" if text else head)
     whole = "\n\n".join(parts)
     return whole if len(whole) <= _SHOWN_CHARS else whole[:_SHOWN_CHARS] + "\n# ..."
+
+
+def find_short_test(project: Project, tests: Sequence[str], room: int) -> list[str]:
+    """The lines of the shortest of these tests, none where it has more than `room` characters."""
+    names = sorted({test.partition("[")[0] for test in tests})
+    texts = [_text_of(project, file, parts) for file, *parts in (name.split("::") for name in names)]
+    text = min(filter(None, texts), key=len, default="")
+    return textwrap.dedent(text).splitlines() if len(text) <= room else []
 
 
 def _text_of(project: Project, file: str, names: Sequence[str]) -> str:

@@ -95,13 +95,15 @@ def _find_definition(project: Project, module: Module, name: str) -> tuple[Modul
 
 
 def _find_methods(project: Project, function: Function) -> Iterator[tuple[Module, ast.stmt]]:
-    """The methods that a function calls of objects of other modules' classes, where few classes have them."""
-    called = {
-        node.func.attr
-        for node in ast.walk(function.node)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-    }
-    for name in sorted(called - NAMES_OF_STANDARD_TYPES):
+    """The methods that a function calls of objects of other modules' classes, where few classes have them; of its own
+    object too, which may be of a class that derives from its own."""
+    functions = [node.func for node in ast.walk(function.node) if isinstance(node, ast.Call)]
+    called = {each.attr: each.value for each in functions if isinstance(each, ast.Attribute)}
+    own = {getattr(each, "name", "") for each in function.owners[-1].body} if function.owners else set()
+    for name in sorted(called):
+        is_own = isinstance(called[name], ast.Name) and called[name].id in ("self", "cls")  # type: ignore[attr-defined]
+        if name in (own if is_own else NAMES_OF_STANDARD_TYPES):
+            continue
         owners = [
             (module, node) for module in project.modules.values() for node in module.tree.body
             if isinstance(node, ast.ClassDef) and any(getattr(each, "name", "") == name for each in node.body)

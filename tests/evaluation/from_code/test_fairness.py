@@ -9,7 +9,7 @@ import pytest
 
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.observe import Outcome
-from evaluation.from_code.fairness import find_exceptions, find_needs, judge_fairness
+from evaluation.from_code.fairness import MAX_EXAMPLES, find_exceptions, find_needs, judge_fairness
 from evaluation.from_code.recording import values
 from evaluation.from_code.unstated import Constant, find_attribute_names, find_constants
 
@@ -83,9 +83,10 @@ def test_a_prompt_tells_a_constant_as_a_word(constant, prompt, is_told):
 def test_examples_are_those_that_show_the_constants():
     cases = [case(n, returned=n) for n in range(10)] + [case(70, returned="large"), case(80, returned="very large")]
     needs = find_needs(cases, [(text("very large"), [11])])
-    fair = judge_fairness(cases, "f", needs, "Doc.")
+    fair = judge_fairness(cases, "f", needs, "A long docstring. " * 20)
     assert "f(80) returns 'very large'" in fair.examples
     assert len(fair.examples) == 3
+    assert len(judge_fairness(cases, "f", needs, "Says little.").examples) == MAX_EXAMPLES
     assert (fair.unstated, fair.unstated_cases) == ((), frozenset())
 
 

@@ -13,6 +13,7 @@ from evaluation.extraction import extract
 from evaluation.from_code import build
 from evaluation.from_code.build import Options
 from evaluation.from_code.calls.variety import MAX_CASES
+from evaluation.from_code.fairness import MAX_EXAMPLES
 from evaluation.from_code.nearby_cases import MAX_JUDGING, MAX_SHOWN
 from evaluation.from_code.reasons import ProjectError, SandboxFaultError
 from evaluation.from_code.run import run, state_of
@@ -195,7 +196,7 @@ def test_the_infilling_form_shows_the_file_and_judges_a_program_that_runs(opened
     assert before == "\n\n"
     *examples, signature, _docstring = rest.splitlines()
     assert signature == "def gross(net, rate=RATE):"
-    assert len(examples) == 3
+    assert len(examples) == MAX_EXAMPLES
     assert all(line.startswith("# gross(") for line in examples)
     assert task.suffix == "\n\ndef gross_again(price, tax=RATE):\n"
     assert task.program_prefix == 'def gross(net, rate=RATE):\n    """The price with tax, rounded to cents."""\n'

@@ -97,6 +97,21 @@ def test_the_order_of_the_recorded_calls_does_not_matter_and_none_of_them_is_rep
     mixed = random.Random(1).sample(cases, len(cases))
     node = ast.parse("def f(x, y): ...").body[0]
     found = list_nearby(cases, node, 50)
-    assert found == list_nearby(mixed, node, 50)
-    assert len(set(found)) == 50
+    assert list(found) == list(list_nearby(mixed, node, 50))
+    assert len(found) == 50
     assert not {each.call for each in cases} & set(found)
+
+
+def test_changes_that_callers_seldom_mean_are_marked():
+    found = list_nearby([case("a.b"), case("c-d")], ast.parse("def f(x): ...").body[0], 200)
+    likely = {values.read_plain(call)[0][0]: is_likely for call, is_likely in found.items()}
+    assert (likely["a.d"], likely["a-b"], likely["a"]) == (True, False, False)
+
+
+def test_tuples_of_one_length_keep_it():
+    lengths = {len(each) for each in first_arguments("def f(x): ...", case((1, 2)), case((3, 4)))}
+    assert lengths == {2}
+
+
+def test_an_argument_takes_the_value_of_another_one_of_its_type():
+    assert (("a", "a"), {}) in nearby("def f(x, y): ...", case("a", "b"), case("c", "d"))
