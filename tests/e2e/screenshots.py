@@ -84,7 +84,7 @@ def pages(database: Database) -> dict[str, str]:
         if studies := list_studies(session, limit=20):
             study = next((one for one in studies if len({run.drafter for run in one.runs}) > 1), studies[0])
             paths |= {"studies": "/studies", "new-study": "/studies/new", "study": f"/studies/{study.id}"}
-            paths |= {f"study-{tab}": f"/studies/{study.id}?tab={tab}" for tab in ("samples", "speculation", "arms")}
+            paths |= {f"study-{tab}": f"/studies/{study.id}?tab={tab}" for tab in ("details", "arms")}
         if completion := session.scalar(select(Run.id).where(Run.is_completion).order_by(Run.id.desc()).limit(1)):
             paths["complete"] = f"/complete/{completion}"
     return paths
