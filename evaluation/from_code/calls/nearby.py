@@ -1,4 +1,4 @@
-"""Calls near to the recorded ones: their arguments combined anew, and changed a little.
+"""Calls near to the recorded ones: their arguments combined in new ways, and changed a little.
 
 What the project's tests call is what its callers do, so parts of recorded values take each other's places: words and
 numbers of texts, items, options. A text that no test resembles would show how the original copes with it by chance.
@@ -232,7 +232,7 @@ def _change_object(value: Opaque, alike: Sequence[Opaque]) -> Iterator[tuple[str
 
 
 def _list_distinct(found: Sequence[Any]) -> list[Any]:
-    """The values without repetitions, in an order that depends on them alone and is no order of size."""
+    """The values without repetitions, in an order that depends on them alone and not on their size."""
     by_digest = {digest_of(text): each for each in found if (text := _write(each)) is not None}
     return [by_digest[digest] for digest in sorted(by_digest)]
 
