@@ -20,8 +20,6 @@ from evaluation.from_code.unstated import find_constants
 from evaluation.verdicts import Trust
 
 JUDGE = "tests"
-_SHORT_TEST_CHARS = 800
-"""Of a test that a prompt shows where the function has neither docstring nor example."""
 
 
 def make(suite: Suite, work: Workplace, function: Function) -> TaskResult:
@@ -42,20 +40,17 @@ def _row(suite: Suite, work: Workplace, function: Function) -> dict[str, Any]:
     constants = find_constants(function.node, work.attribute_names, with_messages=True)
     untold = [each for each in constants if not each.is_in(told)]
     examples = fairness.choose_examples(cases, function, untold)
+    prompt = prompt_of(work.project, function, context, LINES_BEFORE, examples)
     spec, facts = suites.checked(suite, work.recording.covering, function)
     assert suite.judge is not None
-    is_described = bool(ast.get_docstring(function.node) or examples)
-    if not is_described:
-        examples = suites.find_short_test(work.project, spec.tests, _SHORT_TEST_CHARS)
-    prompt = prompt_of(work.project, function, context, LINES_BEFORE, examples)
     unstated = list(map(str, fairness.list_unstated(suite.judge, spec, function, untold, cases, examples)))
-    if not is_described and not examples:
-        unstated.append(f"line {function.node.lineno}: what it does, since nothing describes it")
+    if not examples and not ast.get_docstring(function.node):
+        unstated.append(f"line {function.node.lineno}: what it does, since neither docstring nor example says it")
     source = source_of(work, function, JUDGE, Trust.IN_GUEST)
     facts |= {
         "examples": examples,
         "unstated": unstated,
-        "stated_share": round(1 - len(unstated) / max(1, len(constants)), 4),
+        "stated_share": round(max(0.0, 1 - len(unstated) / max(1, len(constants))), 4),
     }
     return {
         "task_id": task_id(work.project, function),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -181,14 +180,6 @@ def shown(project: Project, tests: Sequence[str]) -> str:
         parts.append(f"{head}\n{text}" if text else head)
     whole = "\n\n".join(parts)
     return whole if len(whole) <= _SHOWN_CHARS else whole[:_SHOWN_CHARS] + "\n# ..."
-
-
-def find_short_test(project: Project, tests: Sequence[str], room: int) -> list[str]:
-    """The lines of the shortest of these tests, none where it has more than `room` characters."""
-    names = sorted({test.partition("[")[0] for test in tests})
-    texts = [_text_of(project, file, parts) for file, *parts in (name.split("::") for name in names)]
-    text = min(filter(None, texts), key=len, default="")
-    return textwrap.dedent(text).splitlines() if len(text) <= room else []
 
 
 def _text_of(project: Project, file: str, names: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from evaluation.dataset_files import loads
 from evaluation.from_code.build import Options
+from evaluation.from_code.project_tests.checks import WEAK_BELOW
 from evaluation.from_code.project_tests.suite import _each_once
 from evaluation.from_code.run import Finished, run, state_of
 from evaluation.from_code.source.project import open_project
@@ -147,6 +148,15 @@ def test_a_method_of_objects_and_functions_becomes_a_task_with_its_tests(finishe
     assert row["source"]["mutation_score"] >= 0.8
     assert "def test_only(bus):" in row["test"]
     assert row["prompt"].endswith('returns how many took it."""\n')
+
+
+def test_what_nothing_describes_is_unstated_and_a_surviving_mutant_makes_tests_weak(finished: Finished) -> None:
+    sources = {row["entry_point"]: row["source"] for row in finished.result.completion}
+    assert any("neither docstring nor example" in text for text in sources["chance"]["unstated"])
+    assert not any("neither docstring nor example" in text for text in sources["Bus.publish"]["unstated"])
+    assert {name: each["weak"] for name, each in sources.items()} == {
+        name: each["mutation_score"] < WEAK_BELOW for name, each in sources.items()
+    }
 
 
 def test_others_are_left_out_with_the_reason_and_what_would_unlock_them(finished: Finished) -> None:
