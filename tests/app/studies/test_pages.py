@@ -81,7 +81,7 @@ def test_the_list_shows_the_answer_of_each_study_and_has_pages(world, monkeypatc
         world.add_study(arm(n=1), arm(n=4), name=f"study {number}")
     first = world.client.get("/studies").get_data(as_text=True)
     assert re.findall(r"study \d", first) == ["study 2", "study 1"]
-    assert re.search(r"At 10 s</span>: n = \d, \d+ %", first)
+    assert re.search(r"At 10 s</span>:\s+n = \d, \d+ %", first)
     following = html.unescape(re.search(r'href="(/studies\?before=[^"]+)"', first)[1])
     assert "study 0" in text_of(world.client.get(following))
 
