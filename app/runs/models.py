@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 EVALUATION = "evaluation"
 """The name of the policy of runs that no other one works."""
 IMPORT_OPEN = "its samples are being imported"
-"""The `error` of a run that is hidden because some of its samples are not stored yet."""
+"""The `error` of a run that is hidden because its samples are being stored, or deleted."""
 
 
 class Run(Named, Annotatable, Base):
