@@ -118,18 +118,32 @@ def judge_fairness(
 
 
 def _find_varied(cases: Sequence[Case], candidates: Sequence[int], chosen: Sequence[int], wanted: int) -> list[int]:
-    """Further examples up to the wanted number, which differ in what they do."""
-    known = {_effect(cases[number]) for number in chosen}
+    """Further examples up to the wanted number: first those that differ in kind, then in what they do."""
     found: list[int] = []
-    for number in candidates:
-        if len(chosen) + len(found) < wanted and _effect(cases[number]) not in known:
-            known.add(_effect(cases[number]))
-            found.append(number)
+    for describe in (_describe_kind, _effect):
+        known = {describe(cases[number]) for number in [*chosen, *found]}
+        for number in candidates:
+            if len(chosen) + len(found) < wanted and describe(cases[number]) not in known:
+                known.add(describe(cases[number]))
+                found.append(number)
     return found
 
 
 def _effect(case: Case) -> tuple[object, ...]:
     return case.outcome.returned, case.outcome.raised[:1], case.outcome.after is None
+
+
+def _describe_kind(case: Case) -> tuple[object, ...]:
+    """What an example shows at a glance: how a text that comes out differs from the longest one that goes in."""
+    outcome = case.outcome
+    before = max(_list_texts(json.loads(case.call)), key=len, default="")
+    result = json.loads(outcome.returned or "null")
+    if isinstance(result, dict) and "bytes" in result:
+        result = bytes.fromhex(result["bytes"]).decode("latin-1")
+    if not isinstance(result, str):
+        return outcome.raised[:1], outcome.after is None, type(result).__name__, result in (None, True, [], 0)
+    longer = (len(result) > len(before)) - (len(result) < len(before))
+    return longer, result == before, result.lower() == before.lower(), result in before, before in result
 
 
 def _rank(case: Case) -> tuple[bool, int, str]:
@@ -155,6 +169,14 @@ def is_given(constant: Constant, case: Case) -> bool:
     if constant.kind == "number":
         return any(leaf == constant.value and not isinstance(leaf, bool) for leaf in leaves)
     return any(constant.is_in(leaf) or str(constant.value) in leaf for leaf in leaves if isinstance(leaf, str))
+
+
+def _list_texts(tree: Any) -> list[str]:
+    """The texts in a written value, without the names of its types."""
+    if isinstance(tree, str):
+        return [tree]
+    parts = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    return [text for part in parts for text in _list_texts(part)]
 
 
 def _leaves(tree: Any) -> list[Any]:

@@ -154,3 +154,11 @@ def test_names_of_standard_types_and_syntax_of_patterns_need_no_explanation():
     assert not text("(?P<").has_words
     assert not text("(?i)\\d+").has_words
     assert text("(?i)abc").has_words
+
+
+def test_examples_differ_in_how_a_text_changes_before_they_differ_in_the_text():
+    upper = [case(f"%2{letter}", returned=f"%2{letter.upper()}") for letter in "abcdef"]
+    decoded, same = case("%20aaaaaaaaaa", returned=" aaaaaaaaaa"), case("aaaaaaaaaaaaa", returned="aaaaaaaaaaaaa")
+    examples = judge_fairness([*upper, decoded, same], "f", [], "Doc.").examples
+    assert "f('%20aaaaaaaaaa') returns ' aaaaaaaaaa'" in examples
+    assert "f('aaaaaaaaaaaaa') returns 'aaaaaaaaaaaaa'" in examples
