@@ -58,7 +58,9 @@ def find_nearby_cases(
     apart, take branches that no recorded call takes, or raise what none raises."""
     sources = [mutant.source for mutant in survivors[:MAX_SURVIVORS]]
     steps = sum(case.outcome.steps for case in recorded) / len(recorded) + 1
-    limit = int(min(MAX_CALLS, MAX_STEPS / steps / (1 + len(sources))))
+    limit = MAX_CALLS
+    while limit * steps * (1 + len(sources)) > MAX_STEPS:
+        limit //= 2  # in large steps, so that a little more or less changes nothing
     if limit < MIN_CALLS:
         return NearbyCases()
     others = [case for case in recorded if case not in chosen][:limit]

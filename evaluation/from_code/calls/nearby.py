@@ -9,8 +9,10 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import zip_longest
 from typing import Any
 
@@ -23,6 +25,10 @@ _PARTS = re.compile(r"[^\W\d_]+|\d+|[\W_]+")
 _MAX_TEXT_PARTS = 40
 _TAKEN = 6
 """Replacements of one part by others of its kind."""
+_MAX_CHANGED = 40
+"""Recorded calls that are changed; all of them give parts."""
+_MAX_ATTEMPTS = 60
+"""Changes of one kind in one place that are written: writing them takes longest."""
 _UNLIKELY = ("part mark", "shorter text", "type")
 """Ends of the kinds of change that callers seldom mean."""
 Place = int | str
@@ -49,13 +55,18 @@ def list_nearby(cases: Sequence[Case], node: ast.FunctionDef | ast.AsyncFunction
     for args, kwargs in calls:
         for place, value in [*enumerate(args), *kwargs.items()]:
             pools.setdefault(place, []).append(value)
+    pools = {place: _list_distinct(pool) for place, pool in pools.items()}
     known = {case.call for case in cases}
     tried: set[tuple[Place, str]] = set()
     hints = _Hints(_find_compared_numbers(node), _find_checked_types(node))
+    attempts: Counter[tuple[Place, str]] = Counter()
     queues: dict[Hashable, list[str]] = {}
     likely: dict[str, bool] = {}
-    for args, kwargs in calls:
+    for args, kwargs in calls[:_MAX_CHANGED]:
         for place, kind, changed in _change_call(args, kwargs, pools, hints, node):
+            attempts[place, kind] += 1
+            if attempts[place, kind] > _MAX_ATTEMPTS:
+                continue
             text, value = _write(changed), _write(_take(changed, place))
             if text is None or value is None or text in known:
                 continue
@@ -135,8 +146,8 @@ def _find_checked_types(node: ast.AST) -> list[type]:
 
 
 def _change_value(value: Any, pool: Sequence[Any], hints: _Hints) -> Iterator[tuple[str, Any]]:
-    """(kind of the change, another value) for a value; `pool` are all that stand in its place."""
-    alike = _list_distinct([other for other in pool if type(other) is type(value)])
+    """(kind of the change, another value) for a value; `pool` are the different ones that stand in its place."""
+    alike = [other for other in pool if type(other) is type(value)]
     yield from (("other", other) for other in alike[:_TAKEN])
     if isinstance(value, list | tuple) and not any(isinstance(item, list | dict | set | Opaque) for item in value):
         yield from (("type", kind(value)) for kind in hints.types if kind is not type(value))
@@ -156,7 +167,7 @@ def _change_value(value: Any, pool: Sequence[Any], hints: _Hints) -> Iterator[tu
             yield from (("more", {**value, **other}) for other in alike[:_TAKEN])
             for key, item in list(value.items())[:_TAKEN]:
                 if isinstance(item, str | int | float | list | tuple):
-                    for kind, other in _change_value(item, [o[key] for o in alike if key in o], hints):
+                    for kind, other in _change_value(item, _list_distinct([o[key] for o in alike if key in o]), hints):
                         yield f"item {kind}", {**value, key: other}
 
 
@@ -176,14 +187,23 @@ def _change_text(value: str, alike: Sequence[str]) -> Iterator[tuple[str, Any]]:
     parts = _PARTS.findall(value)
     if not 1 < len(parts) <= _MAX_TEXT_PARTS:
         return
-    known = {part for text in alike for part in _PARTS.findall(text)[:_MAX_TEXT_PARTS]}
+    by_kind = _group_parts(tuple(alike))
     for number, part in enumerate(parts):
-        same_kind = [other for other in known if other != part and _kind_of(other) == _kind_of(part)]
-        others = _list_distinct(same_kind)[:2] + [digit for digit in "01" if part.isdigit() and len(part) == 1]
-        for other in others:
+        others = [other for other in by_kind.get(_kind_of(part), ())[:3] if other != part][:2]
+        for other in [*others, *(digit for digit in "01" if part.isdigit() and len(part) == 1)]:
             yield f"part {_kind_of(part)[0]}", "".join([*parts[:number], other, *parts[number + 1 :]])
     yield "shorter text", "".join(parts[:-2])
     yield "shorter text", "".join(parts[2:])
+
+
+@lru_cache(maxsize=64)
+def _group_parts(texts: tuple[str, ...]) -> dict[tuple[str, object], list[str]]:
+    """The different parts of texts by what may take each other's places, in an order that depends on them alone."""
+    found: dict[tuple[str, object], set[str]] = {}
+    for text in texts:
+        for part in _PARTS.findall(text)[:_MAX_TEXT_PARTS]:
+            found.setdefault(_kind_of(part), set()).add(part)
+    return {kind: sorted(parts, key=lambda part: digest_of(json.dumps(part))) for kind, parts in found.items()}
 
 
 def _kind_of(part: str) -> tuple[str, object]:
