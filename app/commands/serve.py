@@ -9,6 +9,7 @@ import socket
 import sys
 
 import click
+import structlog
 from celery.apps import worker as celery_worker
 from celery.signals import celeryd_init
 from celery.worker import WorkController
@@ -29,6 +30,7 @@ from app.settings import WEB_THREADS
 from app.workers.declared import device_class
 from app.workers.service import QUEUES
 
+log = structlog.get_logger(__name__)
 HOST, PORT = "127.0.0.1", 8000
 STOP_S = 10  # for running requests; live views come back to another process by themselves
 
@@ -169,10 +171,10 @@ def beat() -> None:
         signal.signal(number, lambda *_: ctx.stopping.set())
     sweeps = reaper.make_thread(ctx)
     sweeps.start()
-    click.echo("beat: looks for lost jobs", err=True)
+    log.info("beat: looks for lost jobs")
     ctx.stopping.wait()
     sweeps.stop(STOP_S)
-    click.echo("beat: stopped", err=True)
+    log.info("beat: stopped")
 
 
 def _require_declarable(models: list[str], consumed: list[str]) -> None:

@@ -15,7 +15,7 @@ from app.background.work import work
 from app.context import Context
 from app.db.database import after_commit
 from app.db.references import count_references
-from app.errors import ConflictError, NotFoundError
+from app.errors import ConflictError
 from app.runs import hidden_runs
 from app.runs.models import IMPORT_OPEN, Run
 from app.runs.repository import lock_run
@@ -30,8 +30,6 @@ def delete(ctx: Context, run_id: uuid.UUID) -> None:
     """
     with ctx.database.session() as session:
         run = lock_run(session, run_id)
-        if run.error == IMPORT_OPEN:  # no list shows it: it is being stored, or another request deletes it
-            raise NotFoundError(f"there is no run {run_id}: `bassline runs list` shows all runs")
         if run.state in OPEN_RUN_STATES:
             raise ConflictError(f"the run is {run.state}: cancel it before you delete it")
         if count_references(session, run):

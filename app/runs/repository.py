@@ -19,7 +19,7 @@ from app.db.references import find_id
 from app.db.types import Json, utcnow
 from app.errors import BadInputError, NotFoundError
 from app.runs.engine_time import busy_s
-from app.runs.models import Run, RunTask
+from app.runs.models import IMPORT_OPEN, Run, RunTask
 from app.samples.models import FINISHED_REASONS, Sample
 from app.states import (
     DECODED_TASK_STATES,
@@ -248,8 +248,8 @@ def _in_order(session: Session, query: Select[Run], sort: Sort, before: uuid.UUI
 
 
 def get_run(session: Session, run_id: uuid.UUID) -> Run:
-    """The run with its dataset, curve and tags. Raises NotFoundError."""
-    run = session.scalar(select(Run).options(*_WHOLE).where(Run.id == run_id))
+    """The run with its dataset, curve and tags. Raises NotFoundError, also while its samples are stored or deleted."""
+    run = session.scalar(select(Run).options(*_WHOLE).where(Run.id == run_id, Run.error.is_distinct_from(IMPORT_OPEN)))
     if run is None:
         raise NotFoundError(f"there is no run {run_id}: `bassline runs list` shows all runs")
     return run

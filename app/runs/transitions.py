@@ -15,7 +15,7 @@ from app.db.types import utcnow
 from app.errors import ConflictError
 from app.events import event_types
 from app.runs import enqueue, figures, indexing
-from app.runs.models import IMPORT_OPEN, Run, RunTask
+from app.runs.models import Run, RunTask
 from app.runs.policy import policy_of
 from app.runs.quiet import read_quiet_wait, start_quiet_wait
 from app.runs.repository import get_run, lock_run
@@ -114,8 +114,6 @@ def reopen_in(
     run = lock_run(session, run_id)  # of two at once, the second one finds it reopened
     if run.state in OPEN_RUN_STATES:
         raise ConflictError(f"the run is {run.state}: only one that has ended can be resumed")
-    if run.error == IMPORT_OPEN:
-        raise ConflictError(f"{IMPORT_OPEN}: wait until they are, or import the file again")
     if run.measured_elsewhere:
         raise ConflictError("the run was measured elsewhere: make one of your own with the same options")
     _grade_again(session, run, undone)

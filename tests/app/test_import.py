@@ -21,7 +21,7 @@ from app.broker import queues
 from app.cli import cli
 from app.db import database
 from app.db.types import utcnow
-from app.errors import ConflictError
+from app.errors import ConflictError, NotFoundError
 from app.factory import create_app
 from app.http import limits
 from app.jobs import reaper
@@ -235,7 +235,7 @@ def test_an_import_whose_process_died_is_hidden_and_finished_by_a_worker(ctx, ma
     with ctx.database.read() as session:
         assert list_runs(session) == []
         (run,) = session.scalars(select(Run)).all()
-        with pytest.raises(ConflictError, match="being imported"):
+        with pytest.raises(NotFoundError, match="there is no run"):
             transitions.reopen(ctx, run.id)
     assert inserted == [3] * 4
     reaper.reap(ctx)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import signal
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +12,9 @@ from app.commands import progress
 from app.commands.drafter import TrainingProgress
 from app.commands.progress import PartsBar
 from app.ui import terminal
+
+STEP = SimpleNamespace(report=lambda *_: None, lease=SimpleNamespace(stop=None))
+"""An attempt at a job that nobody cancels."""
 
 
 @pytest.fixture
@@ -22,7 +26,7 @@ def screen(monkeypatch):
 
 
 def test_on_a_terminal_the_bar_names_the_part_and_its_facts(screen):
-    with TrainingProgress() as shown:
+    with TrainingProgress(STEP) as shown:
         shown.stage("collecting", 10)
         shown.advance(10, "10 tokens")
         shown.stage("training", 4)
@@ -42,7 +46,7 @@ def test_elsewhere_a_line_says_how_far_the_part_is(capsys):
 
 def test_a_signal_stops_a_training_at_its_next_safe_point(capsys):
     before = signal.getsignal(signal.SIGTERM)
-    with TrainingProgress() as shown:
+    with TrainingProgress(STEP) as shown:
         assert not shown.should_stop()
         signal.raise_signal(signal.SIGTERM)
         assert shown.should_stop()

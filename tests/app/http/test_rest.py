@@ -318,7 +318,7 @@ def start_worker(ctx, node: str, consumed: tuple[str, ...], name: str) -> None:
 
 def test_not_ready_while_nobody_consumes_a_queue(client, ctx):
     start_worker(ctx, "gpu0@a", queues.GPU, "a:1")
-    assert checks(client)["workers"].startswith("none of them consumes control, exec.interactive, exec:")
+    assert checks(client)["workers"].startswith("none of them consumes exec.interactive, exec:")
     start_worker(ctx, "exec@a", queues.SANDBOX, "a:2")
     assert checks(client)["workers"] == "ok"
     with ctx.database.session() as session:

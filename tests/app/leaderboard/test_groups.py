@@ -43,7 +43,7 @@ def test_runs_over_the_same_tasks_share_a_chart_and_others_do_not(world, groups)
         (False, ["elsewhere"]),
     ]
     assert left_out == 0
-    page = world.client.get("/").get_data(as_text=True)
+    page = " ".join(world.client.get("/").get_data(as_text=True).split())
     assert "humaneval, 18 of 164 tasks, on NVIDIA H100 80GB HBM3" in page
     assert page.count("data-chart ") == 2
     assert "7 of 164 tasks" in page
