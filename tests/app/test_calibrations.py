@@ -89,6 +89,7 @@ def test_a_deleted_run_takes_its_calibrations_along(ctx, spec):
         run_id = service.submit(ctx, spec())
         worked(ctx, run_id)
     ctx.broker = MemoryBroker()
+    ctx.stopping.clear()  # as a process that goes on
     deletion.delete(ctx, run_id)
     with ctx.database.read() as session:
         assert session.query(Calibration).count() == 0
