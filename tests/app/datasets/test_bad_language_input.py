@@ -2,6 +2,9 @@
 
 import io
 import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -89,18 +92,25 @@ COMPILERS = {
 }
 
 
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder for the sandbox's user, who asks a compiler for its version. Another pytest closes the parent of
+    `tmp_path` for all others."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
 @pytest.mark.parametrize(("script", "sentence"), COMPILERS.values(), ids=COMPILERS)
 def test_without_a_compiler_that_works_nothing_is_stored(
-    ctx, bassline, client, additions, tmp_path, monkeypatch, script, sentence
+    ctx, bassline, client, additions, open_folder, monkeypatch, script, sentence
 ):
     service.import_bytes(ctx, json.dumps(ROW).encode(), "cpp", "cpp.jsonl")
-    tools = tmp_path / "bin"
+    tools = open_folder / "bin"
     tools.mkdir()
     if script is not None:
         (tools / "g++").write_text(script)
         (tools / "g++").chmod(0o755)
-    for folder in (tools, *tools.parents[:4]):  # the sandbox's user asks a compiler for its version
-        folder.chmod(folder.stat().st_mode | 0o755)
     monkeypatch.setenv("PATH", str(tools))
     toolchain = registry.language("cpp").toolchain
     toolchain.find.cache_clear()
