@@ -25,7 +25,7 @@ from app.broker import queues
 from app.context import Context
 from app.db.database import OUTAGES, after_commit, error_summary, log_failure
 from app.db.types import utcnow
-from app.errors import BasslineError, CancelledError, ConflictError
+from app.errors import BasslineError, CancelledError, ConflictError, UnavailableError
 from app.states import JobState
 
 TURN_S = 60.0  # after which other work of this worker goes before the rest of a job
@@ -136,16 +136,18 @@ def attempt_command(ctx: Context, kind: str, subject: str, key: str) -> Iterator
 def work_to_end(ctx: Context, job_id: uuid.UUID, on_progress: OnProgress = lambda *_: None) -> dict[str, Any]:
     """Does a job for a caller who waits for it: one that raises is cancelled, since the caller will ask again.
 
-    Raises ConflictError where another process does it.
+    Raises ConflictError where another process does it, and UnavailableError where this one stops.
     """
     return_of_ended_processes(ctx)
     try:
         return work(ctx, job_id, on_progress=on_progress)
     except LostClaimError:
         raise ConflictError("another process does this: `bassline jobs list` shows how far it is") from None
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(Exception):
             cancel(ctx, job_id)
+        if isinstance(error, UnfinishedError):
+            raise UnavailableError("this process is stopping: ask again once it has started") from None
         raise
 
 

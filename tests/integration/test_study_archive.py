@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from app.datasets.service import import_bytes
+from app.errors import UnavailableError
 from app.jobs.embedded import Embedded
 from app.states import RunState
 from app.studies import archive, loading, progress, render, service
@@ -48,6 +51,9 @@ def test_an_archive_loads_where_it_was_written(ctx):
     before = found()
     with ctx.database.read() as session:
         written = b"".join(archive.write(ctx.database, get_study(session, study_id)))
+    with pytest.raises(UnavailableError, match="this process is stopping"):
+        loading.load(ctx, written, "study.json.gz")
+    ctx.stopping.clear()  # as a process that goes on
     service.delete(ctx, study_id)
     assert loading.load(ctx, written, "study.json.gz") == study_id
     assert found() == before
