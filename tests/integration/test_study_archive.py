@@ -51,9 +51,11 @@ def test_an_archive_loads_where_it_was_written(ctx):
     before = found()
     with ctx.database.read() as session:
         written = b"".join(archive.write(ctx.database, get_study(session, study_id)))
-    with pytest.raises(UnavailableError, match="this process is stopping"):
-        loading.load(ctx, written, "study.json.gz")
     ctx.stopping.clear()  # as a process that goes on
     service.delete(ctx, study_id)
+    ctx.stopping.set()
+    with pytest.raises(UnavailableError, match="this process is stopping"):
+        loading.load(ctx, written, "study.json.gz")
+    ctx.stopping.clear()
     assert loading.load(ctx, written, "study.json.gz") == study_id
     assert found() == before
