@@ -58,6 +58,7 @@ def open_job(
                 session.add(row)
                 return row.id
             if known.state not in OPEN_JOB_STATES:
+                known.input = input if known.input is None else known.input  # an end by cancelling drops it
                 _reopen(known)
             return known.id
     raise ConflictError(f"{subject} is being worked on by others: try again")
