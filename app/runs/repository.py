@@ -247,10 +247,11 @@ def _in_order(session: Session, query: Select[Run], sort: Sort, before: uuid.UUI
     return query.order_by(key.desc(), Run.id.desc()) if descending else query.order_by(key, Run.id)
 
 
-def get_run(session: Session, run_id: uuid.UUID) -> Run:
-    """The run with its dataset, curve and tags. Raises NotFoundError, also while its samples are stored or deleted."""
-    run = session.scalar(select(Run).options(*_WHOLE).where(Run.id == run_id, Run.error.is_distinct_from(IMPORT_OPEN)))
-    if run is None:
+def get_run(session: Session, run_id: uuid.UUID, *, hidden: bool = False) -> Run:
+    """The run with its dataset, curve and tags. Raises NotFoundError; also while its samples are stored or deleted,
+    unless `hidden`."""
+    run = session.scalar(select(Run).options(*_WHOLE).where(Run.id == run_id))
+    if run is None or (run.error == IMPORT_OPEN and not hidden):
         raise NotFoundError(f"there is no run {run_id}: `bassline runs list` shows all runs")
     return run
 

@@ -174,9 +174,9 @@ def _store_hidden(step: Step, found: Archive, run_id: uuid.UUID, arm: ArchivedAr
     )
     hidden_runs.store_samples(step, run_id, samples, sum(len(task.samples) for task in arm.tasks))
     with step.ctx.database.read() as session:
-        measured = figures.measure(session, get_run(session, run_id))
+        measured = figures.measure(session, get_run(session, run_id, hidden=True))
     step.cursor["arms"] = step.cursor.get("arms", 0) + 1
-    step.save(lambda session: figures.write(session, get_run(session, run_id), measured))
+    step.save(lambda session: figures.write(session, get_run(session, run_id, hidden=True), measured))
 
 
 def _store_study(found: Archive, dataset: Dataset, run_ids: Sequence[uuid.UUID], session: Session) -> None:
@@ -200,7 +200,7 @@ def _store_study(found: Archive, dataset: Dataset, run_ids: Sequence[uuid.UUID],
     session.flush()
     for run_id, arm in zip(run_ids, found.arms, strict=True):
         state, finished_at = RunState(arm.state), arm.finished_at or utcnow()
-        hidden_runs.show_run(get_run(session, run_id), state, arm.error, finished_at)
+        hidden_runs.show_run(get_run(session, run_id, hidden=True), state, arm.error, finished_at)
 
 
 def _run(found: Archive, run_id: uuid.UUID, arm: ArchivedArm, dataset: Dataset) -> Run:
