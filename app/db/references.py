@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session, object_mapper
 
 from app.db.types import Base, Named
@@ -15,22 +15,24 @@ SHORTEST_PREFIX = 4  # of an id, in hexadecimal digits
 SUGGESTED_FROM = 2000  # names of the newest rows that a mistyped one is compared with
 
 
-def find_id(session: Session, table: type[Named], reference: str, what: str, listing: str) -> uuid.UUID:
+def find_id(
+    session: Session, table: type[Named], reference: str, what: str, listing: str, *conditions: ColumnElement[bool]
+) -> uuid.UUID:
     """The id that is meant: a whole id is not looked up, of a name it is the newest.
 
-    `what` is the word for a row, `listing` the command that lists them. Raises NotFoundError, or BadInputError for the
-    beginning of several ids.
+    `what` is the word for a row, `listing` the command that lists them, and `conditions` hold for those. Raises
+    NotFoundError, or BadInputError for the beginning of several ids.
     """
     try:
         return uuid.UUID(reference)
     except ValueError:
         pass
-    newest = select(table.id).where(table.name == reference).order_by(table.id.desc()).limit(1)
+    newest = select(table.id).where(table.name == reference, *conditions).order_by(table.id.desc()).limit(1)
     ids = session.scalars(newest).all()
     if not ids and (begun := ids_beginning_with(reference)):
-        ids = session.scalars(select(table.id).where(table.id.between(*begun))).all()
+        ids = session.scalars(select(table.id).where(table.id.between(*begun), *conditions)).all()
     if not ids:
-        names = session.scalars(select(table.name).order_by(table.id.desc()).limit(SUGGESTED_FROM))
+        names = session.scalars(select(table.name).where(*conditions).order_by(table.id.desc()).limit(SUGGESTED_FROM))
         advised = advice(reference, names, f"`{listing}` shows all")
         raise NotFoundError(f"there is no {what} {reference!r}: {advised}")
     if len(ids) > 1:
