@@ -16,7 +16,6 @@ from app.context import Context
 from app.errors import ConflictError, NotFoundError
 from app.runs import transitions
 from app.runs.figures import in_budget_s
-from app.runs.models import IMPORT_OPEN
 from app.runs.schemas import DecodingSpec
 from app.states import PASSED, RunState
 from app.ui.units import counted, seconds
@@ -44,8 +43,7 @@ def submit(ctx: Context, spec: CompletionSpec) -> uuid.UUID:
 
 def find_plain(session: Session, run_id: uuid.UUID) -> uuid.UUID | None:
     """The id of the plain completion that was asked for beside this one; None once it is deleted."""
-    is_shown = Completion.error.is_distinct_from(IMPORT_OPEN)
-    return session.scalar(select(Completion.id).where(Completion.after_id == run_id, is_shown))
+    return session.scalar(select(Completion.id).where(Completion.after_id == run_id, Completion.is_shown()))
 
 
 def cancel(ctx: Context, run_id: uuid.UUID) -> None:

@@ -28,7 +28,7 @@ from app.jobs import retention
 from app.jobs.lost_workers import describe_loss
 from app.jobs.work.live_updates import task_changed
 from app.runs import enqueue, transitions
-from app.runs.models import IMPORT_OPEN, Run, RunTask
+from app.runs.models import Run, RunTask
 from app.runs.policy import policies, policy_of, waits_in
 from app.settings import SWEEP_INTERVAL_S
 from app.states import OPEN_RUN_STATES, OPEN_TASK_STATES, Failure, RunState, Step, TaskState
@@ -142,7 +142,7 @@ def _without_figures(ctx: Context) -> Sequence[uuid.UUID]:
     ended = select(Run.id, Run.figures, Run.curve.has(), left).where(
         Run.state.not_in(OPEN_RUN_STATES),
         or_(~Run.curve.has(), Run.error == GONE),
-        Run.error.is_distinct_from(IMPORT_OPEN),
+        Run.is_shown(),
     )
     with ctx.database.read() as session:
         rows = session.execute(ended).all()

@@ -7,7 +7,18 @@ import uuid
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, String, Text, UniqueConstraint, case, false
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    ColumnElement,
+    ForeignKey,
+    Index,
+    String,
+    Text,
+    UniqueConstraint,
+    case,
+    false,
+)
 from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
@@ -109,6 +120,11 @@ class Run(Named, Annotatable, Base):
         "polymorphic_on": case((kind == RunKind.COMPLETION, "completion"), else_="run"),
         "polymorphic_identity": "run",
     }
+
+    @classmethod
+    def is_shown(cls) -> ColumnElement[bool]:
+        """Whether users see a run, as a condition: not while its samples are being stored or deleted."""
+        return cls.error.is_distinct_from(IMPORT_OPEN)
 
     @property
     def dataset(self) -> TaskList:

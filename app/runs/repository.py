@@ -269,8 +269,7 @@ def lock_run(session: Session, run_id: uuid.UUID) -> Run:
 def find_run(session: Session, reference: str) -> Run:
     """The run with this id, this name (the newest), or this beginning of an id. Raises NotFoundError or
     BadInputError."""
-    is_shown = Run.error.is_distinct_from(IMPORT_OPEN)
-    return get_run(session, find_id(session, Run, reference, "run", "bassline runs list", is_shown))
+    return get_run(session, find_id(session, Run, reference, "run", "bassline runs list", Run.is_shown()))
 
 
 def tasks_with_samples(session: Session, run_id: uuid.UUID, *, origins: bool = False) -> Sequence[RunTask]:
