@@ -39,7 +39,8 @@ def store_run(step: Step, run: Run, tasks: Sequence[Mapping[str, Any]]) -> None:
     def write(session: Session) -> None:
         session.add(run)
         session.flush()
-        session.execute(insert(RunTask), tasks)
+        if tasks:  # an insert without rows writes one of defaults
+            session.execute(insert(RunTask), tasks)
 
     step.cursor |= {"run": str(run.id), "stored": 0, "indexed": 0}
     step.save(write)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event, func, select
 
@@ -307,6 +307,7 @@ def test_any_value_anywhere_is_loaded_or_refused_and_never_half_stored(archive, 
 
     @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
     @given(path=st.sampled_from(list(leaves(whole))), value=JUNK)
+    @example(path=("arms", 0, "tasks"), value=[])  # an arm that finished no task
     def load(path, value):
         file = copy.deepcopy(whole)
         place = file
