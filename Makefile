@@ -69,7 +69,7 @@ lint: setup ## ruff, mypy, the import contracts, and deno for JavaScript
 	$(BIN)/lint-imports
 	$(BIN)/deno lint --quiet
 	$(BIN)/deno fmt --quiet --check
-	$(BIN)/deno check --quiet app/static/js
+	$(BIN)/deno check --quiet app/web/static/js
 
 screenshots: setup test-programs ## make the pictures in docs/screenshots from the runs in the database
 	$(BIN)/python -m tests.e2e.screenshots

@@ -94,7 +94,7 @@ def _compile_each_statement_once() -> None:
         return
     from sqlalchemy import Engine, create_engine  # noqa: PLC0415
 
-    from app.db import database  # noqa: PLC0415
+    from app.core.db import database  # noqa: PLC0415
 
     first: dict[str, Engine] = {}
 

@@ -10,16 +10,16 @@ from app.background import handlers
 from app.background.handlers import Handler
 from app.background.models import BackgroundJob
 from app.completions.models import Completion
+from app.core.db.archives import Archive
+from app.core.db.types import Base
 from app.datasets.models import Dataset, DatasetCheck, Task
-from app.db.archives import Archive
-from app.db.types import Base
-from app.http.idempotency_models import IdempotencyKey
 from app.language_models.models import PublishedHead
 from app.runs.index_models import TaskWords
 from app.runs.models import Calibration, Run, RunCurve, RunTag, RunTask
 from app.runs.policy import Policy, register
 from app.samples.models import Sample
 from app.studies.models import Study, StudyArm, StudyTag
+from app.web.http.idempotency_models import IdempotencyKey
 from app.workers.models import Worker
 
 metadata = Base.metadata

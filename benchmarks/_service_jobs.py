@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 import app.domains  # noqa: F401 (registers the policies)
-from app.context import Context
-from app.db import migrate
-from app.db.database import Database
-from app.events.bus import MemoryBus
+from app.core.context import Context
+from app.core.db import migrate
+from app.core.db.database import Database
+from app.core.events.bus import MemoryBus
+from app.core.settings import Settings
+from app.core.states import OPEN_RUN_STATES, RunState
 from app.jobs.embedded import Embedded
 from app.runs import service
 from app.runs.models import Run
 from app.runs.schemas import RunSpec
-from app.settings import Settings
-from app.states import OPEN_RUN_STATES, RunState
 from decoding.request import Completion, Request, RequestError, Sample
 from evaluation.verdicts import Status, Trust, Verdict
 
 if TYPE_CHECKING:
-    from app.ports import OnProgress
+    from app.core.ports import OnProgress
     from decoding.config import EngineConfig
     from decoding.models.loaded import ModelSpec
     from evaluation.datasets import Task

@@ -15,10 +15,10 @@ import numpy as np
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, event, select
 
-from app.context import Context
+from app.core.context import Context
 from app.datasets.models import Task
-from app.factory import create_server_app
 from app.runs.models import Run
+from app.web.factory import create_server_app
 from benchmarks import _service_rows
 
 LARGE = {"samples", "run_tasks", "task_words"}

@@ -19,16 +19,16 @@ from typing import Any
 from sqlalchemy import Connection, func, inspect, select
 from sqlalchemy.orm import Session
 
-from app.context import Context
+from app.core.context import Context
+from app.core.db.types import utcnow
+from app.core.errors import BadInputError
+from app.core.states import DatasetKind, RunKind, RunState, TaskState
 from app.datasets import service as datasets
 from app.datasets.models import Dataset
-from app.db.types import utcnow
 from app.domains import metadata
-from app.errors import BadInputError
 from app.runs import figures, indexing
 from app.runs.index_models import TaskWords
 from app.runs.models import Run, RunCurve, RunTask
-from app.states import DatasetKind, RunKind, RunState, TaskState
 from evaluation import dataset_files
 from evaluation import datasets as files
 from evaluation.verdicts import Status, Trust

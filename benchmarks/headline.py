@@ -30,7 +30,7 @@ from typing import Any
 
 import torch
 
-from app.provenance import of_this_process
+from app.core.provenance import of_this_process
 from benchmarks import _headline_rows as rows
 from benchmarks import _llamacpp
 from benchmarks._arms import attention_on, dtype_on

@@ -25,9 +25,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from app.commands.common import opened_context
+from app.cli.common import opened_context
+from app.core.errors import BasslineError
 from app.datasets.service import as_plain, require
-from app.errors import BasslineError
 from benchmarks._load_figures import draw_quality, figures, row, sentences
 from benchmarks._load_grading import Judge
 from benchmarks._load_plan import how_many_prompts, shuffled

@@ -12,8 +12,8 @@ import argparse
 import math
 import sys
 
-from app.context import make_context
-from app.provenance import of_this_process
+from app.core.context import make_context
+from app.core.provenance import of_this_process
 from app.runs.outcomes import read_tasks
 from app.studies.analysis import compare_named_runs
 from app.studies.race import LOOK_EVERY

@@ -22,11 +22,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from app import observability
-from app.context import Context, make_context
-from app.db import migrate
-from app.errors import BadInputError, BasslineError
-from app.settings import Settings, load_settings
+from app.core import observability
+from app.core.context import Context, make_context
+from app.core.db import migrate
+from app.core.errors import BadInputError, BasslineError
+from app.core.settings import Settings, load_settings
 from benchmarks import _postgres, _service_jobs, _service_pages, _service_rows
 from benchmarks._report import Report, print_table
 

@@ -1,7 +1,7 @@
 """The outcome of judging a program: its status, how far the verdict can be trusted, and the verdict.
 
 Database, pages, exports and failure classes read the statuses from here. To add one, add it here with its class, and
-its letter to app/ui/display.py.
+its letter to app/web/ui/display.py.
 """
 
 from __future__ import annotations

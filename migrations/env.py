@@ -1,8 +1,8 @@
-"""Alembic's entry: runs on the connection that app/db/migrate.py hands over."""
+"""Alembic's entry: runs on the connection that app/core/db/migrate.py hands over."""
 
 from alembic import context
 
-from app.db.migrate import described_by_models
+from app.core.db.migrate import described_by_models
 from app.domains import metadata
 
 connection = context.config.attributes["connection"]

@@ -10,8 +10,8 @@ from functools import partial
 from types import SimpleNamespace
 
 import app.domains  # noqa: F401 (registers the policies, as every process does at its start)
-from app.broker import queues
-from app.broker.broker import MemoryBroker, Message
+from app.core.broker import queues
+from app.core.broker.broker import MemoryBroker, Message
 from decoding.models.infilling import InfillFormat
 from decoding.request import Calibration, Completion, PromptToken, Request, RequestError, Sample, Update
 from evaluation.verdicts import Status, Trust, Verdict

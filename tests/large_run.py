@@ -10,15 +10,15 @@ from typing import Any
 
 from sqlalchemy import insert
 
-from app.context import Context
+from app.core.context import Context
+from app.core.db.ids import new_id
+from app.core.states import RunState, TaskState
 from app.datasets import service as datasets
-from app.db.ids import new_id
 from app.runs import transitions
 from app.runs.configuration import option_columns
 from app.runs.models import Run, RunTask
 from app.runs.schemas import RunSpec
 from app.samples.models import Sample
-from app.states import RunState, TaskState
 
 BATCH = 5000
 ENDED = dt.datetime(2026, 11, 1, 12, tzinfo=dt.UTC)

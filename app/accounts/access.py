@@ -6,10 +6,10 @@ from flask import Response, current_app, g, redirect, request, session, url_for
 
 from app.accounts import service, users
 from app.accounts.failure_limit import FailureLimit
-from app.errors import ForbiddenError, UnauthorizedError
-from app.http import sites
-from app.http.security import LOCAL, PUBLIC, SAFE, Caller, is_api, scope_of
-from app.http.web import context, kept
+from app.core.errors import ForbiddenError, UnauthorizedError
+from app.web.http import sites
+from app.web.http.security import LOCAL, PUBLIC, SAFE, Caller, is_api, scope_of
+from app.web.http.web import context, kept
 
 
 def check() -> Response | None:

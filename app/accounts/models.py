@@ -8,8 +8,8 @@ import uuid
 from sqlalchemy import ForeignKey, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from app.db.types import Base, Identified, text_enum, utcnow
-from app.states import Scope
+from app.core.db.types import Base, Identified, text_enum, utcnow
+from app.core.states import Scope
 
 
 class User(Identified, Base):

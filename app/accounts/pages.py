@@ -6,10 +6,10 @@ from flask import Blueprint, redirect, render_template, request, session, url_fo
 from werkzeug.wrappers import Response
 
 from app.accounts import service, users
-from app.errors import BadInputError, UnauthorizedError
-from app.http import web
-from app.http.security import caller, needs, own_path
-from app.states import Scope
+from app.core.errors import BadInputError, UnauthorizedError
+from app.core.states import Scope
+from app.web.http import web
+from app.web.http.security import caller, needs, own_path
 
 bp = Blueprint("accounts", __name__)
 

@@ -12,12 +12,12 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session, joinedload
 
 from app.accounts.models import Token, User
-from app.context import Context
-from app.db.storable import clean_name, unstorable_reason
-from app.db.types import utcnow
-from app.errors import BadInputError, ForbiddenError, NotFoundError, UnauthorizedError
-from app.http.security import LOCAL, USER_KEY, Caller
-from app.states import Scope
+from app.core.context import Context
+from app.core.db.storable import clean_name, unstorable_reason
+from app.core.db.types import utcnow
+from app.core.errors import BadInputError, ForbiddenError, NotFoundError, UnauthorizedError
+from app.core.states import Scope
+from app.web.http.security import LOCAL, USER_KEY, Caller
 
 USED_EVERY = dt.timedelta(minutes=1)
 LONGEST_NAME = 200

@@ -16,12 +16,12 @@ from sqlalchemy.orm import Session, joinedload
 
 from app.accounts.models import BrowserSession, User
 from app.accounts.service import checked_name, user_caller
-from app.context import Context
-from app.db.storable import unstorable_reason
-from app.db.types import utcnow
-from app.errors import BadInputError, ConflictError, NotFoundError, UnauthorizedError
-from app.http.security import Caller
-from app.states import Scope
+from app.core.context import Context
+from app.core.db.storable import unstorable_reason
+from app.core.db.types import utcnow
+from app.core.errors import BadInputError, ConflictError, NotFoundError, UnauthorizedError
+from app.core.states import Scope
+from app.web.http.security import Caller
 
 SHORTEST, LONGEST = 12, 1000
 SESSION_LIFETIME = dt.timedelta(days=14)

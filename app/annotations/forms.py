@@ -9,8 +9,8 @@ from typing import Any
 
 from app.annotations.schemas import Changes
 from app.annotations.tags import parse_tag, parse_tags
-from app.errors import BadInputError
-from app.http.schemas import parse_spec
+from app.core.errors import BadInputError
+from app.web.http.schemas import parse_spec
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from app.annotations.forms import Refused, changes_of
 from app.annotations.models import TagRow
 from app.annotations.schemas import Changes
 from app.annotations.selection import known_tags
-from app.context import Context
-from app.errors import BadInputError
-from app.http.security import may_use, needs
-from app.http.web import context, session
-from app.states import Scope
+from app.core.context import Context
+from app.core.errors import BadInputError
+from app.core.states import Scope
+from app.web.http.security import may_use, needs
+from app.web.http.web import context, session
 
 
 class AnnotationPages:

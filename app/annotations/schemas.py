@@ -8,9 +8,9 @@ from pydantic import AfterValidator, Field, StrictBool, WithJsonSchema, model_va
 
 from app.annotations.selection import Selection
 from app.annotations.tags import LONGEST_TAG, MOST_TAGS, PATTERN, lowered
-from app.db.storable import Text
-from app.http.paging import PageQuery
-from app.http.schemas import RequestModel
+from app.core.db.storable import Text
+from app.web.http.paging import PageQuery
+from app.web.http.schemas import RequestModel
 
 LONGEST_NOTE = 10_000
 

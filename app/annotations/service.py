@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 from app.annotations.models import Annotatable
 from app.annotations.schemas import Changes
 from app.annotations.tags import MOST_TAGS
-from app.db.types import Identified
-from app.errors import BadInputError
+from app.core.db.types import Identified
+from app.core.errors import BadInputError
 
 
 def lock(session: Session, table: type[Identified], row_id: uuid.UUID) -> None:

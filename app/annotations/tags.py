@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from app.errors import BadInputError
+from app.core.errors import BadInputError
 
 LONGEST_TAG = 40
 MOST_TAGS = 20

@@ -10,12 +10,12 @@ from flask import Blueprint
 from pydantic import Field
 
 from app.background import jobs
-from app.http.operations import operation
-from app.http.paging import PageQuery, page_from_rows
-from app.http.schemas import ResponseModel
-from app.http.security import needs
-from app.http.web import context, session
-from app.states import JobState, Scope
+from app.core.states import JobState, Scope
+from app.web.http.operations import operation
+from app.web.http.paging import PageQuery, page_from_rows
+from app.web.http.schemas import ResponseModel
+from app.web.http.security import needs
+from app.web.http.web import context, session
 
 bp = Blueprint("jobs_api", __name__, url_prefix="/api/v1")
 

@@ -13,10 +13,10 @@ from sqlalchemy.orm import Session
 
 from app.background.leases import Lease, LostClaimError, Stop
 from app.background.models import BackgroundJob
-from app.broker import queues
-from app.context import Context
-from app.db.database import OUTAGES, short_transaction
-from app.states import JobState
+from app.core.broker import queues
+from app.core.context import Context
+from app.core.db.database import OUTAGES, short_transaction
+from app.core.states import JobState
 
 REPORT_S = 1.0  # between two times at which progress is written that no step stores
 OnProgress = Callable[[int, int, str], object]

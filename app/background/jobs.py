@@ -18,13 +18,13 @@ from sqlalchemy.orm import Session
 from app.background.handlers import get_handler
 from app.background.leases import MAX_ATTEMPTS, has_expired, take_back
 from app.background.models import BackgroundJob
-from app.broker import queues
-from app.context import Context
-from app.db.database import after_commit, log_failure, updated_any
-from app.db.ids import new_id
-from app.db.types import utcnow
-from app.errors import ConflictError, NotFoundError
-from app.states import OPEN_JOB_STATES, Failure, JobState
+from app.core.broker import queues
+from app.core.context import Context
+from app.core.db.database import after_commit, log_failure, updated_any
+from app.core.db.ids import new_id
+from app.core.db.types import utcnow
+from app.core.errors import ConflictError, NotFoundError
+from app.core.states import OPEN_JOB_STATES, Failure, JobState
 
 LOST = f"{Failure.WORKER_LOST}: {MAX_ATTEMPTS} workers in a row stopped while they {{}}: see the workers' logs"
 ENDED = "its process has ended: give the command again"

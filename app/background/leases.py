@@ -19,11 +19,11 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from app.background.models import Leased
-from app.context import Context
-from app.db.clock import database_time
-from app.db.database import OUTAGES, error_summary, updated_any
-from app.db.ids import new_id
-from app.db.threads import RepeatingThread
+from app.core.context import Context
+from app.core.db.clock import database_time
+from app.core.db.database import OUTAGES, error_summary, updated_any
+from app.core.db.ids import new_id
+from app.core.db.threads import RepeatingThread
 
 MAX_ATTEMPTS = 3
 SERIALIZATION_FAILURES = ("40001", "40P01")  # PostgreSQL: could not serialize, deadlock

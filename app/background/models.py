@@ -9,8 +9,8 @@ from typing import Any
 from sqlalchemy import Index, LargeBinary, String, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.types import Base, Identified, text_enum, utcnow
-from app.states import JobState
+from app.core.db.types import Base, Identified, text_enum, utcnow
+from app.core.states import JobState
 
 OPEN = "state IN ('queued', 'running')"
 

@@ -9,11 +9,11 @@ from flask import Blueprint, redirect, render_template, url_for
 from werkzeug.wrappers import Response
 
 from app.background import jobs
-from app.context import Context
-from app.errors import ConflictError
-from app.http.security import needs
-from app.http.web import context
-from app.states import OPEN_JOB_STATES, Scope
+from app.core.context import Context
+from app.core.errors import ConflictError
+from app.core.states import OPEN_JOB_STATES, Scope
+from app.web.http.security import needs
+from app.web.http.web import context
 
 bp = Blueprint("jobs", __name__)
 SHOWN = 200

@@ -21,12 +21,12 @@ from app.background.handlers import OnProgress, Step, UnfinishedError, get_handl
 from app.background.jobs import cancel, follow_end, open_job, return_expired, return_of_ended_processes, send
 from app.background.leases import MAX_ATTEMPTS, Lease, LostClaimError, Stop, claim_row
 from app.background.models import BackgroundJob
-from app.broker import queues
-from app.context import Context
-from app.db.database import OUTAGES, after_commit, error_summary, log_failure
-from app.db.types import utcnow
-from app.errors import BasslineError, CancelledError, ConflictError, UnavailableError
-from app.states import JobState
+from app.core.broker import queues
+from app.core.context import Context
+from app.core.db.database import OUTAGES, after_commit, error_summary, log_failure
+from app.core.db.types import utcnow
+from app.core.errors import BasslineError, CancelledError, ConflictError, UnavailableError
+from app.core.states import JobState
 
 TURN_S = 60.0  # after which other work of this worker goes before the rest of a job
 

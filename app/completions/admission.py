@@ -19,14 +19,14 @@ from sqlalchemy.orm import Session
 
 from app.completions import routing
 from app.completions.models import Completion
-from app.context import Context
+from app.core.context import Context
+from app.core.db.types import utcnow
+from app.core.errors import OverloadedError
+from app.core.states import OPEN_RUN_STATES, TaskState
 from app.datasets.models import Task
-from app.db.types import utcnow
-from app.errors import OverloadedError
 from app.runs.models import Run, RunTask
 from app.runs.schemas import DecodingSpec
 from app.samples.models import Sample
-from app.states import OPEN_RUN_STATES, TaskState
 from app.workers import declared
 from app.workers import service as workers
 from decoding.limits import MAX_SERVED

@@ -12,13 +12,13 @@ from app.completions import lanes, service
 from app.completions.lanes import Side
 from app.completions.models import Completion
 from app.completions.schemas import CompletionSpec
-from app.context import Context
-from app.errors import ConflictError, NotFoundError
+from app.core.context import Context
+from app.core.errors import ConflictError, NotFoundError
+from app.core.states import PASSED, RunState
 from app.runs import transitions
 from app.runs.figures import in_budget_s
 from app.runs.schemas import DecodingSpec
-from app.states import PASSED, RunState
-from app.ui.units import counted, seconds
+from app.web.ui.units import counted, seconds
 
 PLAIN = "none"
 ALIKE = 1.05  # times as fast: less is not told from chance

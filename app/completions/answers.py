@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from app.core.db.storable import as_written
 from app.datasets.models import Task
 from app.datasets.service import as_plain
-from app.db.storable import as_written
 from app.runs.figures import in_budget_s
 from app.runs.models import Run
 from app.samples.models import Sample
 from app.samples.origins import Piece, of_program, pieces
-from app.ui.display import highlighted
-from app.ui.units import counted
+from app.web.ui.display import highlighted
+from app.web.ui.units import counted
 from evaluation.extractor import Extractor
 
 FENCE = "\n```"  # ends an answer to a chat prompt; no part of the code

@@ -10,16 +10,16 @@ from flask import Blueprint, Response, request
 
 from app.completions import service, waiting
 from app.completions.schemas import CompletionSpec
-from app.context import Context
-from app.http import disconnect, idempotency
-from app.http.disconnect import ClientDisconnected
-from app.http.operations import EVENTS, JSON, operation
-from app.http.security import needs
-from app.http.web import context
+from app.core.context import Context
+from app.core.states import Scope
 from app.runs import event_stream, repository
 from app.runs.documents import CompletionDocument
 from app.runs.render import run_of, sample_of
-from app.states import Scope
+from app.web.http import disconnect, idempotency
+from app.web.http.disconnect import ClientDisconnected
+from app.web.http.operations import EVENTS, JSON, operation
+from app.web.http.security import needs
+from app.web.http.web import context
 
 bp = Blueprint("complete_api", __name__, url_prefix="/api/v1")
 

@@ -18,16 +18,16 @@ from sqlalchemy.orm import Session
 
 from app.completions import routing
 from app.completions.models import Completion
-from app.context import Context
-from app.db.clock import database_time, no_earlier_than, read_database_time
-from app.db.database import after_commit, updated_any
-from app.db.ids import new_id
-from app.db.types import utcnow
+from app.core.context import Context
+from app.core.db.clock import database_time, no_earlier_than, read_database_time
+from app.core.db.database import after_commit, updated_any
+from app.core.db.ids import new_id
+from app.core.db.types import utcnow
+from app.core.states import OPEN_RUN_STATES, Failure, RunState, TaskState
 from app.jobs.work.live_updates import task_changed
 from app.runs import transitions
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
-from app.states import OPEN_RUN_STATES, Failure, RunState, TaskState
 from app.workers import declared
 from app.workers.models import Worker
 

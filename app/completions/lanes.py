@@ -9,15 +9,15 @@ from sqlalchemy.orm import Session
 
 from app.completions.answers import FENCE, Answer, of_sample
 from app.completions.models import Completion
-from app.errors import NotFoundError
+from app.core.errors import NotFoundError
+from app.core.states import OPEN_RUN_STATES, PASSED
 from app.runs import presentation as shown
 from app.runs import repository
 from app.runs.figures import in_budget_s
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 from app.samples.origins import tokens
-from app.states import OPEN_RUN_STATES, PASSED
-from app.ui.display import plain
+from app.web.ui.display import plain
 
 REPLAYED_CHARACTERS = 4000  # of each sample: more than its lane shows without scrolling
 

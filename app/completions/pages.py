@@ -10,17 +10,17 @@ from werkzeug.wrappers import Response
 from app.completions import against_plain, answers, forms, lanes, service
 from app.completions.lanes import Side
 from app.completions.repeat import curl
+from app.core.errors import BadInputError, NotFoundError
+from app.core.events import event_types
+from app.core.events.bus import FIRST
+from app.core.events.texts import TextAssembler
+from app.core.states import Scope
 from app.datasets.models import Task
-from app.errors import BadInputError, NotFoundError
-from app.events import event_types
-from app.events.bus import FIRST
-from app.events.texts import TextAssembler
-from app.http.security import needs
-from app.http.web import context, session
 from app.runs.forms import field_error
 from app.runs.models import Run
 from app.samples.models import FINISHED_REASONS
-from app.states import Scope
+from app.web.http.security import needs
+from app.web.http.web import context, session
 
 bp = Blueprint("complete", __name__)
 Answered = Response | tuple[str, int]

@@ -11,13 +11,14 @@ import structlog
 from sqlalchemy import ColumnElement, and_, select, update
 from sqlalchemy.orm import Session, defer
 
-from app.broker import queues
-from app.broker.model_queues import ModelQueue
 from app.completions import deadlines, routing
 from app.completions.models import COMPLETION, Completion
-from app.context import Context
-from app.db.database import after_commit
-from app.db.types import utcnow
+from app.core.broker import queues
+from app.core.broker.model_queues import ModelQueue
+from app.core.context import Context
+from app.core.db.database import after_commit
+from app.core.db.types import utcnow
+from app.core.states import OPEN_RUN_STATES, RunState, Step
 from app.jobs.reaper import recover_each
 from app.jobs.work.decode_job import ready_engine
 from app.remote import target as remote
@@ -26,7 +27,6 @@ from app.runs.configuration import engine_config
 from app.runs.evaluations import LONG_COLUMNS
 from app.runs.models import Run, RunTask
 from app.runs.policy import Policy, Waiting
-from app.states import OPEN_RUN_STATES, RunState, Step
 from app.workers import declared
 
 MOST_LOOKED_AT = 64  # of those that wait, the longest waiting

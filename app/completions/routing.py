@@ -11,11 +11,11 @@ from collections.abc import Collection
 from sqlalchemy import ColumnElement, and_, false, or_, select
 from sqlalchemy.orm import Session
 
-from app.broker import queues
-from app.broker.model_queues import DEVICE_CLASSES, ModelQueue
-from app.context import Context
+from app.core.broker import queues
+from app.core.broker.model_queues import DEVICE_CLASSES, ModelQueue
+from app.core.context import Context
+from app.core.states import RunState, TaskState
 from app.runs.models import Run, RunTask
-from app.states import RunState, TaskState
 from app.workers import declared
 from app.workers.models import Worker
 from decoding.config import DEVICES

@@ -6,8 +6,8 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from app.db.storable import Text
-from app.errors import BadInputError
+from app.core.db.storable import Text
+from app.core.errors import BadInputError
 from app.runs.schemas import MAX_N, DecodingSpec, PromptModeOption
 from evaluation.datasets import PYTHON
 from evaluation.languages import registry

@@ -15,10 +15,10 @@ from typing import Any
 from app.completions.admission import admitted
 from app.completions.models import COMPLETION, Completion
 from app.completions.schemas import CompletionSpec
-from app.context import Context
+from app.core.context import Context
+from app.core.errors import BadInputError, UnavailableError
 from app.datasets.models import Task
 from app.datasets.service import task_columns
-from app.errors import BadInputError, UnavailableError
 from app.jobs.work.prepare import prepare_run
 from app.language_models.service import require_infilling
 from app.remote import target as remote

@@ -11,15 +11,15 @@ import structlog
 from sqlalchemy import select
 
 from app.completions import deadlines
-from app.context import Context
-from app.db.database import OUTAGES, error_summary
-from app.errors import BasslineError, BusyError, ConflictError, NotFoundError
-from app.events.bus import Event
-from app.http.disconnect import ClientDisconnected
+from app.core.context import Context
+from app.core.db.database import OUTAGES, error_summary
+from app.core.errors import BasslineError, BusyError, ConflictError, NotFoundError
+from app.core.events.bus import Event
+from app.core.states import OPEN_RUN_STATES
 from app.jobs import reaper
 from app.runs import event_stream, transitions
 from app.runs.models import Run
-from app.states import OPEN_RUN_STATES
+from app.web.http.disconnect import ClientDisconnected
 
 BEAT_S = 0.25  # between looks whether the client is still there
 LOOK_S = 1.0  # between looks at the worker's lease, at most

@@ -10,14 +10,14 @@ from flask import Blueprint, url_for
 from pydantic import ConfigDict, Field, InstanceOf, WithJsonSchema
 from werkzeug.datastructures import FileStorage
 
+from app.core.db.storable import Text
+from app.core.states import DatasetKind, Scope
 from app.datasets import deletion, repository, service
-from app.db.storable import Text
-from app.http.operations import operation
-from app.http.paging import DIGITS, PageQuery, page_from_rows
-from app.http.schemas import RequestModel, ResponseModel
-from app.http.security import needs
-from app.http.web import context, session
-from app.states import DatasetKind, Scope
+from app.web.http.operations import operation
+from app.web.http.paging import DIGITS, PageQuery, page_from_rows
+from app.web.http.schemas import RequestModel, ResponseModel
+from app.web.http.security import needs
+from app.web.http.web import context, session
 
 bp = Blueprint("datasets_api", __name__, url_prefix="/api/v1")
 

@@ -17,11 +17,11 @@ from app.background.jobs import open_job
 from app.background.leases import LostClaimError
 from app.background.models import BackgroundJob
 from app.background.work import work
-from app.context import Context
+from app.core.context import Context
+from app.core.states import PASSED, SANDBOX_ERROR
 from app.datasets import repository
 from app.datasets.models import DatasetCheck
 from app.datasets.service import as_plain
-from app.states import PASSED, SANDBOX_ERROR
 from evaluation.verdicts import Status, Verdict
 
 KIND = "check_dataset"

@@ -8,13 +8,13 @@ from sqlalchemy import ColumnElement, delete, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from app.context import Context
+from app.core.context import Context
+from app.core.db.archives import Archive
+from app.core.db.references import count_references
+from app.core.errors import ConflictError
 from app.datasets.models import Task
 from app.datasets.repository import get_dataset
-from app.db.archives import Archive
-from app.db.references import count_references
-from app.errors import ConflictError
-from app.ui.units import counted
+from app.web.ui.units import counted
 
 
 def delete_dataset(ctx: Context, dataset_id: uuid.UUID) -> None:

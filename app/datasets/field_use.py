@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.ui.units import counted
+from app.web.ui.units import counted
 
 
 @dataclass

@@ -11,13 +11,13 @@ from typing import Any
 
 from app.background.handlers import Step
 from app.background.work import attempt_command
-from app.context import Context
+from app.core.context import Context
+from app.core.db.archives import store_archives
+from app.core.ports import Grader
+from app.core.states import PASSED
 from app.datasets import service
 from app.datasets.checking import check_solutions
 from app.datasets.models import Dataset
-from app.db.archives import store_archives
-from app.ports import Grader
-from app.states import PASSED
 from evaluation.from_code import run
 from evaluation.from_code.build import Options, TaskResult
 from evaluation.from_code.reasons import find_remedy

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import CheckConstraint, ForeignKey, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from app.db.types import Base, Identified, Named, text_enum, utcnow
-from app.states import DatasetKind
+from app.core.db.types import Base, Identified, Named, text_enum, utcnow
+from app.core.states import DatasetKind
 from evaluation.datasets import PYTHON
 
 

@@ -8,14 +8,14 @@ from typing import Any
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
+from app.core.errors import BadInputError, ConflictError, NotFoundError
+from app.core.states import DatasetKind, Scope
 from app.datasets import deletion, repository, service
 from app.datasets.field_use import summarize_fields
-from app.errors import BadInputError, ConflictError, NotFoundError
-from app.http.limits import UPLOAD_BYTES
-from app.http.security import may_use, needs
-from app.http.web import context, session
-from app.states import DatasetKind, Scope
-from app.ui.form_errors import labelled
+from app.web.http.limits import UPLOAD_BYTES
+from app.web.http.security import may_use, needs
+from app.web.http.web import context, session
+from app.web.ui.form_errors import labelled
 
 bp = Blueprint("datasets", __name__)
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session, selectinload
 
+from app.core.errors import NotFoundError
 from app.datasets.field_use import FieldUse, summarize_fields
 from app.datasets.models import Dataset, DatasetCheck, Task
-from app.errors import NotFoundError
 
 
 def list_datasets(session: Session) -> Sequence[Dataset]:

@@ -14,12 +14,12 @@ from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import selectinload
 
-from app.context import Context
+from app.core.context import Context
+from app.core.db.storable import unstorable_reason
+from app.core.errors import BadInputError
+from app.core.states import DatasetKind
 from app.datasets import repository
 from app.datasets.models import Dataset, Task
-from app.db.storable import unstorable_reason
-from app.errors import BadInputError
-from app.states import DatasetKind
 from decoding.suggest import advice
 from evaluation import dataset_files, dataset_process
 from evaluation import datasets as files

@@ -8,10 +8,10 @@ from typing import Any
 
 from app.background.handlers import Handler, Step
 from app.background.models import BackgroundJob
-from app.context import Context
+from app.core.context import Context
+from app.core.errors import BadInputError
+from app.core.ports import detect_sandbox, require_toolchain
 from app.datasets import repository, service
-from app.errors import BadInputError
-from app.ports import detect_sandbox, require_toolchain
 from evaluation import dataset_files
 from evaluation.languages import registry
 from evaluation.languages.translation.translate import Translation, translate

@@ -15,7 +15,7 @@ from packaging.specifiers import SpecifierSet
 from app.doctor.finding import Finding
 from app.jobs.work import machine_use
 from app.runs.clock import LOST_TO_OTHERS
-from app.ui.units import percent
+from app.web.ui.units import percent
 from evaluation.sandbox import Sandbox, SandboxUnavailableError
 
 if TYPE_CHECKING:

@@ -8,14 +8,14 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 
-from app.broker.broker import connect
-from app.db import migrate
-from app.db.database import Database, error_summary
+from app.core.broker.broker import connect
+from app.core.db import migrate
+from app.core.db.database import Database, error_summary
+from app.core.errors import UnavailableError
+from app.core.observability import hidden
+from app.core.settings import Settings
 from app.doctor.finding import Finding
-from app.errors import UnavailableError
 from app.monitoring import health
-from app.observability import hidden
-from app.settings import Settings
 
 UPGRADE = "Run `bassline db upgrade`."
 

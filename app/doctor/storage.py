@@ -7,11 +7,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from app.db.database import Database
+from app.core.db.database import Database
+from app.core.settings import Settings
 from app.doctor.finding import Finding
 from app.language_models import service
 from app.monitoring.health import LEAST_BYTES
-from app.settings import Settings
 from decoding.models import fetch
 from decoding.models.progress import format_bytes
 from decoding.models.registry import KnownModel

@@ -7,8 +7,8 @@ import uuid
 from celery import shared_task
 from celery.signals import worker_process_init
 
-from app.broker import queues
-from app.context import current
+from app.core.broker import queues
+from app.core.context import current
 
 
 @shared_task(name=queues.PREPARE_RUN)

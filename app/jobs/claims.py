@@ -15,13 +15,13 @@ from sqlalchemy.orm import Session
 
 from app.background import leases
 from app.background.leases import Lease, Ownership, Stop
-from app.context import Context
+from app.core.context import Context
+from app.core.db.clock import no_earlier_than
+from app.core.db.types import utcnow
+from app.core.states import RunState, Step, TaskState
 from app.datasets.models import Task
-from app.db.clock import no_earlier_than
-from app.db.types import utcnow
 from app.runs.models import Run, RunTask
 from app.runs.policy import Policy, get_policy
-from app.states import RunState, Step, TaskState
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from typing import IO
 
-from app.db.database import make_folder
-from app.errors import UnavailableError
+from app.core.db.database import make_folder
+from app.core.errors import UnavailableError
 
 SERVE = "serve"
 

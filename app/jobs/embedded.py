@@ -13,12 +13,12 @@ from typing import Self
 
 import structlog
 
-from app.broker import queues
-from app.broker.broker import MemoryBroker
-from app.context import Context
-from app.db import migrate
-from app.db.database import log_failure
-from app.db.threads import RepeatingThread
+from app.core.broker import queues
+from app.core.broker.broker import MemoryBroker
+from app.core.context import Context
+from app.core.db import migrate
+from app.core.db.database import log_failure
+from app.core.db.threads import RepeatingThread
 from app.jobs import reaper
 from app.jobs.database_lock import DatabaseLock
 from app.jobs.messages import HANDLERS

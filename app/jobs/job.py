@@ -14,16 +14,16 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.background.leases import MAX_ATTEMPTS, LostClaimError
-from app.context import Context
-from app.db.database import after_commit, error_summary, log_failure
-from app.db.types import utcnow
-from app.errors import UnavailableError
+from app.core.context import Context
+from app.core.db.database import after_commit, error_summary, log_failure
+from app.core.db.types import utcnow
+from app.core.errors import UnavailableError
+from app.core.states import OPEN_TASK_STATES, Failure, Step, TaskState
 from app.jobs import claims
 from app.jobs.claims import Claim
 from app.jobs.work.live_updates import task_changed
 from app.runs import transitions
 from app.runs.models import Run
-from app.states import OPEN_TASK_STATES, Failure, Step, TaskState
 from decoding.request import RequestError
 from evaluation.prompting import PromptError
 

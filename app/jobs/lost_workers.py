@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy.orm import Session
 
+from app.core.states import Failure, Step
 from app.runs.models import Run, RunTask
-from app.states import Failure, Step
 from app.workers.models import Worker
 
 _LOST = f"{Failure.WORKER_LOST}: the worker stopped answering three times"

@@ -6,8 +6,8 @@ import uuid
 from collections.abc import Callable, Mapping
 
 from app.background.work import work_message
-from app.broker import queues
-from app.context import Context
+from app.core.broker import queues
+from app.core.context import Context
 from app.jobs.work.decode import decode_task
 from app.jobs.work.grade import grade_task
 from app.jobs.work.prepare import prepare_run

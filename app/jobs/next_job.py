@@ -9,11 +9,11 @@ from typing import TypeVar
 
 from sqlalchemy import select
 
-from app.broker.turns import Turns
-from app.context import Context
+from app.core.broker.turns import Turns
+from app.core.context import Context
+from app.core.states import Step
 from app.runs.models import Run, RunTask
 from app.runs.policy import Waiting, get_policy, policies
-from app.states import Step
 
 TRIES = 20  # other workers may claim the chosen job first, a few times in a row
 T = TypeVar("T")

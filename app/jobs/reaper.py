@@ -15,23 +15,23 @@ from sqlalchemy.orm import Session
 
 from app.background import jobs as background
 from app.background.leases import MAX_ATTEMPTS, has_expired, take_back
-from app.broker import queues
-from app.broker.broker import Message
-from app.broker.model_queues import ModelQueue
-from app.context import Context
+from app.core.broker import queues
+from app.core.broker.broker import Message
+from app.core.broker.model_queues import ModelQueue
+from app.core.context import Context
+from app.core.db.clock import database_time
+from app.core.db.database import after_commit, log_failure, updated_any
+from app.core.db.threads import RepeatingThread
+from app.core.db.types import utcnow
+from app.core.settings import SWEEP_INTERVAL_S
+from app.core.states import OPEN_RUN_STATES, OPEN_TASK_STATES, Failure, RunState, Step, TaskState
 from app.datasets.models import Task
-from app.db.clock import database_time
-from app.db.database import after_commit, log_failure, updated_any
-from app.db.threads import RepeatingThread
-from app.db.types import utcnow
 from app.jobs import retention
 from app.jobs.lost_workers import describe_loss
 from app.jobs.work.live_updates import task_changed
 from app.runs import enqueue, transitions
 from app.runs.models import Run, RunTask
 from app.runs.policy import policies, policy_of, waits_in
-from app.settings import SWEEP_INTERVAL_S
-from app.states import OPEN_RUN_STATES, OPEN_TASK_STATES, Failure, RunState, Step, TaskState
 from app.workers import declared
 from app.workers.declared import silence_limit
 from app.workers.models import Worker

@@ -11,14 +11,14 @@ from sqlalchemy import delete, func, select
 
 from app.accounts.models import BrowserSession
 from app.background.models import BackgroundJob
-from app.context import Context
-from app.db.types import utcnow
-from app.errors import ConflictError, NotFoundError
-from app.http.idempotency_models import IdempotencyKey
+from app.core.context import Context
+from app.core.db.types import utcnow
+from app.core.errors import ConflictError, NotFoundError
+from app.core.states import OPEN_JOB_STATES, OPEN_RUN_STATES
 from app.runs import deletion
 from app.runs.models import Run
 from app.runs.policy import interactive_runs
-from app.states import OPEN_JOB_STATES, OPEN_RUN_STATES
+from app.web.http.idempotency_models import IdempotencyKey
 
 JOBS_KEPT = dt.timedelta(days=30)  # after their end
 

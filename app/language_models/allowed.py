@@ -5,9 +5,9 @@ from __future__ import annotations
 import fnmatch
 from pathlib import Path
 
-from app.errors import BadInputError
+from app.core.errors import BadInputError
+from app.core.settings import CACHED, REGISTERED
 from app.language_models import service
-from app.settings import CACHED, REGISTERED
 from decoding.models.registry import KnownModel
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from flask import Blueprint
 from pydantic import Field
 
-from app.http.operations import operation
-from app.http.paging import PageQuery, page_from_list
-from app.http.schemas import ResponseModel
-from app.http.security import needs
-from app.http.web import context, session
+from app.core.states import Scope
 from app.language_models import drafters, heads, service
 from app.language_models.drafters import Drafter, DrafterDocument
-from app.states import Scope
+from app.web.http.operations import operation
+from app.web.http.paging import PageQuery, page_from_list
+from app.web.http.schemas import ResponseModel
+from app.web.http.security import needs
+from app.web.http.web import context, session
 
 bp = Blueprint("models_api", __name__, url_prefix="/api/v1")
 

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from sqlalchemy.orm import Session
 
-from app.errors import NotFoundError
-from app.http.schemas import ResponseModel
+from app.core.errors import NotFoundError
 from app.language_models import heads
+from app.web.http.schemas import ResponseModel
 from decoding.models import registry
 from decoding.models.errors import UnknownModelError
 

@@ -13,10 +13,10 @@ from sqlalchemy import delete as delete_rows
 from sqlalchemy import select
 from sqlalchemy.orm import Session, undefer
 
-from app.context import Context
-from app.db.database import updated_any
-from app.db.storable import unstorable_reason
-from app.errors import BadInputError, NotFoundError
+from app.core.context import Context
+from app.core.db.database import updated_any
+from app.core.db.storable import unstorable_reason
+from app.core.errors import BadInputError, NotFoundError
 from app.language_models.models import LONGEST_TARGET, PublishedHead
 from decoding.models import trained_heads
 from decoding.models.errors import ModelError

@@ -7,7 +7,7 @@ import datetime as dt
 from sqlalchemy import LargeBinary, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.types import Base, utcnow
+from app.core.db.types import Base, utcnow
 
 LONGEST_TARGET = 500
 

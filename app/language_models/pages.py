@@ -7,12 +7,12 @@ import shlex
 from flask import Blueprint, redirect, render_template, url_for
 from werkzeug.wrappers import Response
 
-from app.db.types import utcnow
-from app.http.security import needs
-from app.http.web import context, session
+from app.core.db.types import utcnow
+from app.core.states import Scope
 from app.language_models import cached, drafters, heads
 from app.language_models.presentation import loss_chart, match_chart, speed_table
-from app.states import Scope
+from app.web.http.security import needs
+from app.web.http.web import context, session
 from app.workers import service as workers
 from app.workers.service import is_alive
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from app.language_models.drafters import Speed, TrainingPoint
-from app.ui.charts.lines import Line, training_chart
-from app.ui.charts.parts import Chart
-from app.ui.units import ordinal
+from app.web.ui.charts.lines import Line, training_chart
+from app.web.ui.charts.parts import Chart
+from app.web.ui.units import ordinal
 
 PLAIN = "none"
 _ORDER = (PLAIN, "sibling", "trained", "sibling+trained")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.errors import BadInputError
+from app.core.errors import BadInputError
 from decoding.drafters import registry as drafters
 from decoding.models import registry, trained_heads
 from decoding.models.errors import ModelError, UnknownModelError

@@ -9,16 +9,16 @@ from typing import NamedTuple
 
 from sqlalchemy.orm import Session
 
+from app.core.states import OPEN_RUN_STATES
 from app.leaderboard.entries import Entry, labels_of
 from app.runs.clock import describe_disturbance
 from app.runs.repository import get_run
-from app.states import OPEN_RUN_STATES
 from app.studies.analysis import compare_arms, compare_named_runs
 from app.studies.presentation import short_names
 from app.studies.render import find_disturbance
 from app.studies.repository import get_study
 from app.studies.sentences import Measured
-from app.ui.opening import opening_budget
+from app.web.ui.opening import opening_budget
 from evaluation.metrics import BUDGET_GRID, MetricError
 from evaluation.studies.answer import Answer, answer_at
 from evaluation.studies.arms import ArmComparison

@@ -6,13 +6,13 @@ from flask import Blueprint
 from pydantic import Field
 
 from app.annotations.schemas import AnnotatedQuery
-from app.db.storable import Text
-from app.http.operations import operation
-from app.http.paging import page_from_list
-from app.http.schemas import ResponseModel
+from app.core.db.storable import Text
 from app.leaderboard.documents import BoardPage, board_row
 from app.leaderboard.service import ranked
 from app.leaderboard.web import entries
+from app.web.http.operations import operation
+from app.web.http.paging import page_from_list
+from app.web.http.schemas import ResponseModel
 
 bp = Blueprint("leaderboard_api", __name__, url_prefix="/api/v1")
 

@@ -13,10 +13,10 @@ from app.leaderboard.columns import COLUMNS
 from app.leaderboard.entries import Entry, labels_of
 from app.leaderboard.service import Row
 from app.runs.colours import series_of
-from app.ui.charts.axes import HALF, WIDE
-from app.ui.charts.curves import Curve, pass_curves, with_cursor
-from app.ui.charts.parts import Chart
-from app.ui.charts.scatter import Point, scatter
+from app.web.ui.charts.axes import HALF, WIDE
+from app.web.ui.charts.curves import Curve, pass_curves, with_cursor
+from app.web.ui.charts.parts import Chart
+from app.web.ui.charts.scatter import Point, scatter
 from evaluation.metrics import BUDGET_GRID
 
 CURVES_SHOWN = 8  # readers cannot tell more lines apart

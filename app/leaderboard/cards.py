@@ -10,12 +10,12 @@ from functools import partial
 
 from sqlalchemy.orm import Session
 
+from app.core.states import RunState
+from app.core.versioned_cache import VersionedCache
 from app.leaderboard import repository
 from app.leaderboard.answer import Card, of_runs, of_study
 from app.leaderboard.entries import ELSEWHERE, Entry
 from app.leaderboard.repository import StudyVersion
-from app.states import RunState
-from app.versioned_cache import VersionedCache
 
 ENOUGH = 20  # common tasks: fewer give no answer
 LOOK_EVERY = 8  # tasks of a running study: looking more often would take the machine from what it measures

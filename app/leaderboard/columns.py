@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from app.core.states import RunState
 from app.leaderboard.service import Row
-from app.states import RunState
-from app.ui.units import count, decimal, gibibytes, interval, milliseconds, percent, seconds, size
+from app.web.ui.units import count, decimal, gibibytes, interval, milliseconds, percent, seconds, size
 
 Read = Callable[[Row], Any]
 

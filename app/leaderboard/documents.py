@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import Field, create_model
 
-from app.http.schemas import ResponseModel
 from app.leaderboard.columns import FIELDS
 from app.leaderboard.service import Row
-from app.ui import spreadsheets
+from app.web.http.schemas import ResponseModel
+from app.web.ui import spreadsheets
 
 _fields: dict[str, Any] = {field.name: (field.type, Field(description=field.description)) for field in FIELDS}
 

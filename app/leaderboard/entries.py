@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from app.core.states import RunState
 from app.leaderboard import repository
 from app.leaderboard.repository import Result, Version
 from app.runs.configuration import fingerprint
@@ -18,7 +19,6 @@ from app.runs.figures import stored_curve
 from app.runs.labels import setting_words, short_labels
 from app.runs.models import Run
 from app.runs.results import Figures
-from app.states import RunState
 from evaluation.metrics import Curve
 
 ELSEWHERE = "measured elsewhere"  # also in the name of the device, so that no chart mixes these runs with others

@@ -9,8 +9,8 @@ import structlog
 from flask import Blueprint, Response, render_template, request
 
 from app.annotations.selection import UNARCHIVED, from_address
-from app.errors import BadInputError
-from app.http.web import context, ids_in, session
+from app.core.errors import BadInputError
+from app.core.states import OPEN_RUN_STATES
 from app.leaderboard import board
 from app.leaderboard.answer import Card
 from app.leaderboard.cards import ENOUGH, newest_run
@@ -21,9 +21,9 @@ from app.leaderboard.service import Row, ranked
 from app.leaderboard.web import card, entries
 from app.runs.forms import parse_budget
 from app.runs.repository import RunFilter, list_runs
-from app.states import OPEN_RUN_STATES
 from app.studies.loading import reference_to_load
 from app.studies.sentences import describe_answer
+from app.web.http.web import context, ids_in, session
 from evaluation.metrics import BUDGET_GRID
 from evaluation.studies.analysis import study_budgets
 

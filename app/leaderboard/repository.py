@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session, contains_eager, joinedload
 
+from app.core.states import LISTED_RUN_KINDS, OPEN_RUN_STATES, RunState, TaskState
 from app.datasets.models import Dataset
 from app.runs.colours import numbered_runs
 from app.runs.models import Run, RunCurve, RunTag, RunTask
-from app.states import LISTED_RUN_KINDS, OPEN_RUN_STATES, RunState, TaskState
 from app.studies.models import Study, StudyArm
 
 STUDIES_READ = 20  # the newest

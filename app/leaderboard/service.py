@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from app.annotations.selection import UNARCHIVED, Selection
-from app.errors import BadInputError
+from app.core.errors import BadInputError
 from app.leaderboard.entries import Entry
 from evaluation.metrics import wilson
 

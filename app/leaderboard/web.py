@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.http.web import kept, session
 from app.leaderboard.answer import Card
 from app.leaderboard.cards import Cards
 from app.leaderboard.entries import Entries, Entry
+from app.web.http.web import kept, session
 
 
 def entries() -> list[Entry]:

@@ -16,17 +16,17 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.background.models import BackgroundJob
-from app.broker import queues
-from app.context import Context
-from app.db import migrate
-from app.db.clock import database_time, read_database_time
-from app.db.database import Database, error_summary
-from app.errors import UnavailableError
-from app.http.operations import JSON, operation
-from app.http.schemas import ResponseModel
-from app.http.web import context, kept
+from app.core.broker import queues
+from app.core.context import Context
+from app.core.db import migrate
+from app.core.db.clock import database_time, read_database_time
+from app.core.db.database import Database, error_summary
+from app.core.errors import UnavailableError
+from app.core.states import RunState, Step, TaskState
 from app.runs.models import Run, RunTask
-from app.states import RunState, Step, TaskState
+from app.web.http.operations import JSON, operation
+from app.web.http.schemas import ResponseModel
+from app.web.http.web import context, kept
 from app.workers import service as workers
 
 bp = Blueprint("health", __name__, url_prefix="/api/v1/health")

@@ -16,14 +16,14 @@ from prometheus_client.registry import Collector
 from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session
 
-from app.db.types import utcnow
-from app.http.operations import operation
-from app.http.web import session
+from app.core.db.types import utcnow
+from app.core.states import OPEN_TASK_STATES, RunState, Step
 from app.monitoring.health import waiting_s
 from app.runs.models import Run, RunTask
 from app.runs.policy import interactive_runs
 from app.samples.models import Sample
-from app.states import OPEN_TASK_STATES, RunState, Step
+from app.web.http.operations import operation
+from app.web.http.web import session
 from app.workers import service as workers
 from evaluation.verdicts import Trust
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from app.db.types import utcnow
-from app.errors import BadInputError
+from app.core.db.types import utcnow
+from app.core.errors import BadInputError
 from app.openai.schemas import ChatRequest, CompletionRequest
 from app.runs.figures import in_budget_s
 from app.runs.models import Run, RunTask

@@ -13,12 +13,9 @@ from pydantic_core import from_json
 from werkzeug.exceptions import HTTPException
 
 from app.completions import waiting
-from app.context import Context
-from app.errors import BadInputError, BasslineError, NotFoundError
-from app.http import disconnect, idempotency, problems
-from app.http.schemas import parse_spec
-from app.http.security import needs
-from app.http.web import context, note_retry_after
+from app.core.context import Context
+from app.core.errors import BadInputError, BasslineError, NotFoundError
+from app.core.states import Scope
 from app.language_models import allowed
 from app.openai import service
 from app.openai.answers import Answers, ChatAnswers, TextAnswers
@@ -26,7 +23,10 @@ from app.openai.fields import SamplesRequest
 from app.openai.infill import InfillRequest, document
 from app.openai.schemas import ChatRequest, CompletionRequest
 from app.runs import event_stream
-from app.states import Scope
+from app.web.http import disconnect, idempotency, problems
+from app.web.http.schemas import parse_spec
+from app.web.http.security import needs
+from app.web.http.web import context, note_retry_after
 
 bp = Blueprint("openai_api", __name__)
 R = TypeVar("R", bound=SamplesRequest)

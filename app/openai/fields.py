@@ -18,10 +18,10 @@ from pydantic import (
     model_validator,
 )
 
-from app.db.storable import Text
-from app.errors import BadInputError
+from app.core.db.storable import Text
+from app.core.errors import BadInputError
+from app.core.settings import MAX_BUDGET_S, MIN_BUDGET_S
 from app.runs.schemas import MAX_N, MAX_TOKENS, DecodingSpec, PromptMode
-from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
 from evaluation.datasets import Task
 
 MAX_STOPS = 256

@@ -8,13 +8,13 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, Field, StrictFloat, StrictInt, model_validator
 
 from app.completions.schemas import MAX_CHARACTERS
-from app.db.storable import Text
+from app.core.db.storable import Text
+from app.core.settings import MAX_BUDGET_S
 from app.openai.answers import timing
 from app.openai.fields import SamplesRequest
 from app.runs.models import Run, RunTask
 from app.runs.schemas import MAX_TOKENS, DecodingSpec, PromptMode
 from app.samples.models import Sample
-from app.settings import MAX_BUDGET_S
 from evaluation.datasets import Task
 
 MAX_EXTRA = 256

@@ -19,8 +19,8 @@ from pydantic import (
 )
 
 from app.completions.schemas import MAX_CHARACTERS
-from app.db.storable import Text
-from app.errors import BadInputError
+from app.core.db.storable import Text
+from app.core.errors import BadInputError
 from app.openai.fields import SamplesRequest, Wanted
 from app.runs.schemas import MAX_TOKENS, PromptMode
 from decoding.request import MAX_TOP_LOGPROBS

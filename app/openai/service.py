@@ -13,13 +13,11 @@ from pydantic import ValidationError
 from app.completions import service as completions
 from app.completions import waiting
 from app.completions.models import Completion
-from app.context import Context
-from app.errors import BadInputError, BasslineError, BusyError, CancelledError, NotFoundError
-from app.events import event_types
-from app.events.bus import Event
-from app.http.disconnect import ClientDisconnected
-from app.http.problems import error_for_users
-from app.http.schemas import bad_input
+from app.core.context import Context
+from app.core.errors import BadInputError, BasslineError, BusyError, CancelledError, NotFoundError
+from app.core.events import event_types
+from app.core.events.bus import Event
+from app.core.states import RunState
 from app.openai.answers import Answers, timing, usage
 from app.openai.fields import SamplesRequest, StreamOptions
 from app.openai.infill import InfillRequest
@@ -28,7 +26,9 @@ from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
 from app.runs.task_repository import any_taken, tasks_with_tokens
 from app.samples.models import Sample
-from app.states import RunState
+from app.web.http.disconnect import ClientDisconnected
+from app.web.http.problems import error_for_users
+from app.web.http.schemas import bad_input
 
 TAKE_UP_S = 120.0
 FIELDS = {name for asked in (CompletionRequest, ChatRequest, InfillRequest) for name in asked.model_fields}

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from app.errors import BadInputError
+from app.core.errors import BadInputError
 
 PREFIX = "openai:"
 KEY = "BASSLINE_REMOTE_KEY"

@@ -9,23 +9,23 @@ from flask import Blueprint, Response, request, url_for
 from pydantic import ConfigDict, Field
 
 from app.annotations.schemas import AnnotatedQuery, Changes
+from app.core.db.storable import Text
+from app.core.errors import ConflictError
+from app.core.states import OPEN_RUN_STATES, RunState, Scope
 from app.datasets.api import Upload
-from app.db.storable import Text
-from app.errors import ConflictError
-from app.http import idempotency
-from app.http.operations import EVENTS, operation
-from app.http.paging import DIGITS, PageQuery, page_from_rows
-from app.http.responses import download
-from app.http.schemas import RequestModel
-from app.http.security import caller, needs
-from app.http.web import context, session
 from app.runs import event_stream, export_samples, import_samples, repository, service
 from app.runs.documents import CurveDocument, ProgressDocument, RunDocument, RunPage, RunWithProgress, SamplePage
 from app.runs.quiet import describe_quiet_wait
 from app.runs.render import run_of, sample_of
 from app.runs.repository import Sort
 from app.runs.schemas import ImportSpec, RunSpec
-from app.states import OPEN_RUN_STATES, RunState, Scope
+from app.web.http import idempotency
+from app.web.http.operations import EVENTS, operation
+from app.web.http.paging import DIGITS, PageQuery, page_from_rows
+from app.web.http.responses import download
+from app.web.http.schemas import RequestModel
+from app.web.http.security import caller, needs
+from app.web.http.web import context, session
 from evaluation.exchange import Format
 
 bp = Blueprint("runs_api", __name__, url_prefix="/api/v1")

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from app.core.states import PASSED
 from app.datasets.service import has_weak_tests, is_unstated
 from app.runs.models import RunTask
 from app.runs.results import Figures
-from app.states import PASSED
-from app.ui.units import counted, percent
+from app.web.ui.units import counted, percent
 from evaluation import metrics
 from evaluation.outcomes import pass_all, pass_first
 from evaluation.verdicts import Trust

@@ -14,9 +14,9 @@ from typing import Protocol
 
 from app.runs.models import Calibration, RunTask
 from app.runs.results import Figures
-from app.ui.charts.lines import Level, levels
-from app.ui.charts.parts import Chart
-from app.ui.units import counted, milliseconds, percent
+from app.web.ui.charts.lines import Level, levels
+from app.web.ui.charts.parts import Chart
+from app.web.ui.units import counted, milliseconds, percent
 
 DRIFT = 0.10
 """How much slower the fixed benchmark step may be in the slowest third of a run than in its fastest."""

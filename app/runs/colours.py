@@ -9,9 +9,9 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import Subquery, func, select
 from sqlalchemy.orm import Session
 
+from app.core.states import LISTED_RUN_KINDS
 from app.runs.models import Run
-from app.states import LISTED_RUN_KINDS
-from app.ui.charts.parts import SERIES
+from app.web.ui.charts.parts import SERIES
 
 
 def numbered_runs() -> Subquery:

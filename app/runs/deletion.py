@@ -12,14 +12,14 @@ from sqlalchemy.orm import Session
 from app.background.handlers import UnfinishedError
 from app.background.leases import LostClaimError
 from app.background.work import work
-from app.context import Context
-from app.db.database import after_commit
-from app.db.references import count_references
-from app.errors import ConflictError
+from app.core.context import Context
+from app.core.db.database import after_commit
+from app.core.db.references import count_references
+from app.core.errors import ConflictError
+from app.core.states import OPEN_RUN_STATES, RunKind
 from app.runs import hidden_runs
 from app.runs.models import IMPORT_OPEN, Run
 from app.runs.repository import lock_run
-from app.states import OPEN_RUN_STATES, RunKind
 
 
 def delete(ctx: Context, run_id: uuid.UUID) -> None:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from pydantic import Field, JsonValue, create_model
 
 from app.annotations.schemas import ArchivedOf, NoteOf, StarredOf, TagsOf
-from app.http.schemas import ResponseModel
+from app.core.states import RunKind, RunState, TaskState
 from app.runs.options import options_of
 from app.runs.results import Figures
 from app.runs.schemas import RunOptions
 from app.samples.models import Sample
 from app.samples.transport import REST, with_columns
-from app.states import RunKind, RunState, TaskState
+from app.web.http.schemas import ResponseModel
 
 
 class _RunHead(ResponseModel):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 
-from app.broker import queues
-from app.context import Context
-from app.states import Step
+from app.core.broker import queues
+from app.core.context import Context
+from app.core.states import Step
 
 _TASKS = {Step.DECODE: queues.DECODE_TASK, Step.GRADE: queues.GRADE_TASK}
 

@@ -8,12 +8,12 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import ColumnElement, and_, false, func, select
 from sqlalchemy.orm import Session, defer
 
-from app.broker import queues
-from app.broker.model_queues import ModelQueue
-from app.context import Context
+from app.core.broker import queues
+from app.core.broker.model_queues import ModelQueue
+from app.core.context import Context
+from app.core.states import RunState, Step
 from app.runs.models import EVALUATION, Run, RunTask
 from app.runs.policy import Policy, Waiting, runs_of
-from app.states import RunState, Step
 
 QUEUES = {Step.DECODE: queues.GPU_BATCH, Step.GRADE: queues.EXEC}
 LONG_COLUMNS = (Run.provenance, Run.figures, Run.excluded, Run.command)  # no choice of a next job needs them

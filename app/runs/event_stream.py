@@ -13,13 +13,13 @@ from typing import Literal
 
 from flask import Response
 
-from app.context import Context
-from app.errors import BadInputError, BusyError
-from app.events import event_types
-from app.events.bus import FIRST, Event, is_end
-from app.events.texts import TextAssembler
+from app.core.context import Context
+from app.core.errors import BadInputError, BusyError
+from app.core.events import event_types
+from app.core.events.bus import FIRST, Event, is_end
+from app.core.events.texts import TextAssembler
+from app.core.states import OPEN_RUN_STATES, RunState
 from app.runs.models import Run
-from app.states import OPEN_RUN_STATES, RunState
 
 BEAT_S = 5.0
 LONGEST_S = 300.0

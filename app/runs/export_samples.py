@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
+from app.core.db.database import Database
 from app.datasets.service import as_plain
-from app.db.database import Database
 from app.runs.clock import lost_share
 from app.runs.models import Run
 from app.runs.render import sample_document

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from sqlalchemy import case, func, or_, select
 from sqlalchemy.orm import Session
 
+from app.core.states import PASSED, SANDBOX_ERROR
 from app.samples.models import FINISHED_REASONS, Sample
-from app.states import PASSED, SANDBOX_ERROR
-from app.ui.units import count, counted
+from app.web.ui.units import count, counted
 
 MANY = 0.5
 """The share of the failed samples that must have ended alike for a remedy against that to be worth a sentence."""

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 from sqlalchemy import Row, case, or_, select
 from sqlalchemy.orm import Session
 
+from app.core.states import PASSED
 from app.datasets.models import Task
 from app.runs.figures import is_finished
 from app.runs.models import RunTask
 from app.samples.models import FINISHED_REASONS, Sample
-from app.states import PASSED
-from app.ui.display import UNFINISHED, VerdictSign, verdict_sign
+from app.web.ui.display import UNFINISHED, VerdictSign, verdict_sign
 from evaluation.verdicts import Status
 
 LONGEST = 300  # characters of a message or line, which programs choose

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
+from app.core.states import DECODED_TASK_STATES, PASSED, SANDBOX_ERROR, TaskState
 from app.runs.caveats import by_judge, in_guest, left_out_by_default
 from app.runs.clock import clock
 from app.runs.engine_time import busy_s
@@ -19,7 +20,6 @@ from app.runs.models import Run, RunCurve, RunTask
 from app.runs.repository import tasks_without_texts
 from app.runs.results import Figures
 from app.samples.models import FINISHED_REASONS, Sample
-from app.states import DECODED_TASK_STATES, PASSED, SANDBOX_ERROR, TaskState
 from evaluation import metrics
 from evaluation.outcomes import PairedOutcomes, pass_all, pass_first
 

@@ -10,18 +10,18 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from app.errors import BadInputError
+from app.core.errors import BadInputError
 from app.language_models.service import drafter_options, list_models
 from app.runs.models import Run
 from app.runs.options import DeclaredOption, Fieldset, options_of
 from app.runs.schemas import DecodingSpec, RunSpec
-from app.ui.display import twice
-from app.ui.form_errors import labelled, sentence
+from app.web.ui.display import twice
+from app.web.ui.form_errors import labelled, sentence
 
 BASIC = frozenset({"target", "dataset", "limit", "n", "budget_s"})
 """The options that a form shows at once."""
 WORDS = {"target": "registry key", "drafter": "drafter", "draft_length": "goodput", "acceptance": "coupled"}
-"""The word of app/ui/terms.py that a field uses first."""
+"""The word of app/web/ui/terms.py that a field uses first."""
 VERBATIM = ("prompt", "test")  # sent byte for byte, so blanks at the ends stay
 Choices = Sequence[tuple[str, str]]  # value and text of each
 S = TypeVar("S", bound=DecodingSpec)
@@ -39,7 +39,7 @@ class FormField:
     choices: Choices = ()
     suggestions: Choices = ()
     wide: bool = False
-    word: str = ""  # of app/ui/terms.py, explained behind the label
+    word: str = ""  # of app/web/ui/terms.py, explained behind the label
     advanced: bool = False  # folded, because the default suits most people
     attributes: dict[str, str] = field(default_factory=dict)
 

@@ -17,14 +17,14 @@ from app.background.handlers import Handler, Step, UnfinishedError
 from app.background.jobs import make_job
 from app.background.models import BackgroundJob
 from app.background.work import work
-from app.context import Context
+from app.core.context import Context
+from app.core.db.database import Database, updated_any
+from app.core.db.types import utcnow
+from app.core.states import RunKind, RunState
 from app.datasets.models import Task
-from app.db.database import Database, updated_any
-from app.db.types import utcnow
 from app.runs import indexing
 from app.runs.models import IMPORT_OPEN, Run, RunTask
 from app.samples.models import Sample
-from app.states import RunKind, RunState
 
 T = TypeVar("T")
 BATCH = 500  # rows of a step

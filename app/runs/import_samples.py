@@ -18,13 +18,15 @@ from app.background.handlers import Step
 from app.background.jobs import open_job
 from app.background.models import BackgroundJob
 from app.background.work import work_to_end
-from app.context import Context
+from app.core.context import Context
+from app.core.db.database import after_commit, updated_any
+from app.core.db.ids import new_id
+from app.core.db.types import utcnow
+from app.core.errors import BadInputError, ConflictError, TooLargeError
+from app.core.settings import MAX_BUDGET_S, MIN_BUDGET_S
+from app.core.states import RunKind, RunState, TaskState
 from app.datasets import repository
 from app.datasets import service as datasets
-from app.db.database import after_commit, updated_any
-from app.db.ids import new_id
-from app.db.types import utcnow
-from app.errors import BadInputError, ConflictError, TooLargeError
 from app.runs import enqueue, hidden_runs
 from app.runs.configuration import unknown_options
 from app.runs.export_samples import FIELDS
@@ -33,8 +35,6 @@ from app.runs.schemas import ImportSpec
 from app.samples.bounds import MAX_COUNT, MAX_LOGPROB, MAX_SECONDS
 from app.samples.models import FINISH_REASONS, Sample
 from app.samples.transport import IMPORT, names
-from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
-from app.states import RunKind, RunState, TaskState
 from decoding.suggest import one_of
 from evaluation import datasets as files
 from evaluation import exchange

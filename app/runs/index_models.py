@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import TSVECTOR
 from sqlalchemy.orm import Mapped, mapped_column
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-from app.db.types import Base
+from app.core.db.types import Base
 
 
 class Words(TypeDecorator[list[str]]):

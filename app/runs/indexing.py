@@ -11,15 +11,15 @@ from sqlalchemy import ColumnElement, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
+from app.core.db.database import Database
+from app.core.states import LISTED_RUN_KINDS
 from app.datasets.models import Task
-from app.db.database import Database
 from app.runs.figures import is_finished
 from app.runs.index_models import TaskWords
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 from app.samples.transport import searched
 from app.samples.words import label, within_limit, words_in
-from app.states import LISTED_RUN_KINDS
 
 LATE = label("finished", "no")
 CHUNK = 40  # tasks whose texts are in memory at once

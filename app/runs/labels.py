@@ -10,7 +10,7 @@ from typing import Any
 from app.runs.models import Run
 from app.runs.options import DeclaredOption, options_of
 from app.runs.schemas import RunOptions
-from app.ui.display import short_model
+from app.web.ui.display import short_model
 
 ROOM = 23  # characters of a label beside a curve
 SHORT = 10  # characters of a name that stays in front of the settings

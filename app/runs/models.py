@@ -24,13 +24,13 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.annotations.models import Annotatable, TagRow
 from app.background.models import Leased
+from app.core.db.storable import Text as StorableText
+from app.core.db.types import Base, Identified, Json, Named, OutputText, text_enum, utcnow
+from app.core.states import Failure, RunKind, RunState, TaskState
 from app.datasets.models import Dataset, Task, TaskList
-from app.db.storable import Text as StorableText
-from app.db.types import Base, Identified, Json, Named, OutputText, text_enum, utcnow
 from app.runs.results import NO_FIGURES, Figures, FiguresColumn
 from app.samples.bounds import Count, Rate, Seconds, Time, VerifySeconds, WallSeconds
 from app.samples.transport import ARCHIVE, FILES, RUN_FILE, sent
-from app.states import Failure, RunKind, RunState, TaskState
 
 if TYPE_CHECKING:
     from app.samples.models import Sample

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
-from app.ui.units import seconds
+from app.web.ui.units import seconds
 
 
 class Fieldset(enum.StrEnum):

@@ -14,10 +14,10 @@ import numpy as np
 from sqlalchemy import ColumnElement, case, func, null, select
 from sqlalchemy.orm import Session, joinedload, load_only
 
+from app.core.states import PASSED, SANDBOX_ERROR, TaskState
 from app.datasets.models import Task
 from app.runs.models import Run, RunTask
 from app.samples.models import FINISHED_REASONS, Sample
-from app.states import PASSED, SANDBOX_ERROR, TaskState
 from evaluation.outcomes import PairedOutcomes, SampleColumns
 from evaluation.verdicts import Status
 

@@ -14,12 +14,10 @@ from werkzeug.wrappers import Response as AnyResponse
 from app.annotations.forms import Refused, changes_of
 from app.annotations.pages import AnnotationPages
 from app.annotations.selection import any_archived, from_address, known_tags
+from app.core.errors import BadInputError, BasslineError
+from app.core.states import OPEN_RUN_STATES, RunState, Scope
 from app.datasets import repository as datasets
 from app.datasets.service import BUILTIN
-from app.errors import BadInputError, BasslineError
-from app.http.security import needs
-from app.http.sites import is_own_path
-from app.http.web import context, id_in_address, ids_in, session
 from app.language_models import service as models
 from app.runs import caveats, clock, configuration, failure_messages, repository, service
 from app.runs import figures as measured
@@ -32,9 +30,11 @@ from app.runs.results import Figures
 from app.runs.schemas import RunSpec
 from app.runs.status import run_status
 from app.runs.task_repository import other_runs_of, untouched_runs
-from app.states import OPEN_RUN_STATES, RunState, Scope
-from app.ui.display import twice
-from app.ui.units import counted, exact
+from app.web.http.security import needs
+from app.web.http.sites import is_own_path
+from app.web.http.web import context, id_in_address, ids_in, session
+from app.web.ui.display import twice
+from app.web.ui.units import counted, exact
 
 bp = Blueprint("runs", __name__)
 

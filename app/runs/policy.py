@@ -16,11 +16,11 @@ from typing import Any, Protocol
 from sqlalchemy import ColumnElement, and_, or_, select
 from sqlalchemy.orm import Session
 
-from app.broker.model_queues import ModelQueue
-from app.context import Context
+from app.core.broker.model_queues import ModelQueue
+from app.core.context import Context
+from app.core.states import Step
 from app.runs import enqueue
 from app.runs.models import Run
-from app.states import Step
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 
+from app.core.states import PASSED
 from app.runs.figures import in_budget_s, is_finished
 from app.runs.models import Run, RunTask
 from app.runs.results import Figures
 from app.samples.models import Sample
-from app.states import PASSED
-from app.ui.charts.curves import Curve, pass_curves
-from app.ui.charts.parts import Chart
-from app.ui.charts.timeline import Life, Segment, Timeline, timeline
-from app.ui.charts.timeline import ledger as lay_out
-from app.ui.display import VerdictSign, verdict_sign
-from app.ui.units import (
+from app.web.ui.charts.curves import Curve, pass_curves
+from app.web.ui.charts.parts import Chart
+from app.web.ui.charts.timeline import Life, Segment, Timeline, timeline
+from app.web.ui.charts.timeline import ledger as lay_out
+from app.web.ui.display import VerdictSign, verdict_sign
+from app.web.ui.units import (
     count,
     counted,
     decimal,

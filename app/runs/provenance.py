@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
-from app.db.storable import Text, require_storable
+from app.core.db.storable import Text, require_storable
 
 TEMPLATE_KWARGS = "chat_template_kwargs"
 """What a request gave to the chat template beside its messages, as JSON."""

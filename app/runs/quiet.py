@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from app.runs.clock import LOST_TO_OTHERS
-from app.ui.units import percent, seconds
+from app.web.ui.units import percent, seconds
 
 QUIET_LIMIT_S = 600.0
 """How long a run or a study waits in all, unless told otherwise."""

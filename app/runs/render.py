@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.http.schemas import ResponseModel
 from app.runs.documents import RunDocument, RunInfo, SampleDocument
 from app.runs.figures import in_budget_s
 from app.runs.models import Run
 from app.samples.models import Sample
+from app.web.http.schemas import ResponseModel
 from evaluation.failures import failure_of
 
 

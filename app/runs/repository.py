@@ -14,14 +14,10 @@ from sqlalchemy import ColumnElement, Select, String, case, func, or_, select, t
 from sqlalchemy.orm import Session, contains_eager, defer, joinedload, raiseload, selectinload, undefer
 
 from app.annotations.selection import UNARCHIVED, Selection
-from app.datasets.models import Dataset, Task
-from app.db.references import find_id
-from app.db.types import Json, utcnow
-from app.errors import BadInputError, NotFoundError
-from app.runs.engine_time import busy_s
-from app.runs.models import IMPORT_OPEN, Run, RunTask
-from app.samples.models import FINISHED_REASONS, Sample
-from app.states import (
+from app.core.db.references import find_id
+from app.core.db.types import Json, utcnow
+from app.core.errors import BadInputError, NotFoundError
+from app.core.states import (
     DECODED_TASK_STATES,
     LISTED_RUN_KINDS,
     OPEN_RUN_STATES,
@@ -30,6 +26,10 @@ from app.states import (
     RunState,
     TaskState,
 )
+from app.datasets.models import Dataset, Task
+from app.runs.engine_time import busy_s
+from app.runs.models import IMPORT_OPEN, Run, RunTask
+from app.samples.models import FINISHED_REASONS, Sample
 
 ROWS_AT_ONCE = 10_000
 _MEASURED = (

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Dialect
 from sqlalchemy.types import TypeDecorator
 
-from app.db.types import Json
+from app.core.db.types import Json
 
 
 class Figures(BaseModel):

@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from app.db.storable import DisplayName, Text
-from app.http.schemas import RequestModel
+from app.core.db.storable import DisplayName, Text
+from app.core.settings import MAX_BUDGET_S, MIN_BUDGET_S
 from app.remote.target import is_remote
 from app.runs.options import Fieldset, Option
-from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
+from app.web.http.schemas import RequestModel
 from decoding.config import ACCEPTANCES, DEVICES, DTYPES, NAMED_LENGTHS, WEIGHTS, EngineConfig
 from decoding.drafters import registry as drafters
 from decoding.request import RequestError, SamplingParams

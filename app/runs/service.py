@@ -8,16 +8,17 @@ from typing import Any, TypeVar
 
 from app.annotations import service as annotation
 from app.annotations.schemas import Changes
-from app.context import Context
+from app.core.context import Context
+from app.core.db.database import after_commit
+from app.core.db.ids import new_id
+from app.core.db.types import utcnow
+from app.core.errors import BadInputError
+from app.core.ports import require_toolchains
+from app.core.states import RunKind
 from app.datasets import service as datasets
 from app.datasets.models import Dataset, Task
-from app.db.database import after_commit
-from app.db.ids import new_id
-from app.db.types import utcnow
-from app.errors import BadInputError
 from app.language_models import allowed
 from app.language_models.service import require_head, require_infilling, require_model
-from app.ports import require_toolchains
 from app.remote import target as remote
 from app.runs import deletion, enqueue, transitions
 from app.runs.configuration import option_columns, shell_command
@@ -25,7 +26,6 @@ from app.runs.models import Run, RunTask
 from app.runs.quiet import start_quiet_wait
 from app.runs.repository import get_run
 from app.runs.schemas import DecodingSpec, RunSpec
-from app.states import RunKind
 from decoding.drafters.registry import parse_drafter
 
 R = TypeVar("R", bound=Run)

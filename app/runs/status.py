@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
-from app.events import event_types
-from app.events.bus import FIRST, EventBus
+from app.core.events import event_types
+from app.core.events.bus import FIRST, EventBus
+from app.core.states import OPEN_RUN_STATES, UNTOUCHED_TASK_STATES, RunState
 from app.runs.models import Run
 from app.runs.quiet import describe_quiet_wait
 from app.runs.repository import Progress
 from app.runs.task_repository import open_runs_before
-from app.states import OPEN_RUN_STATES, UNTOUCHED_TASK_STATES, RunState
-from app.ui.units import ordinal
+from app.web.ui.units import ordinal
 
 
 @dataclass(frozen=True)

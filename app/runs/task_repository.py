@@ -9,12 +9,12 @@ from typing import NamedTuple
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session, joinedload, selectinload, undefer
 
+from app.core.db.database import Database
+from app.core.errors import ConflictError
+from app.core.states import OPEN_RUN_STATES, UNTOUCHED_TASK_STATES, TaskState
 from app.datasets.models import Task
-from app.db.database import Database
-from app.errors import ConflictError
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
-from app.states import OPEN_RUN_STATES, UNTOUCHED_TASK_STATES, TaskState
 
 BATCH_TASKS = 10
 """Tasks read at a time: a task may have a hundred samples, and each of them some kilobytes of text."""

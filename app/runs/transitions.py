@@ -8,19 +8,19 @@ from collections.abc import Callable, Sequence
 from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
 from sqlalchemy.orm import Session
 
-from app.context import Context
-from app.db.clock import no_earlier_than
-from app.db.database import after_commit, updated_any
-from app.db.types import utcnow
-from app.errors import ConflictError
-from app.events import event_types
+from app.core.context import Context
+from app.core.db.clock import no_earlier_than
+from app.core.db.database import after_commit, updated_any
+from app.core.db.types import utcnow
+from app.core.errors import ConflictError
+from app.core.events import event_types
+from app.core.states import OPEN_RUN_STATES, OPEN_TASK_STATES, Failure, RunState, TaskState
 from app.runs import enqueue, figures, indexing
 from app.runs.models import Run, RunTask
 from app.runs.policy import policy_of
 from app.runs.quiet import read_quiet_wait, start_quiet_wait
 from app.runs.repository import get_run, lock_run
 from app.samples.models import Sample
-from app.states import OPEN_RUN_STATES, OPEN_TASK_STATES, Failure, RunState, TaskState
 
 MAX_TRIES = 5  # to compute figures while no task changes
 Outcome = tuple[RunState, str | None, Failure | None]

@@ -10,8 +10,8 @@ from pydantic import Field
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from app.db.storable import Text as StorableText
-from app.db.types import Base, Identified, Json, OutputText
+from app.core.db.storable import Text as StorableText
+from app.core.db.types import Base, Identified, Json, OutputText
 from app.samples.bounds import Count, LogProb, Seconds, Seed, WallSeconds
 from app.samples.transport import ARCHIVE, EXPORT, IMPORT, NOWHERE, REST, RUN_FILE, sent
 from evaluation.verdicts import Status, Trust

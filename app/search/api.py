@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from flask import Blueprint
 
-from app.http.operations import operation
-from app.http.web import session
 from app.search import service
 from app.search.documents import SearchPage, page
 from app.search.schemas import SearchQuery
+from app.web.http.operations import operation
+from app.web.http.web import session
 
 bp = Blueprint("search_api", __name__, url_prefix="/api/v1")
 

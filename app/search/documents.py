@@ -6,10 +6,10 @@ import uuid
 
 from pydantic import Field
 
-from app.http.schemas import ResponseModel
 from app.runs.indexing import TEXTS
 from app.search.excerpts import Part
 from app.search.service import Found
+from app.web.http.schemas import ResponseModel
 
 
 class ExcerptDocument(ResponseModel):

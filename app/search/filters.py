@@ -6,12 +6,12 @@ import uuid
 
 from sqlalchemy import ColumnElement, Select, or_, select
 
+from app.core.db.references import ids_beginning_with
+from app.core.states import LISTED_RUN_KINDS
 from app.datasets.models import Dataset
-from app.db.references import ids_beginning_with
 from app.runs import indexing
 from app.runs.models import Run
 from app.search.schemas import SearchQuery
-from app.states import LISTED_RUN_KINDS
 from evaluation.failures import failure_of
 from evaluation.verdicts import Failure, Status
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from flask import Blueprint, render_template, request
 from pydantic import ValidationError
 
+from app.core.errors import BadInputError
 from app.datasets import repository as datasets
-from app.errors import BadInputError
-from app.http.web import session
 from app.samples.models import Sample
 from app.samples.transport import searched
 from app.search import repository, service
 from app.search.schemas import LONGEST, SearchQuery
-from app.ui.display import VERDICTS
-from app.ui.form_errors import labelled, sentence
+from app.web.http.web import session
+from app.web.ui.display import VERDICTS
+from app.web.ui.form_errors import labelled, sentence
 from evaluation.verdicts import FAILURES
 
 bp = Blueprint("search", __name__)

@@ -11,13 +11,13 @@ from sqlalchemy import ColumnElement, Row, Select, cast, column, literal, select
 from sqlalchemy.dialects.postgresql import TSQUERY
 from sqlalchemy.orm import Session
 
+from app.core.db.migrate import SEARCH_INDEX
+from app.core.states import LISTED_RUN_KINDS
 from app.datasets.models import Dataset, Task
-from app.db.migrate import SEARCH_INDEX
 from app.runs.index_models import TaskWords
 from app.runs.indexing import TEXTS, searched_part
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
-from app.states import LISTED_RUN_KINDS
 
 NEWEST = 3000  # tasks that are looked at one by one before the index is asked
 FEW_RUNS = 16  # so few are read by their runs

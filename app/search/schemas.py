@@ -7,8 +7,8 @@ from typing import NamedTuple
 from pydantic import Field
 
 from app.annotations.tags import LONGEST_TAG
-from app.db.storable import Text
-from app.http.paging import DIGITS, PageQuery
+from app.core.db.storable import Text
+from app.web.http.paging import DIGITS, PageQuery
 from evaluation.verdicts import Failure, Status
 
 LONGEST = 1000  # characters of `q`

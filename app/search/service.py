@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
-from app.errors import BadInputError
+from app.core.errors import BadInputError
 from app.runs.figures import is_finished
 from app.runs.indexing import TEXTS
 from app.search import filters, repository

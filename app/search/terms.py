@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from app.errors import BadInputError
+from app.core.errors import BadInputError
 from app.samples.words import fold, words_in
 
 # A quote begins a phrase only in front of a term, and ends it only after one: x["a"] is plain text.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.runs.failed_samples import FailedSamples
 from app.studies.documents import StudyDocument
 from app.studies.sentences import Measured, describe_answer, to_text
-from app.ui.units import counted, exact_seconds
+from app.web.ui.units import counted, exact_seconds
 
 ENOUGH_TASKS = 20
 """Below this even a large difference between two models can be chance."""

@@ -11,15 +11,15 @@ from statistics import median
 
 from sqlalchemy.orm import Session
 
+from app.core.states import RunState, TaskState
+from app.core.versioned_cache import VersionedCache
 from app.runs.configuration import arm_options
 from app.runs.engine_time import busy_s
 from app.runs.models import Run, RunTask
 from app.runs.outcomes import load_outcomes, read_tasks
 from app.runs.provenance import target_parameters
-from app.states import RunState, TaskState
 from app.studies.models import Study, StudyArm
 from app.studies.progress import of_study
-from app.versioned_cache import VersionedCache
 from evaluation.studies.analysis import Analysis, analyse
 from evaluation.studies.arms import Arm, ArmComparison, ArmTiming
 

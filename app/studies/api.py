@@ -8,19 +8,19 @@ from flask import Blueprint, Response, url_for
 from pydantic import Field
 
 from app.annotations.schemas import AnnotatedQuery, Changes
-from app.http import idempotency
-from app.http.operations import operation
-from app.http.paging import page_from_rows
-from app.http.responses import download
-from app.http.schemas import RequestModel
-from app.http.security import needs
-from app.http.web import context, kept, session
-from app.states import Scope
+from app.core.states import Scope
 from app.studies import export, progress, render, repository, service
 from app.studies.analysis import Analyses
 from app.studies.documents import StudyDocument, StudyOverview, StudyPage
 from app.studies.export import KINDS, Format
 from app.studies.schemas import StudySpec
+from app.web.http import idempotency
+from app.web.http.operations import operation
+from app.web.http.paging import page_from_rows
+from app.web.http.responses import download
+from app.web.http.schemas import RequestModel
+from app.web.http.security import needs
+from app.web.http.web import context, kept, session
 from evaluation.decisions import MARGIN
 
 bp = Blueprint("studies_api", __name__, url_prefix="/api/v1")

@@ -14,10 +14,11 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from app.annotations.schemas import Note, Tags
-from app.db.database import Database
-from app.db.storable import Text
-from app.errors import BadInputError, ConflictError
-from app.http.schemas import RequestModel, bad_input
+from app.core.db.database import Database
+from app.core.db.storable import Text
+from app.core.errors import BadInputError, ConflictError
+from app.core.settings import MAX_BUDGET_S, MIN_BUDGET_S
+from app.core.states import OPEN_RUN_STATES, TaskState
 from app.runs.configuration import arm_options
 from app.runs.figures import in_budget_s
 from app.runs.models import Calibration, RunTask
@@ -26,11 +27,10 @@ from app.runs.task_repository import tasks_in_batches
 from app.samples.bounds import Count, Seed, Time
 from app.samples.models import Sample
 from app.samples.transport import ARCHIVE, with_columns
-from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
-from app.states import OPEN_RUN_STATES, TaskState
 from app.studies.models import Study, StudyArm
 from app.studies.render import device
 from app.studies.schemas import MAX_ARMS, MIN_ARMS, ArmSpec
+from app.web.http.schemas import RequestModel, bad_input
 from evaluation.jsonlines import text_of
 from evaluation.verdicts import Status
 
@@ -40,7 +40,7 @@ Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 class Machine(RequestModel):
-    """The machine of a study (app/provenance.py)."""
+    """The machine of a study (app/core/provenance.py)."""
 
     cpu: Annotated[Text, Field(max_length=500)] | None = None
     cpu_count: Count | None = None

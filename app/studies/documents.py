@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, get_type_hints
 from pydantic import Field, JsonValue, create_model
 
 from app.annotations.schemas import ArchivedOf, NoteOf, StarredOf, TagsOf
-from app.http.schemas import ResponseModel
-from app.states import RunState
+from app.core.states import RunState
+from app.web.http.schemas import ResponseModel
 from evaluation.decisions import Verdict
 from evaluation.studies.analysis import Reached
 from evaluation.studies.answer import Answer, CheaperArm

@@ -7,14 +7,14 @@ from typing import Literal, get_args
 
 from sqlalchemy.orm import Session
 
-from app.db.database import Database
+from app.core.db.database import Database
 from app.runs.schemas import ArmOptions
 from app.studies import archive, progress, render, report
 from app.studies.analysis import StudyAnalysis
 from app.studies.documents import StudyDocument
 from app.studies.models import Study
-from app.ui import spreadsheets
-from app.ui.tables import escape_markdown, format_markdown_table
+from app.web.ui import spreadsheets
+from app.web.ui.tables import escape_markdown, format_markdown_table
 from evaluation.studies.analysis import ArmCurve
 
 Format = Literal["json", "csv", "markdown", "archive"]

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Sequence
 from typing import Any
 
-from app.errors import BadInputError
+from app.core.errors import BadInputError
 from app.studies.schemas import ArmSpec, StudySpec
 from decoding.suggest import one_of
 

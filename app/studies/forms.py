@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 from werkzeug.datastructures import MultiDict
 
-from app.context import Context
-from app.errors import BadInputError
+from app.core.context import Context
+from app.core.errors import BadInputError
 from app.language_models.service import cached_references, list_models
 from app.runs import service as runs
 from app.runs.forms import FormField, field_error, form_fields
@@ -21,7 +21,7 @@ from app.runs.schemas import ArmOptions, RunSpec
 from app.studies import presets, service
 from app.studies.grid import Grid, grid
 from app.studies.schemas import MIN_ARMS, StudySpec
-from app.ui.form_errors import labelled, sentence
+from app.web.ui.form_errors import labelled, sentence
 
 SHARED = ("dataset", "limit", "task_ids", "weak", "budget_s", "seed", "name")
 OWN_GRID = ("drafter", "n")  # a preset sets these itself

@@ -10,11 +10,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from app.errors import BadInputError
-from app.http.schemas import bad_input
+from app.core.errors import BadInputError
 from app.runs.options import options_of
 from app.runs.schemas import ArmOptions
 from app.studies.schemas import MAX_ARMS, MIN_ARMS, ArmSpec
+from app.web.http.schemas import bad_input
 
 MOST_COMBINATIONS = 1000
 # Options that do nothing where another one has this value.

@@ -16,22 +16,22 @@ from app.background.handlers import Step
 from app.background.jobs import open_job
 from app.background.models import BackgroundJob
 from app.background.work import work_to_end
-from app.context import Context
+from app.core.context import Context
+from app.core.db.ids import new_id
+from app.core.db.types import utcnow
+from app.core.errors import BadInputError, NotFoundError
+from app.core.states import RunState, TaskState
 from app.datasets import repository, service
 from app.datasets.models import Dataset
-from app.db.ids import new_id
-from app.db.types import utcnow
-from app.errors import BadInputError, NotFoundError
-from app.http.schemas import LONGEST_ECHO
 from app.runs import figures, hidden_runs
 from app.runs.configuration import option_columns
 from app.runs.models import Calibration, Run
 from app.runs.repository import get_run
 from app.runs.schemas import RunSpec
-from app.states import RunState, TaskState
 from app.studies import archive
 from app.studies.archive import Archive, ArchivedArm
 from app.studies.models import ARM, Study, StudyArm
+from app.web.http.schemas import LONGEST_ECHO
 
 # In a checkout, and in an installed package (see pyproject.toml).
 REFERENCE_FOLDERS = (Path(__file__).parents[2] / "docs" / "results", Path(__file__).parent / "reference")

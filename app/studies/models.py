@@ -10,10 +10,10 @@ from sqlalchemy import BigInteger, ForeignKey, String, Text, UniqueConstraint, f
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.annotations.models import Annotatable, TagRow
+from app.core.db.types import Base, Identified, Named, utcnow
+from app.core.states import OPEN_RUN_STATES, RunState
 from app.datasets.models import Dataset
-from app.db.types import Base, Identified, Named, utcnow
 from app.runs.models import Run
-from app.states import OPEN_RUN_STATES, RunState
 
 ARM = "arm"
 """The name of the policy of the runs of arms."""

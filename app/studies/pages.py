@@ -15,17 +15,15 @@ from werkzeug.wrappers import Response as AnyResponse
 from app.annotations.forms import Refused
 from app.annotations.pages import AnnotationPages
 from app.annotations.selection import any_archived, from_address, known_tags
+from app.core.errors import BadInputError
+from app.core.states import OPEN_RUN_STATES, Scope
 from app.datasets import repository as datasets
 from app.datasets.service import BUILTIN
-from app.errors import BadInputError
-from app.http.security import needs
-from app.http.web import context, id_in_address, kept, session
 from app.language_models.service import drafter_choices
 from app.runs.colours import numbers_of
 from app.runs.failed_samples import count_failed_samples
 from app.runs.forms import parse_budget
 from app.runs.quiet import QUIET_LIMIT_S, describe_quiet_wait
-from app.states import OPEN_RUN_STATES, Scope
 from app.studies import forms, render, report, repository, service
 from app.studies import presentation as shown
 from app.studies.analysis import Analyses, StudyAnalysis
@@ -34,7 +32,9 @@ from app.studies.models import Study, StudyTag
 from app.studies.progress import ArmProgress, of_runs, of_study, remaining_s
 from app.studies.render import check_measured, find_disturbance
 from app.studies.sentences import describe_answer, describe_verdict
-from app.ui.units import exact, seconds
+from app.web.http.security import needs
+from app.web.http.web import context, id_in_address, kept, session
+from app.web.ui.units import exact, seconds
 from evaluation.decisions import MARGIN
 
 bp = Blueprint("studies", __name__)

@@ -8,14 +8,14 @@ from collections.abc import Collection, Iterator, Sequence
 from sqlalchemy import ColumnElement, false, select
 from sqlalchemy.orm import Session
 
-from app.broker.model_queues import ModelQueue
-from app.context import Context
-from app.db.types import utcnow
+from app.core.broker.model_queues import ModelQueue
+from app.core.context import Context
+from app.core.db.types import utcnow
+from app.core.states import OPEN_RUN_STATES, Step
 from app.jobs.reaper import recover_each
 from app.runs.evaluations import QUEUES, EvaluationPolicy, takes_turns
 from app.runs.models import Run, RunTask
 from app.runs.policy import Waiting
-from app.states import OPEN_RUN_STATES, Step
 from app.studies import schedule, service, starting
 from app.studies.models import ARM, Study, StudyArm
 from app.studies.schedule import is_here

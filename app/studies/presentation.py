@@ -6,16 +6,16 @@ import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from app.core.states import RunState
 from app.runs.colours import series_of
 from app.runs.labels import setting_words, short_labels
-from app.states import RunState
 from app.studies.analysis import StudyAnalysis
 from app.studies.models import Study, StudyArm
 from app.studies.progress import ArmProgress, remaining_s
-from app.ui import opening
-from app.ui.charts.comparison import LineCurve, choose_figure, draw_comparison
-from app.ui.charts.parts import Chart
-from app.ui.units import counted
+from app.web.ui import opening
+from app.web.ui.charts.comparison import LineCurve, choose_figure, draw_comparison
+from app.web.ui.charts.parts import Chart
+from app.web.ui.units import counted
 from evaluation.studies.analysis import Analysis, ArmCurve
 
 Interval = tuple[float, float]

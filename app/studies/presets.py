@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.errors import BadInputError
+from app.core.errors import BadInputError
 from app.language_models.service import cached_references, list_models
 from app.studies.grid import Grid, Values, grid
 from decoding.suggest import one_of

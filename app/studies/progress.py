@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from app.core.states import DECODED_TASK_STATES, OPEN_RUN_STATES, OPEN_TASK_STATES, TaskState
 from app.runs.models import RunTask
-from app.states import DECODED_TASK_STATES, OPEN_RUN_STATES, OPEN_TASK_STATES, TaskState
 from app.studies.models import Study, StudyArm
 
 

@@ -7,11 +7,11 @@ import uuid
 import structlog
 from sqlalchemy import update
 
-from app.context import Context
-from app.db.database import updated_any
-from app.db.types import utcnow
+from app.core.context import Context
+from app.core.db.database import updated_any
+from app.core.db.types import utcnow
+from app.core.states import OPEN_RUN_STATES
 from app.runs import transitions
-from app.states import OPEN_RUN_STATES
 from app.studies.analysis import compare_named_runs
 from app.studies.models import Study, StudyArm
 from app.studies.progress import of_study

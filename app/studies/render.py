@@ -5,11 +5,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Mapping
 
-from app.errors import BadInputError
+from app.core.errors import BadInputError
+from app.core.states import OPEN_RUN_STATES
 from app.runs.clock import describe_disturbance
 from app.runs.configuration import arm_options
 from app.runs.quiet import describe_quiet_wait
-from app.states import OPEN_RUN_STATES
 from app.studies.analysis import StudyAnalysis
 from app.studies.documents import (
     ArmDocument,
@@ -23,7 +23,7 @@ from app.studies.documents import (
 from app.studies.models import Study
 from app.studies.progress import ArmProgress, remaining_s
 from app.studies.sentences import Measured, describe_study
-from app.ui.units import exact, exact_seconds
+from app.web.ui.units import exact, exact_seconds
 from evaluation.decisions import MARGIN
 from evaluation.studies.analysis import Analysis, Frontier
 from evaluation.studies.answer import Answer

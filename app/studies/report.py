@@ -9,8 +9,8 @@ from app.runs.options import options_of
 from app.runs.schemas import ArmOptions
 from app.studies.documents import ArmDocument, FrontierPoint, StudyDocument
 from app.studies.sentences import describe_verdict, format_margin, format_tasks_to_decide
-from app.ui.tables import ArmName, TextTable
-from app.ui.units import (
+from app.web.ui.tables import ArmName, TextTable
+from app.web.ui.units import (
     counted,
     decimal,
     exact_seconds,

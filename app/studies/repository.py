@@ -9,10 +9,10 @@ from sqlalchemy import Select, select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from app.annotations.selection import UNARCHIVED, Selection
-from app.db.references import find_id
-from app.errors import NotFoundError
+from app.core.db.references import find_id
+from app.core.errors import NotFoundError
+from app.core.states import RunState
 from app.runs.models import Run
-from app.states import RunState
 from app.studies.models import Study, StudyArm
 
 

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
-from app.context import Context
-from app.db.database import after_commit
-from app.db.types import utcnow
-from app.provenance import this_machine
+from app.core.context import Context
+from app.core.db.database import after_commit
+from app.core.db.types import utcnow
+from app.core.provenance import this_machine
+from app.core.states import RunState, Step, TaskState
 from app.runs import enqueue
 from app.runs.evaluations import QUEUES
 from app.runs.models import Run, RunTask
-from app.states import RunState, Step, TaskState
 from app.studies.models import Study, StudyArm
 from evaluation.studies.order import order, places
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic import Field
 
-from app.db.storable import DisplayName
-from app.errors import BadInputError
-from app.http.schemas import parse_spec
+from app.core.db.storable import DisplayName
+from app.core.errors import BadInputError
+from app.core.settings import MAX_BUDGET_S, MIN_BUDGET_S
 from app.remote.target import is_remote
 from app.runs.schemas import QUIET_LIMIT_HELP, ArmOptions, QuietLimit, RunSpec, TaskChoice
-from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
+from app.web.http.schemas import parse_spec
 
 MIN_ARMS, MAX_ARMS = 2, 32
 _RUN = RunSpec.model_fields

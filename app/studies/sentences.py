@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from app.ui.tables import ArmName
-from app.ui.units import counted, exact_seconds, interval, percent, size
+from app.web.ui.tables import ArmName
+from app.web.ui.units import counted, exact_seconds, interval, percent, size
 from evaluation.studies.answer import Answer
 
 MAX_NAMES = 3

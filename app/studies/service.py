@@ -7,11 +7,12 @@ import uuid
 
 from app.annotations import service as annotation
 from app.annotations.schemas import Changes
-from app.context import Context
+from app.core.context import Context
+from app.core.db.database import after_commit
+from app.core.db.ids import new_id
+from app.core.errors import BadInputError, ConflictError
+from app.core.states import OPEN_RUN_STATES
 from app.datasets.models import Dataset, Task
-from app.db.database import after_commit
-from app.db.ids import new_id
-from app.errors import BadInputError, ConflictError
 from app.remote.target import is_remote
 from app.runs import deletion, enqueue, transitions
 from app.runs import service as runs
@@ -20,7 +21,6 @@ from app.runs.models import Run
 from app.runs.quiet import start_quiet_wait
 from app.runs.repository import lock_run
 from app.runs.schemas import RunSpec, TaskChoice
-from app.states import OPEN_RUN_STATES
 from app.studies import files, schedule
 from app.studies.models import ARM, Study, StudyArm
 from app.studies.repository import get_study

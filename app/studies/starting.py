@@ -6,17 +6,17 @@ import uuid
 
 from sqlalchemy import update
 
-from app.context import Context
+from app.core.context import Context
+from app.core.db.types import utcnow
+from app.core.provenance import this_machine
+from app.core.states import OPEN_RUN_STATES, Failure
 from app.datasets.service import as_plain
-from app.db.types import utcnow
 from app.jobs.job import CannotLoadError, StoppedError
 from app.jobs.work.decode_job import prompt_for, ready_engine
-from app.provenance import this_machine
 from app.runs import transitions
 from app.runs.configuration import engine_config
 from app.runs.models import Run
 from app.runs.repository import tasks_with_samples
-from app.states import OPEN_RUN_STATES, Failure
 from app.studies import service
 from app.studies.models import Study
 from app.studies.repository import get_study

@@ -7,11 +7,11 @@ import datetime as dt
 from flask import Blueprint
 from pydantic import Field
 
-from app.db.types import utcnow
-from app.http.operations import operation
-from app.http.paging import PageQuery, page_from_list
-from app.http.schemas import ResponseModel
-from app.http.web import session
+from app.core.db.types import utcnow
+from app.web.http.operations import operation
+from app.web.http.paging import PageQuery, page_from_list
+from app.web.http.schemas import ResponseModel
+from app.web.http.web import session
 from app.workers import service
 from app.workers.models import Worker
 

@@ -12,9 +12,9 @@ from concurrent.futures import ProcessPoolExecutor
 from sqlalchemy import ColumnElement, and_, select
 from sqlalchemy.orm import Session
 
-from app.broker.model_queues import ModelQueue, parse_all
-from app.context import Context
-from app.db.clock import database_time
+from app.core.broker.model_queues import ModelQueue, parse_all
+from app.core.context import Context
+from app.core.db.clock import database_time
 from app.workers.models import Worker
 from app.workers.service import FORGET_AFTER
 

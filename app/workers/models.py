@@ -7,8 +7,8 @@ import datetime as dt
 from sqlalchemy import String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.broker.model_queues import ModelQueue, parse_all
-from app.db.types import Base, utcnow
+from app.core.broker.model_queues import ModelQueue, parse_all
+from app.core.db.types import Base, utcnow
 
 MODEL_LENGTH = 500
 

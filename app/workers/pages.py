@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flask import Blueprint, render_template
 
-from app.db.types import utcnow
-from app.http.web import session
+from app.core.db.types import utcnow
+from app.web.http.web import session
 from app.workers import service
 
 bp = Blueprint("workers", __name__)

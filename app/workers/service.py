@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from app.context import Context
-from app.db.clock import database_time, read_database_time
-from app.db.threads import RepeatingThread
-from app.db.types import utcnow
+from app.core.context import Context
+from app.core.db.clock import database_time, read_database_time
+from app.core.db.threads import RepeatingThread
+from app.core.db.types import utcnow
 from app.workers.models import MODEL_LENGTH, Worker
 
 HEARTBEATS = 2  # of a job between two reports of its worker

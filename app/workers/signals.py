@@ -17,13 +17,13 @@ from celery.signals import (
 )
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.context import current
+from app.core.context import current
 
 
 @setup_logging.connect
 def _log(**_: object) -> None:
     # Being connected keeps Celery's own logging set-up away, in the parent and in its children alike.
-    from app import observability  # noqa: PLC0415
+    from app.core import observability  # noqa: PLC0415
 
     observability.configure(current().settings)
     if current_process().name != "MainProcess":
@@ -43,7 +43,7 @@ def _unbind(**_: object) -> None:
 @worker_process_init.connect
 def _report(sender: str | None = None, **_: object) -> None:
     from app import domains  # noqa: PLC0415
-    from app.broker.model_queues import parse_all  # noqa: PLC0415
+    from app.core.broker.model_queues import parse_all  # noqa: PLC0415
     from app.workers.service import QUEUES, Heartbeat  # noqa: PLC0415
 
     assert domains.metadata.tables  # every mapper must be known before the first query, of whichever thread

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from app.context import Context
+from app.core.context import Context
+from app.core.db.database import Database
+from app.core.events.bus import MemoryBus
+from app.core.settings import Settings
 from app.datasets.service import import_file
-from app.db.database import Database
-from app.events.bus import MemoryBus
 from app.runs.schemas import RunSpec
-from app.settings import Settings
 from tests.app.world import make_world, migrated, with_humaneval, world  # noqa: F401 (fixtures)
 from tests.fakes import RIGHT, FakeEngine, FakeGrader
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import openai
 
-from app.context import Context
-from app.db.database import Database
-from app.events.bus import MemoryBus
-from app.factory import create_app
-from app.http.waitress_server import WaitressServer
+from app.core.context import Context
+from app.core.db.database import Database
+from app.core.events.bus import MemoryBus
+from app.core.settings import Settings
 from app.jobs.embedded import Embedded
-from app.settings import Settings
+from app.web.factory import create_app
+from app.web.http.waitress_server import WaitressServer
 from tests.fakes import FakeEngine, FakeGrader
 
 MODEL = "smollm2-135m"

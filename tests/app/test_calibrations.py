@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from app.broker.broker import MemoryBroker
 from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
+from app.core.broker.broker import MemoryBroker
+from app.core.states import OPEN_RUN_STATES, RunState
 from app.jobs.embedded import Embedded
 from app.jobs.work import calibrate, decode_job
 from app.runs import deletion, service
 from app.runs.models import Calibration
 from app.runs.repository import get_run
-from app.states import OPEN_RUN_STATES, RunState
 from tests.integration.waiting import wait_for
 
 

@@ -9,11 +9,11 @@ import uuid
 import pytest
 from sqlalchemy import select
 
+from app.core.states import OPEN_RUN_STATES, RunState, TaskState
 from app.jobs.embedded import Embedded
 from app.runs import service, transitions
 from app.runs.models import RunTask
 from app.runs.repository import get_run, tasks_with_samples
-from app.states import OPEN_RUN_STATES, RunState, TaskState
 from tests.fakes import FakeGrader
 from tests.integration.waiting import wait_for
 

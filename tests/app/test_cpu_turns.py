@@ -8,10 +8,10 @@ import pytest
 
 from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
+from app.core.states import OPEN_RUN_STATES, RunState
 from app.jobs.embedded import Embedded
 from app.runs import service
 from app.runs.repository import get_run
-from app.states import OPEN_RUN_STATES, RunState
 from tests.fakes import FakeGrader
 from tests.integration.waiting import wait_for
 

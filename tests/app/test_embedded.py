@@ -8,11 +8,11 @@ import pytest
 
 from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
-from app.errors import UnavailableError
+from app.core.errors import UnavailableError
+from app.core.states import RunState, TaskState
 from app.jobs.embedded import Embedded
 from app.runs import service, transitions
 from app.runs.repository import get_run, tasks_with_samples
-from app.states import RunState, TaskState
 from tests.integration.waiting import wait_for
 
 

@@ -10,19 +10,19 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
-from app.commands import foreground, handover
-from app.commands.handover import prepare_for_server
-from app.context import Context
-from app.db.database import Database
-from app.errors import BadInputError, UnavailableError
-from app.events import event_types
-from app.events.bus import MemoryBus
+from app.cli import foreground, handover
+from app.cli.handover import prepare_for_server
+from app.cli.main import cli
+from app.core.context import Context
+from app.core.db.database import Database
+from app.core.errors import BadInputError, UnavailableError
+from app.core.events import event_types
+from app.core.events.bus import MemoryBus
+from app.core.states import RunKind, RunState
 from app.jobs.embedded import Embedded
 from app.runs import service
 from app.runs.repository import list_runs
 from app.runs.schemas import RunSpec
-from app.states import RunKind, RunState
 from tests.fakes import RIGHT, FakeGrader
 from tests.integration.waiting import wait_for
 
@@ -53,7 +53,7 @@ def other(ctx):
 
 @pytest.fixture
 def bassline(other, monkeypatch):
-    monkeypatch.setattr("app.commands.common.make_context", lambda: other)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: other)
     return lambda *words, **more: CliRunner().invoke(cli, [str(w) for w in words], **more)
 
 

@@ -17,13 +17,12 @@ from sqlalchemy import event, func, select, update
 from app.background import handlers, jobs
 from app.background.models import BackgroundJob
 from app.background.work import work_message
-from app.broker import queues
-from app.cli import cli
-from app.db import database
-from app.db.types import utcnow
-from app.errors import ConflictError, NotFoundError
-from app.factory import create_app
-from app.http import limits
+from app.cli.main import cli
+from app.core.broker import queues
+from app.core.db import database
+from app.core.db.types import utcnow
+from app.core.errors import ConflictError, NotFoundError
+from app.core.states import JobState
 from app.jobs import reaper
 from app.jobs.embedded import Embedded
 from app.runs import hidden_runs, import_samples, transitions
@@ -31,7 +30,8 @@ from app.runs.models import Run, RunTask
 from app.runs.repository import list_runs, tasks_with_samples
 from app.runs.schemas import ImportSpec
 from app.samples.models import Sample
-from app.states import JobState
+from app.web.factory import create_app
+from app.web.http import limits
 from tests.fakes import RIGHT, WRONG, RecordingBroker
 
 LINES = [
@@ -92,7 +92,7 @@ def test_what_is_no_sample_is_one_sentence_on_both_ways(client, ctx, tmp_path, m
     assert answer.json["errors"][0]["field"] == "file"
     file = tmp_path / "samples.jsonl"
     file.write_bytes(as_file(rows))
-    monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
     command = ["runs", "import", str(file), "--target", "elsewhere", "--dataset", "additions"]
     result = CliRunner().invoke(cli, command)
     assert result.exit_code == 2
@@ -283,7 +283,7 @@ def test_a_file_with_too_many_samples_is_refused_on_both_ways(ctx, client, tmp_p
     )
     file = tmp_path / "samples.jsonl"
     file.write_bytes(as_file(rows))
-    monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
     result = CliRunner().invoke(cli, ["runs", "import", str(file), "--target", "x", "--dataset", "additions"])
     assert (result.exit_code, answer.json["detail"] in result.stderr) == (2, True)
     of_one_task = post(client, as_file([rows[0]] * 5))

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from app import ports
-from app.db.storable import as_written
-from app.db.types import OutputText
+from app.core import ports
+from app.core.db.storable import as_written
+from app.core.db.types import OutputText
 from app.jobs.work import grade, prepare
 from app.runs import import_samples
 from app.runs.repository import tasks_with_samples

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete, update
 
-from app.db.types import utcnow
+from app.core.db.types import utcnow
+from app.core.states import RunState
 from app.jobs.embedded import Embedded
 from app.jobs.reaper import GONE, reap
 from app.runs import service
 from app.runs.models import Run, RunCurve
 from app.runs.repository import get_run
-from app.states import RunState
 from app.workers.declared import silence_limit
 from app.workers.models import Worker
 from tests.integration.waiting import wait_for
@@ -25,13 +25,13 @@ from tests.integration.waiting import wait_for
 ROOT = Path(__file__).parents[2]
 EVAL = """
 import os, signal, sys, time
-from app.context import Context
-from app.db.database import Database
-from app.events.bus import MemoryBus
+from app.core.context import Context
+from app.core.db.database import Database
+from app.core.events.bus import MemoryBus
 from app.jobs.embedded import Embedded
 from app.runs import repository, service
 from app.runs.schemas import RunSpec
-from app.settings import Settings
+from app.core.settings import Settings
 from tests.fakes import FakeEngine, FakeGrader
 
 class Killed(FakeEngine):

@@ -6,11 +6,11 @@ import time
 
 import pytest
 
+from app.core.states import OPEN_RUN_STATES
 from app.jobs.embedded import Embedded
 from app.jobs.work import machine_use
 from app.runs import clock, service
 from app.runs.repository import get_run, tasks_with_samples
-from app.states import OPEN_RUN_STATES
 from tests.busy_loops import BusyLoops, busy_loops
 from tests.integration.waiting import wait_for
 

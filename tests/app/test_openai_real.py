@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from app import ports
+from app.core import ports
 from decoding.models.fetch import ensure
 from tests.app.openai_service import MODEL, served_service
 

@@ -9,27 +9,27 @@ import uuid
 import pytest
 from click.testing import CliRunner
 
-from app.broker import turns
-from app.cli import cli
-from app.commands.quiet import QuietChoice
+from app.cli.main import cli
+from app.cli.quiet import QuietChoice
 from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
-from app.context import Context
-from app.db.database import Database
-from app.errors import BadInputError
-from app.events import event_types
-from app.events.bus import FIRST, MemoryBus
-from app.factory import create_app
+from app.core.broker import turns
+from app.core.context import Context
+from app.core.db.database import Database
+from app.core.errors import BadInputError
+from app.core.events import event_types
+from app.core.events.bus import FIRST, MemoryBus
+from app.core.states import OPEN_RUN_STATES, RunState
 from app.jobs.embedded import Embedded
 from app.jobs.work import quiet_wait
 from app.jobs.work.machine_use import MachineUse
 from app.runs import service
 from app.runs.quiet import QUIET_LIMIT_S, QuietWait, describe_quiet_wait, read_quiet_wait
 from app.runs.repository import get_run
-from app.states import OPEN_RUN_STATES, RunState
 from app.studies import service as studies
 from app.studies.repository import get_study
 from app.studies.schemas import StudySpec
+from app.web.factory import create_app
 from tests.busy_loops import busy_loops
 from tests.fakes import FakeGrader
 from tests.integration.waiting import wait_for
@@ -201,7 +201,7 @@ def test_a_study_started_on_the_page_waits_unless_its_box_is_cleared(world):
 
 @pytest.fixture
 def bassline(ctx, monkeypatch):
-    monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
 
     def run(*words):
         ctx.stopping.clear()
@@ -217,7 +217,7 @@ STUDY = ("study", "run", "--target", "smollm2-135m", "--n", "1,2", "--dataset", 
 @pytest.mark.usefixtures("always_busy", "additions")
 @pytest.mark.parametrize("words", [(*EVAL, "--wait-for-quiet"), STUDY], ids=["eval", "study run"])
 def test_a_command_says_on_stderr_why_it_waits(bassline, words, monkeypatch):
-    monkeypatch.setattr("app.commands.study_progress.BEAT_S", 0.02)
+    monkeypatch.setattr("app.cli.study_progress.BEAT_S", 0.02)
     result = bassline(*words, "--quiet-limit", "2")
     assert result.exit_code == 0, result.output
     assert SAYS.search(result.stderr), result.stderr
@@ -237,8 +237,8 @@ def test_a_command_says_why_the_server_waits_to_which_it_handed_its_run(ctx, bas
     other = Context(ctx.settings, Database(ctx.settings.database), MemoryBus(), make_grader=FakeGrader)
     other.worker_name = "elsewhere:1"
     with Embedded(ctx, "serve"):
-        monkeypatch.setattr("app.commands.common.make_context", lambda: other)
-        monkeypatch.setattr("app.commands.handover.BEAT_S", 0.02)
+        monkeypatch.setattr("app.cli.common.make_context", lambda: other)
+        monkeypatch.setattr("app.cli.handover.BEAT_S", 0.02)
         result = CliRunner().invoke(cli, [*EVAL, "--quiet-limit", "2"])
     other.database.dispose()
     assert result.exit_code == 0, result.output

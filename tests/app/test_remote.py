@@ -10,9 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from app import ports
-from app.errors import BadInputError
-from app.http.schemas import parse_spec
+from app.core import ports
+from app.core.errors import BadInputError
+from app.core.states import RunState
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
 from app.remote.engine import RemoteEngine
@@ -20,7 +20,7 @@ from app.remote.target import KEY, RemoteTarget, parse, require_allowed
 from app.runs import service
 from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import RunSpec
-from app.states import RunState
+from app.web.http.schemas import parse_spec
 from decoding.models.errors import ModelError
 from decoding.request import Request, RequestError
 from tests.app.openai_service import MODEL, served_service

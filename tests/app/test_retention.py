@@ -11,15 +11,15 @@ from sqlalchemy import select
 
 from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
-from app.db.types import utcnow
+from app.core.db.types import utcnow
+from app.core.events.bus import FIRST
 from app.domains import metadata
-from app.events.bus import FIRST
-from app.factory import create_app
-from app.http.idempotency_models import IdempotencyKey
 from app.jobs import reaper, retention
 from app.jobs.embedded import Embedded
 from app.runs import deletion, transitions
 from app.runs.models import Run
+from app.web.factory import create_app
+from app.web.http.idempotency_models import IdempotencyKey
 from tests.fakes import RIGHT
 from tests.integration.waiting import wait_for
 

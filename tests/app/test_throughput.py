@@ -7,11 +7,11 @@ import threading
 
 import pytest
 
-from app import ports
 from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
-from app.errors import BadInputError
-from app.http.schemas import parse_spec
+from app.core import ports
+from app.core.errors import BadInputError
+from app.core.states import RunState, TaskState
 from app.jobs.embedded import Embedded
 from app.jobs.work import prepare
 from app.jobs.work.decode import decode_task
@@ -22,7 +22,7 @@ from app.runs.engine_time import busy_s
 from app.runs.models import RunTask
 from app.runs.repository import get_run, progress, tasks_with_samples
 from app.runs.schemas import RunSpec
-from app.states import RunState, TaskState
+from app.web.http.schemas import parse_spec
 from tests.app.test_embedded import ended, state_of
 from tests.integration.waiting import wait_for
 

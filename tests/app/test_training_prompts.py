@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.commands import training_prompts
+from app.cli import training_prompts
 from decoding.training.overlap import OverlapFilter
 from decoding.training.statements import Statement
 from evaluation import dataset_files, prompting
@@ -50,8 +50,8 @@ def test_the_tasks_of_all_datasets_are_kept_out_imported_ones_too(ctx, additions
     assert all(known.shares(task.prompt) for task in dataset_files.load("humaneval").tasks)
     planted = "the words of a task that somebody has imported here are never to be learned by heart"
     assert not known.shares(planted)
+    from app.core.states import DatasetKind
     from app.datasets import service as datasets
-    from app.states import DatasetKind
     from evaluation.datasets import Dataset
 
     task = Task("mine/0", f'def f():\n    """{planted}"""\n', "f", "def check(candidate):\n    pass\n", "    pass\n")

@@ -10,8 +10,8 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
-from app.factory import create_app
+from app.cli.main import cli
+from app.web.factory import create_app
 from tests.fakes import FakeGrader
 
 EVAL = ("eval", "--target", "smollm2-135m", "--dataset", "additions", "--n", "2", "--budget", "5", "--name", "mixed")
@@ -29,7 +29,7 @@ class PartlyInGuest(FakeGrader):
 @pytest.fixture
 def bassline(ctx, additions, monkeypatch):
     ctx.make_grader = PartlyInGuest
-    monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
     return lambda *words: CliRunner().invoke(cli, list(words))
 
 

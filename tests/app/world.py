@@ -17,20 +17,20 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from app.completions.models import Completion
-from app.context import Context, make_context
+from app.core.context import Context, make_context
+from app.core.db.database import Database
+from app.core.db.migrate import upgrade
+from app.core.db.types import utcnow
+from app.core.provenance import this_machine
+from app.core.settings import Settings
+from app.core.states import RunKind, RunState, TaskState
 from app.datasets.models import Dataset, Task
 from app.datasets.service import as_plain, require, task_columns
-from app.db.database import Database
-from app.db.migrate import upgrade
-from app.db.types import utcnow
-from app.factory import create_app
-from app.provenance import this_machine
 from app.runs import figures, indexing
 from app.runs.models import Calibration, Run, RunTask
 from app.samples.models import Sample
-from app.settings import Settings
-from app.states import RunKind, RunState, TaskState
 from app.studies.models import Study, StudyArm
+from app.web.factory import create_app
 from app.workers.models import Worker
 
 FAILS = (

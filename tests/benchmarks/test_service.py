@@ -8,10 +8,10 @@ import json
 import pytest
 from sqlalchemy import func, select
 
-from app.context import make_context
-from app.db.database import Database
+from app.core.context import make_context
+from app.core.db.database import Database
+from app.core.settings import Settings
 from app.samples.models import Sample
-from app.settings import Settings
 from benchmarks import _postgres, _service_jobs, _service_pages, _service_rows, service
 
 

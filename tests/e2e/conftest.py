@@ -13,13 +13,13 @@ from playwright.sync_api import Browser, Page, expect
 from waitress import create_server
 
 from app.completions.models import Completion
-from app.context import make_context
+from app.core.context import make_context
+from app.core.db.migrate import upgrade
+from app.core.settings import Settings
+from app.core.states import RunKind, RunState
 from app.datasets.service import import_file
-from app.db.migrate import upgrade
-from app.factory import create_app
 from app.jobs.embedded import Embedded
-from app.settings import Settings
-from app.states import RunKind, RunState
+from app.web.factory import create_app
 from tests.app.world import World
 from tests.e2e.screenshots import open_chromium, served
 from tests.fakes import RIGHT, FakeGrader, StreamingEngine

@@ -20,16 +20,16 @@ from playwright.sync_api import Browser, sync_playwright
 from sqlalchemy import select
 from waitress import create_server
 
-from app import observability
-from app.commands.common import opened_context
-from app.db.database import Database
-from app.errors import BadInputError
-from app.factory import create_app
+from app.cli.common import opened_context
+from app.core import observability
+from app.core.db.database import Database
+from app.core.errors import BadInputError
+from app.core.settings import load_settings
 from app.runs.models import Run
 from app.runs.repository import list_runs, tasks_with_samples
-from app.settings import load_settings
 from app.studies.repository import list_studies
-from app.ui.terminal import echo_data
+from app.web.factory import create_app
+from app.web.ui.terminal import echo_data
 
 WIDTHS = {"wide": 1440, "narrow": 390}
 TALLEST = 1200

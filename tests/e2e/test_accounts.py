@@ -12,11 +12,11 @@ from playwright.sync_api import expect
 from waitress import create_server
 
 from app.accounts.users import create_user
-from app.context import make_context
-from app.db.migrate import upgrade
-from app.factory import create_app
-from app.settings import Settings
-from app.states import Scope
+from app.core.context import make_context
+from app.core.db.migrate import upgrade
+from app.core.settings import Settings
+from app.core.states import Scope
+from app.web.factory import create_app
 
 pytestmark = pytest.mark.browser
 PASSWORD = "correct horse battery"

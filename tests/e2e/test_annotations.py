@@ -9,12 +9,12 @@ import pytest
 from playwright.sync_api import expect
 
 from app.annotations.schemas import Changes
-from app.context import make_context
-from app.db.migrate import upgrade
-from app.factory import create_app
+from app.core.context import make_context
+from app.core.db.migrate import upgrade
+from app.core.settings import Settings
+from app.core.states import RunState
 from app.runs import service
-from app.settings import Settings
-from app.states import RunState
+from app.web.factory import create_app
 from tests.app.world import World
 from tests.e2e.looks import in_all_looks
 from tests.e2e.screenshots import served

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from app.context import make_context
-from app.db.migrate import upgrade
-from app.factory import create_app
-from app.settings import Settings
+from app.core.context import make_context
+from app.core.db.migrate import upgrade
+from app.core.settings import Settings
+from app.web.factory import create_app
 from tests.e2e.looks import in_all_looks
 from tests.e2e.screenshots import served
 from tests.head_records import TARGET, write_head

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 from playwright.sync_api import expect
 
-from app.context import make_context
-from app.db.migrate import upgrade
-from app.factory import create_app
-from app.settings import Settings
-from app.ui.units import seconds
+from app.core.context import make_context
+from app.core.db.migrate import upgrade
+from app.core.settings import Settings
+from app.web.factory import create_app
+from app.web.ui.units import seconds
 from tests.app.world import World
 from tests.e2e.looks import in_all_looks
 from tests.e2e.screenshots import served

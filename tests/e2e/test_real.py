@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from app.db import migrate
-from app.db.database import Database
+from app.core.db import migrate
+from app.core.db.database import Database
 from decoding.models import fetch
 from evaluation.sandbox import Sandbox, SandboxUnavailableError
 from tests.integration.conftest import postgres_url, redis_url  # noqa: F401 (fixtures)

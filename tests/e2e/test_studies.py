@@ -8,13 +8,13 @@ from types import SimpleNamespace
 import pytest
 from playwright.sync_api import expect
 
-from app.context import make_context
-from app.db.migrate import upgrade
-from app.db.types import utcnow
-from app.factory import create_app
-from app.settings import Settings
-from app.states import RunState
+from app.core.context import make_context
+from app.core.db.migrate import upgrade
+from app.core.db.types import utcnow
+from app.core.settings import Settings
+from app.core.states import RunState
 from app.studies.models import Study
+from app.web.factory import create_app
 from tests.app.world import World
 from tests.e2e.looks import HEIGHT, in_all_looks
 from tests.e2e.screenshots import served

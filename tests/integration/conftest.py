@@ -10,11 +10,11 @@ import pytest
 from sqlalchemy import inspect
 from sqlalchemy.engine import make_url
 
-from app.context import Context
-from app.db import migrate
-from app.db.database import Database
-from app.events.bus import MemoryBus
-from app.settings import Settings
+from app.core.context import Context
+from app.core.db import migrate
+from app.core.db.database import Database
+from app.core.events.bus import MemoryBus
+from app.core.settings import Settings
 from tests.fakes import FakeEngine, FakeGrader
 from tests.integration.servers import Postgres, Redis
 

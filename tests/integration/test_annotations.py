@@ -9,14 +9,14 @@ from sqlalchemy import func, select
 
 from app.annotations.schemas import Changes
 from app.annotations.selection import Selection, known_tags
+from app.core.errors import BadInputError
+from app.core.states import DatasetKind
 from app.datasets import service as datasets
-from app.errors import BadInputError
 from app.leaderboard.repository import versions
 from app.runs import service, transitions
 from app.runs.models import RunCurve, RunTag
 from app.runs.repository import RunFilter, get_run, list_runs
 from app.runs.schemas import RunSpec
-from app.states import DatasetKind
 from app.studies import service as studies
 from app.studies.models import StudyTag
 from app.studies.repository import get_study

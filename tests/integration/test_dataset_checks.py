@@ -15,19 +15,19 @@ from app.background.jobs import open_job
 from app.background.leases import LostClaimError
 from app.background.models import BackgroundJob
 from app.background.work import attempt
-from app.broker import queues
+from app.core.broker import queues
+from app.core.db.types import utcnow
+from app.core.states import DatasetKind, Failure, JobState, RunState
 from app.datasets import checking
 from app.datasets import service as datasets
 from app.datasets.checking import check_for_a_while, check_solutions
 from app.datasets.models import DatasetCheck
-from app.db.types import utcnow
 from app.jobs import reaper
 from app.jobs.work import prepare
 from app.runs import service
 from app.runs.models import Run
 from app.runs.repository import get_run
 from app.runs.schemas import RunSpec
-from app.states import DatasetKind, Failure, JobState, RunState
 from evaluation.datasets import Dataset, Task
 from evaluation.verdicts import Verdict
 from tests.fakes import RIGHT, FakeGrader, RecordingBroker

@@ -16,7 +16,7 @@ import torch
 from click.testing import CliRunner, Result
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from app.cli import cli
+from app.cli.main import cli
 from decoding.models import fetch
 from tests.decoding.model_files import put_gguf
 from tests.decoding.training.program import SMALL

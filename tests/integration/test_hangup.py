@@ -19,18 +19,18 @@ from pathlib import Path
 import pytest
 from werkzeug.test import EnvironBuilder
 
-from app.context import Context
-from app.db import migrate
-from app.db.database import Database
-from app.events.bus import MemoryBus, RedisBus
-from app.factory import create_app
-from app.http.waitress_server import WaitressServer
+from app.core.context import Context
+from app.core.db import migrate
+from app.core.db.database import Database
+from app.core.events.bus import MemoryBus, RedisBus
+from app.core.settings import Settings
+from app.core.states import OPEN_RUN_STATES, RunKind, RunState
 from app.jobs.embedded import Embedded
 from app.jobs.work.decode import decode_task
 from app.runs.models import Run
 from app.runs.repository import RunFilter, list_runs, tasks_with_samples
-from app.settings import Settings
-from app.states import OPEN_RUN_STATES, RunKind, RunState
+from app.web.factory import create_app
+from app.web.http.waitress_server import WaitressServer
 from tests.fakes import INFILL, RIGHT, FakeEngine
 from tests.integration.servers import free_port
 from tests.integration.waiting import wait_for

@@ -11,10 +11,8 @@ import pytest
 from app.accounts.service import create_token
 from app.completions import waiting
 from app.completions.schemas import CompletionSpec
-from app.errors import BadInputError
-from app.factory import create_app
-from app.http import disconnect
-from app.http.operations import OPERATION
+from app.core.errors import BadInputError
+from app.core.states import Scope
 from app.jobs.work.decode import decode_task
 from app.openai import service
 from app.openai.infill import InfillRequest
@@ -22,7 +20,9 @@ from app.openai.schemas import ChatRequest, CompletionRequest
 from app.runs.schemas import RunSpec
 from app.runs.task_repository import tasks_with_tokens
 from app.samples.models import Sample
-from app.states import Scope
+from app.web.factory import create_app
+from app.web.http import disconnect
+from app.web.http.operations import OPERATION
 from tests.fakes import RIGHT
 from tests.integration.conftest import sqlite_when_thorough
 from tests.thorough import thorough

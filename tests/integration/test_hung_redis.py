@@ -12,15 +12,15 @@ from contextlib import contextmanager
 import pytest
 from sqlalchemy import select
 
-from app.broker import queues
-from app.broker.celery_broker import CeleryBroker
 from app.completions import service as completions
-from app.context import make_context
-from app.events.bus import FIRST, RedisBus
-from app.factory import create_app
+from app.core.broker import queues
+from app.core.broker.celery_broker import CeleryBroker
+from app.core.context import make_context
+from app.core.events.bus import FIRST, RedisBus
+from app.core.settings import Settings
+from app.core.states import RunState
 from app.runs.models import Run
-from app.settings import Settings
-from app.states import RunState
+from app.web.factory import create_app
 from tests.integration.servers import Redis
 from tests.integration.waiting import wait_for
 

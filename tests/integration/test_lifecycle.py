@@ -14,11 +14,12 @@ from sqlalchemy import select, update
 from sqlalchemy.exc import OperationalError
 
 from app.background.leases import MAX_ATTEMPTS, LostClaimError, Stop
-from app.broker import queues
+from app.core.broker import queues
+from app.core.db.database import after_commit
+from app.core.db.types import utcnow
+from app.core.errors import BasslineError, UnavailableError
+from app.core.states import DatasetKind, Failure, RunState, Step, TaskState
 from app.datasets import service as datasets
-from app.db.database import after_commit
-from app.db.types import utcnow
-from app.errors import BasslineError, UnavailableError
 from app.jobs import claims, reaper
 from app.jobs.job import CannotLoadError, Job, StoppedError
 from app.jobs.lost_workers import LOADED_LOST, LOADING_LOST, UNKNOWN_LOST
@@ -28,7 +29,6 @@ from app.runs import enqueue, service, transitions
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import RunSpec
-from app.states import DatasetKind, Failure, RunState, Step, TaskState
 from app.workers import declared
 from app.workers.models import Worker
 from decoding.request import RequestError
@@ -183,7 +183,7 @@ def test_leases_outlast_a_jump_of_one_hosts_clock(ctx, run_id, monkeypatch, hour
         pytest.skip("one host, one clock")
     first = job_ids(ctx, run_id)[0]
     jumped = utcnow() + dt.timedelta(hours=hours)
-    for module in ("app.jobs.claims", "app.jobs.reaper", "app.db.clock"):
+    for module in ("app.jobs.claims", "app.jobs.reaper", "app.core.db.clock"):
         monkeypatch.setattr(f"{module}.utcnow", lambda: jumped)
     claim = claims.claim(ctx, first, Step.DECODE)
     reaper.reap(ctx)

@@ -8,14 +8,14 @@ import uuid
 import pytest
 from sqlalchemy import insert, select
 
+from app.core.db.ids import new_id
+from app.core.errors import BadInputError, NotFoundError
+from app.core.states import DatasetKind
 from app.datasets import service as datasets
-from app.db.ids import new_id
-from app.errors import BadInputError, NotFoundError
 from app.runs import service
 from app.runs.models import Run
 from app.runs.repository import SORTS, RunFilter, find_run, list_runs
 from app.runs.schemas import RunSpec
-from app.states import DatasetKind
 from evaluation.datasets import Dataset, Task
 from tests.fakes import RIGHT
 

@@ -12,16 +12,16 @@ import redis
 
 from app.completions.schemas import CompletionSpec
 from app.completions.service import submit
-from app.events import bus as buses
-from app.events import event_types
-from app.events.bus import FIRST, MemoryBus, RedisBus
-from app.events.texts import TextAssembler
-from app.factory import create_app
+from app.core.events import bus as buses
+from app.core.events import event_types
+from app.core.events.bus import FIRST, MemoryBus, RedisBus
+from app.core.events.texts import TextAssembler
+from app.core.states import RunState
 from app.jobs.work import live_updates
 from app.runs import transitions
 from app.runs.event_stream import follow
 from app.samples.origins import pieces
-from app.states import RunState
+from app.web.factory import create_app
 from decoding.request import Update
 
 RUN = uuid.UUID(int=1)

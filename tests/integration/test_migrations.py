@@ -16,9 +16,9 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Column, Connection, MetaData, Table, insert, inspect, select
 
 from app import domains
-from app.db import migrate
-from app.db.database import Database
-from app.errors import UnavailableError
+from app.core.db import migrate
+from app.core.db.database import Database
+from app.core.errors import UnavailableError
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from app.errors import BadInputError
+from app.core.errors import BadInputError
 from app.jobs.job import CannotLoadError
 from app.jobs.work.decode_job import ready_engine
 from app.language_models import drafters, heads

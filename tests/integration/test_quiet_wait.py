@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from app.broker.queues import DECODE_TASK
+from app.core.broker.queues import DECODE_TASK
+from app.core.states import DatasetKind
 from app.datasets import service as datasets
 from app.jobs import celery_tasks
 from app.jobs.work import prepare, quiet_wait
@@ -14,7 +15,6 @@ from app.runs import service
 from app.runs.quiet import describe_quiet_wait, read_quiet_wait
 from app.runs.repository import get_run
 from app.runs.schemas import RunSpec
-from app.states import DatasetKind
 from evaluation.datasets import Dataset, Task
 from tests.busy_loops import busy_loops
 from tests.fakes import RIGHT, RecordingBroker

@@ -8,15 +8,15 @@ import uuid
 import pytest
 from sqlalchemy import select
 
+from app.core.errors import ConflictError
+from app.core.states import DatasetKind, RunState, TaskState
 from app.datasets import service as datasets
-from app.errors import ConflictError
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
 from app.runs import import_samples, service, transitions
 from app.runs.models import RunTask
 from app.runs.repository import get_run, progress, tasks_with_samples
 from app.runs.schemas import ImportSpec, RunSpec
-from app.states import DatasetKind, RunState, TaskState
 from evaluation.datasets import Dataset, Task
 from tests.fakes import RIGHT, FakeGrader
 

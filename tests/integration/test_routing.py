@@ -10,20 +10,20 @@ from collections import defaultdict, deque
 import pytest
 from sqlalchemy import select, update
 
-from app.broker import queues
-from app.broker.model_queues import DEVICE_CLASSES, ModelQueue
 from app.completions import routing
 from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
-from app.context import Context
-from app.db.types import utcnow
+from app.core.broker import queues
+from app.core.broker.model_queues import DEVICE_CLASSES, ModelQueue
+from app.core.context import Context
+from app.core.db.types import utcnow
+from app.core.states import Step, TaskState
 from app.jobs import reaper
 from app.jobs.next_job import interactive_waits
 from app.jobs.work.decode import decode_task
 from app.runs import policy
 from app.runs.evaluations import EvaluationPolicy
 from app.runs.models import Run, RunTask
-from app.states import Step, TaskState
 from app.workers import declared, service
 from app.workers.models import Worker
 from decoding.config import DEVICES

@@ -9,11 +9,12 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import func, insert, select, text, update
 
-from app.context import Context
+from app.core.context import Context
+from app.core.db import migrate
+from app.core.db.ids import new_id
+from app.core.errors import BadInputError
+from app.core.states import DatasetKind, RunKind, RunState, TaskState
 from app.datasets import service as datasets
-from app.db import migrate
-from app.db.ids import new_id
-from app.errors import BadInputError
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
 from app.runs import import_samples, indexing, service, transitions
@@ -23,7 +24,6 @@ from app.runs.schemas import ImportSpec, RunSpec
 from app.samples.models import Sample
 from app.search import service as searching
 from app.search.schemas import SearchQuery
-from app.states import DatasetKind, RunKind, RunState, TaskState
 from app.studies import archive, loading
 from app.studies import service as studies
 from app.studies.repository import get_study

@@ -16,21 +16,21 @@ from pathlib import Path
 import pytest
 import redis
 
-from app.broker import queues
 from app.completions.policy import CompletionPolicy
-from app.context import Context
+from app.core.broker import queues
+from app.core.context import Context
+from app.core.db import migrate
+from app.core.db.database import Database
+from app.core.events.bus import FIRST, MemoryBus, RedisBus
+from app.core.settings import Settings
+from app.core.states import DatasetKind, RunState, Step, TaskState
 from app.datasets import service as datasets
-from app.db import migrate
-from app.db.database import Database
-from app.events.bus import FIRST, MemoryBus, RedisBus
-from app.factory import create_app
 from app.jobs.work.decode import decode_task
 from app.runs import service
 from app.runs.evaluations import EvaluationPolicy
 from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import RunSpec
-from app.settings import Settings
-from app.states import DatasetKind, RunState, Step, TaskState
+from app.web.factory import create_app
 from app.workers.service import list_workers, report
 from evaluation.datasets import Dataset, Task
 from evaluation.sandbox import Sandbox, SandboxUnavailableError
@@ -65,7 +65,7 @@ def test_a_waiting_reader_wakes_when_something_happens(bus):
 
 
 def test_a_redis_that_is_away_fails_nobody(monkeypatch):
-    monkeypatch.setattr("app.events.bus.SILENT_S", 0.01)
+    monkeypatch.setattr("app.core.events.bus.SILENT_S", 0.01)
     away = RedisBus("redis://127.0.0.1:9/0")
     away.publish(uuid.uuid4(), "sample", {})
     assert away.read(uuid.uuid4(), FIRST, 5) == []

@@ -9,20 +9,20 @@ from collections import Counter
 import pytest
 from sqlalchemy import func, select, update
 
-from app.broker.queues import DECODE_TASK
+from app.core.broker.queues import DECODE_TASK
+from app.core.db.types import utcnow
+from app.core.errors import BadInputError, ConflictError
+from app.core.provenance import this_machine
+from app.core.states import DatasetKind, RunState, TaskState
 from app.datasets import service as datasets
-from app.db.types import utcnow
-from app.errors import BadInputError, ConflictError
 from app.jobs import reaper
 from app.jobs.embedded import Embedded
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
-from app.provenance import this_machine
 from app.runs import service as runs
 from app.runs.models import Run, RunTask
 from app.runs.schemas import RunSpec
 from app.samples.models import Sample
-from app.states import DatasetKind, RunState, TaskState
 from app.studies import schedule, service, starting
 from app.studies.models import Study, StudyArm
 from app.studies.repository import find_study, get_study

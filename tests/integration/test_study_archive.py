@@ -6,10 +6,10 @@ import json
 
 import pytest
 
+from app.core.errors import UnavailableError
+from app.core.states import RunState
 from app.datasets.service import import_bytes
-from app.errors import UnavailableError
 from app.jobs.embedded import Embedded
-from app.states import RunState
 from app.studies import archive, loading, progress, render, service
 from app.studies.analysis import analysis
 from app.studies.repository import get_study

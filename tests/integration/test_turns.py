@@ -8,8 +8,9 @@ import uuid
 import pytest
 from sqlalchemy import func, select
 
-from app.broker import turns
-from app.broker.queues import DECODE_TASK, GRADE_TASK
+from app.core.broker import turns
+from app.core.broker.queues import DECODE_TASK, GRADE_TASK
+from app.core.states import DatasetKind, RunState, TaskState
 from app.datasets import service as datasets
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
@@ -19,7 +20,6 @@ from app.runs.models import RunTask
 from app.runs.repository import get_run
 from app.runs.schemas import RunSpec
 from app.samples.models import Sample
-from app.states import DatasetKind, RunState, TaskState
 from evaluation.datasets import Dataset, Task
 from tests.fakes import RIGHT, FakeEngine, RecordingBroker
 from tests.integration.conftest import sqlite_when_thorough

@@ -10,14 +10,14 @@ from tests.changed import tests_of as mirrored
 @pytest.mark.parametrize(
     ("files", "tests"),
     [
-        (["app/settings.py"], ["tests/app/test_settings.py"]),
+        (["app/core/settings.py"], ["tests/app/core/test_settings.py"]),
         (["app/leaderboard/frontier.py"], ["tests/app/leaderboard"]),
         (["decoding/acceptance/rule.py"], ["tests/decoding"]),
         (["evaluation/metrics.py", "evaluation/sandbox/guest.py"],
          ["tests/evaluation/sandbox", "tests/evaluation/test_metrics.py"]),
         (["app/runs/api.py", "tests/app/runs/test_that_is_gone.py"], ["tests/app/runs"]),
         (["tests/fakes.py", "README.md", "docs/jobs.md"], []),
-        (["tests/app/world.py", "app/ui/units.py"], ["tests/app"]),
+        (["tests/app/world.py", "app/web/ui/units.py"], ["tests/app"]),
     ],
 )  # fmt: skip
 def test_each_file_stands_for_the_tests_that_mirror_it(files, tests):

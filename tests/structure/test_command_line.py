@@ -6,7 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from app.cli import COMMANDS, cli
+from app.cli.main import COMMANDS, cli
 
 CONTRACT = {
     "eval",

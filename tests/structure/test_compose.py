@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.broker import queues
-from app.settings import Settings
+from app.core.broker import queues
+from app.core.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -158,7 +158,7 @@ def test_the_stack_check_understands_every_option(services, monkeypatch):
 
 
 def test_every_command_is_one_of_the_command_line(services):
-    from app.cli import COMMANDS
+    from app.cli.main import COMMANDS
 
     ours = [service["command"][0] for service in services.values() if service.get("image", "").startswith("bassline")]
     assert ours

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-DECLARED = {"app/states.py", "app/runs/models.py"}
+DECLARED = {"app/core/states.py", "app/runs/models.py"}
 ASKED = {
     "app/runs/deletion.py",
     "app/runs/service.py",

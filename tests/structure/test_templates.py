@@ -9,7 +9,7 @@ WIDEST = 160
 
 
 def test_no_line_of_a_template_is_wider_than_a_screen():
-    templates = sorted((ROOT / "app" / "templates").rglob("*.html"))
+    templates = sorted((ROOT / "app" / "web" / "templates").rglob("*.html"))
     assert templates
     wide = [
         f"{template.relative_to(ROOT)}:{number}: {len(line)} characters"

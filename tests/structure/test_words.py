@@ -11,7 +11,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("app", "benchmarks", "decoding", "deploy", "docs", "evaluation", "kernels", "tests")
 ENDINGS = (".py", ".md", ".html", ".js")
-ELSEWHERE = ("app/static/vendor", "tests/evaluation/hostile", "tests/evaluation/red", "tests/structure/test_words.py")
+ELSEWHERE = (
+    "app/web/static/vendor",
+    "tests/evaluation/hostile",
+    "tests/evaluation/red",
+    "tests/structure/test_words.py",
+)
 """Vendored files, programs that attack the sandbox, and this table."""
 
 WRITE = {

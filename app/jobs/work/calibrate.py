@@ -13,13 +13,13 @@ import structlog
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from app.context import Context
+from app.core.context import Context
+from app.core.states import TaskState
 from app.jobs.work.decode_job import DecodeJob, out_of_time
 from app.runs.models import Calibration, RunTask
-from app.states import TaskState
 
 if TYPE_CHECKING:
-    from app.ports import Engine
+    from app.core.ports import Engine
 
 EVERY_S = 60.0
 """Of the run's own decoding: an arm of a study decodes in a part of the time, and must not be measured all the more."""

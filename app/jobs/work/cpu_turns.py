@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from app.context import Context
+from app.core.context import Context
 from app.jobs.job import Job, StoppedError
 from app.jobs.next_job import interactive_waits
 from app.jobs.work.decode_job import DecodeJob
 
 if TYPE_CHECKING:
-    from app.ports import Engine
+    from app.core.ports import Engine
 
 POLL_S = 0.25
 

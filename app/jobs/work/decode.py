@@ -5,7 +5,8 @@ from __future__ import annotations
 import uuid
 
 from app.background.leases import MAX_ATTEMPTS
-from app.context import Context
+from app.core.context import Context
+from app.core.states import Step
 from app.jobs.next_job import claim_next
 from app.jobs.work import calibrate, cpu_turns, quiet_wait
 from app.jobs.work.decode_batch import ThroughputBatch
@@ -13,7 +14,6 @@ from app.jobs.work.decode_interactive import InteractiveBatch
 from app.jobs.work.decode_job import DecodeJob, claim_job
 from app.remote import target as remote
 from app.runs.configuration import engine_config
-from app.states import Step
 
 
 def decode_task(ctx: Context, run_task_id: uuid.UUID) -> None:

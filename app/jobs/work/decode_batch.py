@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from sqlalchemy import select
 
 from app.background.leases import Stop
-from app.broker import turns
+from app.core.broker import turns
+from app.core.settings import MAX_BUDGET_S
+from app.core.states import Step, TaskState
 from app.jobs.next_job import another_waits, interactive_waits
 from app.jobs.work import calibrate
 from app.jobs.work.decode_job import DecodeJob, claim_job, ready_engine
 from app.jobs.work.shared_batch import Outcomes, SharedBatch
 from app.runs.models import RunTask
-from app.settings import MAX_BUDGET_S
-from app.states import Step, TaskState
 
 MIN_FILL_S = 30.0  # a batch takes jobs for this long even if one budget is as long as the longest
 

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 from sqlalchemy import or_, select
 
 from app.background.leases import Stop
-from app.context import Context
+from app.core.context import Context
+from app.core.settings import MAX_BUDGET_S
+from app.core.states import RunState, Step
 from app.jobs.work.decode_job import DecodeJob, claim_job
 from app.jobs.work.shared_batch import Outcomes, SharedBatch
 from app.runs.configuration import engine_config
 from app.runs.models import Run
 from app.runs.policy import Waiting
-from app.settings import MAX_BUDGET_S
-from app.states import RunState, Step
 from decoding.request import Request
 
 if TYPE_CHECKING:
-    from app.ports import Engine
+    from app.core.ports import Engine
     from decoding.config import EngineConfig
 
 POLL_S = 0.04  # between looks for jobs that have come and for clients that have left

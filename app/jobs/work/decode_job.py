@@ -14,12 +14,14 @@ from sqlalchemy import delete, insert, update
 from sqlalchemy.orm import Session, joinedload
 
 from app.background.leases import Stop
-from app.context import Context
+from app.core.context import Context
+from app.core.db.database import OUTAGES, after_commit
+from app.core.db.types import utcnow
+from app.core.errors import BadInputError
+from app.core.events import event_types
+from app.core.provenance import of_this_process
+from app.core.states import RunState, Step, TaskState
 from app.datasets.service import as_plain
-from app.db.database import OUTAGES, after_commit
-from app.db.types import utcnow
-from app.errors import BadInputError
-from app.events import event_types
 from app.jobs import claims
 from app.jobs.claims import Claim
 from app.jobs.job import CannotLoadError, Job, StoppedError
@@ -27,7 +29,6 @@ from app.jobs.work import logprobs, machine_use
 from app.jobs.work.live_updates import LiveUpdates, letters
 from app.language_models import heads
 from app.language_models.service import require_infilling
-from app.provenance import of_this_process
 from app.remote import target as remote
 from app.runs import indexing, transitions
 from app.runs.configuration import engine_config
@@ -35,7 +36,6 @@ from app.runs.figures import in_budget_s
 from app.runs.models import Run, RunTask
 from app.runs.provenance import TEMPLATE_KWARGS
 from app.samples.models import Sample
-from app.states import RunState, Step, TaskState
 from app.workers import service as workers
 from decoding.drafters.registry import parse_drafter
 from decoding.models.errors import ModelError
@@ -44,7 +44,7 @@ from evaluation import prompting
 from evaluation.datasets import Task as PlainTask
 
 if TYPE_CHECKING:
-    from app.ports import Engine
+    from app.core.ports import Engine
 
 log = structlog.get_logger(__name__)
 

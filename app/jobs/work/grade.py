@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session, joinedload
 
-from app.context import Context
+from app.core.context import Context
+from app.core.db.database import after_commit
+from app.core.db.storable import as_written
+from app.core.db.types import utcnow
+from app.core.events import event_types
+from app.core.states import Step, TaskState
 from app.datasets.service import as_plain
-from app.db.database import after_commit
-from app.db.storable import as_written
-from app.db.types import utcnow
-from app.events import event_types
 from app.jobs import claims
 from app.jobs.job import Job, StoppedError
 from app.jobs.next_job import claim_next
@@ -24,7 +25,6 @@ from app.jobs.work import cpu_turns
 from app.runs import indexing
 from app.runs.models import RunTask
 from app.samples.models import Sample
-from app.states import Step, TaskState
 from evaluation.datasets import Task as PlainTask
 from evaluation.extracted import Extraction
 from evaluation.extractor import Extractor

@@ -8,11 +8,11 @@ from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from app.context import Context
-from app.events import event_types
+from app.core.context import Context
+from app.core.events import event_types
+from app.core.states import TaskState
 from app.runs.models import Run
 from app.samples.origins import pieces
-from app.states import TaskState
 from decoding.request import Update
 from evaluation.datasets import Task
 
@@ -20,7 +20,7 @@ TOKENS_EVERY_S = 0.25
 TEXT_EVERY_S = 0.1
 UNHEARD_TEXT_EVERY_S = 1.0  # while nobody listens: what one who comes later starts from
 SAMPLE_TEXTS_PER_S = 200  # of all samples: each has a hundred bytes beside its text
-WHOLE_TEXT_EVERY = 1000  # events: a stream keeps only its last ones (app/events/bus.py)
+WHOLE_TEXT_EVERY = 1000  # events: a stream keeps only its last ones (app/core/events/bus.py)
 
 
 def task_changed(

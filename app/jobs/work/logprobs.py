@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.db.storable import storable
+from app.core.db.storable import storable
 from decoding.request import Completion, Sample, Top
 
 DECIMALS = 5

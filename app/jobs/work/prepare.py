@@ -13,18 +13,18 @@ from app.background.handlers import UnfinishedError
 from app.background.leases import LostClaimError
 from app.background.models import BackgroundJob
 from app.background.work import TURN_S
-from app.context import Context
+from app.core.context import Context
+from app.core.db.database import OUTAGES, after_commit, updated_any
+from app.core.db.types import utcnow
+from app.core.errors import BasslineError
+from app.core.events import event_types
+from app.core.ports import require_toolchains
+from app.core.states import Failure, JobState, RunState, Step
 from app.datasets.checking import CheckDataset, check_for_a_while
 from app.datasets.models import Task
-from app.db.database import OUTAGES, after_commit, updated_any
-from app.db.types import utcnow
-from app.errors import BasslineError
-from app.events import event_types
-from app.ports import require_toolchains
 from app.runs import enqueue, transitions
 from app.runs.models import Run, RunTask
 from app.runs.policy import policy_of
-from app.states import Failure, JobState, RunState, Step
 
 CANONICAL_FAILS = "its canonical solution fails in this sandbox"
 log = structlog.get_logger(__name__)

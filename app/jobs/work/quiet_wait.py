@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import structlog
 from sqlalchemy import select, update
 
-from app.broker import turns
-from app.context import Context
-from app.events import event_types
+from app.core.broker import turns
+from app.core.context import Context
+from app.core.events import event_types
 from app.jobs.next_job import interactive_waits
 from app.jobs.work import cpu_turns, machine_use
 from app.jobs.work.decode_job import DecodeJob
@@ -23,7 +23,7 @@ from app.runs.models import Run
 from app.runs.quiet import QuietWait, describe_wait, read_quiet_wait
 
 if TYPE_CHECKING:
-    from app.ports import Engine
+    from app.core.ports import Engine
 
 WINDOW_S = 0.5
 """For which the machine is measured: short beside a task, and 50 ticks of the system's counters on each CPU."""

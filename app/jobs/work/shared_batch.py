@@ -8,12 +8,12 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from app.background.leases import Stop
-from app.context import Context
+from app.core.context import Context
 from app.jobs.work.decode_job import DecodeJob
 from decoding.request import Completion, Request, Update
 
 if TYPE_CHECKING:
-    from app.ports import Engine
+    from app.core.ports import Engine
 
 Outcomes = Iterable[tuple[int, Completion | Exception]]
 """For each request that ends, its number and its samples or error."""

@@ -16,12 +16,12 @@ from sqlalchemy import event, select
 from app.accounts import users
 from app.accounts.models import BrowserSession, Token, User
 from app.accounts.service import create_token, list_tokens, revoke_token
-from app.cli import cli
-from app.errors import BadInputError, ForbiddenError
-from app.factory import create_app
-from app.http.security import LOCAL, PUBLIC, is_api
+from app.cli.main import cli
+from app.core.errors import BadInputError, ForbiddenError
+from app.core.states import Scope
 from app.jobs import retention
-from app.states import Scope
+from app.web.factory import create_app
+from app.web.http.security import LOCAL, PUBLIC, is_api
 
 PASSWORD = "correct horse battery"
 BODY = {"target": "smollm2-135m", "dataset": "additions", "n": 2, "budget_s": 5}

@@ -7,7 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
+from app.cli.main import cli
 
 
 @pytest.fixture

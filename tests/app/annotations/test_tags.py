@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.annotations.tags import LONGEST_TAG, parse_tag, parse_tags
-from app.errors import BadInputError
+from app.core.errors import BadInputError
 
 
 @pytest.mark.parametrize("text", ["a", "nightly", "2026-11-23", "team/speed", "v1.2_rc:3", "x" * LONGEST_TAG])

@@ -15,13 +15,13 @@ from app.background.handlers import Handler, UnfinishedError
 from app.background.leases import LostClaimError
 from app.background.models import BackgroundJob
 from app.background.work import attempt_command, work_message
-from app.broker import queues
-from app.cli import cli
-from app.errors import BadInputError, CancelledError, ConflictError
-from app.factory import create_app
+from app.cli.main import cli
+from app.core.broker import queues
+from app.core.errors import BadInputError, CancelledError, ConflictError
+from app.core.states import JobState
 from app.jobs import reaper
 from app.jobs.embedded import Embedded
-from app.states import JobState
+from app.web.factory import create_app
 from tests.fakes import RecordingBroker
 from tests.integration.waiting import wait_for
 
@@ -79,7 +79,7 @@ def test_a_new_kind_of_work_is_done_by_a_worker_and_shown_everywhere(ctx, monkey
     page = client.get("/jobs").get_data(as_text=True)
     assert "some words" in page
     assert "2 of 2" in page
-    monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
     listed = CliRunner().invoke(cli, ["jobs", "list", "--json", "-"])
     assert [one["subject"] for one in json.loads(listed.stdout)] == ["some words"]
     shown = CliRunner().invoke(cli, ["jobs", "show", str(job_id)[:13], "--json", "-"])

@@ -13,13 +13,13 @@ from sqlalchemy import insert
 from app.completions import deadlines, service
 from app.completions.admission import Costs, Ended, Open, expected_wait_s, foreseen_wait_s, usual_s
 from app.completions.schemas import CompletionSpec
-from app.db.types import utcnow
-from app.errors import OverloadedError
-from app.factory import create_app
+from app.core.db.types import utcnow
+from app.core.errors import OverloadedError
+from app.core.states import RunState, TaskState
 from app.jobs.embedded import Embedded
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
-from app.states import RunState, TaskState
+from app.web.factory import create_app
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 ASKED = {"target": "smollm2-135m", "prompt": "def f(", "n": 1, "budget_s": 5}

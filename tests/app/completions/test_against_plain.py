@@ -12,14 +12,14 @@ from app.completions import service as completions
 from app.completions.against_plain import conclusion
 from app.completions.models import Completion
 from app.completions.schemas import CompletionSpec
-from app.factory import create_app
+from app.core.states import OPEN_RUN_STATES, RunKind, RunState
 from app.jobs import reaper
 from app.jobs.embedded import Embedded
 from app.jobs.work.prepare import prepare_run
 from app.runs import service
 from app.runs.models import Run
 from app.runs.repository import get_run
-from app.states import OPEN_RUN_STATES, RunKind, RunState
+from app.web.factory import create_app
 from tests.fakes import FakeEngine
 from tests.integration.waiting import wait_for
 

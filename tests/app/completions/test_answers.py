@@ -8,9 +8,9 @@ import pytest
 
 from app.completions.schemas import CompletionSpec
 from app.completions.service import submit
-from app.events import event_types
+from app.core.events import event_types
+from app.core.states import RunKind
 from app.runs.models import Run
-from app.states import RunKind
 
 CHAT = "def add(a, b):\n    return a + b\n```\nThis adds two numbers."
 PROMPT = 'def add(a, b):\n    """Sum."""\n'

@@ -12,13 +12,13 @@ import pytest
 from app.background.leases import LostClaimError
 from app.completions import deadlines, service
 from app.completions.schemas import CompletionSpec
-from app.db.types import utcnow
+from app.core.db.types import utcnow
+from app.core.states import RunState, Step, TaskState
 from app.jobs import claims, reaper
 from app.jobs.work import prepare
 from app.runs import service as runs
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run, tasks_with_samples
-from app.states import RunState, Step, TaskState
 from app.workers.models import Worker
 
 

@@ -9,14 +9,14 @@ import torch
 from click.testing import CliRunner
 from safetensors.torch import save_file
 
-from app.cli import cli
+from app.cli.main import cli
 from app.completions import service
 from app.completions.schemas import CompletionSpec
-from app.errors import BadInputError
-from app.factory import create_app
+from app.core.errors import BadInputError
 from app.jobs.embedded import Embedded
 from app.jobs.work.decode_job import ready_engine
 from app.runs.repository import get_run
+from app.web.factory import create_app
 from decoding.models import fetch
 from evaluation.prompting import INSTRUCTION, REPLY_PREFIX, PromptError
 from tests.fakes import FENCE
@@ -64,7 +64,7 @@ def test_an_unknown_mode_is_refused_by_name(ctx):
 
 
 def test_the_command_line_offers_the_same(ctx, engine, monkeypatch, tmp_path):
-    monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
     engine.has_chat_template = True
     file = tmp_path / "prompt.py"
     file.write_text(PROMPT)

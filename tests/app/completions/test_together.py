@@ -9,8 +9,9 @@ import pytest
 
 from app.completions import service
 from app.completions.schemas import CompletionSpec
-from app.db.types import utcnow
-from app.errors import BadInputError
+from app.core.db.types import utcnow
+from app.core.errors import BadInputError
+from app.core.states import RunState, TaskState
 from app.jobs.embedded import Embedded
 from app.jobs.work import prepare
 from app.jobs.work.decode import decode_task
@@ -18,7 +19,6 @@ from app.runs import service as runs
 from app.runs import transitions
 from app.runs.models import RunTask
 from app.runs.repository import get_run, tasks_with_samples
-from app.states import RunState, TaskState
 from app.workers.models import Worker
 from tests.integration.waiting import wait_for
 

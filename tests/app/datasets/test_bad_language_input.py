@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import func, select
 
-from app.cli import cli
+from app.cli.main import cli
 from app.datasets import service
 from app.datasets.models import Dataset
-from app.factory import create_app
 from app.runs.models import Run
+from app.web.factory import create_app
 from evaluation.languages import registry
 
 ROW = {
@@ -50,7 +50,7 @@ FILES = {
 
 @pytest.fixture
 def bassline(ctx, monkeypatch):
-    monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
     return lambda *words: CliRunner().invoke(cli, list(words))
 
 

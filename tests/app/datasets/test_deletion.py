@@ -9,14 +9,14 @@ from click.testing import CliRunner
 from sqlalchemy import func, select
 
 from app.accounts.service import create_token
-from app.cli import cli
+from app.cli.main import cli
+from app.core.db.archives import read_archive, store_archives
+from app.core.errors import ConflictError, NotFoundError
+from app.core.states import DatasetKind, Scope
 from app.datasets import service
 from app.datasets.deletion import delete_dataset
 from app.datasets.models import Dataset, DatasetCheck, Task
-from app.db.archives import read_archive, store_archives
-from app.errors import ConflictError, NotFoundError
-from app.factory import create_app
-from app.states import DatasetKind, Scope
+from app.web.factory import create_app
 from evaluation import datasets as files
 
 SHARED, OWN = "a" * 64, "b" * 64
@@ -86,7 +86,7 @@ def test_the_page_says_why_a_used_dataset_stays(world):
 
 
 def test_the_command_deletes_by_name_or_id_and_names_the_remedy_otherwise(ctx, monkeypatch):
-    monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
     store_dataset(ctx, "mine")
     by_id = store_dataset(ctx, "more")
     done = [CliRunner().invoke(cli, ["datasets", "delete", reference]) for reference in ("mine", str(by_id))]

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
-from app.commands.stored_files import confirm_stored_files
+from app.cli.main import cli
+from app.cli.stored_files import confirm_stored_files
+from app.core.db.archives import read_archive
+from app.core.ports import SandboxGrader
 from app.datasets import from_code, service
 from app.datasets.checking import check_solutions
-from app.db.archives import read_archive
-from app.factory import create_app
-from app.ports import SandboxGrader
+from app.web.factory import create_app
 from evaluation.from_code.source.project import open_project
 from evaluation.project_tests.archive import unpack
 from evaluation.sandbox import Result
@@ -51,7 +51,7 @@ def tiny(x):
 @pytest.fixture
 def bassline(ctx, monkeypatch):
     ctx.make_grader = SandboxGrader
-    monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
     return lambda *words: CliRunner().invoke(cli, [str(word) for word in words])
 
 
@@ -397,6 +397,6 @@ def test_on_a_terminal_the_user_decides_on_files_that_look_like_secrets(
 ):
     (tmp_path / "texts.py").write_text(SOURCE)
     (tmp_path / "server.key").write_text("a key")
-    monkeypatch.setattr("app.commands.stored_files.can_ask", lambda: True)
+    monkeypatch.setattr("app.cli.stored_files.can_ask", lambda: True)
     with CliRunner().isolation(input=answer):
         assert confirm_stored_files(open_project(str(tmp_path), sys.executable), assume_yes) is stored

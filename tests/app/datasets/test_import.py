@@ -7,10 +7,10 @@ import json
 import pytest
 from sqlalchemy import event
 
+from app.core.errors import BadInputError
+from app.core.states import DatasetKind
 from app.datasets import service
 from app.datasets.models import Task
-from app.errors import BadInputError
-from app.states import DatasetKind
 from evaluation import dataset_files as files
 from tests.fakes import RIGHT
 

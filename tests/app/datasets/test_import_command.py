@@ -7,11 +7,11 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
+from app.cli.main import cli
+from app.core.errors import UnavailableError
 from app.datasets import repository
 from app.datasets.service import require
-from app.errors import UnavailableError
-from app.factory import create_app
+from app.web.factory import create_app
 from tests.fakes import RIGHT
 
 ROW = {
@@ -24,7 +24,7 @@ ROW = {
 @pytest.fixture
 def imported(ctx, monkeypatch, tmp_path):
     """Imports a file with these canonical solutions; returns click's result."""
-    monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
 
     def run(*solutions: str, options: tuple[str, ...] = ()):
         file = tmp_path / "mine.jsonl"
@@ -95,7 +95,7 @@ def import_rows(tmp_path, *rows):
 
 @pytest.fixture
 def own_context(ctx, monkeypatch):
-    monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
     return ctx
 
 

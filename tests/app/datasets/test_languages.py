@@ -8,16 +8,16 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import select
 
-from app.cli import cli
+from app.cli.main import cli
+from app.core.errors import BadInputError, UnavailableError
+from app.core.ports import SandboxGrader
 from app.datasets import service
 from app.datasets.models import Dataset
 from app.doctor import languages
-from app.errors import BadInputError, UnavailableError
-from app.factory import create_app
-from app.ports import SandboxGrader
 from app.runs.models import Run
 from app.runs.service import submit
 from app.samples.models import Sample
+from app.web.factory import create_app
 from evaluation import dataset_files
 from evaluation.languages import registry
 from evaluation.languages.base import ToolchainError
@@ -51,7 +51,7 @@ def stored(ctx):
 @pytest.fixture
 def bassline(ctx, monkeypatch):
     ctx.make_grader = SandboxGrader
-    monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
     return lambda *words: CliRunner().invoke(cli, list(words))
 
 

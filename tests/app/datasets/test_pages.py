@@ -12,7 +12,7 @@ import pytest
 
 from app.datasets import service
 from app.datasets.models import DatasetCheck
-from app.http.limits import UPLOAD_BYTES
+from app.web.http.limits import UPLOAD_BYTES
 from decoding.models import fetch
 
 TASK = {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from app.core.states import DatasetKind
 from app.datasets import service
-from app.states import DatasetKind
 
 
 def test_a_stored_built_in_dataset_is_not_unpacked_again(ctx, monkeypatch):

@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import text
 
-from app.cli import cli
-from app.db import migrate
-from app.db.database import Database
+from app.cli.main import cli
+from app.core.db import migrate
+from app.core.db.database import Database
 from app.doctor import machine, storage
 from app.doctor.finding import Finding, guarded
 from decoding.models import fetch, manifest

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from app.accounts.service import create_token
-from app.errors import BadInputError
-from app.factory import create_app
+from app.core.errors import BadInputError
+from app.core.states import Scope
 from app.language_models.allowed import is_allowed
 from app.runs import service, transitions
-from app.states import Scope
+from app.web.factory import create_app
 from decoding.models import manifest
 
 BODY = {"dataset": "additions", "n": 2, "budget_s": 5}

@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import select
 
-from app.cli import cli
-from app.context import make_context
-from app.factory import create_app
+from app.cli.main import cli
+from app.core.context import make_context
+from app.core.settings import Settings
 from app.language_models.models import PublishedHead
-from app.settings import Settings
+from app.web.factory import create_app
 from tests.head_records import TARGET, write_head
 
 HUB = "hf:org/Code.Model-1B"
@@ -265,7 +265,7 @@ def test_a_published_drafter_is_deleted_from_the_database(ctx, cache, monkeypatc
     write_head(cache)
     with ctx.database.session() as session:
         session.add(PublishedHead(target=TARGET, sha256="a" * 64, record="{}", config=b"{}", weights=b"w"))
-    monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
     for code in (0, 2):
         result = CliRunner().invoke(cli, ["drafter", "delete", "--target", TARGET])
         assert result.exit_code == code, result.output

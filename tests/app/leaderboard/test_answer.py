@@ -10,13 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import event
 
-from app.db.types import utcnow
+from app.core.db.types import utcnow
+from app.core.states import RunState
 from app.leaderboard import cards
 from app.leaderboard.answer import COMPARED
 from app.leaderboard.cards import Cards
 from app.leaderboard.entries import Entries
 from app.runs import figures
-from app.states import RunState
 from app.studies.models import Study
 
 QUICK = {"name": "quick", "n": 1, "skill": 0.5, "pace": 0.4}

@@ -10,11 +10,11 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
-from app.http.openapi import describe
+from app.cli.main import cli
 from app.leaderboard.columns import COLUMNS, FIELDS
 from app.leaderboard.entries import Entries
 from app.leaderboard.service import ranked
+from app.web.http.openapi import describe
 
 # What programs read today. Names may be added here, never removed.
 # fmt: off

@@ -6,13 +6,13 @@ import json
 
 import pytest
 
+from app.core.states import RunState
 from app.datasets import service
 from app.leaderboard import board
 from app.leaderboard.entries import Entries
 from app.leaderboard.service import ranked
 from app.runs import figures
 from app.runs.repository import find_run
-from app.states import RunState
 from evaluation.languages import registry
 
 

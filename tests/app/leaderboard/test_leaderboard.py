@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import event
 
-from app.cli import cli
-from app.factory import create_app
+from app.cli.main import cli
+from app.core.states import RunState
 from app.leaderboard import board
 from app.leaderboard.entries import Entries, labels_of
 from app.leaderboard.service import ranked
@@ -22,7 +22,7 @@ from app.runs.figures import outcome
 from app.runs.labels import ROOM
 from app.runs.repository import tasks_without_texts
 from app.runs.service import delete
-from app.states import RunState
+from app.web.factory import create_app
 from evaluation.outcomes import pass_all, pass_first
 
 
@@ -166,7 +166,7 @@ def test_a_rank_is_the_same_whatever_is_filtered(world, monkeypatch, query):
     (row,) = csv.DictReader(io.StringIO(world.client.get(f"/leaderboard.csv?{query}").text))
     assert row["rank"] == "2"
     assert [row["rank"] for row in world.client.get(f"/api/v1/leaderboard?{query}").json["rows"]] == [2]
-    monkeypatch.setattr("app.commands.common.make_context", lambda: world.context)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: world.context)
     words = [word.partition("=") for word in query.split("&")]
     options = [part for name, _, value in words for part in (f"--{name}", *([] if name == "starred" else [value]))]
     result = CliRunner().invoke(cli, ["leaderboard", *options, "--json", "-"])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import openai
 import pytest
 
-from app.context import Context
+from app.core.context import Context
+from app.core.states import RunKind
 from app.runs.models import Run
 from app.runs.repository import RunFilter, list_runs
-from app.states import RunKind
 from tests.app.openai_service import served_service
 from tests.fakes import INFILL, FakeEngine
 

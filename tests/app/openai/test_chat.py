@@ -14,8 +14,8 @@ from transformers import PreTrainedTokenizerBase
 from transformers.utils.chat_template_utils import render_jinja_template
 
 from app.completions import waiting
+from app.core.states import RunState
 from app.openai.schemas import RESERVED
-from app.states import RunState
 from decoding.engine import Engine
 from decoding.request import RequestError
 from tests.app.openai.conftest import newest

@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from app.completions import waiting
-from app.factory import create_app
+from app.core.states import RunState
 from app.openai import service
-from app.states import RunState
+from app.web.factory import create_app
 from decoding.request import RequestError
 from tests.app.openai.conftest import completions, newest
 from tests.app.openai_service import MODEL, client_of

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 import app
-from app.states import RunKind
-from app.ui import display
+from app.core.states import RunKind
+from app.web.ui import display
 
-TEMPLATES = Path(app.__file__).parent / "templates"
-STATIC = Path(app.__file__).parent / "static"
+TEMPLATES = Path(app.__file__).parent / "web" / "templates"
+STATIC = Path(app.__file__).parent / "web" / "static"
 HOSTILE = (
     '</pre><script>alert(1)</script><img src=x onerror="alert(2)"><style>*{display:none}</style>\n'
     "\x1b[31mred\x1b[0m \x1b]0;title\x07 \u202egnirts\u2066 \u200bzero\ufeff {{ 7 * 7 }} \x00 \x85 \ud800"

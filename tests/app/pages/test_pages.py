@@ -12,11 +12,11 @@ import pytest
 from app.completions.repeat import curl
 from app.completions.schemas import CompletionSpec
 from app.completions.service import submit
-from app.http.schemas import parse_spec
+from app.core.states import RunState
 from app.leaderboard.columns import COLUMNS
 from app.runs import pages
 from app.runs.repository import tasks_with_samples
-from app.states import RunState
+from app.web.http.schemas import parse_spec
 
 HEADINGS = {
     "/": "Nothing has been measured yet",

@@ -8,13 +8,13 @@ import re
 import pytest
 from sqlalchemy import update
 
-from app.events import event_types
+from app.core.events import event_types
+from app.core.states import RunState, TaskState
 from app.runs import figures
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
 from app.samples.models import Sample
-from app.states import RunState, TaskState
-from app.ui.units import ordinal
+from app.web.ui.units import ordinal
 
 
 def text_of(answer) -> str:

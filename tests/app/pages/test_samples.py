@@ -8,9 +8,9 @@ import re
 import pytest
 from sqlalchemy import select
 
+from app.core.states import RunKind
 from app.samples.models import Sample
-from app.states import RunKind
-from app.ui.display import program_after
+from app.web.ui.display import program_after
 
 PROMPT = 'from typing import List\n\n\ndef f(xs: List[int]) -> int:\n    """Adds."""\n'
 BODY = "    return sum(xs)\n"

@@ -8,10 +8,10 @@ import re
 import pytest
 from sqlalchemy import update
 
+from app.core.states import RunState, TaskState
 from app.runs.models import RunTask
 from app.samples.models import Sample
-from app.states import RunState, TaskState
-from app.ui.units import counted
+from app.web.ui.units import counted
 
 ONE_OF_MANY = re.compile(
     r"\b1 (arguments|characters|functions|lines|messages|runs|samples|tasks|texts|tokens|verdicts)\b"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.runs.colours import series_of
-from app.ui.charts.parts import SERIES, series_css
+from app.web.ui.charts.parts import SERIES, series_css
 
 
 def test_consecutive_runs_have_different_colours():

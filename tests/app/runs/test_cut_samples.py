@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import update
 
-from app.cli import cli
+from app.cli.main import cli
 from app.runs.repository import find_run
 from app.samples.models import Sample
 from app.studies import loading
@@ -20,7 +20,7 @@ SLOW = {"n": 2, "limit": 3, "pace": 7.0}
 @pytest.fixture
 def bassline(world, monkeypatch):
     """What a command writes to standard output."""
-    monkeypatch.setattr("app.commands.common.make_context", lambda: world.context)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: world.context)
     return lambda *words: CliRunner().invoke(cli, [str(word) for word in words], catch_exceptions=False).stdout
 
 

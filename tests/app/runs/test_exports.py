@@ -9,7 +9,7 @@ import tracemalloc
 import pytest
 from sqlalchemy import event, select
 
-from app.errors import ConflictError
+from app.core.errors import ConflictError
 from app.runs import export_samples, service
 from app.runs.models import RunTask
 from app.runs.repository import get_run

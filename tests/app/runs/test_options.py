@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
-from app.commands.evaluate import evaluate
-from app.commands.options import parse_options
+from app.cli.evaluate import evaluate
+from app.cli.main import cli
+from app.cli.options import parse_options
 from app.completions.repeat import curl
 from app.completions.schemas import CompletionSpec
-from app.factory import create_app
 from app.runs import configuration
 from app.runs.models import Run
 from app.runs.options import DeclaredOption, options_of
 from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import DecodingSpec, EngineOptions, RunOptions, RunSpec
+from app.web.factory import create_app
 from decoding.config import EngineConfig
 
 OPTIONS = options_of(RunOptions)
@@ -36,7 +36,7 @@ NOT_IN_THE_FINGERPRINT = {"time_limit_s", "prompt_mode"}  # prompt_mode_used is 
 
 
 def test_an_option_of_a_run_reaches_every_place(ctx, engine, additions, monkeypatch, tmp_path):
-    monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
     engine.has_chat_template = True
     configs: list[EngineConfig] = []
     ctx.load_engine = lambda config, on_progress: configs.append(config) or engine

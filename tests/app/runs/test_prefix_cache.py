@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from app.errors import BadInputError
-from app.factory import create_app
-from app.http.schemas import parse_spec
+from app.core.errors import BadInputError
 from app.jobs.embedded import Embedded
 from app.runs import service
 from app.runs.repository import tasks_with_samples
 from app.runs.schemas import RunSpec
+from app.web.factory import create_app
+from app.web.http.schemas import parse_spec
 from tests.app.pages.test_pages import text_of
 from tests.app.test_embedded import ended
 from tests.integration.waiting import wait_for

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import update
 
-from app.cli import cli
-from app.factory import create_app
+from app.cli.main import cli
+from app.core.states import PASSED, RunState
 from app.jobs.embedded import Embedded
 from app.leaderboard.repository import versions
 from app.runs import figures, import_samples, presentation
@@ -19,7 +19,7 @@ from app.runs.models import Run
 from app.runs.repository import get_run, tasks_without_texts
 from app.runs.schemas import ImportSpec
 from app.samples.models import Sample
-from app.states import PASSED, RunState
+from app.web.factory import create_app
 from evaluation import metrics
 from tests.fakes import RIGHT, WRONG
 
@@ -69,7 +69,7 @@ def test_no_figure_at_a_budget_is_known_of_imported_samples_without_times(ctx, c
     assert 'Chosen sample passed <span class="num">1</span>' in tasks
     assert 'Passed but not chosen <span class="num">1</span>' in tasks
     assert "not finished" not in client.get(f"/runs/{run_id}?tab=failures").text
-    monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
     shown = CliRunner().invoke(cli, ["runs", "show", str(run_id)]).output
     assert "not measured: the samples have no finish times" in shown
 
@@ -81,7 +81,7 @@ def test_a_run_without_times_is_neither_ranked_nor_compared(ctx, client, import_
     answer = client.get(f"/api/v1/compare?reference={first}&other={second}")
     assert answer.status_code == 422
     assert "no finish times" in answer.json["detail"]
-    monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
     compared = CliRunner().invoke(cli, ["runs", "compare", str(first), str(second)])
     assert (compared.exit_code, "no finish times" in compared.stderr) == (2, True)
 

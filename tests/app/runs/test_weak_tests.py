@@ -8,10 +8,10 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
+from app.cli.main import cli
 from app.datasets.service import import_bytes
-from app.factory import create_app
 from app.runs.repository import list_runs
+from app.web.factory import create_app
 from tests.fakes import RIGHT, FakeGrader
 
 TASK = {
@@ -33,7 +33,7 @@ class FailsTheWeak(FakeGrader):
 @pytest.fixture
 def evaluated(ctx, monkeypatch):
     """Evaluates a dataset of these tasks, each weak or not; returns the JSON and the text of the run."""
-    monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
     ctx.make_grader = FailsTheWeak
 
     def run(*weak, judges=(), unstated=(), options=("--weak",)):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.samples.origins import of_program, pieces
-from app.ui.display import highlighted
+from app.web.ui.display import highlighted
 
 TOKENS = st.lists(st.tuples(st.text(max_size=5), st.sampled_from("dt")), max_size=30)
 

@@ -9,13 +9,13 @@ from pydantic import Field, ValidationError
 from sqlalchemy import String
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from app.http.schemas import ResponseModel
-from app.overlay import run_file
+from app.comparison import run_file
 from app.runs.documents import SampleDocument
 from app.runs.export_samples import FIELDS
 from app.samples.models import Sample
 from app.samples.transport import ARCHIVE, IMPORT, REST, RUN_FILE, arranged, names, searched, sent, with_columns
 from app.studies.archive import ArchivedCalibration, ArchivedSample, ArchivedTask
+from app.web.http.schemas import ResponseModel
 
 DECODED = (
     "index seed raw program extraction extraction_version finish_reason n_tokens mean_logprob first_token_s finished_s "

@@ -9,10 +9,10 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
-from app.context import Context
+from app.cli.main import cli
+from app.core.context import Context
+from app.core.states import RunKind
 from app.search.schemas import LONGEST
-from app.states import RunKind
 
 HOSTILE = "</pre><script>alert(1)</script><mark>needle</mark> \u202egnirts \x1b[31m {{ 7 * 7 }} & <b>needle</b>"
 
@@ -150,12 +150,12 @@ def test_a_run_leads_to_the_search(world):
 @pytest.fixture
 def command(ctx: Context, monkeypatch):
     """Runs `bassline search` over the context's database."""
-    monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
     return lambda *words: CliRunner().invoke(cli, ["search", *words])
 
 
 def test_the_command_prints_samples_with_their_lines_and_writes_json(world, command, monkeypatch, tmp_path):
-    monkeypatch.setattr("app.commands.common.make_context", lambda: world.context)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: world.context)
     world.add_run("nightly", n=1, limit=2, raw="    return needle[0]\x1b[31m\n", skill=1)
     done = command("needle[0]", "--limit", "1")
     assert done.exit_code == 0, done.output

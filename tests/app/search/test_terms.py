@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.errors import BadInputError
+from app.core.errors import BadInputError
 from app.samples.words import fold, words_in
 from app.search.terms import index_words, parse
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 from click.testing import CliRunner, Result
 
-from app.cli import cli
-from app.context import Context
+from app.cli.main import cli
+from app.core.context import Context
 from app.studies.repository import list_studies
 
 GRID = (
@@ -29,8 +29,8 @@ GRID = (
 @pytest.fixture
 def bassline(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Runs the command line; returns click's result."""
-    monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
-    monkeypatch.setattr("app.commands.study_progress.BEAT_S", 0.02)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
+    monkeypatch.setattr("app.cli.study_progress.BEAT_S", 0.02)
 
     def run(*words: object, **more: object) -> Result:
         ctx.stopping.clear()

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.commands import advise, from_code
+from app.cli import advise, from_code
+from app.core.errors import UnavailableError
 from app.datasets import service
-from app.errors import UnavailableError
 from app.runs.failed_samples import FailedSamples
 from app.studies.advice import advice
 from app.studies.repository import list_studies

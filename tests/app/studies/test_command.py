@@ -12,9 +12,9 @@ import uuid
 import pytest
 from rich.console import Console
 
-from app.commands import foreground, progress, study_progress
-from app.commands.handover import prepare_study_for_server
-from app.errors import BadInputError
+from app.cli import foreground, progress, study_progress
+from app.cli.handover import prepare_study_for_server
+from app.core.errors import BadInputError
 from app.jobs.embedded import Embedded
 from app.studies.schemas import StudySpec
 from tests.app.studies.conftest import GRID
@@ -268,13 +268,13 @@ def elsewhere(server, monkeypatch):
 
     from click.testing import CliRunner
 
-    from app.cli import cli
-    from app.db.database import Database
+    from app.cli.main import cli
+    from app.core.db.database import Database
 
     other = replace(server, database=Database(server.settings.database))
     other.worker_name = "elsewhere:1"
-    monkeypatch.setattr("app.commands.common.make_context", lambda: other)
-    monkeypatch.setattr("app.commands.study_progress.BEAT_S", 0.02)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: other)
+    monkeypatch.setattr("app.cli.study_progress.BEAT_S", 0.02)
     yield lambda *words, **more: CliRunner().invoke(cli, [str(word) for word in words], **more)
     other.database.dispose()
 

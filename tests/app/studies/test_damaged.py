@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from app.errors import BadInputError
+from app.core.errors import BadInputError
+from app.core.settings import MIN_BUDGET_S
 from app.leaderboard import cards
-from app.settings import MIN_BUDGET_S
 from app.studies import export, loading, service
 from app.studies.analysis import Analyses
 from app.studies.models import Study

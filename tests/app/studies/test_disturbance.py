@@ -8,7 +8,7 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
+from app.cli.main import cli
 from app.runs.clock import describe_disturbance
 from app.runs.results import Figures
 
@@ -19,7 +19,7 @@ ARMS = ({"name": "one", "n": 1, "limit": 24}, {"name": "four", "n": 4, "limit": 
 @pytest.fixture(params=["study", "page", "first page", "markdown", "json"])
 def read(request, world, monkeypatch):
     """Reads a study at one of the places, as text."""
-    monkeypatch.setattr("app.commands.common.make_context", lambda: world.context)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: world.context)
 
     def get(address):
         return html.unescape(re.sub(r"<[^>]+>", "", world.client.get(address).get_data(as_text=True)))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from app.errors import BadInputError
+from app.core.errors import BadInputError
 from app.studies import presets
 from app.studies.grid import grid
 from app.studies.schemas import MAX_ARMS, ArmSpec, StudySpec

@@ -18,20 +18,20 @@ from sqlalchemy import event, func, select
 
 from app.background.models import BackgroundJob
 from app.background.work import work_message
-from app.context import Context
+from app.core.context import Context
+from app.core.db.database import Database
+from app.core.errors import BadInputError, ConflictError, NotFoundError
+from app.core.events.bus import MemoryBus
+from app.core.settings import Settings
+from app.core.states import JobState
 from app.datasets.service import import_bytes
-from app.db.database import Database
-from app.errors import BadInputError, ConflictError, NotFoundError
-from app.events.bus import MemoryBus
-from app.factory import create_app
 from app.runs import hidden_runs
 from app.runs.models import Run, RunTask
 from app.runs.repository import list_runs
 from app.samples.models import Sample
-from app.settings import Settings
-from app.states import JobState
 from app.studies import loading, service
 from app.studies.models import Study
+from app.web.factory import create_app
 from evaluation import jsonlines
 from tests.app.studies.conftest import GRID
 
@@ -164,7 +164,7 @@ def test_a_loaded_study_is_neither_ranked_nor_resumed_and_its_pages_work(
     assert (refused.status_code, "was measured elsewhere" in refused.json["detail"]) == (409, True)
     for page in ("", "?view=scatter", f"runs/{run}", f"runs/{run}/tasks/add/0", "runs", f"overlay/{run},{other}"):
         assert client.get(f"/{page}").status_code == 200, page
-    monkeypatch.setattr("app.commands.common.make_context", lambda: here)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: here)
     shown = bassline("study", "show", "theirs").stdout
     assert "elsewhere: these are seconds of another machine" in shown
     assert "(elsewhere)" in bassline("study", "list").stdout
@@ -179,7 +179,7 @@ def test_a_loaded_study_is_neither_ranked_nor_resumed_and_its_pages_work(
 
 def test_a_study_that_is_here_already_is_called_so(archive, here, bassline, tmp_path, monkeypatch):
     file = tmp_path / "theirs.json.gz"
-    monkeypatch.setattr("app.commands.common.make_context", lambda: here)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: here)
     first, again = (bassline("study", "load", file).stdout for _ in range(2))
     assert first.startswith("loaded ")
     assert "is here already, unchanged: `bassline study show" in again
@@ -202,7 +202,7 @@ def test_the_reference_is_what_is_packaged(archive, here, tmp_path, monkeypatch)
 
 
 def test_the_command_loads_a_file_or_the_reference(archive, here, bassline, monkeypatch, tmp_path):
-    monkeypatch.setattr("app.commands.common.make_context", lambda: here)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: here)
     monkeypatch.setattr(loading, "REFERENCE_FOLDERS", ())
     missing = bassline("study", "load")
     assert (missing.exit_code, "no reference study in this installation" in missing.stderr) == (2, True)

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.cli import cli
+from app.cli.main import cli
 from app.studies import loading
 from app.studies.analysis import analysis
 from app.studies.presentation import short_names
 from app.studies.repository import get_study
 from app.studies.sentences import describe_verdict
-from app.ui.units import interval, percent, points
+from app.web.ui.units import interval, percent, points
 from evaluation.studies.answer import Answer
 
 CASES = ["reference", *range(6)]
@@ -28,7 +28,7 @@ CASES = ["reference", *range(6)]
 @pytest.fixture
 def bassline(world, monkeypatch):
     """Runs the command line over the world; returns click's result."""
-    monkeypatch.setattr("app.commands.common.make_context", lambda: world.context)
+    monkeypatch.setattr("app.cli.common.make_context", lambda: world.context)
     return lambda *words: CliRunner().invoke(cli, [str(word) for word in words])
 
 

@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from app.db.types import utcnow
+from app.core.db.types import utcnow
+from app.core.states import RunState
 from app.runs.figures import outcome
 from app.runs.repository import tasks_without_texts
-from app.states import RunState
 from app.studies import analysis as analysing
 from app.studies import loading, pages
 from app.studies.analysis import Analyses

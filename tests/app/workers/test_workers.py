@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from app.broker import queues
-from app.broker.model_queues import ModelQueue
-from app.factory import create_app
+from app.core.broker import queues
+from app.core.broker.model_queues import ModelQueue
+from app.web.factory import create_app
 from app.workers import service
 from app.workers.models import MODEL_LENGTH, Worker
 from decoding.config import EngineConfig

@@ -5,9 +5,9 @@ Celery's spawned children run this module again, up to the last line.
 
 from __future__ import annotations
 
-from app.broker.celery_broker import CeleryBroker
-from app.cli import main
-from app.context import install, make_context
+from app.cli.main import main
+from app.core.broker.celery_broker import CeleryBroker
+from app.core.context import install, make_context
 from tests.fakes import FakeGrader
 from tests.integration.chaos.script import load
 

@@ -10,9 +10,9 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 
-from app.broker.celery_app import celery_app
-from app.cli import main
-from app.context import install, make_context
+from app.cli.main import main
+from app.core.broker.celery_app import celery_app
+from app.core.context import install, make_context
 from app.datasets import checking
 from evaluation.datasets import Task
 from evaluation.verdicts import Verdict

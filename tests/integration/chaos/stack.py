@@ -15,19 +15,19 @@ from pathlib import Path
 
 from sqlalchemy import select, update
 
-from app.broker import queues
-from app.broker.celery_app import configure
-from app.context import Context
+from app.core.broker import queues
+from app.core.broker.celery_app import configure
+from app.core.context import Context
+from app.core.db import migrate
+from app.core.db.database import Database
+from app.core.events.bus import RedisBus
+from app.core.settings import Settings
+from app.core.states import OPEN_RUN_STATES, DatasetKind, RunState, TaskState
 from app.datasets import service as datasets
-from app.db import migrate
-from app.db.database import Database
-from app.events.bus import RedisBus
 from app.runs import service
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import RunSpec
-from app.settings import Settings
-from app.states import OPEN_RUN_STATES, DatasetKind, RunState, TaskState
 from app.workers.models import Worker
 from app.workers.service import list_workers
 from evaluation.datasets import Dataset, Task

@@ -16,9 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import select, text
 
-from app.broker import queues
 from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
+from app.core.broker import queues
+from app.core.states import OPEN_RUN_STATES, RunState, TaskState
 from app.datasets import service as datasets
 from app.jobs import reaper
 from app.jobs.lost_workers import DECODING_LOST, LOADING_LOST
@@ -26,7 +27,6 @@ from app.runs import service
 from app.runs.models import Run
 from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import RunSpec
-from app.states import OPEN_RUN_STATES, RunState, TaskState
 from app.studies import service as studies
 from app.studies.repository import get_study
 from app.studies.schemas import StudySpec

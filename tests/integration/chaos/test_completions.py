@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from app.core.states import RunKind, TaskState
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
-from app.states import RunKind, TaskState
 from tests.integration.chaos.script import expected_text
 from tests.integration.chaos.stack import N, Stack
 from tests.integration.waiting import wait_for

@@ -16,21 +16,21 @@ from app.background import handlers
 from app.background.jobs import open_job
 from app.background.models import BackgroundJob
 from app.background.work import work
-from app.context import Context
+from app.core.context import Context
+from app.core.db import migrate
+from app.core.db.database import Database
+from app.core.db.types import utcnow
+from app.core.events.bus import MemoryBus
+from app.core.settings import Settings
+from app.core.states import DatasetKind, JobState
 from app.datasets import checking
 from app.datasets import service as datasets
 from app.datasets.models import DatasetCheck
-from app.db import migrate
-from app.db.database import Database
-from app.db.types import utcnow
-from app.events.bus import MemoryBus
 from app.runs import deletion, hidden_runs, import_samples
 from app.runs.models import Run
 from app.runs.repository import list_runs
 from app.runs.schemas import ImportSpec
 from app.samples.models import Sample
-from app.settings import Settings
-from app.states import DatasetKind, JobState
 from app.studies import archive, loading
 from app.studies.models import Study
 from evaluation.datasets import Dataset, Task

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from app.broker import queues
+from app.core.broker import queues
+from app.core.states import RunState
 from app.runs import service
 from app.runs.schemas import RunSpec
-from app.states import RunState
 from tests.integration.chaos.stack import Stack
 from tests.integration.waiting import wait_for
 

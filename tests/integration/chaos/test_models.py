@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from app.broker.model_queues import DEVICE_CLASSES, ModelQueue
 from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
-from app.states import RunState
+from app.core.broker.model_queues import DEVICE_CLASSES, ModelQueue
+from app.core.states import RunState
 from tests.integration.chaos.stack import GPU, Stack
 from tests.integration.waiting import wait_for
 

@@ -1,0 +1,257 @@
+"""`bassline advise`: from a project to the model to use for it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from app.cli import common, foreground, from_code, handover, study_report
+from app.cli.project_variables import env_option, parse_variables
+from app.cli.quiet import QuietChoice, quiet_options
+from app.cli.stored_files import yes_option
+from app.core.context import Context
+from app.core.errors import BadInputError
+from app.core.states import RunState
+from app.datasets import service as datasets
+from app.datasets.models import Dataset
+from app.language_models import cached
+from app.runs.failed_samples import count_failed_samples
+from app.studies import export, repository, service
+from app.studies.advice import advice
+from app.studies.documents import StudyDocument
+from app.studies.schemas import StudySpec
+from app.web.http.schemas import parse_spec
+from app.web.ui.terminal import echo
+from app.web.ui.units import counted
+
+PER_TASK_S = 2.0
+"""Seconds of a task besides its budget: its prompt, its verdicts, and turns of the models."""
+FEWEST, MOST = 20, 164
+
+
+class _State:
+    """What an interrupted command has finished, in a file: its dataset, its study, and how long it has worked."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        stored: dict[str, Any] = {}
+        with contextlib.suppress(OSError, ValueError):
+            stored = json.loads(path.read_text("utf-8"))
+        self.dataset_id: str = stored.get("dataset_id", "")
+        self.study_id: str = stored.get("study_id", "")
+        self._started: float = time.monotonic() - stored.get("spent_s", 0.0)
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds of work, also of earlier calls."""
+        return time.monotonic() - self._started
+
+    def write(self) -> None:
+        """Stores it; killed here, the old state stays."""
+        names = ("dataset_id", "study_id", "spent_s")
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = self._path.with_suffix(".part")
+        unfinished.write_text(json.dumps({name: getattr(self, name) for name in names}), "utf-8")
+        unfinished.replace(self._path)
+
+    def remove(self) -> None:
+        """Removes the file: the command has finished."""
+        self._path.unlink(missing_ok=True)
+
+
+@click.command()
+@click.argument("project", metavar="PROJECT")
+@click.option("--budget", type=click.FloatRange(0.5, 60), default=3.0, show_default=True, help="seconds per answer")
+@click.option("--name", help="of the dataset; default: the project's name")
+@click.option(
+    "--tests", "tests", multiple=True, metavar="COMMAND", default=("python -m pytest -q",), show_default=True,
+    help="runs the project's tests; may be repeated",
+)  # fmt: skip
+@click.option("--python", metavar="FILE", help="the project's interpreter; default: the first python on PATH")
+@click.option("--target", "targets", multiple=True, metavar="MODEL", help="default: every model in the cache")
+@click.option("--n", type=click.IntRange(1, 16), default=4, show_default=True, help="samples per task")
+@click.option("--minutes", type=click.FloatRange(1, 600), default=30.0, show_default=True, help="for all of it, about")
+@click.option(
+    "--report", metavar="FILE", default="advice.md", show_default=True, callback=common.writable,
+    help="where the report goes, in Markdown",
+)  # fmt: skip
+@env_option
+@quiet_options
+@yes_option
+@common.json_option
+def advise(  # noqa: PLR0913 (click hands each option over by itself)
+    project: str,
+    budget: float,
+    name: str | None,
+    tests: tuple[str, ...],
+    python: str | None,
+    targets: tuple[str, ...],
+    n: int,
+    minutes: float,
+    report: str,
+    env: tuple[str, ...],
+    json_file: str | None,
+    quiet: QuietChoice,
+    assume_yes: bool,
+) -> None:
+    """Say which model to use for a project: makes tasks of its code, and lets the models take turns over them.
+
+    The smaller models go first, and one that is certain to lose is dropped. The number of tasks is what the minutes
+    allow. A stopped command resumes when it is given again.
+
+    Example:
+        bassline advise ./myproject --budget 3
+        bassline advise ./myproject --target qwen2.5-coder-0.5b --target smollm2-135m --minutes 60
+    """
+    ctx = common.opened_context()
+    models = list(targets) or smaller_first(ctx)
+    if not models:
+        raise BadInputError(
+            "no model is in the cache: get one with `bassline models pull qwen2.5-coder-0.5b`", "target"
+        )
+    asked = [str(Path(project).absolute()), budget, name, tests, python, models, n, minutes, *sorted(env)]
+    state = _State(_state_path(ctx, asked))
+    request = from_code.DatasetRequest(
+        project, tests, name=name, python=python, environment=parse_variables(env), assume_yes=assume_yes
+    )
+    try:
+        dataset = _dataset(ctx, state, request)
+        state.dataset_id = str(dataset.id)
+        state.write()
+        document = _study(ctx, state, dataset, models, budget, n, 60.0 * minutes, quiet)
+    finally:  # also after Ctrl-C
+        state.write()
+    with ctx.database.read() as session:
+        failed = count_failed_samples(session, [arm.run_id for arm in document.arms])
+    sentence = advice(document, failed)
+    _report(ctx, document, dataset, sentence, report)
+    state.remove()
+    common.write_json(
+        json_file,
+        {
+            "advice": sentence,
+            "dataset": dataset.name,
+            "failed_samples": asdict(failed),
+            "study": document.model_dump(mode="json"),
+        },
+    )
+    console = common.result_console(json_file)
+    console.print()
+    console.print(sentence, soft_wrap=True, highlight=False)
+    console.print(
+        f"The report is in {report}. `bassline serve` shows the study at /studies/{document.study.id} and the tasks at "
+        f"/datasets/{dataset.id}.",
+        soft_wrap=True, highlight=False,
+    )  # fmt: skip
+
+
+def smaller_first(ctx: Context) -> list[str]:
+    """The cached models that can be loaded, those with fewer parameters first."""
+    ready = [model for model in cached.read(ctx.settings.cache_dir).models if model.state == "ready"]
+    return [model.ref for model in sorted(ready, key=lambda model: (model.n_parameters or 0, model.ref))]
+
+
+def _state_path(ctx: Context, asked: Sequence[Any]) -> Path:
+    name = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:24]
+    return Path(ctx.settings.data_dir) / "advise" / f"{name}.json"
+
+
+def _dataset(ctx: Context, state: _State, request: from_code.DatasetRequest) -> Dataset:
+    """The dataset of the project: the one that an interrupted command made, or a new one."""
+    if state.dataset_id:
+        known = datasets.find(ctx, uuid.UUID(state.dataset_id))
+        if known is not None:
+            echo(f"resumed: the dataset {known.name} is made", err=True)
+            return known
+    stored = from_code.make_datasets(ctx, request)
+    found = datasets.find(ctx, stored[0].id)
+    assert found is not None
+    return found
+
+
+def _study(
+    ctx: Context, state: _State, dataset: Dataset, models: list[str], budget: float, n: int, seconds: float,
+    quiet: QuietChoice,
+) -> StudyDocument:  # fmt: skip
+    """The finished study of the models over the dataset."""
+    ctx.make_grader()  # without a sandbox, fail before decoding
+    with foreground.workers(ctx, "advise") as place:
+        if state.study_id and _exists(ctx, state.study_id):
+            study_id = uuid.UUID(state.study_id)
+            if study_report.read(ctx, study_id).study.state is not RunState.FINISHED:
+                echo("resumed: the study continues", err=True)
+                service.resume(ctx, study_id, **place.options)
+                service.set_quiet_limit(ctx, study_id, quiet.get_limit_s())
+                place.work_study(study_id)
+        else:
+            arms = arms_of(models, n)
+            tasks = choose(dataset, len(arms), budget, seconds - state.spent_s)
+            left = dataset.n_tasks - len(tasks)
+            more = f"; {left} more are left out: weak, unstated, or beyond the minutes given" if left else ""
+            echo(f"{counted(len(tasks), 'task')} for {counted(len(arms), 'configuration')}{more}", err=True)
+            spec = parse_spec(
+                StudySpec,
+                {
+                    "dataset": dataset.name, "task_ids": tasks, "budget_s": budget, "race": True, "arms": arms,
+                    "name": f"advice for {dataset.name}"[:200], "quiet_limit_s": quiet.get_limit_s(),
+                },
+            )  # fmt: skip
+            spec = handover.prepare_study_for_server(ctx, spec) if place.server else spec
+            study_id = service.submit(ctx, spec, **place.options)
+            state.study_id = str(study_id)
+            state.write()
+            place.work_study(study_id)
+    document = study_report.read(ctx, study_id)
+    if document.study.state is not RunState.FINISHED:
+        raise common.failed(f"the study ended as {document.study.state}; the same command resumes")
+    return document
+
+
+def _exists(ctx: Context, study_id: str) -> bool:
+    with ctx.database.read() as session:
+        return uuid.UUID(study_id) in repository.study_ids(session)
+
+
+def arms_of(models: Sequence[str], n: int) -> list[dict[str, Any]]:
+    """An arm for each model; of one model alone, one sample against `n`."""
+    numbers = [n] if len(models) > 1 else [1, max(2, n)]
+    return [
+        {"target": model, "n": number, "drafter": "sibling", "prompt_mode": "completion", "name": name}
+        for model in models
+        for number in numbers
+        for name in [model if len(models) > 1 else f"{model}, n = {number}"]
+    ]
+
+
+def choose(dataset: Dataset, arms: int, budget: float, seconds: float) -> list[str]:
+    """The ids of the tasks that the seconds allow, at least FEWEST: those with tests that notice faults, spread over
+    the project by a hash of their ids."""
+    strong = [task.task_id for task in dataset.tasks if not datasets.is_left_out(task)]
+    every = strong or [task.task_id for task in dataset.tasks]
+    fitting = int(seconds / (arms * (budget + PER_TASK_S)))
+    number = min(MOST, max(FEWEST, fitting))
+    chosen = set(sorted(every, key=lambda each: hashlib.sha256(each.encode()).digest())[:number])
+    return [task_id for task_id in every if task_id in chosen]
+
+
+def _report(ctx: Context, document: StudyDocument, dataset: Dataset, sentence: str, file: str) -> None:
+    coverage = datasets.coverage(ctx, dataset.id)
+    parts = [f"# Which model for {dataset.name}?\n\n{sentence}\n"]
+    if coverage is not None:
+        share = 100 * coverage["covered_share"]
+        parts.append(
+            f"The tasks are {coverage['functions_covered']} of the {coverage['functions_called']} functions that the "
+            f"project's tests call ({share:.0f} %). An answer is judged by recorded calls, or by the tests that cover "
+            "its function.\n"
+        )
+    parts.append(export.as_markdown(document).replace("# ", "## ", 1))
+    common.write_chunks(file, iter(["\n".join(parts).encode()]))

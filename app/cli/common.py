@@ -1,0 +1,194 @@
+"""What several commands need: the option --json, consoles, JSON output, figures as text."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from app import domains
+from app.core.context import Context, make_context
+from app.core.db import migrate
+from app.core.errors import BadInputError, BasslineError, UnavailableError
+from app.web.ui import units
+from app.web.ui.tables import TextTable
+from app.web.ui.terminal import echo_data, stderr, stdout
+from decoding.suggest import one_of
+
+
+def writable(_ctx: click.Context, option: click.Parameter, target: str | None) -> str | None:
+    """The callback of an option for a file to write: refuses one that cannot be written before any work is done."""
+    flag = option.opts[0]
+    if target in (None, "-"):
+        return target
+    folder = Path(target).parent
+    if not folder.is_dir():
+        raise BadInputError(f"{flag} {target} cannot be written: there is no folder {folder}", flag.lstrip("-"))
+    if Path(target).is_dir() or not os.access(target if Path(target).exists() else folder, os.W_OK):
+        raise BadInputError(
+            f"{flag} {target} cannot be written: give a file that may be written, or - for stdout", flag.lstrip("-")
+        )
+    return target
+
+
+def positive(_ctx: click.Context, option: click.Parameter, value: float | None) -> float | None:
+    """The callback of an option in seconds. Raises BadInputError unless it is a number above 0."""
+    if value is not None and not 0 < value < math.inf:
+        raise BadInputError(f"{option.name} is {value:g}: give a number of seconds above 0", option.name)
+    return value
+
+
+def margin_points(_ctx: click.Context, option: click.Parameter, value: float | None) -> float | None:
+    """The callback of a margin. Raises BadInputError unless it is a number of points above 0, at most 100."""
+    if value is not None and not 0 < value <= 100:
+        raise BadInputError(f"{option.name} is {value:g}: give points above 0, at most 100, such as 5", option.name)
+    return value
+
+
+class Choice(click.Choice[str]):
+    """One of a few words; the error for a mistyped one suggests the nearest."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        """Replaces the sentence of click."""
+        return f"{value!r}: {one_of(str(value), self.choices)}"
+
+
+json_option = click.option(
+    "--json", "json_file", metavar="FILE", callback=writable, help="also write the result as JSON; - for stdout"
+)
+
+
+def opened_context() -> Context:
+    """A context whose database is at the newest schema. Raises UnavailableError or BadInputError."""
+    assert domains.metadata.tables
+    ctx = make_context()
+    migrate.ensure(ctx.database)
+    return ctx
+
+
+def read_bytes(file: Path, limit: int = -1) -> bytes:
+    """The first `limit` bytes of a file, or of standard input for `-`; without a limit all. Raises BadInputError."""
+    if str(file) == "-":
+        return sys.stdin.buffer.read(limit)
+    try:
+        with file.open("rb") as opened:
+            return opened.read(limit)
+    except OSError as error:
+        raise BadInputError(f"{file} cannot be read: {error.strerror}", "file") from None
+
+
+def read_text(file: str) -> str:
+    """The text of a UTF-8 file, or of standard input for `-`. Raises BadInputError."""
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise BadInputError(f"{file} cannot be read: {reason}", "file") from None
+
+
+def write_json(target: str | None, document: Any) -> None:
+    """Writes to FILE or, for `-`, to stdout; nothing for None. Raises UnavailableError if the file cannot be
+    written."""
+    if target is not None:
+        write_text(target, json.dumps(document, indent=2, default=str) + "\n")
+
+
+def write_chunks(target: str, chunks: Iterable[bytes]) -> None:
+    """Writes to FILE, whole or not at all, or for `-` to stdout, each chunk as it comes; there it must be text."""
+    if target != "-":
+        write_bytes(target, chunks)
+        return
+    for chunk in chunks:
+        echo_data(chunk.decode())
+
+
+def write_text(target: str, text: str) -> None:
+    """Writes to FILE, whole or not at all, or for `-` to stdout. Raises UnavailableError if the file cannot be
+    written."""
+    write_chunks(target, [text.encode()])
+
+
+def write_bytes(target: str, chunks: Iterable[bytes]) -> None:
+    """Writes to FILE, whole or not at all. Raises UnavailableError if the file cannot be written."""
+    path = Path(target).resolve()
+    try:
+        if path.exists() and not path.is_file():  # a pipe or a device is not replaced
+            _write(path, chunks)
+            return
+        new = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            _write(new, chunks)
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
+    except OSError as error:
+        raise UnavailableError(f"{target} cannot be written: {error.strerror}") from None
+
+
+def _write(path: Path, chunks: Iterable[bytes]) -> None:
+    with path.open("wb") as file:
+        file.writelines(chunks)
+
+
+def result_console(json_file: str | None) -> Console:
+    """Where the table goes: stdout, or stderr when stdout carries the JSON."""
+    return stderr() if json_file == "-" else stdout()
+
+
+def failed(sentence: str) -> BasslineError:
+    """An error for exit code 1."""
+    return BasslineError(sentence)
+
+
+def print_list(json_file: str | None, headings: Sequence[str], rows: Sequence[Sequence[str]], none: str = "") -> None:
+    """Prints the rows as a table, or the sentence `none` where there are no rows."""
+    result_console(json_file).print(table(headings, rows) if rows or not none else none)
+
+
+def table(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], whole: Collection[str] = ("id",), **options: Any
+) -> Table:
+    """A table without rules, with rich's `options`. Long cells are folded, except those under the headings `whole`."""
+    made = Table(box=None, pad_edge=False, **options)
+    for heading in headings:
+        made.add_column(heading, overflow="fold", no_wrap=heading in whole)
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
+def print_text_table(console: Console, found: TextTable, whole: Collection[str] = ()) -> None:
+    """Prints a table with its title and its note above it."""
+    console.print()
+    console.print(found.title, style="bold")  # as the title of the table it would be no wider than that
+    if found.note:
+        console.print(found.note, style="dim")
+    console.print(table(found.headings, found.rows, whole, padding=(0, 2, 0, 0)))
+
+
+def pairs(title: str, rows: list[tuple[str, str]]) -> Table:
+    """A two-column table without rules."""
+    made = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    made.add_column(style="bold", no_wrap=True)
+    made.add_column()
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
+def number(value: float | None, unit: str = "", digits: int = 1) -> str:
+    """A figure with its unit, or a dash."""
+    return "–" if value is None else f"{value:.{digits}f}{unit}"
+
+
+def interval(bounds: list[float] | tuple[float, float] | None, n_tasks: int) -> str:
+    """A 95 % interval of a share of `n_tasks` as text."""
+    return "" if bounds is None else f"95 % interval {units.interval(bounds, n_tasks)} %"

@@ -1,0 +1,183 @@
+"""`bassline datasets`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from app.cli import common
+from app.cli.from_code import from_code
+from app.cli.progress import Bars
+from app.cli.translate import translate
+from app.core.context import Context
+from app.core.db.references import find_id
+from app.core.errors import UnavailableError
+from app.core.states import SANDBOX_ERROR
+from app.datasets import deletion, repository, service
+from app.datasets.checking import check_solutions
+from app.datasets.models import Dataset
+from app.web.ui.terminal import echo
+from app.web.ui.units import counted
+
+NAMED = 20  # failing tasks
+
+
+@click.group()
+def datasets() -> None:
+    """List, import and show datasets, and make one from your own code.
+
+    Example:
+        bassline datasets list
+    """
+
+
+@datasets.command("list")
+@common.json_option
+def list_(json_file: str | None) -> None:
+    """All datasets.
+
+    Example:
+        bassline datasets list
+    """
+    ctx = common.opened_context()
+    for name in service.BUILTIN:
+        service.require(ctx, name)
+    with ctx.database.read() as session:
+        found = repository.list_datasets(session)
+    common.write_json(
+        json_file, [{"name": d.name, "sha256": d.sha256, "kind": d.kind, "tasks": d.n_tasks} for d in found]
+    )
+    rows = [(d.name, str(d.n_tasks), d.kind, d.sha256) for d in found]
+    common.print_list(json_file, ("name", "tasks", "kind", "sha256"), rows)
+
+
+@datasets.command("import")
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.option("--name", help="default: the file's name without its ending")
+@click.option("--no-check", is_flag=True, help="do not run the canonical solutions; the first run will")
+def import_(file: Path, name: str | None, no_check: bool) -> None:
+    """Check a JSONL(.gz) file in the form of HumanEval, MBPP, EvalPlus, MultiPL-E or HumanEval-X and store it.
+
+    Fields that play no part are named. Then the canonical solutions are run in the sandbox. Tasks whose own solution
+    fails are stored and named; runs leave them out.
+
+    Example:
+        bassline datasets import tasks.jsonl --name mine
+    """
+    ctx = common.opened_context()
+    dataset = service.import_file(ctx, file, name)
+    echo(f"{dataset.name}: {counted(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")
+    newest = service.require(ctx, dataset.name)
+    if newest.id != dataset.id:
+        echo(
+            f"this content was imported before; {dataset.name} means the newer {newest.sha256[:8]}: "
+            "import this one under another --name to use it",
+            err=True,
+        )
+    _print_fields(ctx, dataset)
+    if not no_check:
+        _check_solutions(ctx, dataset)
+
+
+def _print_fields(ctx: Context, dataset: Dataset) -> None:
+    """Says which fields of the file decide, which play no part, and which tasks cannot be judged."""
+    with ctx.database.read() as session:
+        echo(repository.field_use(session, dataset.id).describe(dataset.n_tasks))
+        left_out = session.get_one(Dataset, dataset.id).left_out or []
+    by_reason: dict[str, list[str]] = {}
+    for row in left_out:
+        by_reason.setdefault(row["reason"], []).append(row["function"])
+    for reason, names in by_reason.items():
+        echo(f"{counted(len(names), 'task')} left out, {_join_names(names)}: {reason}", err=True)
+
+
+def _check_solutions(ctx: Context, dataset: Dataset) -> None:
+    """Runs the canonical solutions in the sandbox, and prints which tasks fail."""
+    with Bars() as bars:
+        try:
+            failed = check_solutions(
+                ctx,
+                dataset.id,
+                lambda done, n: bars.show("running the canonical solutions", done, n, f"{done} of {n}"),
+            )
+        except UnavailableError as error:
+            echo(f"the canonical solutions were not run, the first run will: {error}", err=True)
+            return
+    unjudged: dict[str, list[str]] = {}
+    wrong: dict[str, list[str]] = {}  # without status and fault where an earlier check found it
+    for task_id, said in failed.items():
+        if said and said[0] == SANDBOX_ERROR:
+            unjudged.setdefault(said[1], []).append(task_id)
+        else:
+            wrong[task_id] = said
+    for reason, names in unjudged.items():
+        echo(
+            f"{len(names)} of {dataset.n_tasks} tasks cannot be judged here, and runs leave them out: "
+            f"{_join_names(names)}: {reason}",
+            err=True,
+        )
+    if not wrong:
+        if not unjudged:
+            echo("no canonical solution fails")
+        return
+    echo(
+        f"{len(wrong)} of {dataset.n_tasks} tasks fail with their own canonical solution, and runs leave them out: "
+        f"{_join_names(list(wrong))}; correct the file and import it again",
+        err=True,
+    )
+    for task_id, said in list(wrong.items())[:NAMED]:
+        if said:
+            echo(f"  {task_id}: {': '.join(said)}", err=True)
+
+
+def _join_names(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more}"
+
+
+datasets.add_command(from_code)
+datasets.add_command(translate)
+
+
+@datasets.command()
+@click.argument("reference", metavar="NAME|ID")
+def delete(reference: str) -> None:
+    """Remove a dataset that no run and no study uses; of several with this name, the newest.
+
+    Example:
+        bassline datasets delete mine
+    """
+    ctx = common.opened_context()
+    with ctx.database.read() as session:
+        found = repository.get_dataset(
+            session, find_id(session, Dataset, reference, "dataset", "bassline datasets list")
+        )
+    deletion.delete_dataset(ctx, found.id)
+    echo(f"deleted {found.name}, {counted(found.n_tasks, 'task')}, sha256 {found.sha256}")
+
+
+@datasets.command()
+@click.argument("name")
+@click.option("--task", "task_id", metavar="ID", help="one task in full")
+def show(name: str, task_id: str | None) -> None:
+    """The tasks of a dataset, or one of them in full.
+
+    Example:
+        bassline datasets show humaneval --task HumanEval/0
+    """
+    ctx = common.opened_context()
+    dataset = service.require(ctx, name)
+    if task_id:
+        (task,) = service.select_tasks(dataset, [task_id], None)
+        echo(f"# {task.task_id}\n{task.prompt}{task.canonical_solution}{task.suffix or ''}\n{task.test}")
+        if task.signature:
+            echo(json.dumps({"language": task.language, "signature": task.signature, "cases": task.cases}, indent=2))
+        if task.source:
+            echo(f"# source: {json.dumps(task.source)}")
+        return
+    echo(f"{dataset.name}: {counted(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")
+    _print_fields(ctx, dataset)
+    for task in dataset.tasks:
+        echo(f"{task.task_id}  {task.entry_point}")

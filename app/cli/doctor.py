@@ -1,0 +1,91 @@
+"""`bassline doctor`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from app.cli import common
+from app.core.errors import BadInputError
+from app.core.settings import Settings, load_settings
+from app.doctor import languages, machine, service, storage
+from app.doctor.finding import Finding, guarded
+from app.web.ui.terminal import echo
+
+COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
+Check = Callable[[], Iterable[Finding]]
+
+
+@click.command()
+@common.json_option
+def doctor(json_file: str | None) -> None:
+    """Check what works on this machine and how to fix the rest; exit 1 if a run could not work here.
+
+    Example:
+        bassline doctor
+    """
+    found = _findings()
+    document = {"ok": not _failed(found), "findings": [dataclasses.asdict(f) for f in found]}
+    common.write_json(json_file, document | {"languages": languages.installed()})
+    console = common.result_console(json_file)
+    if console.is_terminal:
+        console.print(_table(found))
+    else:
+        for finding in found:
+            words = [f"{finding.status:<5}{finding.part:<20}{finding.what}", finding.remedy]
+            echo(" -> ".join(filter(None, words)), err=json_file == "-")
+    if _failed(found):
+        raise common.failed(f"a run cannot work here yet: see {', '.join(dict.fromkeys(_failed(found)))} above")
+
+
+def _failed(found: list[Finding]) -> list[str]:
+    return [finding.part for finding in found if finding.status == "fail"]
+
+
+def _findings() -> list[Finding]:
+    """All findings; checks that wait for a process or a server run at the same time.
+
+    The clock comes first, alone: it measures what other processes take.
+    """
+    clock = guarded("clock", machine.clock)
+    checks: list[tuple[str, Check]] = [
+        ("versions", machine.versions),
+        ("device", machine.device),
+        ("sandbox", machine.sandbox),
+        ("languages", languages.languages),
+    ]
+    settings: Settings | None = None
+    try:
+        settings = load_settings()
+    except BadInputError as error:
+        sentence = str(error)
+        checks.insert(
+            0, ("settings", lambda: [Finding("settings", "fail", sentence, "Set it right in the environment.")])
+        )
+    if settings is not None:
+        checks += [
+            ("database", partial(service.database, settings)),
+            ("broker", partial(service.broker, settings)),
+            ("workers", partial(service.workers, settings)),
+            ("models", partial(storage.models, settings)),
+            ("disk", partial(storage.disks, settings)),
+        ]
+    with ThreadPoolExecutor(len(checks)) as pool:
+        others = [finding for found in pool.map(lambda check: guarded(*check), checks) for finding in found]
+    return [*clock, *others]
+
+
+def _table(found: list[Finding]) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    for finding in found:
+        what = Text(finding.what)
+        if finding.remedy:
+            what.append(f"\n{finding.remedy}", style="bold")
+        table.add_row(Text(finding.status, style=COLOURS[finding.status]), Text(finding.part, style="bold"), what)
+    return table

@@ -1,0 +1,290 @@
+"""`bassline drafter`: trained drafters for models."""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Self
+
+import click
+
+from app.background.handlers import Step
+from app.background.leases import Stop
+from app.background.work import attempt_command
+from app.cli import common
+from app.cli.progress import PartsBar
+from app.core.context import Context, make_context
+from app.core.errors import BadInputError, BasslineError
+from app.language_models import drafters, heads, service
+from app.web.ui.terminal import echo
+
+if TYPE_CHECKING:
+    from decoding.models.trained_heads import HeadRecord
+
+_GIB = 2**30
+target_option = click.option("--target", required=True, metavar="MODEL", help="the model that the drafter is for")
+
+
+class TrainingProgress(PartsBar):
+    """Shows how a training goes, and stops it at Ctrl-C or SIGTERM at its next safe point; a second one ends it now."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__(every_s=20.0)
+        self._step = step
+        self._total = 1.0
+        self._stopping = False
+
+    def __enter__(self) -> Self:
+        self._before = {number: signal.signal(number, self._stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        return super().__enter__()
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        super().__exit__(kind, error, trace)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def stage(self, name: str, total: float) -> None:
+        """A part of the work begins."""
+        self._total = total
+        self.begin(name, 0, total)
+        if not self.on_terminal:
+            self.note(name)
+
+    def advance(self, done: float, facts: str) -> None:
+        """`done` of the part is finished."""
+        self._step.report(round(done), round(self._total), self._part or "")
+        left = self.advance_to(self._part, done, self._total)
+        self.tell(f"{facts}, {left}")
+
+    def should_stop(self) -> bool:
+        """Whether to stop at the next safe point."""
+        return self._stopping or self._step.lease.stop is Stop.CANCELLED
+
+    def _stop(self, number: int, _frame: FrameType | None) -> None:
+        self._stopping = True
+        self.note("stopping at the next safe point")
+        signal.signal(number, self._before[signal.Signals(number)])
+
+
+@click.group()
+def drafter() -> None:
+    """Train, list, check, import and publish drafters: small heads that draft for one model from its hidden states.
+
+    Example:
+        bassline drafter train --target qwen2.5-coder-0.5b --hours 1
+        bassline eval --target qwen2.5-coder-0.5b --drafter sibling+trained
+    """
+
+
+@drafter.command()
+@target_option
+@click.option("--hours", type=click.FloatRange(0.01, 1000), help="total hours; 1 if nothing is given")
+@click.option("--tokens", type=click.IntRange(1000), help="tokens of text to collect, instead of --hours")
+@click.option("--epochs", type=click.IntRange(1, 1000), help="passes over the text, with --tokens")
+@click.option("--max-disk", type=click.FloatRange(0.1), default=8.0, show_default=True, metavar="GB")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--restart", is_flag=True, help="start over instead of resuming an interrupted training")
+@common.json_option
+def train(
+    target: str,
+    hours: float | None,
+    tokens: int | None,
+    epochs: int | None,
+    max_disk: float,
+    seed: int,
+    restart: bool,
+    json_file: str | None,
+) -> None:
+    """Collect text of a model with its hidden states, train a drafter on it, and measure its gain.
+
+    The prompts come from the Python files of this machine. Prompts and answers that share ten words in a
+    row with a task of any dataset here are dropped. Stopped or killed, the same command resumes.
+
+    Example:
+        bassline drafter train --target qwen2.5-coder-0.5b --hours 1
+        bassline drafter train --target ./mine --tokens 300000 --epochs 8 --seed 1
+    """
+    if (tokens is None) != (epochs is None):
+        raise BadInputError("--tokens and --epochs belong together: give both, or --hours", "tokens")
+    if hours is not None and tokens is not None:
+        raise BadInputError("--hours and --tokens were both given: choose one", "hours")
+    from app.cli import training_prompts  # noqa: PLC0415
+    from decoding.models import fetch  # noqa: PLC0415
+    from decoding.models.errors import ModelError  # noqa: PLC0415
+    from decoding.request import RequestError  # noqa: PLC0415
+    from decoding.training.drafter import DrafterTraining, StoppedError  # noqa: PLC0415
+    from decoding.training.plan import Plan, WorkFolder  # noqa: PLC0415
+
+    ctx = common.opened_context()
+    service.require_model(target, "target")
+    if hours is None and tokens is None:
+        hours = 1.0
+    try:
+        info = fetch.ensure(target)
+        work = WorkFolder(target)
+        if restart:
+            work.remove()
+        plan = Plan(target, info.sha256, _taps_of(info.folder), hours, tokens, epochs, seed, int(max_disk * _GIB))
+        with attempt_command(ctx, "train_drafter", target, target) as step, TrainingProgress(step) as progress:
+            progress.note(
+                f"keeps at most {max_disk:g} GB in {work.path} until the drafter is stored, then only the drafter"
+            )
+            record = DrafterTraining(
+                plan,
+                lambda: training_prompts.statements(seed),
+                lambda loaded: training_prompts.asking_of(loaded.tokenizer, has_chat_template=loaded.has_chat_template),
+                training_prompts.evaluated_texts(ctx),
+                progress,
+            ).run()
+    except StoppedError:
+        raise common.failed("stopped: the same command resumes") from None
+    except RequestError as error:
+        raise BadInputError(str(error), "drafter") from None
+    except ModelError as error:
+        raise BasslineError(str(error)) from None
+    _show(record, json_file)
+    _publish_in_stack(ctx, target)
+
+
+@drafter.command("list")
+@common.json_option
+def list_(json_file: str | None) -> None:
+    """The trained drafters of this machine, and the published ones.
+
+    Example:
+        bassline drafter list
+    """
+    ctx = common.opened_context()
+    with ctx.database.read() as session:
+        records = drafters.every(session)
+    common.write_json(json_file, [record.model_dump(mode="json") for record in records])
+    rows = [
+        (
+            r.target,
+            r.source,
+            f"{r.n_parameters / 1e6:.1f} M",
+            f"{r.n_bytes / 1e6:.0f} MB",
+            f"{r.match[0]:.0%}" if r.match and r.match[0] is not None else "-",
+            f"{r.hours:.2f}" if r.hours else "-",
+        )
+        for r in records
+    ]
+    none = "No drafter was trained here yet: bassline drafter train --target MODEL"
+    common.print_list(json_file, ("target", "from", "parameters", "size", "first token right", "hours"), rows, none)
+
+
+@drafter.command()
+@target_option
+@common.json_option
+def check(target: str, json_file: str | None) -> None:
+    """Read a drafter again, compare its hash and the hash of its model, and measure how often it is right.
+
+    Example:
+        bassline drafter check --target qwen2.5-coder-0.5b
+    """
+    _measured(target, None, json_file)
+
+
+@drafter.command("import")
+@click.argument("source", metavar="SOURCE")
+@target_option
+@common.json_option
+def import_(source: str, target: str, json_file: str | None) -> None:
+    """Take a DFlash head that was published for a model: a folder, or hf:owner/name[@revision].
+
+    Example:
+        bassline drafter import hf:z-lab/Qwen3-4B-DFlash-b16 --target hf:Qwen/Qwen3-4B
+    """
+    ctx = common.opened_context()
+    _measured(target, source, json_file)
+    _publish_in_stack(ctx, target)
+
+
+@drafter.command()
+@target_option
+@common.json_option
+def publish(target: str, json_file: str | None) -> None:
+    """Store this machine's drafter of a model in the database, from which every worker of the stack fetches it.
+
+    `train` and `import` do so themselves where the database is a server. The head replaces an earlier one; tasks
+    that are decoded from now on draft with it, tasks of runs that have begun included.
+
+    Example:
+        bassline drafter publish --target qwen2.5-coder-0.5b
+    """
+    ctx = common.opened_context()
+    service.require_model(target, "target")
+    record = _published(ctx, target)
+    common.write_json(json_file, dataclasses.asdict(record))
+    if json_file != "-":
+        echo(f"published the drafter of {target}: {record.n_bytes / 1e6:.0f} MB, sha256 {record.sha256[:12]}")
+
+
+@drafter.command()
+@target_option
+def delete(target: str) -> None:
+    """Delete the drafter of a model from the database and from this machine. Results of runs with it stay.
+
+    Example:
+        bassline drafter delete --target qwen2.5-coder-0.5b
+    """
+    heads.delete(common.opened_context(), target)
+    echo(f"deleted the drafter of {target}")
+
+
+def _published(ctx: Context, target: str) -> HeadRecord:
+    from decoding.models.errors import ModelError  # noqa: PLC0415
+
+    try:
+        return heads.publish(ctx, target)
+    except ModelError as error:
+        raise BasslineError(str(error)) from None
+
+
+def _publish_in_stack(ctx: Context, target: str) -> None:
+    if not ctx.settings.embedded:
+        _published(ctx, target)
+
+
+def _measured(target: str, source: str | None, json_file: str | None) -> None:
+    from app.cli import training_prompts  # noqa: PLC0415
+    from decoding.models.errors import ModelError  # noqa: PLC0415
+    from decoding.training import importing  # noqa: PLC0415
+
+    make_context()
+    service.require_model(target, "target")
+    try:
+        record = importing.run(
+            target,
+            source,
+            training_prompts.statements(0),
+            lambda loaded: training_prompts.asking_of(loaded.tokenizer, has_chat_template=loaded.has_chat_template),
+        )
+    except ModelError as error:
+        raise BasslineError(str(error)) from None
+    _show(record, json_file)
+
+
+def _taps_of(folder: Path) -> tuple[int, ...]:
+    from transformers import AutoConfig  # noqa: PLC0415
+
+    from decoding.models.dflash_config import usual_taps  # noqa: PLC0415
+
+    return usual_taps(AutoConfig.from_pretrained(folder, local_files_only=True).get_text_config().num_hidden_layers)
+
+
+def _show(record: HeadRecord, json_file: str | None) -> None:
+    common.write_json(json_file, dataclasses.asdict(record))
+    if json_file == "-":
+        return
+    echo(f"drafter of {record.target}: {record.n_parameters / 1e6:.1f} M parameters, {record.n_bytes / 1e6:.0f} MB")
+    rights = ", ".join(f"{share:.0%}" for share in record.match)
+    echo(f"top token right at positions 1 to {len(record.match)} of a draft: {rights}")
+    if record.speeds:
+        plain = {row["batch"]: row["tokens_per_s"] for row in record.speeds if row["drafter"] == "none"}
+        speeds = [(row["batch"], row["drafter"], row["tokens_per_s"]) for row in record.speeds]
+        rows = [(str(n), name, f"{speed:.0f}", f"{speed / plain[n]:.2f}") for n, name, speed in speeds]
+        common.print_list(json_file, ("samples", "drafter", "tokens/s", "to none"), rows)
+    echo(f"use it: bassline eval --target {record.target} --drafter sibling+trained")

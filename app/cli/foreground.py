@@ -1,0 +1,160 @@
+"""Finishes runs and studies with live progress, in this process or in the server that owns the database."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import click
+
+from app.cli import handover, study_progress
+from app.cli.common import failed, result_console, write_json
+from app.cli.progress import show
+from app.cli.report import run_tables
+from app.core.context import Context
+from app.core.errors import BasslineError, ConflictError
+from app.core.states import RunState
+from app.jobs.database_lock import InUseError
+from app.jobs.embedded import Embedded
+from app.runs import transitions
+from app.runs.event_stream import follow
+from app.runs.failed_samples import count_failed_samples
+from app.runs.models import Run
+from app.runs.render import run_document
+from app.runs.repository import get_run, progress
+from app.studies import service as studies
+from app.web.ui.terminal import stderr
+
+BEAT_S = 0.5
+
+
+class UserInterruptError(BasslineError):
+    """Ctrl-C; finished samples are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What a command waits for: a run or a study, and the group of commands that is about it."""
+
+    noun: str
+    group: str
+    interrupt: Callable[[Context, uuid.UUID, str], bool]
+    cancel: Callable[[Context, uuid.UUID], None]
+
+
+_RUN = _Work("run", "runs", transitions.interrupt, transitions.cancel)
+_STUDY = _Work("study", "study", studies.interrupt, studies.cancel)
+
+
+class Place:
+    """Where the runs of this command are decoded: in this process, or (`server`) in the one that owns the database.
+
+    `options` are the arguments with which a run or study must be submitted to be worked there.
+    """
+
+    def __init__(self, ctx: Context, *, server: bool) -> None:
+        self.server = server
+        self._ctx = ctx
+        self.options: dict[str, Any] = {"handover": True} if server else {"pinned_worker": ctx.worker_name}
+
+    def work(self, run_id: uuid.UUID) -> Run:
+        """Waits until a run that was submitted with `options` has ended, in whatever state. Returns it.
+
+        Raises UserInterruptError after Ctrl-C, and UnavailableError once the server is gone.
+        """
+        ctx = self._ctx
+        with self._interruptible(_RUN, run_id):
+            show(ctx, run_id, handover.events(ctx, run_id) if self.server else follow(ctx, run_id, beat_s=BEAT_S))
+        with ctx.database.read() as session:
+            return get_run(session, run_id)
+
+    def work_study(self, study_id: uuid.UUID) -> None:
+        """The same for a study. Raises as `work` does."""
+        watch = handover.Watch(self._ctx, "study", f"bassline study cancel {study_id}") if self.server else None
+        with self._interruptible(_STUDY, study_id):
+            study_progress.show(self._ctx, study_id, watch)
+
+    @contextlib.contextmanager
+    def _interruptible(self, work: _Work, row_id: uuid.UUID) -> Iterator[None]:
+        try:
+            yield
+        except KeyboardInterrupt:
+            if self.server:
+                raise UserInterruptError(_leave_or_cancel(self._ctx, work, row_id)) from None
+            if work.interrupt(self._ctx, row_id, "interrupted from the keyboard"):
+                raise UserInterruptError(f"interrupted: {_resume_hint(work, row_id)}") from None
+
+
+@contextlib.contextmanager
+def workers(ctx: Context, purpose: str) -> Iterator[Place]:
+    """Workers for this command's runs: in this process, for runs pinned to it.
+
+    While `bassline serve` owns the database, its workers are used. SIGTERM counts as Ctrl-C. Raises InUseError if
+    another command owns the database.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(terminate_as_interrupt())
+        try:
+            stack.enter_context(Embedded(ctx, purpose, foreground=True))
+            server = False
+        except InUseError as error:
+            if not error.by_server:
+                raise
+            server = True
+            stderr().print("`bassline serve` has this database: its workers do the work", style="dim")
+        yield Place(ctx, server=server)
+
+
+def report(ctx: Context, run: Run, json_file: str | None) -> None:
+    """Prints and writes an ended run. Raises BasslineError unless it is finished."""
+    with ctx.database.read() as session:
+        counts, failed_samples = progress(session, run), count_failed_samples(session, [run.id])
+    write_json(json_file, run_document(run))
+    run_tables(result_console(json_file), run, counts, failed_samples)
+    if run.state is not RunState.FINISHED:
+        raise failed(f"the run ended as {run.state}: {run.error or 'see `bassline runs show`'}")
+
+
+def can_ask() -> bool:
+    """Whether a user can answer a question."""
+    return sys.stdin.isatty()
+
+
+def _leave_or_cancel(ctx: Context, work: _Work, row_id: uuid.UUID) -> str:
+    """Asks, if a user can answer, whether to cancel what the server works. Returns a sentence with the result."""
+    if can_ask():
+        with contextlib.suppress(KeyboardInterrupt, click.Abort):
+            if click.confirm(f"The server is running this {work.noun}. Cancel it?", default=False, err=True):
+                with contextlib.suppress(ConflictError):  # it has just ended
+                    work.cancel(ctx, row_id)
+                return f"cancelled: {_resume_hint(work, row_id)}"
+    of = f"bassline {work.group}"
+    return f"the server continues the {work.noun}: `{of} show {row_id}` shows it, `{of} cancel` ends it"
+
+
+def _resume_hint(work: _Work, row_id: uuid.UUID) -> str:
+    return f"finished samples are kept; `bassline {work.group} resume {row_id}` finishes it"
+
+
+@contextlib.contextmanager
+def terminate_as_interrupt() -> Iterator[None]:
+    """SIGTERM counts as Ctrl-C in the block: it raises KeyboardInterrupt."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

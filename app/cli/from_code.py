@@ -1,0 +1,354 @@
+"""`bassline datasets from-code`."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from app.cli import common, foreground
+from app.cli.progress import Bars, PartsBar, time_left
+from app.cli.project_variables import env_option, parse_variables, set_variables
+from app.cli.stored_files import confirm_stored_files, yes_option
+from app.core.context import Context as AppContext
+from app.core.errors import BadInputError
+from app.core.ports import detect_sandbox
+from app.datasets import from_code as service
+from app.datasets.models import Dataset
+from app.web.ui.terminal import echo
+from app.web.ui.units import counted
+from evaluation.from_code.build import Options, TaskResult
+from evaluation.from_code.calls import record
+from evaluation.from_code.calls.commands import resolve_command
+from evaluation.from_code.reasons import ProjectError, SandboxFaultError
+from evaluation.from_code.run import Finished
+from evaluation.from_code.source.context import CONTEXTS, Context
+from evaluation.from_code.source.project import Project, open_project
+
+_SHOWN_PATHS = 8
+_SHOWN_FAILURES = 3
+
+
+class FromCodeProgress(PartsBar):
+    """Shows the parts of the work: the tests run, those that pass in the sandbox are found, functions are
+    checked."""
+
+    def __init__(self, folder: str, limit_s: float) -> None:
+        super().__init__(every_s=10.0)
+        self._folder = folder
+        self._limit_s = limit_s
+
+    def recording(self, command: Sequence[str], seconds: float) -> None:
+        """The tests have run for `seconds`, of both runs; at 0 prints which command will run, and how."""
+        if seconds == 0.0:
+            self.note(
+                f"runs the project's own code in {self._folder}, with your rights and outside the sandbox: "
+                f"{shlex.join(command)}"
+            )
+        self.advance_to("recording", seconds, self._limit_s)
+        self.tell(f"{seconds:.0f} s, at most {time_left(self._limit_s - seconds)}")
+
+    def testing(self, done: int, total: int) -> None:
+        """`done` of the files of tests have run in the sandbox."""
+        left = self.advance_to("running tests", done, total)
+        self.tell(f"{done} of {counted(total, 'file')} of tests in the sandbox, {left}")
+
+    def checking(self, done: int, total: int, made: TaskResult | None) -> None:
+        """`done` functions are checked."""
+        if made is None and done:
+            self.note(f"resumed: {done} of {total} functions are done")
+        self._advance("checking", done, total)
+
+    def _advance(self, part: str, done: int, total: int) -> None:
+        left = self.advance_to(part, done, total)
+        self.tell(f"{done} of {total} functions, {left}")
+
+
+@click.command("from-code")
+@click.argument("project", metavar="PROJECT")
+@click.option("--name", help="of the dataset; default: the project's name")
+@click.option("--tests", "tests", multiple=True, metavar="COMMAND", help="runs the project's tests; may be repeated")
+@click.option("--doctests", is_flag=True, help="run the examples in the docstrings too, or instead")
+@click.option(
+    "--python",
+    metavar="FILE",
+    help="the project's interpreter, which runs its tests; default: the first python on PATH",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=1),
+    default=900.0,
+    show_default=True,
+    help="seconds of a command, each time",
+)
+@click.option(
+    "--lines-before", type=click.IntRange(0, 2000), default=Options().before, show_default=True,
+    help="lines of the file before the body, in the infilling form",
+)  # fmt: skip
+@click.option(
+    "--lines-after", type=click.IntRange(0, 2000), default=Options().after, show_default=True,
+    help="lines of the file after the body, in the infilling form",
+)  # fmt: skip
+@click.option(
+    "--judge", type=click.Choice(["auto", "cases", "tests"]), default="auto", show_default=True,
+    help="recorded calls (cases), the project's own tests, or auto: tests where recorded calls cannot judge",
+)  # fmt: skip
+@click.option(
+    "--context", type=click.Choice(CONTEXTS), default=Options().context, show_default=True,
+    help="what a prompt of the completion form shows: the function with what it names, the file, or also what the "
+    "file imports from the project",
+)  # fmt: skip
+@env_option
+@click.option("--names", "show_names", is_flag=True, help="name the functions that are left out, below each reason")
+@yes_option
+@common.json_option
+def from_code(  # noqa: PLR0913 (click hands each option over by itself)
+    project: str,
+    name: str | None,
+    tests: tuple[str, ...],
+    doctests: bool,
+    python: str | None,
+    timeout: float,
+    lines_before: int,
+    lines_after: int,
+    judge: str,
+    context: Context,
+    env: tuple[str, ...],
+    show_names: bool,
+    assume_yes: bool,
+    json_file: str | None,
+) -> None:
+    """Make a dataset of a Python project: its functions are the tasks, their behaviour in its tests is the test.
+
+    PROJECT is a folder, or the name of a package or module that the interpreter has installed. Its tests run as they
+    do when you run them, outside the sandbox; everything else runs inside. Two datasets are stored: NAME, whose
+    prompts end where the body begins, and NAME-infill, with the real file before and after the body. In both, answers
+    are judged in their real module. A stopped run resumes.
+
+    Example:
+        bassline datasets from-code ./myproject --name mine --tests "python -m pytest -q"
+        bassline datasets from-code more_itertools --doctests --python .venv/bin/python
+        bassline datasets from-code textwrap --tests "python -m unittest test.test_textwrap"
+    """
+    options = Options(lines_before, lines_after, timeout, context=context, judge=judge)
+    asked = DatasetRequest(
+        project, tests, name=name, doctests=doctests, python=python, options=options, environment=parse_variables(env),
+        json_file=json_file, assume_yes=assume_yes, show_names=show_names,
+    )  # fmt: skip
+    make_datasets(common.opened_context(), asked)
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetRequest:
+    """What the datasets of a project are made of, and what is said about them: the options of the command."""
+
+    project: str
+    tests: tuple[str, ...]
+    _: KW_ONLY
+    name: str | None = None
+    doctests: bool = False
+    python: str | None = None
+    options: Options = field(default_factory=Options)
+    environment: Mapping[str, str | None] = field(default_factory=dict)
+    json_file: str | None = None
+    assume_yes: bool = False
+    show_names: bool = False
+
+
+def make_datasets(ctx: AppContext, asked: DatasetRequest) -> list[Dataset]:
+    """Make, store and print the datasets of a project; both, the completion form first. Raises BasslineError."""
+    interpreter = _interpreter(asked.python)
+    options = replace(asked.options, python=interpreter if asked.python else "")
+    json_file = asked.json_file
+    try:
+        found = open_project(asked.project, interpreter)
+        commands = _commands(found, asked.tests, asked.doctests, interpreter, options.python)
+        name = asked.name or found.name
+        service.check_name(name)
+        if options.judge != "cases" and not found.version:
+            options = replace(options, store_secrets=confirm_stored_files(found, asked.assume_yes))
+        finished = _worked(ctx, found, commands, options, asked.environment)
+    except ProjectError as error:
+        raise BadInputError(str(error)) from None
+    _say_how_tests_ended(finished)
+    if not finished.result.completion:
+        common.write_json(json_file, service.report(finished, [], service.Recheck()))
+        _show(finished, [], json_file, asked.show_names)
+        raise common.failed(f"no function of {found.name} became a task: the reasons are above")
+    stored = service.store(ctx, finished, name)
+    if json_file is not None:
+        common.write_json(json_file, service.report(finished, stored, _rechecked(ctx, stored)))
+    finished.state.remove()  # interrupted before, the same command resumes
+    _show(finished, stored, json_file, asked.show_names)
+    return stored
+
+
+def _rechecked(ctx: AppContext, stored: list[Dataset]) -> service.Recheck:
+    """What the report counts: the stored tasks, judged once more as answers are."""
+    with Bars() as bars:
+        checked = service.recheck(
+            ctx, stored, lambda done, total: bars.show("judging once more", done, total, f"{done} of {total}")
+        )
+    for ids, what in (
+        (checked.originals_failed, "do not pass with their own solution"),
+        (checked.trivial_passed, "pass with a body without content"),
+    ):
+        if ids:
+            echo(f"{counted(len(ids), 'task')} {what}: {', '.join(ids[:_SHOWN_PATHS])}", err=True)
+    return checked
+
+
+def _interpreter(python: str | None) -> str:
+    """The interpreter's path, which holds in the project's folder too; a link of an environment stays a link."""
+    if python is None:
+        return shutil.which("python") or sys.executable
+    found = shutil.which(python)
+    if found is None:
+        raise BadInputError(
+            f"--python {python} is not a program that can be started: name the project's interpreter, as in "
+            "--python .venv/bin/python",
+            "python",
+        )
+    return str(Path(found).absolute())
+
+
+def _commands(
+    project: Project, tests: tuple[str, ...], doctests: bool, python: str, tests_python: str
+) -> list[list[str]]:
+    try:
+        commands = [shlex.split(command) for command in tests]
+    except ValueError as error:
+        raise BadInputError(f"--tests cannot be read as a command: {error}", "tests") from None
+    if not all(commands):
+        raise BadInputError('--tests is empty: give a command, as in --tests "python -m pytest -q"', "tests")
+    if tests_python:
+        commands = [resolve_command(command, tests_python) for command in commands]
+    if doctests:
+        commands.append(record.doctest_command(python, project))
+    if not commands:
+        raise BadInputError(
+            'tasks are made of what functions do while tests run: give --tests "python -m pytest -q", or --doctests',
+            "tests",
+        )
+    return commands
+
+
+def _worked(
+    ctx: AppContext,
+    project: Project,
+    commands: list[list[str]],
+    options: Options,
+    environment: Mapping[str, str | None],
+) -> Finished:
+    sandbox = detect_sandbox(ctx.settings.packages, "so no task can be checked")
+    try:
+        with (
+            foreground.terminate_as_interrupt(),
+            set_variables(environment),
+            FromCodeProgress(str(project.root), record.N_RUNS * len(commands) * options.limit_s) as progress,
+        ):
+            return service.make(ctx, sandbox, project, commands, options, progress, environment)
+    except KeyboardInterrupt:
+        raise common.failed("stopped; the same command resumes") from None
+    except SandboxFaultError as error:
+        raise common.failed(f"{error}; the same command resumes") from None
+
+
+def _say_how_tests_ended(finished: Finished) -> None:
+    recording = finished.recording
+    if recording.failure:
+        echo(f"the project's tests {recording.failure}; their calls until then count. Their last lines:", err=True)
+        for line in recording.last_lines:
+            echo(f"    {line}", err=True)
+    if ended := recording.covering.ended:
+        more = f" and {len(ended) - _SHOWN_FAILURES} more" if len(ended) > _SHOWN_FAILURES else ""
+        echo(
+            f"{counted(len(ended), 'test')} waited without end, and ended after {record.QUIET_S:g} s: "
+            f"{', '.join(ended[:_SHOWN_FAILURES])}{more}",
+            err=True,
+        )
+    for name, reason in recording.unread.items():
+        echo(f"not read: {name}, in the folder of recorded calls, {reason}", err=True)
+
+
+def judged_by(source: dict[str, Any]) -> str:
+    """What judges a task, in a few words."""
+    if source.get("judge") == "tests":
+        return counted(source["tests"], "test")
+    near = source.get("nearby_cases", 0)
+    return counted(source["cases"] - near, "recorded call") + (f" and {near} near them" if near else "")
+
+
+def _show(finished: Finished, stored: list[Dataset], json_file: str | None, show_names: bool) -> None:
+    console = common.result_console(json_file)
+    rows: list[dict[str, Any]] = finished.result.completion
+    if rows:
+        tasks = []
+        for row in rows:
+            source = row["source"]
+            score = f"{100 * source['mutation_score']:.0f} % of {source['mutants']}"
+            reasons = ", ".join(name for name in ("weak", "unstated") if source[name])
+            place, how = f"{source['file']}:{source['line']}", judged_by(source)
+            tasks.append((row["task_id"], place, how, score, reasons))
+        console.print(common.table(("task", "place", "judged by", "mutation score", ""), tasks))
+    found = finished.coverage()
+    if found.left_out:
+        console.print(f"\nleft out: {found.seen - found.tasks} of {found.seen} functions")
+        left_out = [(str(each.functions), each.reason, each.unlock) for each in found.left_out]
+        console.print(common.table(("functions", "reason", "what would make them tasks"), left_out))
+        if show_names:
+            _show_left_out(console, finished)
+        else:
+            console.print("--names names them, and so does --json")
+    for path, reason in finished.project.unread.items():
+        console.print(f"not read: {path}: {reason}")
+    for reason in dict.fromkeys(finished.project.skipped.values()):
+        paths = [path for path, why in finished.project.skipped.items() if why == reason]
+        more = f" and {len(paths) - _SHOWN_PATHS} more" if len(paths) > _SHOWN_PATHS else ""
+        console.print(f"skipped, {reason}: {', '.join(paths[:_SHOWN_PATHS])}{more}")
+    weak_tasks = sum(bool(row["source"]["weak"]) for row in rows)
+    by_tests = sum(row["source"].get("judge") == "tests" for row in rows)
+    console.print(
+        f"\n{counted(len(rows), 'task')}: {len(rows) - by_tests} judged by recorded calls, {by_tests} by the project's "
+        f"own tests; {weak_tasks} with a weak test (it notices less than 80 % of faults, or is of few calls)"
+    )
+    console.print(
+        f"{100 * found.covered_share:.0f} % of the {counted(found.called, 'function')} that the tests call became "
+        f"tasks, with {100 * found.lines_share:.0f} % of their lines; the project has {found.seen} in all"
+    )
+    if rows:
+        console.print(_describe_stated_share(rows))
+    if finished.suite.refused:
+        console.print(f"the project's own tests judge no task: {finished.suite.refused}")
+    elif finished.suite.failures:
+        console.print(f"{counted(len(finished.suite.failures), 'test')} did not pass in the sandbox, such as:")
+        for test, text in list(finished.suite.failures.items())[:_SHOWN_FAILURES]:
+            console.print(f"    {test}: {text.strip().rpartition(chr(10))[2][:160]}")
+    for dataset in stored:
+        console.print(f"{dataset.name}: {counted(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")
+
+
+def _describe_stated_share(rows: list[dict[str, Any]]) -> str:
+    unstated = sum(bool(row["source"]["unstated"]) for row in rows)
+    text = f"the prompts state {100 * service.compute_stated_share(rows):.0f} % of what the tests judge"
+    if unstated == 0:
+        return text
+    asks, them = ("1 task asks", "it") if unstated == 1 else (f"{unstated} tasks ask", "them")
+    return f"{text}; {asks} for more: runs leave {them} out, as they do weak ones"
+
+
+def _show_left_out(console: Console, finished: Finished) -> None:
+    """The functions that are left out, below each reason."""
+    by_reason: dict[str, list[str]] = {}
+    for row in service.list_left_out(finished):
+        detail = f": {row['detail']}" if row["detail"] else ""
+        by_reason.setdefault(row["reason"], []).append(f"    {row['file']}:{row['line']} {row['function']}{detail}")
+    for reason, names in by_reason.items():
+        console.print(f"{reason}:", *names, sep="\n", soft_wrap=True, highlight=False, markup=False)

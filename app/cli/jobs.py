@@ -1,0 +1,99 @@
+"""`bassline jobs`."""
+
+from __future__ import annotations
+
+import uuid
+
+import click
+from sqlalchemy import select
+
+from app.background import jobs as background
+from app.background.api import JobDocument, JobWithResult
+from app.background.models import BackgroundJob
+from app.cli import common
+from app.core.context import Context
+from app.core.db.references import ids_beginning_with
+from app.core.errors import BadInputError
+from app.core.states import JobState
+from app.web.ui.terminal import echo
+
+id_argument = click.argument("reference", metavar="ID")
+
+
+@click.group()
+def jobs() -> None:
+    """List, show, cancel and retry background work: checks of datasets, imports, deletions, translations, trainings.
+
+    Example:
+        bassline jobs list --state running
+    """
+
+
+@jobs.command("list")
+@click.option("--state", type=common.Choice(list(JobState)), help="only jobs in this state")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@common.json_option
+def list_(state: str | None, limit: int, json_file: str | None) -> None:
+    """Jobs, the latest first. Ended ones are kept for 30 days.
+
+    Example:
+        bassline jobs list --state failed
+    """
+    with common.opened_context().database.read() as session:
+        found = background.list_jobs(session, JobState(state) if state else None, limit=limit)
+    common.write_json(json_file, [JobDocument.of(job).model_dump(mode="json") for job in found])
+    rows = [(str(j.id), j.kind, j.subject, j.state, f"{j.done}/{j.total}", j.error or j.message) for j in found]
+    common.print_list(json_file, ("id", "kind", "subject", "state", "done", ""), rows, "No jobs.")
+
+
+@jobs.command()
+@id_argument
+@common.json_option
+def show(reference: str, json_file: str | None) -> None:
+    """A job in full (id, or its beginning).
+
+    Example:
+        bassline jobs show 01a1fde0
+    """
+    ctx = common.opened_context()
+    with ctx.database.read() as session:
+        document = JobWithResult.of(background.get_job(session, _find_id(ctx, reference))).model_dump(mode="json")
+    common.write_json(json_file, document)
+    common.result_console(json_file).print(common.pairs("", [(name, str(value)) for name, value in document.items()]))
+
+
+@jobs.command()
+@id_argument
+def cancel(reference: str) -> None:
+    """End a job after its step. What an import has stored is removed.
+
+    Example:
+        bassline jobs cancel 01a1fde0
+    """
+    ctx = common.opened_context()
+    background.cancel(ctx, _find_id(ctx, reference))
+    echo("cancelled")
+
+
+@jobs.command()
+@id_argument
+def retry(reference: str) -> None:
+    """Queue a job again that failed or was cancelled. It goes on where it was.
+
+    Example:
+        bassline jobs retry 01a1fde0
+    """
+    ctx = common.opened_context()
+    background.retry(ctx, _find_id(ctx, reference))
+    echo("queued again: a worker of `bassline serve` or of the stack does it")
+
+
+def _find_id(ctx: Context, reference: str) -> uuid.UUID:
+    begun = ids_beginning_with(reference)
+    with ctx.database.read() as session:
+        ids = session.scalars(select(BackgroundJob.id).where(BackgroundJob.id.between(*begun))).all() if begun else ()
+    if len(ids) != 1:
+        raise BadInputError(
+            f"{len(ids)} jobs have an id that begins with {reference!r}: see `bassline jobs list`", "ID"
+        )
+    return ids[0]

@@ -1,0 +1,73 @@
+"""`bassline leaderboard`."""
+
+from __future__ import annotations
+
+import click
+from rich.table import Table
+
+from app.annotations.selection import Selection
+from app.cli import common
+from app.cli.run_and_study import selection_options
+from app.leaderboard.columns import COLUMNS, Column
+from app.leaderboard.documents import board_row
+from app.leaderboard.entries import Entries
+from app.leaderboard.service import Row, ranked
+from app.runs.render import plain
+
+
+@click.command()
+@click.option("--budget", type=float, callback=common.positive, help="seconds; default: each run at its own budget")
+@click.option("--dataset", help="only runs over this dataset")
+@click.option("--target", help="only runs of this model")
+@selection_options
+@common.json_option
+def leaderboard(
+    budget: float | None, dataset: str | None, target: str | None, json_file: str | None, selection: Selection
+) -> None:
+    """Runs by Pass@First within a budget; archived ones only with --archived.
+
+    Example:
+        bassline leaderboard --budget 2.5
+    """
+    ctx = common.opened_context()
+    with ctx.database.read() as session:
+        rows = ranked(Entries().read(session), budget, dataset=dataset, target=target, selection=selection)
+    common.write_json(json_file, [plain(board_row(row)) for row in rows])
+    console = common.result_console(json_file)
+    if not rows:
+        asked = selection.narrows or dataset or target
+        console.print("No run matches." if asked else "No graded runs yet: make one with `bassline eval`.")
+    groups: dict[tuple[object, ...], list[Row]] = {}
+    for row in rows:
+        # What is not ranked stays in one table: its first column says over how many tasks each run is.
+        unranked = (row.run.dataset_sha256, row.run.device)
+        groups.setdefault(row.run.group if row.run.label is None else unranked, []).append(row)
+    for members in groups.values():
+        console.print(_table(members))
+        console.print()
+
+
+def _table(rows: list[Row]) -> Table:
+    """A table for one dataset and device, either ranked or not: only runs over the same tasks are comparable."""
+    one = rows[0].run
+    title = f"{'' if one.label is None else 'Not ranked: '}{one.dataset} {one.dataset_sha256[:8]} on {one.device}"
+    columns = [column for column in COLUMNS if column.printed]
+    headings = ("Rank", "Run", "Target", "Budget", *(column.label for column in columns))
+    lines = [
+        (
+            str(row.rank or row.run.label),
+            row.run.name + (" (clock disturbed)" if row.run.figures.clock_marks else ""),
+            row.run.target,
+            f"{row.budget_s:g} s",
+            *(_cell(column, row) for column in columns),
+        )
+        for row in rows
+    ]
+    shares = [column.label for column in columns if column.share is not None]
+    return common.table(headings, lines, shares, title=title, title_justify="left")
+
+
+def _cell(column: Column, row: Row) -> str:
+    """The column's text and note; shares of a run that stopped at a smaller budget are lower bounds."""
+    bound = "≥ " if column.share and row.capped else ""
+    return f"{bound}{column.text(row)} {column.note(row)}".rstrip()

@@ -1,0 +1,118 @@
+"""Options of commands, made from the schemas that their values fill, for example in app/runs/schemas.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Any, Literal, TypeVar, get_args, get_origin
+
+import click
+from pydantic.fields import FieldInfo
+
+from app.cli.common import Choice
+from app.core.errors import BadInputError
+from app.runs.options import Option, flag_of, options_of, value_type
+from app.web.http.schemas import RequestModel, parse_spec
+from app.web.ui.units import seconds
+
+C = TypeVar("C", bound=Callable[..., Any])
+S = TypeVar("S", bound=RequestModel)
+
+
+class Several(click.ParamType[tuple[Any, ...]]):
+    """Comma-separated values of one type, as a tuple."""
+
+    name = "list"
+
+    def __init__(self, of: click.ParamType[Any]) -> None:
+        self._of = of
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, ...]:
+        """The values, each once."""
+        parts = dict.fromkeys(part.strip() for part in value.split(","))
+        if "" in parts:
+            self.fail(f"{value!r} has an empty place: write the values as A,B", param, ctx)
+        return tuple(self._of.convert(part, param, ctx) for part in parts)
+
+
+def spec_options(kind: type[RequestModel], *names: str, **changes: dict[str, Any]) -> Callable[[C], C]:
+    """Decorates a command with an option for each named field of `kind`, by default for each that declares an `Option`.
+
+    Type, default and help are the field's. `changes` are other settings of click, by the name of the field.
+    """
+    return _decorator({name: _settings(kind, name) | changes.get(name, {}) for name in names or options_of(kind)})
+
+
+def given_options(kind: type[RequestModel], *names: str, several: bool = False) -> Callable[[C], C]:
+    """The same for a command that must know which options were given: one that was not is None or ().
+
+    With `several`, each option takes several values.
+    """
+    options = {}
+    for name in names or options_of(kind):
+        settings = _settings(kind, name)
+        default = settings.pop("default", None)
+        if settings.pop("show_default", False) and default is not None:
+            number = f"{default:g}" if isinstance(default, float) else default
+            settings["help"] += f" [default: {seconds(default) if name.endswith('_s') else number}]"
+        if several:
+            settings |= {"required": False, "type": Several(settings["type"]), "metavar": "A,B,..."}
+        options[name] = settings | ({"default": None} if settings.get("is_flag") else {})
+    return _decorator(options)
+
+
+def _decorator(options: Mapping[str, dict[str, Any]]) -> Callable[[C], C]:
+    def decorate(command: C) -> C:
+        for name, settings in reversed(list(options.items())):
+            command = click.option(flag_of(name), name, **settings)(command)
+        return command
+
+    return decorate
+
+
+def parse_options(kind: type[S], values: dict[str, Any]) -> S:
+    """The values as a checked specification. Raises BadInputError that names the option as it was typed."""
+    with as_typed():
+        return parse_spec(kind, values)
+
+
+@contextmanager
+def as_typed() -> Iterator[None]:
+    """Raises the BadInputError of the block with the option of the command in place of the field's name."""
+    try:
+        yield
+    except BadInputError as error:
+        # The sentence of a specification begins with the name of its field.
+        name, _, rest = str(error).partition(" ")
+        command = click.get_current_context().command
+        flag = next((o.opts[0] for o in command.params if isinstance(o, click.Option) and o.name == name), None)
+        raise BadInputError(f"{flag} {rest}" if flag else str(error), error.field) from None
+
+
+def _settings(kind: type[RequestModel], name: str) -> dict[str, Any]:
+    """The settings of click's option for a field."""
+    field = kind.model_fields[name]
+    settings: dict[str, Any] = {"help": field.description, "required": field.is_required()}
+    type_, choices = value_type(field.annotation), _choices(field)
+    if type_ is bool:
+        settings["is_flag"] = True
+    elif type_ is tuple:
+        settings |= {"multiple": True, "metavar": "ID"}
+    else:
+        settings["type"] = Choice(choices) if choices else click.types.convert_type(type_)
+    if name.endswith("_s"):
+        settings["metavar"] = "SECONDS"
+    if not field.is_required():
+        settings |= {"default": field.default, "show_default": bool(field.default) or type_ in (int, float)}
+    return settings
+
+
+def _choices(field: FieldInfo) -> Sequence[str]:
+    """All values of a field that takes one of a few words."""
+    for kind in (field.annotation, *get_args(field.annotation)):  # of `Failure | None` the parts
+        if get_origin(kind) is Literal:
+            return get_args(kind)
+        if isinstance(kind, type) and issubclass(kind, StrEnum):
+            return list(kind)
+    return next((item.choices for item in field.metadata if isinstance(item, Option)), ())

@@ -1,0 +1,162 @@
+"""What `bassline runs` and `bassline study` share: their lists, and the commands that cancel, delete and annotate."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import click
+from sqlalchemy.orm import Session
+
+from app.annotations.models import Annotatable
+from app.annotations.presentation import name_in_list
+from app.annotations.schemas import LONGEST_NOTE, AnnotatedQuery, Changes
+from app.annotations.selection import Selection
+from app.annotations.tags import parse_tag
+from app.cli import common
+from app.cli.options import spec_options
+from app.core.context import Context
+from app.core.db.types import Named
+from app.runs.models import Run
+from app.studies.documents import StudyHead
+from app.web.http.schemas import parse_spec
+from app.web.ui.terminal import echo
+
+C = TypeVar("C", bound=Callable[..., Any])
+R = TypeVar("R")
+
+
+class Service(Protocol):
+    """The use cases of the commands: the module app.runs.service or app.studies.service."""
+
+    def annotate(self, ctx: Context, row_id: uuid.UUID, changes: Changes, /) -> None:
+        """Changes tags, note, star or archive."""
+
+    def cancel(self, ctx: Context, row_id: uuid.UUID, /) -> None:
+        """Ends it; its finished samples are kept."""
+
+    def delete(self, ctx: Context, row_id: uuid.UUID, /) -> None:
+        """Removes it."""
+
+
+def selection_options(command: C) -> C:
+    """Decorates a command with --tag, --starred and --archived, which it receives as `selection`."""
+
+    @functools.wraps(command)
+    def selecting(*args: Any, tag: str | None, starred: bool, archived: bool, **others: Any) -> Any:
+        asked = Selection(None if tag is None else parse_tag(tag), starred=starred, archived=archived)
+        return command(*args, selection=asked, **others)
+
+    options = spec_options(AnnotatedQuery, "tag", "starred", "archived", tag={"metavar": "WORD"})
+    return options(selecting)  # type: ignore[return-value]
+
+
+def print_rows(
+    json_file: str | None, headings: Sequence[str], rows: Sequence[tuple[Run | StudyHead, Sequence[str]]], none: str
+) -> None:
+    """Prints a line for each run or study, with its cells under `headings`, or the sentence `none`."""
+    tagged = any(one.tags for one, _ in rows)
+    lines = [
+        (
+            str(one.id),
+            name_in_list(one),
+            one.state,
+            *cells,
+            f"{one.created_at:%Y-%m-%d %H:%M}",
+            *([" ".join(one.tags)] if tagged else []),
+        )
+        for one, cells in rows
+    ]
+    common.print_list(
+        json_file, ("id", "name", "state", *headings, "created", *(["tags"] if tagged else [])), lines, none
+    )
+
+
+def find_row(find: Callable[[Session, str], R], reference: str) -> tuple[Context, R]:
+    """The context of the command, and the run or study that was typed."""
+    ctx = common.opened_context()
+    with ctx.database.read() as session:
+        return ctx, find(session, reference)
+
+
+def add_commands(
+    group: click.Group, what: str, find: Callable[[Session, str], Named], service: Service, along: str = ""
+) -> None:
+    """Adds `cancel`, `delete`, `tag`, `note`, `star`, `unstar`, `archive` and `unarchive` to a group.
+
+    `what` is the word for a run or a study, `find` finds it by what the user typed, and `along` says what is archived
+    and deleted with it.
+    """
+    start = f"bassline {group.name}"
+    row = click.argument("reference", metavar=what.upper())
+
+    @group.command(
+        help=_help(f"Stop a {what} that another process works on; finished samples are kept.", f"{start} cancel demo")
+    )
+    @click.argument("reference", metavar="ID")
+    def cancel(reference: str) -> None:
+        ctx, found = find_row(find, reference)
+        service.cancel(ctx, found.id)
+        echo(f"cancelled {found.name}")
+
+    @group.command(
+        help=_help(f"Remove an ended {what}{along or ' with its samples'}.", f"{start} delete 01a1fde0"),
+    )
+    @click.argument("reference", metavar="ID")
+    def delete(reference: str) -> None:
+        ctx, found = find_row(find, reference)
+        service.delete(ctx, found.id)
+        echo(f"deleted {found.name}")
+
+    def changed(reference: str, changes: Changes) -> Named:
+        """The row after the change."""
+        ctx, found = find_row(find, reference)
+        service.annotate(ctx, found.id, changes)
+        with ctx.database.read() as session:
+            return find(session, str(found.id))
+
+    @group.command(help=_help(f"Add tags to a {what}, or remove them.", f"{start} tag demo add nightly h100"))
+    @row
+    @click.argument("action", metavar="add|remove", type=common.Choice(["add", "remove"]))
+    @click.argument("words", metavar="WORD...", nargs=-1, required=True)
+    def tag(reference: str, action: str, words: tuple[str, ...]) -> None:
+        tags = tuple(map(parse_tag, words))
+        found = changed(reference, parse_spec(Changes, {f"{action}_tags": tags}))
+        assert isinstance(found, Annotatable)
+        echo(f"{found.name}: {', '.join(found.tags) or 'no tags'}")
+
+    @group.command(
+        help=_help(
+            f"Write a note on a {what}, replacing the present one; - reads it from standard input, '' removes it.",
+            f"{start} note demo 'first run with the new drafter'",
+        )
+    )
+    @row
+    @click.argument("text", metavar="TEXT")
+    def note(reference: str, text: str) -> None:
+        given = sys.stdin.read(LONGEST_NOTE + 2) if text == "-" else text
+        found = changed(reference, parse_spec(Changes, {"note": given}))
+        assert isinstance(found, Annotatable)
+        echo(f"{'noted on' if found.note else 'removed the note of'} {found.name}")
+
+    for word, done, about, changes in (
+        ("star", "starred", f"Mark a {what} as worth finding again.", Changes(starred=True)),
+        ("unstar", "unstarred", f"Remove the star of a {what}.", Changes(starred=False)),
+        ("archive", "archived", f"Leave a {what}{along} out of lists and the first page.", Changes(archived=True)),
+        ("unarchive", "brought back", f"Return an archived {what}{along} to lists.", Changes(archived=False)),
+    ):
+        group.command(word, help=_help(about, f"{start} {word} demo"))(row(_mark(changed, done, changes)))
+
+
+def _mark(changed: Callable[[str, Changes], Named], done: str, changes: Changes) -> Callable[[str], None]:
+    def mark(reference: str) -> None:
+        echo(f"{done} {changed(reference, changes).name}")
+
+    return mark
+
+
+def _help(sentence: str, example: str) -> str:
+    return f"{sentence}\n\nExample:\n    {example}"

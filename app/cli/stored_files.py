@@ -1,0 +1,50 @@
+"""Says which of a project's files are stored for its tests, and asks about those that look like secrets."""
+
+from __future__ import annotations
+
+import click
+from rich.filesize import decimal as format_bytes
+
+from app.cli.foreground import can_ask
+from app.core.errors import BadInputError
+from app.web.ui.terminal import echo
+from app.web.ui.units import counted
+from evaluation.from_code.project_tests.own_files import IGNORED, OwnFiles, list_own_files
+from evaluation.from_code.source.project import Project
+
+_SHOWN = 3
+yes_option = click.option(
+    "--yes", "assume_yes", is_flag=True, help="ask nothing: files whose names look like secrets are not stored"
+)
+
+
+def confirm_stored_files(project: Project, assume_yes: bool) -> bool:
+    """Print what is stored where the project's tests judge; whether files that look like secrets are stored too.
+
+    Without a terminal, or with `assume_yes`, nothing is asked and they are not.
+    """
+    try:
+        own = list_own_files(project.root)
+    except OSError as error:
+        raise BadInputError(f"the project's folder cannot be read: {error}", "project") from None
+    echo(_describe(own), err=True)
+    if not own.secret_looking:
+        return False
+    echo("these files have names that look like secrets:", err=True)
+    for path, size in own.secret_looking.items():
+        echo(f"    {path} ({format_bytes(size)})", err=True)
+    if assume_yes or not can_ask():
+        echo("they are not stored; on a terminal, without --yes, you are asked", err=True)
+        return False
+    return click.confirm("Store them too? Tests that read them fail without them.", default=False, err=True)
+
+
+def _describe(own: OwnFiles) -> str:
+    largest = ", ".join(f"{path} ({format_bytes(size)})" for path, size in own.find_largest(_SHOWN))
+    ignored = sum(reason == IGNORED for reason in own.left_out.values())
+    entries = "1 entry" if ignored == 1 else f"{ignored} entries"
+    text = (
+        f"if the project's tests judge a task, the database stores {counted(len(own.stored), 'file')} of "
+        f"{format_bytes(own.total_bytes)}; the largest: {largest or 'none'}"
+    )
+    return f"{text}. Left out: {entries} of the folder that git ignores, but for modules that tests import"

@@ -1,0 +1,241 @@
+"""`bassline study`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from app.annotations.selection import Selection
+from app.cli import common, foreground, handover, study_report
+from app.cli.options import as_typed, given_options, parse_options
+from app.cli.quiet import QuietChoice, quiet_options
+from app.cli.run_and_study import add_commands, find_row, print_rows, selection_options
+from app.core.errors import BadInputError
+from app.runs.quiet import find_quiet_limit
+from app.runs.render import plain
+from app.runs.schemas import ArmOptions
+from app.studies import export, files, loading, presets, progress, render, repository, service
+from app.studies.analysis import analysis
+from app.studies.grid import grid
+from app.studies.presets import PRESETS
+from app.studies.schemas import StudySpec
+from app.web.http.schemas import parse_spec
+from app.web.ui.terminal import echo
+from evaluation.decisions import MARGIN
+from evaluation.jsonlines import MAX_BYTES
+
+C = TypeVar("C", bound=Callable[..., Any])
+SHARED = ("dataset", "limit", "task_ids", "weak", "budget_s", "seed", "name", "race")
+
+
+margin_option = click.option(
+    "--margin",
+    type=float,
+    callback=common.margin_points,
+    metavar="POINTS",
+    default=100 * MARGIN,
+    show_default=True,
+    help="a cheaper arm that is shown to be at most so many points worse is as good",
+)
+
+
+@click.group()
+def study() -> None:
+    """Which configuration wins at my budget? Configurations, the arms, that take turns over the same tasks.
+
+    Example:
+        bassline study run --preset bass --target qwen2.5-coder-0.5b --limit 20
+    """
+
+
+@study.command()
+@click.argument("file", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--preset",
+    type=common.Choice(list(PRESETS)),
+    help=" ".join(f"{name}: {preset.question}" for name, preset in PRESETS.items()),
+)
+@given_options(ArmOptions, several=True)
+@given_options(StudySpec, *SHARED)
+@margin_option
+@quiet_options
+@common.json_option
+def run(
+    file: Path | None, preset: str | None, margin: float, json_file: str | None, quiet: QuietChoice, **options: Any
+) -> None:
+    """Create a study and finish it in this process, or in `bassline serve` while that has the database.
+
+    The arms come from FILE (TOML), from a preset, or from every combination of the options that take several values.
+
+    Example:
+        bassline study run --preset bass --target qwen2.5-coder-0.5b --limit 20
+        bassline study run --target qwen2.5-coder-0.5b --drafter none,sibling --n 1,4,8 --budget 5 --race
+        bassline study run arms.toml --json -
+    \b
+    FILE (- for standard input):
+        [study]
+        budget_s = 5
+        limit = 40
+        [[arms]]
+        target = "qwen2.5-coder-0.5b"
+        drafter = "none"
+        n = 1
+        [[arms]]
+        target = "qwen2.5-coder-0.5b"
+        n = 8
+    """
+    spec = _spec(file, preset, {name: value for name, value in options.items() if value not in (None, ())}, quiet)
+    ctx = common.opened_context()
+    service.check(ctx, spec)
+    ctx.make_grader()  # without a sandbox, fail before decoding
+    with foreground.workers(ctx, "study run") as place:
+        spec = handover.prepare_study_for_server(ctx, spec) if place.server else spec
+        # A file may be another one tomorrow: then the command holds its content.
+        command = "" if file else shlex.join(["bassline", *sys.argv[1:]])
+        study_id = service.submit(ctx, spec, command=command, **place.options)
+        place.work_study(study_id)
+    study_report.report_end(ctx, study_id, json_file, margin / 100)
+
+
+@study.command("list")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@selection_options
+@common.json_option
+def list_(limit: int, json_file: str | None, selection: Selection) -> None:
+    """Studies, newest first; archived ones only with --archived.
+
+    Example:
+        bassline study list
+        bassline study list --tag nightly
+    """
+    ctx = common.opened_context()
+    with ctx.database.read() as session:
+        studies = repository.list_studies(session, limit=limit, selection=selection)
+        done = progress.of_runs(session, [arm.run_id for one in studies for arm in one.arms])
+    found = [render.overview(one, done) for one in studies]
+    common.write_json(json_file, [plain(one) for one in found])
+    rows = []
+    for one in found:
+        tasks = f"{sum(arm.tasks for arm in one.arms)}/{sum(arm.n_tasks for arm in one.arms)}"
+        elsewhere = one.study.measured_elsewhere
+        place = f"{elsewhere} (elsewhere)" if elsewhere else one.study.device
+        rows.append((one.study, (str(len(one.arms)), tasks, place)))
+    none = (
+        "No study matches."
+        if selection.narrows
+        else "No studies yet: make one with `bassline study run --preset bass --target MODEL`."
+    )
+    print_rows(json_file, ("arms", "tasks", "measured on"), rows, none)
+
+
+@study.command()
+@click.argument("reference", metavar="ID")
+@click.option("--budget", type=float, callback=common.positive, metavar="SECONDS", help="also answer for this budget")
+@margin_option
+@common.json_option
+def show(reference: str, budget: float | None, margin: float, json_file: str | None) -> None:
+    """What a study says (id, beginning of an id, or name).
+
+    Example:
+        bassline study show nightly --budget 3
+        bassline study show nightly --margin 10
+    """
+    ctx, found = find_row(repository.find_study, reference)
+    study_report.write(study_report.read(ctx, found.id, budget, margin / 100), json_file)
+
+
+@study.command()
+@click.argument("reference", metavar="ID")
+@quiet_options
+@common.json_option
+def resume(reference: str, json_file: str | None, quiet: QuietChoice) -> None:
+    """Finish the remaining tasks of an ended study: in this process, or in `bassline serve` while that has the
+    database.
+
+    Example:
+        bassline study resume 01a1fde0
+    """
+    ctx, found = find_row(repository.find_study, reference)
+    limit_s = quiet.get_limit_s(find_quiet_limit(found.runs))
+    with foreground.workers(ctx, "study resume") as place:
+        service.resume(ctx, found.id, **place.options)
+        service.set_quiet_limit(ctx, found.id, limit_s)
+        place.work_study(found.id)
+    study_report.report_end(ctx, found.id, json_file)
+
+
+@study.command("export")
+@click.argument("reference", metavar="ID")
+@click.option("--format", "form", type=common.Choice(export.FORMATS), default="json", show_default=True)
+@click.option(
+    "-o", "--output", metavar="FILE", default="-", show_default=True, callback=common.writable, help="- for stdout"
+)
+def export_(reference: str, form: str, output: str) -> None:
+    """A study as JSON, CSV (every arm at every budget), Markdown (a report), or archive (all samples, for `load`).
+
+    Example:
+        bassline study export nightly --format markdown
+        bassline study export nightly --format archive -o nightly.json.gz
+    """
+    ctx = common.opened_context()
+    if form == "archive" and output == "-":
+        raise BadInputError("an archive is binary: give --output FILE", "output")
+    with ctx.database.read() as session:
+        found = repository.find_study(session, reference)
+        chunks = export.chunks(ctx.database, session, found, form, lambda: analysis(session, found))
+    common.write_chunks(output, chunks)
+
+
+@study.command()
+@click.argument("file", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
+def load(file: Path | None) -> None:
+    """Store a study that was measured elsewhere, from its archive; without FILE the reference studies that come
+    with Bassline.
+
+    Example:
+        bassline study load
+        bassline study load nightly.json.gz
+    """
+    ctx = common.opened_context()
+    with ctx.database.read() as session:
+        before = repository.study_ids(session)
+    if file is None:
+        ids = loading.load_reference(ctx)
+    else:
+        ids = [loading.load(ctx, common.read_bytes(file, MAX_BYTES + 1), file.name)]
+    for study_id in ids:
+        what = f"{study_id} is here already, unchanged" if study_id in before else f"loaded {study_id}"
+        echo(f"{what}: `bassline study show {study_id}` shows it")
+
+
+add_commands(study, "study", repository.find_study, service, " with the runs of its arms")
+
+
+def _spec(file: Path | None, preset: str | None, given: dict[str, Any], quiet: QuietChoice) -> StudySpec:
+    """The study that the options ask for. Says on stderr which combinations were left out."""
+    values = {name: given.pop(name) for name in ArmOptions.model_fields if name in given}
+    if file is not None:
+        if preset or values:
+            other = "preset" if preset else next(iter(values))
+            raise BadInputError(f"{file} defines the arms: leave --{other.replace('_', '-')} out", other)
+        asked = files.read(common.read_bytes(file, files.LARGEST + 1), file.name)
+        try:
+            asked["quiet_limit_s"] = quiet.get_limit_s(asked.get("quiet_limit_s"))
+            return parse_spec(StudySpec, {**asked, **given})
+        except BadInputError as error:
+            raise BadInputError(f"{file.name}: {error}", error.field) from None
+    with as_typed():
+        if preset is not None:
+            made = presets.arms(preset, values.pop("target", ()), values)
+        elif "target" in values:
+            made = grid(values)
+        else:
+            raise BadInputError("target is missing: give --target, or FILE, or --preset", "target")
+    for sentence in made.left_out:
+        echo(sentence, err=True)
+    return parse_options(StudySpec, {**given, "arms": made.arms, "quiet_limit_s": quiet.get_limit_s()})

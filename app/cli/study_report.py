@@ -1,0 +1,62 @@
+"""What a study says, as `study run`, `resume` and `show` print it."""
+
+from __future__ import annotations
+
+import uuid
+
+from app.cli import common
+from app.core.context import Context
+from app.core.states import OPEN_RUN_STATES, RunState
+from app.runs.render import plain
+from app.studies import progress, render, report
+from app.studies.analysis import analysis
+from app.studies.documents import StudyDocument
+from app.studies.repository import get_study
+from app.studies.sentences import Measured, describe_answer, to_text
+from app.web.ui.units import points
+from evaluation.decisions import MARGIN
+
+
+def read(ctx: Context, study_id: uuid.UUID, budget_s: float | None = None, margin: float = MARGIN) -> StudyDocument:
+    """The study and its results by a margin (a share), with the answer at one budget if asked for.
+
+    Raises NotFoundError, and BadInputError for a budget above the study's.
+    """
+    with ctx.database.read() as session:
+        study = get_study(session, study_id)
+        return render.document(study, analysis(session, study), progress.of_study(session, study), budget_s, margin)
+
+
+def write(document: StudyDocument, json_file: str | None) -> None:
+    """Writes the JSON and prints the tables."""
+    common.write_json(json_file, plain(document))
+    console = common.result_console(json_file)
+    console.print(common.pairs(report.heading(document), report.facts(document)))
+    console.print()
+    console.print(document.disturbance + document.sentence, soft_wrap=True)
+    if document.at_budget is not None:
+        console.print(document.disturbance + _at_budget(document), soft_wrap=True)
+    if document.study.state in OPEN_RUN_STATES:
+        console.print(f"The study is {document.study.state}: these are the results so far.")
+    for section in report.sections(document):
+        common.print_text_table(console, section, (report.RUN,))
+
+
+def report_end(ctx: Context, study_id: uuid.UUID, json_file: str | None, margin: float = MARGIN) -> None:
+    """Writes an ended study as `write` does. Raises BasslineError unless it has finished."""
+    document = read(ctx, study_id, margin=margin)
+    write(document, json_file)
+    study = document.study
+    if study.state is not RunState.FINISHED:
+        errors = "; ".join(dict.fromkeys(arm.error for arm in document.arms if arm.error))
+        raise common.failed(f"the study ended as {study.state}: {errors or 'see `bassline study show`'}")
+
+
+def _at_budget(document: StudyDocument) -> str:
+    answer = document.at_budget
+    assert answer is not None
+    study = document.study
+    text = to_text(describe_answer(answer, Measured(study.tasks_common, study.dataset, study.dataset_tasks)))
+    if answer.one_second_more is not None:
+        text += f" One more second: {points(answer.one_second_more, study.tasks_common)} points."
+    return text

@@ -1,0 +1,68 @@
+"""The input of a drafter's training from the service: prompts in the evaluation's own forms, and tasks to keep out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select
+
+from app.core.context import Context
+from app.datasets import service as datasets
+from app.datasets.models import Task
+from evaluation import prompting
+from evaluation.datasets import Task as PlainTask
+
+if TYPE_CHECKING:
+    from decoding.training.collection import Asking, Rendered
+    from decoding.training.statements import Statement
+
+_MARK = "\N{OBJECT REPLACEMENT CHARACTER}"
+_BEGINNING = "Write a Python function that"
+
+
+def evaluated_texts(ctx: Context) -> list[str]:
+    """The prompts, solutions and tests of all tasks of all datasets here, the built-in ones among them."""
+    for name in datasets.BUILTIN:
+        datasets.require(ctx, name)
+    with ctx.database.read() as session:
+        rows = session.execute(select(Task.prompt, Task.canonical_solution, Task.suffix, Task.test))
+        return ["".join(part or "" for part in row) for row in rows]
+
+
+def asking_of(tokenizer: Any, *, has_chat_template: bool) -> Asking:
+    """How to ask a model: in the chat form that evaluations use, with instructions as messages, or as open code."""
+    from decoding.training.collection import Asking, Rendered  # noqa: PLC0415 (imports torch)
+
+    def message(text: str) -> str:
+        rendered: str = tokenizer.apply_chat_template(
+            [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True
+        )
+        return rendered
+
+    def render(statement: Statement) -> Rendered:
+        if statement.kind == "instruction":
+            if has_chat_template:
+                return Rendered(message(statement.text), ())
+            return Rendered(f"# {statement.text}\n", ())
+        task = PlainTask("", statement.text, _name_of(statement.text), "", "")
+        prompt = prompting.build(task, "chat" if has_chat_template else "completion")
+        if prompt.text is not None:
+            return Rendered(prompt.text, prompt.stop)
+        return Rendered(message((prompt.messages or [{}])[0]["content"]) + prompt.reply_prefix, prompt.stop)
+
+    if not has_chat_template:
+        return Asking(render)
+    before = tokenizer.apply_chat_template([{"role": "user", "content": _MARK}], tokenize=False).partition(_MARK)[0]
+    return Asking(render, before + _BEGINNING, _BEGINNING)
+
+
+def statements(seed: int) -> Iterator[Statement]:
+    """The training's prompts, from the Python files of this machine, always in the same order."""
+    from decoding.training.statements import installed_folders, statements  # noqa: PLC0415
+
+    return statements(installed_folders(), seed)
+
+
+def _name_of(function: str) -> str:
+    return function.partition("def ")[2].partition("(")[0]

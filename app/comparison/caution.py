@@ -1,0 +1,109 @@
+"""What the speed of the machine could explain of the difference between two runs that were not measured in turn.
+
+A sample counts if it finished within the budget, so a run on a machine that was busy looks worse than it is. The test
+is repeated as if the winner had been measured on the loser's machine. If the difference then could be chance, nobody is
+called better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from app.comparison.loading import Overlaid
+from app.comparison.notes import same_device
+from app.runs.clock import Clock, clock
+from app.runs.models import Run, RunTask
+from app.web.ui.units import points
+from evaluation.decisions import PairDecision
+from evaluation.outcomes import Figure
+
+LEAST_LEFT = 0.01  # of the machine, so that the factor stays finite
+REMEDY = "To know, let both take turns in a study (bassline study run)."
+SAME_WORK = ("target_sha256", "attention", "threads", "torch", "transformers")
+"""What the fixed benchmark step depends on beside the device: runs that share it can be compared by its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """How two runs were measured."""
+
+    in_turn: bool  # as arms of one study
+    time_bound: bool  # whether the speed of the machine matters to their shares
+    clocks: Sequence[Clock]  # over the tasks that both have graded
+    # the factor by which the times of each run might have been longer on the other's machine; None: unknown
+    stretches: Sequence[float | None]
+
+    @property
+    def machine_factor(self) -> float | None:
+        """By how much times could differ because of the machine alone: 1 if measured in turn, None if unknown."""
+        if self.in_turn:
+            return 1.0
+        known = [factor for factor in self.stretches if factor is not None]
+        return max(known) if len(known) == len(self.stretches) else None
+
+
+def circumstances(found: Overlaid, tasks: Sequence[Collection[RunTask]], budget_s: float) -> Circumstances:
+    """How the two runs of the overlay were measured, given all tasks of each.
+
+    The result is time-bound if a sample of the common tasks was cut off by the deadline or finished after `budget_s`.
+    """
+    common = set(found.task_ids)
+    a, b = (
+        (run, clock([task for task in of_run if task.task.task_id in common], run.calibrations))
+        for run, of_run in zip(found.runs, tasks, strict=True)
+    )
+    return Circumstances(
+        in_turn=found.in_turn,
+        time_bound=any(row.finish_reason == "deadline" or (row.finished_s or 0.0) > budget_s for row in found.samples),
+        clocks=(a[1], b[1]),
+        stretches=(_stretch(*a, *b), _stretch(*b, *a)),
+    )
+
+
+def withheld(decision: PairDecision, figure: Figure, found: Overlaid, measured: Circumstances) -> str | None:
+    """Why nobody may be called better although the verdict says so; None if the difference stands or is none.
+
+    `decision` is about the second run of the overlay against the first in this figure.
+    """
+    if decision.verdict != "better" or measured.in_turn or not measured.time_bound:
+        return None
+    winner, loser = (1, 0) if decision.a_is_better else (0, 1)
+    factor = measured.stretches[winner]
+    if factor is None:
+        names = (found.runs[place].name for place in (winner, loser) if not measured.clocks[place].is_known)
+        return (
+            f"the result depends on time, the runs were not measured in turn, and how busy the machine was is not "
+            f"known of {' and of '.join(names)}. {REMEDY}"
+        )
+    again = found.compared.band(figure, winner, loser, (factor, 1.0)).decide(decision.budget_s, decision.margin)
+    if again.a_is_better:
+        return None
+    n = len(found.task_ids)
+    return (
+        f"the runs were not measured in turn, and the speed of the machine could explain it: with the times of "
+        f"{found.runs[winner].name} multiplied by {factor:.2f}, its lead is {points(again.difference, n)} points "
+        f"({points(again.low, n)} to {points(again.high, n)}). {REMEDY}"
+    )
+
+
+def _stretch(run: Run, own: Clock, other: Run, others: Clock) -> float | None:
+    """The factor by which a run's times might have been longer on the other's machine as it was then; at least 1.
+
+    It has three parts: the ratio of the calibrations where the device is the same (of the fixed benchmark step if the
+    work is the same too, else of the memory read), the drift inside each run, and the largest share of the machine that
+    a task of the other lost. None if a clock is not known. The parts multiply: it is an upper limit, not an estimate.
+    """
+    if own.drift is None or others.drift is None or others.lost_max is None:
+        return None
+    speed = _speed_ratio(run, other) if same_device((run, other)) else 1.0
+    return max(speed * (1 + own.drift) * (1 + others.drift) / max(1 - others.lost_max, LEAST_LEFT), 1.0)
+
+
+def _speed_ratio(run: Run, other: Run) -> float:
+    """How many times slower the other's machine was than the run's, by their median calibrations."""
+    mine, theirs = run.calibrations, other.calibrations
+    if all(run.provenance.get(key) == other.provenance.get(key) for key in SAME_WORK):
+        return median(c.verify_s for c in theirs) / median(c.verify_s for c in mine)
+    return median(c.read_bytes_per_s for c in mine) / median(c.read_bytes_per_s for c in theirs)

@@ -1,0 +1,184 @@
+"""Overlays, matrices and comparisons as the API shows them. Budgets and times are in seconds, shares from 0 to 1."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, Self
+
+from pydantic import Field
+
+from app.comparison.decision import Conclusion
+from app.comparison.lines import Line, LineShare, compute_lines
+from app.comparison.loading import Overlaid
+from app.comparison.matrix import Matrix, MatrixRow
+from app.comparison.pair import PairedFigure, RunComparison
+from app.runs.models import Run
+from app.web.http.schemas import ResponseModel
+from evaluation.decisions import Verdict
+
+DECIDED = ("low", "high", "verdict", "margin", "at_least", "at_most", "tasks_to_decide")
+
+
+class OverlaidRun(ResponseModel):
+    """A run of an overlay."""
+
+    id: uuid.UUID
+    name: str
+    letter: str
+    budget_s: float
+    tasks_graded: int
+
+
+class LineDocument(ResponseModel):
+    """One run at the budget and as a curve up to its own end.
+
+    `curve_first[i]` and `curve_all[i]` are its shares from `budgets[i]` seconds to the next.
+    """
+
+    key: str
+    label: str
+    runs: list[uuid.UUID]
+    pass_first: LineShare
+    pass_all: LineShare
+    budgets: list[float]
+    curve_first: list[float]
+    curve_all: list[float]
+
+
+class OverlayDocument(ResponseModel):
+    """Runs of an overlay at one budget, over the tasks that all of them have graded."""
+
+    dataset: str
+    budget_s: float
+    longest_s: float = Field(description="the shortest budget of the runs: the largest budget that can be asked for")
+    tasks: list[str] = Field(description="the common tasks")
+    measured_in_turn: bool = Field(
+        description="the runs are arms of one study, so that drift affects all of them equally"
+    )
+    runs: list[OverlaidRun]
+    lines: list[LineDocument] = Field(description="the baseline's first")
+
+    @classmethod
+    def at(cls, found: Overlaid, budget_s: float) -> Self:
+        """The lines at the budget, each with its curve, which has a point at the budget."""
+        lines = [
+            _describe_line(found, line, run, budget_s)
+            for line, run in zip(compute_lines(found, budget_s), found.runs, strict=True)
+        ]
+        return cls(
+            dataset=found.runs[0].dataset.name,
+            budget_s=budget_s,
+            longest_s=found.longest_s,
+            tasks=list(found.task_ids),
+            measured_in_turn=found.in_turn,
+            runs=_runs(found),
+            lines=lines,
+        )
+
+
+class MatrixDocument(ResponseModel):
+    """Tasks by runs at one budget, first the tasks that divide the runs most evenly."""
+
+    dataset: str
+    budget_s: float
+    runs: list[OverlaidRun]
+    tasks_total: int = Field(description="common tasks, before the filters")
+    rows: list[MatrixRow]
+
+    @classmethod
+    def at(cls, found: Overlaid, made: Matrix, budget_s: float) -> Self:
+        """The rows that pass the filters."""
+        return cls(
+            dataset=found.runs[0].dataset.name,
+            budget_s=budget_s,
+            runs=_runs(found),
+            tasks_total=made.total,
+            rows=list(made.rows),
+        )
+
+
+class ComparedRun(ResponseModel):
+    """One side of a comparison."""
+
+    id: uuid.UUID
+    name: str
+
+
+class PairedDifference(ResponseModel):
+    """`other` (a) against `reference` (b): difference of shares with its 95 % interval, and McNemar's exact p.
+
+    The interval holds at all budgets together, and for all pairs of arms where the runs are of one study; p is of this
+    budget alone, a detail that decides nothing.
+    """
+
+    n_tasks: int
+    budget_s: float
+    selector: str | None
+    a: float
+    b: float
+    wins: list[str] = Field(description="tasks that only `other` solves")
+    losses: list[str] = Field(description="tasks that only `reference` solves")
+    ties: int
+    delta: float
+    low: float
+    high: float
+    p: float
+    alpha: float = Field(description="the level of the test")
+    verdict: Verdict = Field(description="better: the one with more tasks; as_good within the margin; or undecided")
+    margin: float
+    at_least: float = Field(description="one-sided 95 % lower limit of delta")
+    at_most: float = Field(description="one-sided 95 % upper limit of delta")
+    tasks_to_decide: int | None = Field(description="how many tasks would decide a difference of the margin")
+    withheld: str | None = Field(description="why the verdict is undecided although the interval excludes 0")
+    detectable: float = Field(description="the smallest true difference that a test over n_tasks finds in 80 %")
+
+
+class ComparisonDocument(ResponseModel):
+    """Two runs over the same dataset at one budget, over the tasks that both have graded."""
+
+    reference: ComparedRun
+    other: ComparedRun
+    budget_s: float
+    pass_first: PairedDifference
+    pass_all: PairedDifference
+    speed: float | None = Field(description="tokens per second of other over reference; null where devices differ")
+    measured_in_turn: bool = Field(description="the runs are arms of one study, so that drift affects both equally")
+    time_bound: bool = Field(description="a sample of the common tasks ended after budget_s or was cut by the deadline")
+    withheld: str | None = Field(description="pass_first's, else pass_all's")
+    machine_factor: float | None = Field(
+        description="by how much times could differ because of the machine alone; null: not known"
+    )
+    changed: dict[str, tuple[Any, Any]] = Field(description="settings that differ: [reference's, other's]")
+    conclusion: Conclusion
+
+    @classmethod
+    def at(cls, compared: RunComparison) -> Self:
+        """Two runs, as `GET /compare` and `bassline runs compare --json` show them."""
+        return cls.of(
+            compared,
+            pass_first=_describe(compared.first),
+            pass_all=_describe(compared.all),
+            measured_in_turn=compared.measured.in_turn,
+            time_bound=compared.measured.time_bound,
+            withheld=compared.first.withheld or compared.all.withheld,
+        )
+
+
+def _describe(one: PairedFigure) -> PairedDifference:
+    undecided = {"verdict": "undecided", "tasks_to_decide": None} if one.withheld else {}
+    decided = {name: getattr(one.decision, name) for name in DECIDED}
+    return PairedDifference.of(one.paired, withheld=one.withheld, **decided | undecided)
+
+
+def _describe_line(found: Overlaid, line: Line, run: Run, budget_s: float) -> LineDocument:
+    curve = found.compared.outcomes.curve(found.runs.index(run), run.budget_s)
+    budgets = sorted({*curve.budgets, budget_s})
+    first, every = zip(*map(curve.at, budgets), strict=True)
+    return LineDocument.of(line, runs=[run.id], budgets=budgets, curve_first=list(first), curve_all=list(every))
+
+
+def _runs(found: Overlaid) -> list[OverlaidRun]:
+    return [
+        OverlaidRun.of(run, letter=letter, tasks_graded=graded)
+        for run, letter, graded in zip(found.runs, found.letters, found.graded, strict=True)
+    ]

@@ -1,0 +1,151 @@
+"""From the ids in an address to runs whose samples are over the same tasks."""
+
+from __future__ import annotations
+
+import string
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.orm import Session
+
+from app.comparison import repository
+from app.core.errors import BadInputError, BasslineError, NotFoundError
+from app.runs.labels import labels_of_runs
+from app.runs.models import Run
+from app.runs.outcomes import SampleRow, pair_outcomes, read_samples, read_task_ids
+from app.runs.service import check_comparable
+from app.studies.repository import count_rivals, in_one_study
+from evaluation.inference import ALPHA
+from evaluation.paired_runs import PairedRuns
+
+LETTERS = (*string.ascii_uppercase, *(f"A{letter}" for letter in string.ascii_uppercase))
+LEAST_RUNS = 2
+MOST_RUNS = 32  # as many as a study has arms
+MOST_SAMPLES = 400_000  # of all runs together: about a second of work
+WHERE = "on the leaderboard, on Runs or among the arms of a study"
+
+
+@dataclass(frozen=True, slots=True)
+class Overlaid:
+    """Runs over their common tasks. The first run is the baseline run."""
+
+    runs: tuple[Run, ...]
+    letters: tuple[str, ...]  # from the positions in the address: they stay where another run is left out
+    left_out: tuple[BasslineError, ...]  # why runs that were asked for are not in `runs`
+    graded: tuple[int, ...]  # how many tasks each run has graded
+    samples: tuple[SampleRow, ...]  # of the common tasks, in the order of the columns of the outcomes
+    compared: PairedRuns
+    in_turn: bool  # whether the runs are arms of one study
+
+    @property
+    def task_ids(self) -> tuple[str, ...]:
+        """The tasks that all runs have graded, in the order of the dataset."""
+        return self.compared.task_ids
+
+    @property
+    def longest_s(self) -> float:
+        """The shortest budget of the runs in seconds: past it, one of them has only a lower bound."""
+        return self.compared.end_s
+
+    @property
+    def labels(self) -> list[str]:
+        """A short name of each run."""
+        return labels_of_runs(self.runs)
+
+
+def parse_ids(texts: Iterable[str]) -> list[uuid.UUID]:
+    """The ids of the runs, each once, from texts of one or more comma-separated ids. Raises BadInputError."""
+    words = dict.fromkeys(word.strip() for text in texts for word in text.split(",") if word.strip())
+    ids = list(dict.fromkeys(parse_id(word) for word in words))
+    if len(ids) < LEAST_RUNS:
+        raise BadInputError(f"select at least two runs {WHERE}", "runs")
+    if len(ids) > MOST_RUNS:
+        raise BadInputError(f"runs names {len(ids)} runs: an overlay holds at most {MOST_RUNS}, leave some out", "runs")
+    return ids
+
+
+def parse_id(text: str, field: str = "runs") -> uuid.UUID:
+    """The id of a run. Raises BadInputError, which names `field`."""
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        raise BadInputError(f"{text[:60]!r} in {field} is not a run's id: select runs {WHERE}", field) from None
+
+
+def baseline_first(ids: Sequence[uuid.UUID], baseline: uuid.UUID | None) -> list[uuid.UUID]:
+    """The ids with the baseline in front. Raises BadInputError if it is not one of them."""
+    if baseline is None:
+        return list(ids)
+    if baseline not in ids:
+        raise BadInputError(f"baseline is {baseline}: give one of the runs of the overlay", "baseline")
+    return [baseline, *(run_id for run_id in ids if run_id != baseline)]
+
+
+def load(session: Session, ids: Sequence[uuid.UUID], *, details: bool = False) -> Overlaid:
+    """The runs with their samples; `details` reads what tells the classes of failures apart.
+
+    Runs that do not exist or have no graded task are left out. Raises BadInputError or NotFoundError where fewer than
+    two are left, for runs over different datasets or without a common task, and for more samples than a page can work
+    on.
+    """
+    found = repository.runs(session, ids)
+    missing = [
+        NotFoundError(f"there is no run {run_id}: it may have been deleted, so leave it out")
+        for run_id in ids
+        if run_id not in found
+    ]
+    runs = [found[run_id] for run_id in ids if run_id in found]
+    if len(runs) < LEAST_RUNS:
+        raise missing[0]
+    for other in runs[1:]:
+        check_comparable(runs[0], other)
+    if (most := sum(run.n_tasks * run.n for run in runs)) > MOST_SAMPLES:
+        raise BadInputError(
+            f"these runs have {most:,} samples: choose runs with at most {MOST_SAMPLES:,} together", "runs"
+        )
+    letters = [letter for letter, run_id in zip(LETTERS, ids, strict=False) if run_id in found]
+    rows = read_samples(session, [run.id for run in runs], details=details)
+    return lay_over(session, runs, rows, read_task_ids(session, ids), letters, missing)
+
+
+def lay_over(
+    session: Session,
+    runs: Sequence[Run],
+    rows: Sequence[SampleRow],
+    names: Mapping[int, str],
+    letters: Sequence[str] = LETTERS,
+    missing: Sequence[BasslineError] = (),
+    *,
+    alpha: float = ALPHA,
+) -> Overlaid:
+    """The runs of one dataset over the tasks that all of them have graded, given all their samples.
+
+    `names` has the ids of their tasks by their position in the dataset. Raises BadInputError.
+    """
+    found = pair_outcomes(len(runs), rows, names)
+    sentences = [
+        *(f"the samples of {runs[place].name!r} have no finish times, so nothing is known at a budget"
+          for place in found.untimed),
+        *(f"{runs[place].name!r} has no graded task: leave it out, or wait until it has one" for place in found.empty),
+    ]  # fmt: skip
+    left_out = [*missing, *map(_refuse, sentences)]
+    kept = [runs[place] for place in found.places]
+    if len(kept) < LEAST_RUNS:
+        raise left_out[0]
+    if found.outcomes is None:
+        raise _refuse(f"these {len(kept)} runs have no graded task in common: choose runs over the same tasks")
+    ids = [run.id for run in kept]
+    return Overlaid(
+        runs=tuple(kept),
+        letters=tuple(letters[place] for place in found.places),
+        left_out=tuple(left_out),
+        graded=found.graded,
+        samples=found.samples,
+        compared=PairedRuns(found.outcomes, min(run.budget_s for run in kept), count_rivals(session, ids), alpha),
+        in_turn=in_one_study(session, ids),
+    )
+
+
+def _refuse(sentence: str) -> BadInputError:
+    return BadInputError(sentence, "runs")

@@ -1,0 +1,121 @@
+"""Tasks down, runs across: what each run made of each task within a budget, the tasks that divide the runs first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from pydantic import Field
+
+from app.comparison.loading import Overlaid
+from app.web.http.schemas import ResponseModel
+from app.web.ui.display import FAILURE_SIGNS, VERDICTS, VerdictSign
+from evaluation.failures import failure_of
+from evaluation.verdicts import FAILURES, Failure, Status
+
+Only = Literal["all", "different", "lost"]
+ONLY: dict[Only, str] = {
+    "all": "All",
+    "different": "Only differences",
+    "lost": "Solved by the baseline, lost by another",
+}
+
+FIRST = VERDICTS[Status.PASSED]
+ANY = VerdictSign("(P)", "any", "another sample passed", "the chosen sample fails, another one passes")
+
+
+class MatrixCell(ResponseModel):
+    """One run at one task within the budget."""
+
+    outcome: Literal["first", "any", "none"] = Field(description="solved by the chosen sample, by another, by none")
+    failure: Failure | None = Field(description="the class of the chosen sample where none passed")
+    first_correct_s: float | None = Field(description="when the first passing sample finished; null: not in time")
+
+    @property
+    def sign(self) -> VerdictSign:
+        """The letter and colour of the cell."""
+        return FIRST if self.outcome == "first" else ANY if self.failure is None else FAILURE_SIGNS[self.failure]
+
+
+class MatrixRow(ResponseModel):
+    """One task, with a cell for each run."""
+
+    task_id: str
+    cells: list[MatrixCell]
+
+    @property
+    def differs(self) -> bool:
+        """Whether the runs come to different outcomes."""
+        return len({cell.outcome for cell in self.cells}) > 1
+
+    @property
+    def lost(self) -> bool:
+        """Whether the baseline run's chosen sample passes and another run's does not."""
+        return self.cells[0].outcome == "first" and self.differs
+
+    @property
+    def disagreement(self) -> tuple[int, int]:
+        """Largest where half of the runs solve the task; by Pass@First, then by Pass@All."""
+        outcomes = [cell.outcome for cell in self.cells]
+        first, none = outcomes.count("first"), outcomes.count("none")
+        return first * (len(outcomes) - first), none * (len(outcomes) - none)
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """The rows that pass the filters, of all `total`; how many rows each filter alone would show."""
+
+    rows: Sequence[MatrixRow]
+    total: int
+    by_filter: dict[Only, int]
+    by_failure: dict[Failure, int]
+
+
+def matrix(found: Overlaid, budget_s: float, only: Only = "all", failure: Failure | None = None) -> Matrix:
+    """All tasks at `budget_s` seconds, those first whose runs divide most evenly into solved and not."""
+    rows = sorted(_rows(found, budget_s), key=lambda row: row.disagreement, reverse=True)
+    shows = {
+        "all": rows,
+        "different": [row for row in rows if row.differs],
+        "lost": [row for row in rows if row.lost],
+    }
+    failures = [{cell.failure for cell in row.cells if cell.failure} for row in rows]
+    by_failure = Counter(one for classes in failures for one in classes)
+    return Matrix(
+        rows=[row for row in shows[only] if failure is None or any(cell.failure == failure for cell in row.cells)],
+        total=len(rows),
+        by_filter={key: len(shows[key]) for key in ONLY},
+        by_failure={one: by_failure[one] for one in FAILURES if one in by_failure},
+    )
+
+
+def signs_of(rows: Sequence[MatrixRow]) -> list[VerdictSign]:
+    """The signs that stand in these rows, solved first: what a legend explains."""
+    used = {cell.sign for row in rows for cell in row.cells}
+    return [sign for sign in (FIRST, ANY, *FAILURE_SIGNS.values()) if sign in used]
+
+
+def _rows(found: Overlaid, budget_s: float) -> list[MatrixRow]:
+    outcomes = found.compared.outcomes
+    arrays = (*outcomes.at(budget_s), outcomes.chosen(budget_s), outcomes.first_correct())
+    by_task = zip(*(array.T.tolist() for array in arrays), strict=True)
+    return [
+        MatrixRow(task_id=task_id, cells=[_cell(found, *parts) for parts in zip(*of_task, strict=True)])
+        for task_id, of_task in zip(found.task_ids, by_task, strict=True)
+    ]
+
+
+def _cell(found: Overlaid, is_first: bool, is_any: bool, chosen: int, first_correct_s: float) -> MatrixCell:
+    if is_any:
+        return MatrixCell(outcome="first" if is_first else "any", failure=None, first_correct_s=first_correct_s)
+    sample = found.samples[chosen]
+    failure = _failure(str(sample.verdict), sample.detail or "") if chosen >= 0 else "not_finished"
+    return MatrixCell(outcome="none", failure=failure, first_correct_s=None)
+
+
+@lru_cache(maxsize=1024)
+def _failure(verdict: str, detail: str) -> Failure | None:
+    return failure_of(verdict, detail, finished=True)

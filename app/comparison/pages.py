@@ -1,0 +1,204 @@
+"""Pages of an overlay: its curves, the matrix of tasks and runs, and one task side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+from urllib.parse import quote_plus
+
+from flask import Blueprint, redirect, render_template, request, url_for
+from werkzeug.wrappers import Response as AnyResponse
+
+from app.comparison import loading, presentation, report, repository
+from app.comparison import matrix as matrices
+from app.comparison.lines import compute_lines
+from app.comparison.loading import LETTERS, Overlaid
+from app.comparison.notes import describe_caveats
+from app.comparison.pair import compare
+from app.core.errors import BadInputError, NotFoundError
+from app.runs.colours import numbers_of
+from app.runs.forms import parse_budget
+from app.runs.labels import labels_of_runs
+from app.runs.outcomes import read_tasks
+from app.runs.presentation import in_finish_order
+from app.web.http.web import session
+from app.web.ui.charts.comparison import FIGURES, choose_figure, draw_comparison, find_slider_budgets, find_span
+from app.web.ui.display import FAILURE_SIGNS
+from app.web.ui.units import brief_seconds, exact
+from decoding.suggest import one_of
+from evaluation.verdicts import FAILURES
+
+bp = Blueprint("overlay", __name__)
+
+CHARACTERS_SHOWN = 165_000  # of the rows of the matrix: 164 tasks of HumanEval and 12 runs in one page below 200 kB
+CELL = 42  # characters of a cell beside its address
+K = TypeVar("K", bound=str)
+T = TypeVar("T")
+
+
+@bp.get("/overlay")
+def index() -> AnyResponse:
+    """`?runs=` of two or more (repeated, or comma-separated) leads to their overlay; without it, to the list of runs.
+
+    `?baseline=` puts one of them first.
+    """
+    if not request.args:
+        return redirect(url_for("runs.index"))
+    pinned = request.args.get("baseline")
+    baseline = loading.parse_id(pinned, "baseline") if pinned else None
+    ids = loading.baseline_first(loading.parse_ids(request.args.getlist("runs")), baseline)
+    kept: dict[str, Any] = {name: request.args[name] for name in ("budget", "figure") if request.args.get(name)}
+    return redirect(url_for("overlay.show", runs=_joined(ids), **kept))
+
+
+@bp.get("/overlay/<runs>")
+def show(runs: str) -> str:
+    """The curves of the runs (comma-separated ids; the first is the baseline run) and their shares at `?budget=`.
+
+    `?figure=` chooses what the chart shows. Two runs are also compared: what was changed, what the paired test says,
+    and on which tasks they differ.
+    """
+    found = loading.load(session(), loading.parse_ids([runs]))
+    errors: list[str] = []
+    budget = _budget(found, errors)
+    ids = [run.id for run in found.runs]
+    curves = presentation.compute_curves(found, numbers_of(session(), ids))
+    figure = next((key for key in FIGURES if key == request.args.get("figure")), None)
+    drawn_figure = figure or choose_figure(curves)
+    pair, span, notes = None, None, describe_caveats(found)
+    if found.letters == LETTERS[:2]:
+        pair = compare(found, [read_tasks(session(), run_id) for run_id in ids], budget)
+        span, notes = find_span(curves, found.longest_s), report.describe_notes(pair)
+    chart = draw_comparison(curves, drawn_figure, len(found.task_ids), budget, span)
+    return render_template(
+        "overlay/curves.html",
+        **_frame(found, runs, budget, errors),
+        notes=notes,
+        pair=pair,
+        speed=report.describe_speed(pair) if pair else "",
+        changes=report.describe_changes(*found.runs) if pair else None,
+        times=report.describe_times(*found.runs) if pair else None,
+        gap=presentation.draw_gap(pair, span, curves[1].series) if pair and span else None,
+        differing=presentation.find_differing(pair) if pair else [],
+        figure=figure,
+        drawn_figure=drawn_figure,
+        figures=FIGURES,
+        chart=chart,
+        grid=find_slider_budgets(curves, chart, budget),
+        lines=compute_lines(found, budget),
+        settings=[] if pair else presentation.find_settings(found),
+        pins=[_joined([one, *(other for other in ids if other != one)]) for one in ids],
+        without=[_joined([other for other in ids if other != one]) for one in ids] if len(ids) > 2 else None,
+    )
+
+
+@bp.get("/overlay/<runs>/matrix")
+def matrix(runs: str) -> str:
+    """What each run made of each task at `?budget=`, filtered by `?only=` and `?failure=`; `?from=` a row goes on."""
+    found = loading.load(session(), loading.parse_ids([runs]), details=True)
+    errors: list[str] = []
+    only = _or(None, errors, lambda: _one_of("only", matrices.ONLY)) or "all"
+    failure = _or(None, errors, lambda: _one_of("failure", FAILURES))
+    budget = _budget(found, errors)
+    made = matrices.matrix(found, budget, only, failure)
+    text = request.args.get("from", "0")
+    start = int(text) if len(text) < 10 and text.isascii() and text.isdigit() else 0
+    rows = _rows_that_fit(made.rows[start:], budget)
+    end = start + len(rows)
+    return render_template(
+        "overlay/matrix.html",
+        **_frame(found, runs, budget, errors),
+        notes=[f"Left out: {problem}." for problem in found.left_out],
+        kept=only,
+        failure=failure,
+        made=made,
+        filters=matrices.ONLY,
+        failure_signs=FAILURE_SIGNS,
+        signs=matrices.signs_of(made.rows),
+        rows=rows,
+        start=start,
+        following=end if end < len(made.rows) else None,
+    )
+
+
+@bp.get("/overlay/<runs>/task")
+def task(runs: str) -> str:
+    """The sample of the task `?id=` that each run chooses at `?budget=`; else its first one, which is not finished."""
+    ids = loading.parse_ids([runs])
+    task_id = request.args.get("id", "").replace("\0", "")
+    known = repository.runs(session(), ids)
+    rows = repository.rows_of_task(session(), ids, task_id)
+    if not rows:
+        raise NotFoundError(f"none of these runs has a task {task_id[:60]!r}: choose one in the matrix")
+    found = [(letter, known[run_id]) for letter, run_id in zip(LETTERS, ids, strict=False) if run_id in known]
+    errors: list[str] = []
+    longest = min(run.budget_s for _, run in found)
+    budget = min(_or(None, errors, lambda: parse_budget(request.args.get("budget"))) or longest, longest)
+    sides = []
+    for (letter, run), label in zip(found, labels_of_runs([run for _, run in found]), strict=True):
+        signs = in_finish_order(rows[run.id].samples if run.id in rows else (), budget)
+        sides.append(
+            (letter, label, run, signs, next((sign for sign in signs if sign.chosen), next(iter(signs), None)))
+        )
+    return render_template(
+        "overlay/task.html",
+        runs=runs,
+        task=next(iter(rows.values())).task,
+        budget=budget,
+        errors=errors,
+        sides=sides,
+        missing=len(ids) - len(found),
+    )
+
+
+def _or(default: T, errors: list[str], read: Callable[[], T]) -> T:
+    """What `read` returns; the default if it raises BadInputError, whose sentence joins `errors`."""
+    try:
+        return read()
+    except BadInputError as problem:
+        errors.append(str(problem))
+        return default
+
+
+def _one_of(name: str, known: Iterable[K]) -> K | None:
+    """The word that a parameter of the address has; None without one. Raises BadInputError for an unknown word."""
+    text = request.args.get(name)
+    found = next((word for word in known if word == text), None)
+    if text and found is None:
+        raise BadInputError(f"{name} is {text[:40]!r}: {one_of(text[:40], list(known))}", name)
+    return found
+
+
+def _budget(found: Overlaid, errors: list[str]) -> float:
+    """The budget (seconds) that the address names, at most the shortest of the runs; without one the usual one."""
+    asked = _or(None, errors, lambda: parse_budget(request.args.get("budget")))
+    if words := presentation.too_long(found, asked):
+        errors.append(words)
+    return min(asked or presentation.opening_budget(found), found.longest_s)
+
+
+def _frame(found: Overlaid, runs: str, budget_s: float, errors: Sequence[str]) -> dict[str, Any]:
+    """What the pages of curves and matrix both show."""
+    names = list(zip(found.letters, found.labels, found.runs, strict=True))
+    return {"found": found, "runs": runs, "names": names, "budget": budget_s, "errors": errors}
+
+
+def _rows_that_fit(rows: Sequence[matrices.MatrixRow], budget_s: float) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """The first rows that one page has room for: task id, address of the task, and class and text of each cell."""
+    made: list[tuple[str, str, list[tuple[str, str]]]] = []
+    left = CHARACTERS_SHOWN
+    for row in rows:
+        address = f"task?id={quote_plus(row.task_id, safe='/')}&budget={exact(budget_s)}"
+        left -= len(row.cells) * (len(address) + CELL)
+        if made and left < 0:
+            break
+        made.append((row.task_id, address, [(cell.sign.family[0], _cell_text(cell)) for cell in row.cells]))
+    return made
+
+
+def _cell_text(cell: matrices.MatrixCell) -> str:
+    return cell.sign.letter + ("" if cell.first_correct_s is None else f" {brief_seconds(cell.first_correct_s)}")
+
+
+def _joined(ids: Iterable[object]) -> str:
+    return ",".join(map(str, ids))

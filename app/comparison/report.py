@@ -1,0 +1,107 @@
+"""What a comparison of two runs says, for the command line, for a pull request (Markdown) and for pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from app.comparison.notes import describe_circumstances, same_device
+from app.comparison.pair import PairedFigure, RunComparison
+from app.runs import configuration
+from app.runs.models import Run
+from app.runs.results import Figures
+from app.web.ui.tables import TextTable, format_markdown_table, quote_markdown
+from app.web.ui.units import count, decimal, milliseconds, percent, points, seconds
+
+SHOWN_TASKS = 50
+TIMES: Sequence[tuple[str, Callable[[Figures], float | None], Callable[[float | None], str]]] = (
+    ("First finished sample, median", lambda f: f.first_finished_p50_s, seconds),
+    ("First finished sample, 95th percentile", lambda f: f.first_finished_p95_s, seconds),
+    ("ms per token, first to finish", lambda f: f.ms_per_token_first, milliseconds),
+    ("ms per token, last to finish", lambda f: f.ms_per_token_last, milliseconds),
+    ("ms per token, all samples", lambda f: f.ms_per_token_all, milliseconds),
+    ("Tokens per second", lambda f: f.tokens_per_s, count),
+    ("Accepted length, tokens", lambda f: f.mean_acceptance_length, decimal),
+)
+
+
+def describe_figures(compared: RunComparison) -> TextTable:
+    """Both figures of both runs, with the difference and what the exact test says at this budget alone."""
+    return TextTable(
+        f"At {seconds(compared.budget_s)}",
+        "B minus A. The interval holds at all budgets together; p is of this budget alone and decides nothing.",
+        ("", "A", "B", "difference in points", "95 % interval", "McNemar's p", "tasks won", "tasks lost"),
+        tuple(_describe_figure(f"Pass@{name}", one, compared) for name, one in compared.figures.items()),
+    )
+
+
+def _describe_figure(label: str, one: PairedFigure, compared: RunComparison) -> tuple[str, ...]:
+    n, decision = one.paired.n_tasks, one.decision
+    shares = (percent(one.paired.b, n), percent(one.paired.a, n), points(one.paired.delta, n))
+    interval = f"{points(decision.low, n)} to {points(decision.high, n)}"
+    wins, losses = str(len(one.paired.wins)), str(len(one.paired.losses))
+    return (f"{label} at {seconds(compared.budget_s)}", *shares, interval, f"{one.paired.p:.3f}", wins, losses)
+
+
+def describe_changes(a: Run, b: Run) -> TextTable:
+    """Everything that was set or measured with differently."""
+    pairs = zip(configuration.table(a), configuration.table(b), strict=True)
+    rows = [(label, _text(x), _text(y)) for (label, x), (_, y) in pairs if x != y]
+    for key in sorted({*a.provenance, *b.provenance}):
+        row = (key.replace("_", " ").capitalize(), _text(a.provenance.get(key)), _text(b.provenance.get(key)))
+        if row[1] != row[2] and row not in rows:
+            rows.append(row)
+    return TextTable("What changed", "", ("Set or measured differently", "A", "B"), tuple(rows))
+
+
+def _text(value: object) -> str:
+    return "–" if value is None else str(value)
+
+
+def describe_times(a: Run, b: Run) -> TextTable:
+    """How fast each run was up to its own budget."""
+    note = "Each run up to its own budget, over all of its tasks."
+    if not same_device((a, b)):
+        note += " They used different devices or dtypes, so do not compare."
+    rows = ((label, text(figure(a.measured)), text(figure(b.measured))) for label, figure, text in TIMES)
+    return TextTable("Time", note, ("Figure", "A", "B"), tuple(rows))
+
+
+def describe_speed(compared: RunComparison) -> str:
+    """How fast B is against A; empty where that is not known."""
+    if compared.speed is None:
+        return ""
+    return f"B wrote {decimal(compared.speed)} times as many tokens per second as A, over the tasks that both finished."
+
+
+def describe_notes(compared: RunComparison) -> list[str]:
+    """What limits what the figures say: a sentence or two each."""
+    said = [f"Pass@{name}: undecided: {one.withheld}" for name, one in compared.figures.items() if one.withheld]
+    return said + describe_circumstances(compared.found, compared.machine_factor)
+
+
+def format_markdown(compared: RunComparison) -> str:
+    """The conclusion, the figures, the tasks that only one run solves, the changed settings, and the caveats."""
+    a, b, conclusion = compared.reference, compared.other, compared.conclusion
+    figures, changes = describe_figures(compared), describe_changes(a, b)
+    first = compared.first.paired
+    parts = [
+        f"### {conclusion.title}",
+        f"**B**, {quote_markdown(b.name)}, against **A**, {quote_markdown(a.name)}. {conclusion.sentence}",
+        format_markdown_table(figures.headings, figures.rows),
+        describe_speed(compared),
+        _list_tasks("Lost: A solves them, B does not", first.losses),
+        _list_tasks("Won: B solves them, A does not", first.wins),
+        format_markdown_table(changes.headings, [tuple(map(quote_markdown, row)) for row in changes.rows])
+        if changes.rows
+        else "A and B have the same settings.",
+        "\n".join(f"- {text}" for text in describe_notes(compared)),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _list_tasks(title: str, task_ids: Sequence[str]) -> str:
+    if not task_ids:
+        return ""
+    rest = len(task_ids) - SHOWN_TASKS
+    more = f" and {rest} more" if rest > 0 else ""
+    return f"{title} (Pass@First): {', '.join(map(quote_markdown, task_ids[:SHOWN_TASKS]))}{more}."

@@ -1,0 +1,150 @@
+"""A run as one JSON file, for a comparison in another database: settings, device, times and verdicts, without texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+from sqlalchemy.orm import Session
+
+from app.comparison.pair import MeasuredRun, measured_run
+from app.core.context import Context
+from app.core.db.storable import require_storable
+from app.core.errors import BadInputError
+from app.core.settings import MAX_BUDGET_S, MIN_BUDGET_S
+from app.core.states import TaskState
+from app.datasets import service as datasets
+from app.datasets.repository import by_content
+from app.runs.documents import RunInfo
+from app.runs.figures import in_budget_s
+from app.runs.models import Calibration, Run, RunTask
+from app.runs.outcomes import SampleRow
+from app.runs.provenance import Provenance
+from app.runs.render import run_of
+from app.runs.repository import find_run, tasks_without_texts
+from app.runs.results import Figures
+from app.samples.models import Sample
+from app.samples.transport import RUN_FILE, with_columns
+from app.web.http.schemas import RequestModel, bad_input
+
+FORMAT = "run"
+SUFFIX = ".json"
+
+
+@with_columns(Sample, RUN_FILE, {"finish_reason": "mean_logprob"})
+class _Sample(RequestModel):
+    pass
+
+
+@with_columns(RunTask, RUN_FILE, {"samples": "steal_s"})
+class _Task(RequestModel):
+    task_id: str
+    samples: list[_Sample]
+
+
+@with_columns(Calibration, RUN_FILE)
+class _Calibration(RequestModel):
+    pass
+
+
+class _Run(RunInfo):
+    budget_s: float = Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S)
+    n: int = Field(ge=1)
+
+    @field_validator("provenance")
+    @classmethod
+    def _checked(cls, value: dict[str, Any]) -> dict[str, Any]:
+        try:
+            Provenance.model_validate(value)
+        except ValidationError as error:
+            raise ValueError(str(bad_input(error))) from None
+        return value
+
+
+class _RunFile(RequestModel):
+    bassline: Literal["run-1"] = Field(description="what this file is, and its version")
+    run: _Run
+    figures: Figures
+    tasks: list[_Task]
+    calibrations: tuple[_Calibration, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _finite(cls, value: Any) -> Any:
+        return require_storable(value)
+
+
+def write(session: Session, run: Run) -> str:
+    """The text of the file."""
+    document = run_of(run)
+    tasks = [
+        _Task.of(
+            row,
+            task_id=row.task.task_id,
+            samples=[_Sample.of(sample, finished_s=in_budget_s(sample)) for sample in row.samples],
+        )
+        for row in tasks_without_texts(session, run.id)
+    ]
+    file = _RunFile(
+        bassline="run-1",
+        run=_Run.of(document.run),
+        figures=document.figures,
+        tasks=tasks,
+        calibrations=tuple(map(_Calibration.of, run.calibrations)),
+    )
+    return file.model_dump_json(indent=1) + "\n"
+
+
+def measured(ctx: Context, session: Session, reference: str) -> MeasuredRun:
+    """The run in a file, if `reference` ends in .json; else one of the database, as find_run finds it.
+
+    Raises BadInputError or NotFoundError.
+    """
+    if reference.endswith(SUFFIX):
+        return _read(ctx, session, Path(reference))
+    return measured_run(session, find_run(session, reference))
+
+
+def _read(ctx: Context, session: Session, path: Path) -> MeasuredRun:
+    """The run in a file, as rows that no database has. Raises BadInputError."""
+    try:
+        file = _RunFile.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise BadInputError(f"{path} cannot be read: {error.strerror}", "run") from None
+    except ValidationError as error:
+        why = "it is not JSON" if error.errors()[0]["type"] == "json_invalid" else str(bad_input(error))
+        raise BadInputError(
+            f"{path} is not a run: {why}; write one with `bassline runs export ID --format {FORMAT} --output {path}`",
+            "run",
+        ) from None
+    name, sha256 = file.run.dataset, file.run.dataset_sha256
+    dataset = by_content(session, name, sha256) or datasets.require(ctx, name)
+    if dataset.sha256 != sha256:
+        raise BadInputError(
+            f"{path} is over another {name} (sha256 {sha256[:12]}, here {dataset.sha256[:12]}): import the dataset it "
+            "was made with",
+            "run",
+        )
+    known = {task.task_id: task for task in dataset.tasks}
+    if unknown := next((task.task_id for task in file.tasks if task.task_id not in known), None):
+        raise BadInputError(
+            f"{path} has the task {unknown[:100]!r}, which {dataset.name} does not have: export it again", "run"
+        )
+    columns = set(Run.__table__.columns.keys()) & set(RunInfo.model_fields)
+    run = Run(**file.run.model_dump(include=columns), graded=True, figures=file.figures)
+    run.stored_dataset, run.dataset_id = dataset, dataset.id
+    run.calibrations = [Calibration(**calibration.model_dump()) for calibration in file.calibrations]
+    tasks, rows = {}, []
+    for head in file.tasks:
+        task, samples = known[head.task_id], cast("list[Any]", head.samples)
+        row = RunTask(task=task, task_pk=task.id, **head.model_dump(exclude={"task_id", "samples"}))
+        tasks[row] = sum(s.n_tokens for s in samples)
+        if row.state == TaskState.FINISHED:
+            rows += [
+                SampleRow(
+                    0, task.position, s.index, s.finish_reason, in_budget_s(s), s.mean_logprob, s.verdict, s.n_tokens
+                )
+                for s in samples
+            ]
+    return MeasuredRun(run, tasks, rows)

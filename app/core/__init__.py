@@ -1,0 +1,1 @@
+"""What every domain builds on: settings, errors, the context, database, events and broker."""

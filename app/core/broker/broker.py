@@ -1,0 +1,79 @@
+"""Messages that say "there is work": one protocol, queues in memory for one process and Redis for several."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from app.core.broker import queues
+from app.core.settings import Settings
+
+Message = tuple[str, uuid.UUID]
+"""(name of the Celery task, id of the run or job row)."""
+
+
+class Broker(Protocol):
+    """Carries messages to workers. A message may be lost or delivered twice: the row decides.
+
+    `shared` says whether messages reach the workers of other processes.
+    """
+
+    shared: bool
+
+    def send(self, messages: Iterable[Message], queue: str) -> None:
+        """Sends the messages, in this order. An unreachable broker is logged: the reaper sends them again."""
+
+    def queue_length(self, queue: str) -> int | None:
+        """How many messages wait in a queue; None if the broker cannot be reached."""
+
+    def purge(self, queue: str) -> None:
+        """Forgets the messages that wait in a queue. An unreachable broker is logged."""
+
+    def fault(self) -> str | None:
+        """Why the broker cannot be reached; None if it can."""
+
+
+class MemoryBroker:
+    """For the embedded form: a queue of messages per name and one condition. Messages die with the process."""
+
+    shared = False
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._queues: dict[str, deque[Message]] = {name: deque() for name in queues.ALL}
+
+    def send(self, messages: Iterable[Message], queue: str) -> None:
+        """Sends the messages, in this order."""
+        with self._changed:
+            self._queues[queue].extend(messages)
+            self._changed.notify_all()
+
+    def queue_length(self, queue: str) -> int:
+        """How many messages wait in a queue."""
+        return len(self._queues[queue])
+
+    def purge(self, queue: str) -> None:
+        """Forgets the messages that wait in a queue."""
+        with self._changed:
+            self._queues[queue].clear()
+
+    def fault(self) -> None:
+        """Why the broker cannot be reached; None if it can."""
+
+    def get(self, names: Sequence[str], wait_s: float) -> Message | None:
+        """The next message of the first of these queues that has one; None if none comes within `wait_s` seconds."""
+        with self._changed:
+            self._changed.wait_for(lambda: any(self._queues[name] for name in names), wait_s)
+            return next((self._queues[name].popleft() for name in names if self._queues[name]), None)
+
+
+def connect(settings: Settings) -> Broker:
+    """The broker that the settings name. Connects to nothing yet."""
+    if settings.embedded:
+        return MemoryBroker()
+    from app.core.broker.celery_broker import CeleryBroker  # noqa: PLC0415 (the embedded form needs no Celery)
+
+    return CeleryBroker(settings)

@@ -1,0 +1,84 @@
+"""The stack's Celery application. Importing it never imports torch: task bodies import what they need.
+
+One for each process: Celery's spawned children import it by name, and its tasks are registered with it.
+"""
+
+from __future__ import annotations
+
+from celery import Celery
+from kombu import Queue
+
+from app.core.broker import queues
+from app.core.broker.model_queues import ModelQueue
+from app.core.errors import BadInputError
+from app.core.settings import MAX_BUDGET_S, Settings
+
+GRACE_S = 300  # model load, storing and shutdown around the longest budget
+HARD_LIMIT_S = int(MAX_BUDGET_S) + GRACE_S
+VISIBILITY_S = 3 * HARD_LIMIT_S  # Redis delivers an unacknowledged message again; this must outlast the longest job
+
+celery_app = Celery("bassline", include=["app.jobs.celery_tasks", "app.workers.signals"])
+celery_app.conf.update(
+    task_serializer="json",
+    accept_content=["json"],
+    task_ignore_result=True,  # the row is the result
+    result_backend=None,
+    task_acks_late=True,
+    task_reject_on_worker_lost=True,
+    task_acks_on_failure=True,  # failures are handled by the row's state, not by redelivery
+    task_acks_on_timeout=True,
+    worker_prefetch_multiplier=1,
+    worker_pool="prefork",
+    worker_concurrency=1,
+    worker_pool_start_method="spawn",  # CUDA does not survive a fork
+    worker_proc_alive_timeout=120,  # a child that imports torch needs longer than the default of 4 s
+    # The message may then come twice, which the row's lease makes harmless. Cancelling would kill a loaded model.
+    worker_cancel_long_running_tasks_on_connection_loss=False,
+    worker_soft_shutdown_timeout=30,
+    worker_enable_soft_shutdown_on_idle=True,
+    worker_hijack_root_logger=False,
+    broker_connection_retry_on_startup=True,
+    broker_connection_max_retries=None,  # keep trying: the broker may be down for an hour
+    task_publish_retry=True,
+    task_time_limit=HARD_LIMIT_S,
+    task_queues=[Queue(name, routing_key=name) for name in queues.ALL],
+    task_default_queue=queues.EXEC,
+    task_default_routing_key=queues.EXEC,
+    task_create_missing_queues=False,  # a mistyped queue name fails instead of waiting for ever; see add_queue
+)
+
+
+def configure(settings: Settings) -> None:
+    """Points Celery at the broker of the settings."""
+    celery_app.conf.update(
+        broker_url=settings.broker_url,
+        broker_transport_options={
+            "visibility_timeout": VISIBILITY_S,
+            "unacked_restore_interval": 5,
+            "unacked_restore_throttle": 1,
+            "queue_order_strategy": "priority",
+            "global_keyprefix": "bassline:",
+            "socket_timeout": 30,
+            "socket_keepalive": True,
+            "health_check_interval": 25,
+        },
+        visibility_timeout=VISIBILITY_S,
+    )
+    celery_app.set_default()
+
+
+def add_queue(name: str) -> None:
+    """Makes this process know the queue of a model. Does nothing for any other name: Celery refuses those it misses."""
+    if name not in celery_app.amqp.queues and ModelQueue.parse(name):
+        celery_app.amqp.queues.add(Queue(name, routing_key=name))
+
+
+def require_broker(settings: Settings, command: str) -> None:
+    """Raises BadInputError if a part of the stack is started on the in-memory broker, which no other process can
+    reach."""
+    if settings.embedded:
+        raise BadInputError(
+            f"bassline {command} needs a broker that other processes can reach: set BASSLINE_BROKER_URL "
+            "to redis://HOST:6379/0, or use `bassline serve`",
+            "BASSLINE_BROKER_URL",
+        )

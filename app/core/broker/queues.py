@@ -1,0 +1,22 @@
+"""Names of queues and Celery tasks.
+
+docker-compose.yml must consume every queue named here (a test checks it). Beside these, each model that a worker
+declares has queues of its own (app/core/broker/model_queues.py).
+"""
+
+from __future__ import annotations
+
+GPU_INTERACTIVE = "gpu.interactive"
+GPU_BATCH = "gpu.batch"
+EXEC_INTERACTIVE = "exec.interactive"
+EXEC = "exec"
+RETIRED = ("control",)  # of earlier versions: command lines may name them
+# Listing order is priority: work that a user waits for first.
+GPU = (GPU_INTERACTIVE, GPU_BATCH)
+SANDBOX = (EXEC_INTERACTIVE, EXEC)
+ALL = (GPU_INTERACTIVE, EXEC_INTERACTIVE, EXEC, GPU_BATCH)
+
+WORK_JOB = "jobs.work"
+PREPARE_RUN = "runs.prepare"
+DECODE_TASK = "runs.decode"
+GRADE_TASK = "runs.grade"

@@ -1,0 +1,90 @@
+"""What a process works with: settings, database, events, broker and the two ports, made once and passed around."""
+
+from __future__ import annotations
+
+import functools
+import os
+import socket
+import threading
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from app.core import ports
+from app.core.broker import broker
+from app.core.broker.broker import Broker
+from app.core.broker.model_queues import ModelQueue
+from app.core.broker.turns import Turns
+from app.core.db.archives import read_archive
+from app.core.db.database import Database
+from app.core.engines import HeldEngines
+from app.core.events.bus import EventBus, connect
+from app.core.events.caller_pool import CallerPool
+from app.core.settings import WEB_DOWNLOADS, Settings, load_settings
+from app.core.states import Step
+from decoding.models import trusted_code
+
+CACHE_DIR = "BASSLINE_CACHE_DIR"
+
+
+@dataclass(slots=True)
+class Context:
+    """One per process. Tests build their own with fakes for `load_engine` and `make_grader`.
+
+    `stopping` is set when the process shuts down: jobs are returned within a second and stay claimable. `streams`
+    limits how many web threads wait for completions, `views` how many serve live views and `downloads` how many
+    send files, so that the pages stay reachable. `engines` are the ones that its worker threads hold; `turns` is
+    which runs this worker served last, by step. `cpu` is held while a thread decodes against the clock on a CPU, or
+    grades (app/jobs/work/cpu_turns.py); `admitting` while it is decided whether a completion is accepted, until it
+    is stored. `declared` are the models whose completions come to this worker.
+    """
+
+    settings: Settings
+    database: Database
+    bus: EventBus
+    load_engine: ports.EngineLoader = ports.load_engine
+    make_grader: ports.GraderFactory = ports.SandboxGrader
+    stopping: threading.Event = field(default_factory=threading.Event)
+    worker_name: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")
+    broker: Broker = field(init=False)
+    engines: HeldEngines = field(init=False)
+    streams: threading.BoundedSemaphore = field(init=False)
+    views: CallerPool = field(init=False)
+    downloads: CallerPool = field(init=False)
+    turns: dict[Step, Turns] = field(default_factory=dict)
+    declared: Collection[ModelQueue] = ()
+    cpu: threading.Lock = field(init=False, default_factory=threading.Lock)
+    admitting: threading.Lock = field(init=False, default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.broker = broker.connect(self.settings)
+        self.engines = HeldEngines(ports.EngineMemory(self.settings.engine_memory))
+        self.streams = threading.BoundedSemaphore(self.settings.max_streams)
+        self.views = CallerPool(self.settings.max_views)
+        self.downloads = CallerPool(WEB_DOWNLOADS)
+
+
+def make_context(settings: Settings | None = None) -> Context:
+    """A context from the settings of this process; connects to nothing yet."""
+    settings = settings or load_settings()
+    if settings.cache_dir is not None:
+        os.environ[CACHE_DIR] = str(settings.cache_dir)  # decoding/ reads it there and knows no settings
+    if settings.trusted_code:
+        os.environ[trusted_code.VARIABLE] = settings.trusted_code
+    database = Database(settings.database)
+    grader = functools.partial(ports.SandboxGrader, settings.packages, functools.partial(read_archive, database))
+    return Context(settings, database, connect(settings.events), make_grader=grader)
+
+
+_current: list[Context] = []
+
+
+def install(context: Context) -> None:
+    """Makes `context` the one of this process's Celery tasks, which Celery calls with nothing but a row id."""
+    _current[:] = [context]
+
+
+def current() -> Context:
+    """The context of this process's Celery tasks, made from the settings on first use (a worker's child process)."""
+    if not _current:
+        install(make_context())
+    return _current[0]

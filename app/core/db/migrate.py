@@ -1,0 +1,158 @@
+"""Runs the migrations from code, under a lock, so that two processes cannot run them at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from filelock import FileLock
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
+
+from app.core.db.database import Database, make_folder
+from app.core.errors import UnavailableError
+
+MIGRATIONS = Path(__file__).resolve().parents[3] / "migrations"
+FIRST = "0033"
+"""The oldest schema that this version upgrades: one migration makes it."""
+LAST_WITH_OLDER = "commit c4c46816"
+"""The last version with the migrations up to FIRST."""
+ADVISORY_LOCK = 0x6261_7373  # "bass"
+SEARCH_INDEX = "task_words_index"  # FTS5 and its tables on SQLite, GIN on PostgreSQL: see migration 0033
+
+_OTHER_DATABASE = "BASSLINE_DATABASE_URL or BASSLINE_DATA_DIR"
+
+
+def upgrade(database: Database, revision: str = "head") -> None:
+    """Runs the migrations up to `revision`. Waits for another process that is doing the same.
+
+    Raises UnavailableError for a database of a newer version or from before FIRST, and where it refuses a change.
+    """
+    _require_known(current(database))
+    with _changing(database) as connection:
+        command.upgrade(_config(connection), revision)
+
+
+def downgrade(database: Database, revision: str) -> None:
+    """Runs the migrations down to `revision` ("base" empties the schema). Raises UnavailableError as `upgrade` does."""
+    with _changing(database) as connection:
+        command.downgrade(_config(connection), revision)
+
+
+def head() -> str:
+    """The newest revision of the code."""
+    revision = ScriptDirectory.from_config(_config(None)).get_current_head()
+    assert revision is not None
+    return revision
+
+
+def current(database: Database) -> str | None:
+    """The revision the database is at; None for an empty one. Raises UnavailableError if it cannot be opened."""
+    with database.connect(read_only=True) as connection:
+        return MigrationContext.configure(connection).get_current_revision()
+
+
+def ensure(database: Database) -> None:
+    """Upgrades a SQLite database to the newest revision.
+
+    Raises UnavailableError for a database that cannot be opened, for one of a newer version or from before FIRST, and
+    for a PostgreSQL database at another revision.
+    """
+    revision = current(database)
+    if revision == head():
+        return
+    _require_known(revision)
+    if not database.is_sqlite:
+        raise UnavailableError("the database is not at the newest schema: run `bassline db upgrade` first")
+    upgrade(database)
+
+
+def is_too_old(revision: str) -> bool:
+    """Whether a database at this revision is older than the first one that this version upgrades from."""
+    return revision < FIRST
+
+
+def _require_known(revision: str | None) -> None:
+    known = {script.revision for script in ScriptDirectory.from_config(_config(None)).walk_revisions()}
+    if revision is not None and is_too_old(revision):
+        raise UnavailableError(
+            f"the database is at schema {revision}, and this version upgrades from {FIRST} on: run `bassline db "
+            f"upgrade` of {LAST_WITH_OLDER} first, or use another database with {_OTHER_DATABASE}"
+        )
+    if revision is not None and revision not in known:
+        raise UnavailableError(
+            f"a newer version of Bassline made this database (its schema is {revision}, the newest here is {head()}): "
+            f"use that version, or another database with {_OTHER_DATABASE}"
+        )
+
+
+def described_by_models(name: str | None, kind: str, _parents: object) -> bool:
+    """Whether the models declare what has this name, for Alembic's `include_name`: all but the search index."""
+    return not (kind in ("table", "index") and (name or "").startswith(SEARCH_INDEX))
+
+
+def _config(connection: Connection | None) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.attributes["connection"] = connection
+    return config
+
+
+@contextmanager
+def _changing(database: Database) -> Iterator[Connection]:
+    """A connection under the lock. What the database refuses becomes UnavailableError."""
+    try:
+        with _locked(database) as connection:
+            yield connection
+    except DBAPIError as error:
+        # For example one that an unreleased version changed, or a migration that waits for a lock in vain.
+        raise UnavailableError(
+            f"the database stays at schema {current(database) or 'none'}, because it refuses the next change "
+            f"({' '.join(str(error.orig).split())}): end what uses it and try again, restore a backup, or use another "
+            f"database with {_OTHER_DATABASE}"
+        ) from error
+
+
+@contextmanager
+def _locked(database: Database) -> Iterator[Connection]:
+    if database.is_sqlite:
+        with _file_lock(database.file), database.connect() as connection, _foreign_keys_off(connection):
+            yield connection
+            connection.commit()
+        return
+    with database.connect() as connection:
+        connection.execute(text("SET lock_timeout = '30s'"))
+        connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": ADVISORY_LOCK})
+        connection.commit()
+        try:
+            yield connection
+            connection.commit()
+        finally:
+            connection.rollback()
+            connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": ADVISORY_LOCK})
+            connection.commit()
+
+
+@contextmanager
+def _foreign_keys_off(connection: Connection) -> Iterator[None]:
+    """To change a table of SQLite, Alembic copies and drops it: foreign keys would delete the rows that refer to it."""
+    driver: Any = connection.connection.driver_connection  # a transaction, which the connection begins, keeps them on
+    driver.execute("PRAGMA foreign_keys=OFF")
+    try:
+        yield
+    finally:
+        connection.rollback()
+        driver.execute("PRAGMA foreign_keys=ON")
+
+
+def _file_lock(file: Path | None) -> AbstractContextManager[object]:
+    if file is None:
+        return nullcontext()
+    make_folder(file.parent)
+    return FileLock(file.with_suffix(".migrate.lock"))

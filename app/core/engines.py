@@ -1,0 +1,182 @@
+"""The engines that the worker threads of a process hold: as many as fit; least recently used first out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from decoding.models.errors import NoMemoryError
+
+if TYPE_CHECKING:
+    from app.core.ports import Engine, EngineMemory, EngineParts
+    from decoding.config import EngineConfig
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """An engine of one thread. While it is being loaded, `engine` is None and `expected` its expected bytes."""
+
+    thread: int
+    config: EngineConfig
+    engine: Engine | None = None
+    expected: EngineParts = field(default_factory=dict)
+
+    @property
+    def parts(self) -> Mapping[Any, int]:
+        """The bytes that it takes, by purpose; equal keys of two engines are the same memory."""
+        parts = self.expected if self.engine is None else self.engine.memory()
+        # Engines of two threads may have one configuration; each has caches of its own.
+        return {(self.thread, part) if part == self.config else part: n_bytes for part, n_bytes in parts.items()}
+
+
+class HeldEngines:
+    """Engines by thread and configuration. What any thread holds or loads can be read by all (the workers table).
+
+    Before an engine is loaded, others go until it will fit, and again once its true size is known: least recently used
+    first, but never one that another thread works with. A needed engine is always loaded. Each thread has engines of
+    its own, because an engine decodes for one caller at a time; weights are shared by the whole process.
+    """
+
+    def __init__(self, memory: EngineMemory) -> None:
+        self._memory = memory
+        self._lock = threading.Lock()
+        self._held: list[Held] = []  # least recently used first
+        self._in_use: dict[int, EngineConfig] = {}  # by thread
+        self._sizes: dict[EngineConfig, Mapping[Any, int]] = {}  # of all engines ever loaded
+        self._proven_limit: int | None = None  # the bytes in memory when there was no room for more
+
+    def get(self, config: EngineConfig, load: Callable[[], Engine]) -> Engine:
+        """This thread's engine for `config`, from `load` if it holds none. What `load` raises passes.
+
+        The engine that the thread got before may be dropped by this. If memory runs out while loading, every engine
+        goes that may, and loading is tried once more.
+        """
+        return self._use(config) or self._load(Held(threading.get_ident(), config), load)
+
+    def held(self) -> Collection[EngineConfig]:
+        """The configurations whose engines this thread holds: getting one of them takes no time."""
+        with self._lock:
+            return {held.config for held in self._held if held.thread == threading.get_ident()}
+
+    def fits(self, configs: Iterable[EngineConfig]) -> bool:
+        """Whether engines for all of these stay in memory together, so that taking turns costs no loading.
+
+        Answers from the true sizes of those that have been loaded here, and from expected ones. A size that is not
+        known counts as nothing, so ask again after loading. Imports torch: only workers ask.
+        """
+        with self._lock:
+            sizes = self._sizes | {held.config: held.parts for held in self._held if held.engine is not None}
+        parts = {config: sizes.get(config) or self._memory.expected(config) for config in configs}
+        known = {config: each for config, each in parts.items() if each}
+        return all(_total(known.values()) <= self._limit(config) for config in known)
+
+    def drop(self) -> None:
+        """Forgets this thread's engines, so that their memory can be used."""
+        with self._lock:
+            self._held = [held for held in self._held if held.thread != threading.get_ident()]
+            self._in_use.pop(threading.get_ident(), None)
+
+    def loaded(self) -> tuple[list[str], str] | None:
+        """(targets, the last used first; device of that one) of this process's engines, or None."""
+        with self._lock:
+            engines = [(held.config, held.engine) for held in reversed(self._held) if held.engine is not None]
+        if not engines:
+            return None
+        config, engine = engines[0]
+        targets = list(dict.fromkeys(each.target for each, _ in engines))
+        return targets, str(engine.provenance().get("device") or config.device)
+
+    def loading(self) -> str | None:
+        """The target that some thread of this process is loading, or None."""
+        with self._lock:
+            return next((held.config.target for held in self._held if held.engine is None), None)
+
+    def _use(self, config: EngineConfig) -> Engine | None:
+        """This thread's engine for `config`, now the last used, or None."""
+        thread = threading.get_ident()
+        with self._lock:
+            self._in_use[thread] = config
+            for held in self._held:
+                if (held.thread, held.config) == (thread, config):
+                    self._held.remove(held)
+                    self._held.append(held)
+                    return held.engine
+        return None
+
+    def _load(self, new: Held, load: Callable[[], Engine]) -> Engine:
+        with self._lock:
+            self._held.append(new)
+        try:
+            if self._others(new):
+                expected = self._memory.expected(new.config)
+                new.expected = expected or {}
+                # Beside an engine of unknown size all others may be too much.
+                self._make_room(new, 0 if expected is None else self._limit(new.config))
+            engine = self._load_or_retry(new, load)
+        except BaseException:
+            with self._lock:
+                self._held.remove(new)
+            raise
+        with self._lock:
+            new.engine = engine
+            self._sizes[new.config] = new.parts
+        if self._others(new):
+            self._make_room(new, self._limit(new.config))
+        return engine
+
+    def _load_or_retry(self, new: Held, load: Callable[[], Engine]) -> Engine:
+        others = self._others(new)
+        try:
+            return load()
+        except NoMemoryError:
+            if not self._make_room(new, 0):
+                raise
+        # Outside of the handler: its exception keeps everything loaded so far.
+        self._proven_limit = others
+        self._memory.release()
+        return load()
+
+    def _others(self, new: Held) -> int:
+        """The bytes that all other engines take."""
+        with self._lock:
+            return _total(held.parts for held in self._held if held is not new)
+
+    def _limit(self, config: EngineConfig) -> int:
+        limit = self._memory.limit(config)
+        return limit if self._proven_limit is None else min(limit, self._proven_limit)
+
+    def _make_room(self, new: Held, limit: int) -> bool:
+        """Drops engines until `limit` bytes are held, with `new`, or no other may go. Returns whether any went."""
+        with self._lock:
+            went = self._drop_unused(new, limit)
+        if went:
+            self._memory.release()
+        return went
+
+    def _drop_unused(self, new: Held, limit: int) -> bool:
+        staying = [held for held in self._held if held is new or self._is_in_use(held)]
+        kept = {part for held in staying for part in held.parts}
+        rest = list(self._held)
+        for held in self._held:
+            if _total(each.parts for each in rest) <= limit:
+                break
+            # One whose parts stay in memory for others frees nothing.
+            if held not in staying and any(n for part, n in held.parts.items() if part not in kept):
+                rest.remove(held)
+        went = len(rest) < len(self._held)
+        self._held = rest
+        return went
+
+    def _is_in_use(self, held: Held) -> bool:
+        return held.thread != threading.get_ident() and self._in_use.get(held.thread) == held.config
+
+
+def _total(engines: Iterable[Mapping[Any, int]]) -> int:
+    """The bytes of several engines; shared memory counts once."""
+    parts: dict[Any, int] = {}
+    for each in engines:
+        for part, n_bytes in each.items():
+            parts[part] = max(n_bytes, parts.get(part, 0))
+    return sum(parts.values())

@@ -1,0 +1,202 @@
+"""The live stream of a run: one protocol, ring buffers in memory for one process and Redis Streams for several."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import uuid
+from collections import OrderedDict, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import redis
+import structlog
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from app.core.events.event_types import STATE
+from app.core.settings import MEMORY_BROKER
+from app.core.states import OPEN_RUN_STATES, RunState
+
+MAX_EVENTS = 5000
+MAX_STREAMS = 64
+EXPIRE_S = 900  # after the last event of a run that is open
+ENDED_EXPIRE_S = 120  # after the end of a run: its pages and answers come from the database then
+LISTENER_S = 10  # a reader that waits counts as listening for so long: twice as long as it waits for an event
+SILENT_S = 2.0  # without another try after a failure: a Redis that hangs must slow down neither decoding nor readers
+BLOCK_S = 1.0  # that one command waits for events; its reader must notice soon that Redis hangs
+FIRST = "0-0"
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened in a run. `id` orders events and is where a reader resumes."""
+
+    id: str
+    type: str
+    data: Mapping[str, Any]
+
+
+class EventBus(Protocol):
+    """Publishes events of a run and reads them from any point. Events serve live views only: no result depends on them.
+
+    So neither method raises when the stream's server is unreachable: publishing does nothing, reading returns [].
+    """
+
+    def publish(self, run_id: uuid.UUID, event_type: str, data: Mapping[str, Any]) -> bool:
+        """Adds an event to the run's stream. Returns whether anybody waits for events of the run."""
+
+    def read(self, run_id: uuid.UUID, after: str, wait_s: float) -> list[Event]:
+        """Events after the id `after` (FIRST: all), waiting up to `wait_s` seconds for one; [] if none came."""
+
+    def forget(self, run_id: uuid.UUID) -> None:
+        """Drops the run's stream, which holds the text of its samples."""
+
+
+def is_end(event_type: str, data: Mapping[str, Any]) -> bool:
+    """Whether the event says that its run has ended."""
+    return event_type == STATE and RunState(data["state"]) not in OPEN_RUN_STATES
+
+
+@dataclass(slots=True)
+class _Stream:
+    """The events of a run in memory, by number, and until when (time.monotonic) they are kept."""
+
+    events: deque[tuple[int, Event]]
+    expires_at: float
+
+
+class MemoryBus:
+    """For the embedded form: a ring buffer of events per run and one condition."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._streams: OrderedDict[uuid.UUID, _Stream] = OrderedDict()
+        self._listeners: dict[uuid.UUID, float] = {}
+        self._last = 0
+
+    def publish(self, run_id: uuid.UUID, event_type: str, data: Mapping[str, Any]) -> bool:
+        """Adds an event to the run's buffer. Returns whether anybody waits for events of the run."""
+        now = time.monotonic()
+        with self._changed:
+            # Ids follow the clock, so that a reader can resume with an id from before a restart.
+            self._last = max(self._last + 1, time.time_ns() // 1000)
+            stream = self._streams.setdefault(run_id, _Stream(deque(maxlen=MAX_EVENTS), 0.0))
+            stream.events.append((self._last, Event(f"{self._last}-0", event_type, dict(data))))
+            stream.expires_at = now + (ENDED_EXPIRE_S if is_end(event_type, data) else EXPIRE_S)
+            self._streams.move_to_end(run_id)
+            for expired in [key for key, found in self._streams.items() if found.expires_at <= now]:
+                del self._streams[expired]
+            while len(self._streams) > MAX_STREAMS:
+                self._streams.popitem(last=False)
+            self._changed.notify_all()
+            return self._listeners.get(run_id, -LISTENER_S) + LISTENER_S > now
+
+    def read(self, run_id: uuid.UUID, after: str, wait_s: float) -> list[Event]:
+        """Events after the id `after`, waiting up to `wait_s` seconds for one."""
+        seen = int(after.split("-", maxsplit=1)[0])
+        with self._changed:
+            if wait_s > 0:
+                self._note_listener(run_id)
+            self._changed.wait_for(lambda: bool(self._after(run_id, seen)), timeout=wait_s)
+            return self._after(run_id, seen)
+
+    def forget(self, run_id: uuid.UUID) -> None:
+        """Drops the run's buffer."""
+        with self._changed:
+            self._streams.pop(run_id, None)
+
+    def _note_listener(self, run_id: uuid.UUID) -> None:
+        now = time.monotonic()
+        self._listeners = {key: at for key, at in self._listeners.items() if at + LISTENER_S > now} | {run_id: now}
+
+    def _after(self, run_id: uuid.UUID, seen: int) -> list[Event]:
+        stream = self._streams.get(run_id)
+        if stream is None or stream.events[-1][0] <= seen:
+            return []
+        return [event for number, event in stream.events if number > seen]
+
+
+class RedisBus:
+    """For the stack: one Redis stream per run, capped and expiring."""
+
+    def __init__(self, url: str) -> None:
+        once = Retry(NoBackoff(), 0)
+        # Publishing happens between rounds of decoding, on the sample's clock.
+        self._writer = redis.Redis.from_url(url, socket_timeout=0.5, socket_connect_timeout=0.5, retry=once)
+        # Longer than a command waits, so that waiting for events is not mistaken for a dead connection.
+        self._reader = redis.Redis.from_url(url, socket_timeout=2 * BLOCK_S, socket_connect_timeout=BLOCK_S, retry=once)
+        self._silent_until = 0.0
+        self._unread_until = 0.0
+
+    def publish(self, run_id: uuid.UUID, event_type: str, data: Mapping[str, Any]) -> bool:
+        """Adds an event to the run's Redis stream. Returns whether anybody waits for events of the run."""
+        if time.monotonic() < self._silent_until:
+            return False
+        try:
+            with self._writer.pipeline(transaction=False) as pipe:
+                fields: Any = {"type": event_type, "data": json.dumps(data)}
+                pipe.xadd(self._key(run_id), fields, maxlen=MAX_EVENTS, approximate=True)
+                pipe.expire(self._key(run_id), ENDED_EXPIRE_S if is_end(event_type, data) else EXPIRE_S)
+                pipe.exists(self._listener_key(run_id))
+                return bool(pipe.execute()[-1])
+        except redis.RedisError as error:
+            self._silent_until = time.monotonic() + SILENT_S
+            log.warning("events are not published", seconds=SILENT_S, error=str(error))
+            return False
+
+    def read(self, run_id: uuid.UUID, after: str, wait_s: float) -> list[Event]:
+        """Events after the id `after`, waiting up to `wait_s` seconds for one."""
+        until = time.monotonic() + wait_s
+        while True:
+            left_s = max(until - time.monotonic(), 0.0)
+            if (silent_s := self._unread_until - time.monotonic()) > 0:
+                time.sleep(min(left_s, silent_s))
+                return []
+            events = self._read_once(run_id, after, min(left_s, BLOCK_S))
+            if events or left_s <= BLOCK_S:
+                return events
+
+    def _read_once(self, run_id: uuid.UUID, after: str, wait_s: float) -> list[Event]:
+        block = max(1, int(wait_s * 1000)) if wait_s > 0 else None
+        try:
+            with self._reader.pipeline(transaction=False) as pipe:
+                if block is not None:
+                    pipe.set(self._listener_key(run_id), 1, ex=LISTENER_S)
+                pipe.xread({self._key(run_id): after}, block=block)
+                answer: Any = pipe.execute()[-1]
+        except redis.RedisError as error:
+            self._unread_until = time.monotonic() + SILENT_S
+            log.warning("events cannot be read", seconds=SILENT_S, error=str(error))
+            return []
+        streams = answer.values() if isinstance(answer, dict) else [entries for _, entries in answer or []]
+        rows = [row for entries in streams for row in _flat(entries)]
+        return [Event(key.decode(), fields[b"type"].decode(), json.loads(fields[b"data"])) for key, fields in rows]
+
+    def forget(self, run_id: uuid.UUID) -> None:
+        """Drops the run's Redis stream. A stream that cannot be dropped now expires by itself."""
+        try:
+            self._writer.delete(self._key(run_id))
+        except redis.RedisError as error:
+            log.warning("events are not dropped", error=str(error))
+
+    @staticmethod
+    def _key(run_id: uuid.UUID) -> str:
+        return f"bassline:events:{run_id}"
+
+    @staticmethod
+    def _listener_key(run_id: uuid.UUID) -> str:
+        return f"bassline:listeners:{run_id}"
+
+
+def _flat(entries: Any) -> list[Any]:
+    """RESP3 nests a stream's entries in one more list than RESP2 does."""
+    return entries[0] if entries and isinstance(entries[0], list) else entries
+
+
+def connect(url: str) -> EventBus:
+    """The bus behind a URL: memory:// or redis://..."""
+    return MemoryBus() if url.startswith(MEMORY_BROKER) else RedisBus(url)

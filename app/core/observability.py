@@ -1,0 +1,129 @@
+"""Logs: one form for our lines and the lines of every library, in every process; secrets never reach them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import json
+import logging
+import os
+import re
+import sys
+import threading
+from collections.abc import MutableMapping
+from types import TracebackType
+from typing import Any
+
+import structlog
+from structlog.typing import Processor
+
+from app.core.errors import BadInputError
+from app.core.settings import Settings, load_settings
+from app.web.ui.terminal import visible
+
+HIDDEN = "***"
+TRACEBACK = "exception"
+_SECRET_NAME = re.compile(r"password|secret|token|authorization|cookie|api_?key", re.IGNORECASE)
+_SECRET_TEXT = re.compile(r"(?<=://)([^/\s:@]*):[^/\s@]+(?=@)|\b(bass_[0-9a-f]{8})_[\w-]+|\b([Bb]earer) +[\w.~+/=-]+")
+_COUNTS = ("n_tokens", "max_tokens")  # tokens of a model
+
+
+def configure(settings: Settings) -> None:
+    """Sends structlog and logging to stderr, as console lines or JSON. Safe to call twice."""
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    last: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
+    if settings.log_format == "json":
+        last += [structlog.processors.format_exc_info, hide_secrets, structlog.processors.JSONRenderer(default=str)]
+    else:
+        plain = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+        last += [structlog.processors.format_exc_info, hide_secrets, show_controls, plain]
+    # Celery configures loggers again that already have their own output: a line must not be nested in another.
+    handler = logging.StreamHandler(sys.__stderr__ if isinstance(sys.stderr, _Lines) else sys.stderr)
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=last, foreign_pre_chain=shared))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(settings.log_level.upper())
+    logging.captureWarnings(True)
+    structlog.configure(
+        processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
+    )
+
+
+def redirect_stdio_to_log(settings: Settings) -> None:
+    """For a process whose output is its log: what libraries print, and what ends it, become lines of the log.
+
+    Does nothing unless lines are JSON: people read the console form. Call after `configure`.
+    """
+    if settings.log_format != "json":
+        return
+    sys.stdout = sys.stderr = _Lines()
+    sys.excepthook = _log_exception
+    threading.excepthook = lambda found: _log_exception(found.exc_type, found.exc_value, found.exc_traceback)
+
+
+def is_for_log_store() -> bool:
+    """Whether a sentence for people must be a line of the log: nobody sits at a terminal, and logs are JSON."""
+    try:
+        form: str | None = load_settings().log_format
+    except BadInputError:
+        form = os.environ.get("BASSLINE_LOG_FORMAT")
+    return form == "json" and not os.isatty(2)
+
+
+def write_line(text: str, level: str = "info") -> None:
+    """Writes one JSON line to stderr whatever the log's level. Takes no lock: signal handlers may call it."""
+    line = {"event": hidden(text), "level": level, "logger": "app", "timestamp": dt.datetime.now(dt.UTC).isoformat()}
+    os.write(2, f"{json.dumps(line)}\n".encode())
+
+
+class _Lines(io.TextIOBase):
+    """Replaces stdout and stderr: each printed line becomes a line of the log."""
+
+    def write(self, text: str) -> int:
+        for line in filter(str.strip, text.splitlines()):
+            write_line(line, "warning")
+        return len(text)
+
+
+def _log_exception(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+    if not issubclass(kind, SystemExit):
+        logging.getLogger("app").critical("ended by an exception", exc_info=(kind, error or kind(), trace))
+
+
+def hide_secrets(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A processor: values named like a secret, and passwords and tokens inside texts, become ***."""
+    for name, value in event.items():
+        if _SECRET_NAME.search(name) and name not in _COUNTS:
+            event[name] = HIDDEN
+        elif isinstance(value, str):
+            event[name] = hidden(value)
+        elif isinstance(value, BaseException):
+            event[name] = hidden(str(value))
+    return event
+
+
+def show_controls(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A processor: no text of an event steers the terminal, and none but a traceback takes more than its line."""
+    for name, value in event.items():
+        if isinstance(value, str):
+            event[name] = visible(value) if name == TRACEBACK else visible(value, kept="\t")
+    return event
+
+
+def hidden(text: str) -> str:
+    """The text without the passwords of URLs and without tokens."""
+    return _SECRET_TEXT.sub(_without_secret, text)
+
+
+def _without_secret(found: re.Match[str]) -> str:
+    user, token, bearer = found.groups()
+    if token:
+        return f"{token}_{HIDDEN}"
+    return f"{bearer} {HIDDEN}" if bearer else f"{user}:{HIDDEN}"

@@ -1,0 +1,212 @@
+"""The two seams to the outside of app/: the engine that decodes and the grader that judges. Tests put fakes here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from app.core.errors import BadInputError, UnavailableError
+from app.remote import target
+from decoding.models.errors import ModelError
+
+if TYPE_CHECKING:
+    from decoding.config import EngineConfig
+    from decoding.models.infilling import InfillFormat
+    from decoding.models.loaded import ModelSpec
+    from decoding.request import (
+        Calibration,
+        Completion,
+        OnUpdate,
+        OnUpdateOf,
+        Request,
+        RequestError,
+        ShouldCancel,
+        ShouldCancelOf,
+    )
+    from evaluation.datasets import Task
+    from evaluation.sandbox import Sandbox
+    from evaluation.verdicts import Verdict
+
+OnProgress = Callable[[str], None]
+EngineParts = Mapping["ModelSpec | EngineConfig", int]
+"""Bytes in memory: of models, by their `ModelSpec`, and of an engine's other memory, by its configuration."""
+MEMORY_SHARE = 0.6  # of a device's memory, for engines; the rest is for the batches being decoded, and for grading
+
+
+class Engine(Protocol):
+    """The interface of a loaded engine (decoding/engine.py)."""
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether the target's tokenizer has a chat template."""
+
+    @property
+    def infill_format(self) -> InfillFormat | None:
+        """How a model that can fill a gap is asked to, else None."""
+
+    def generate(
+        self, request: Request, on_update: OnUpdate | None = None, should_cancel: ShouldCancel | None = None
+    ) -> Completion:
+        """n samples of one prompt before its deadline; RequestError for a request that cannot be honoured."""
+
+    def generate_many(
+        self,
+        requests: Iterable[Request],
+        on_update: OnUpdateOf | None = None,
+        should_cancel: ShouldCancelOf | None = None,
+    ) -> Iterator[tuple[int, Completion | RequestError]]:
+        """(position, outcome) of requests decoded in one batch, each taken from `requests` when there is room."""
+
+    def serve(
+        self,
+        requests: Iterable[Request | None],
+        on_update: OnUpdateOf | None = None,
+        should_cancel: ShouldCancelOf | None = None,
+    ) -> Iterator[tuple[int, Completion | RequestError]]:
+        """(position, outcome) of requests that arrive while others are decoded; None says that none has now."""
+
+    def calibrate(self) -> Calibration | None:
+        """How fast the machine is now; None where it is not this one. To be called between requests."""
+
+    def render_chat(
+        self, messages: list[dict[str, str]], reply_prefix: str, template_kwargs: Mapping[str, Any] | None = None
+    ) -> str:
+        """The messages in the target's chat template, which can read `template_kwargs`, with the reply opened by
+        `reply_prefix`."""
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of token ids; RequestError for one that the target does not have."""
+
+    def provenance(self) -> Mapping[str, str | int | float | None]:
+        """The provenance of its figures: hashes, versions, device."""
+
+    def serving_costs(self) -> Mapping[str, float]:
+        """Seconds as measured since it was loaded: `round_s` of a round, `prompt_token_s` of a prompt's token; empty
+        where it is not this machine that decodes."""
+
+    def memory(self) -> EngineParts:
+        """The bytes that it keeps in memory. Models that engines share have equal keys."""
+
+
+class Grader(Protocol):
+    """The interface of the sandbox: programs in, verdicts out."""
+
+    @property
+    def sandbox(self) -> str:
+        """Which isolation is in force, in a few words; a dataset check holds for one such value."""
+
+    def judge_many(self, items: Sequence[tuple[str, Task]], workers: int) -> Iterator[tuple[int, Verdict]]:
+        """(position, verdict) of each (program, task), in order of completion."""
+
+
+EngineLoader = Callable[["EngineConfig", OnProgress | None], Engine]
+GraderFactory = Callable[[], Grader]
+
+
+def load_engine(config: EngineConfig, on_progress: OnProgress | None = None) -> Engine:
+    """The real engine, or a remote one for an `openai:` target. Imports torch, so only workers call it."""
+    if target.is_remote(config.target):
+        from app.remote.engine import RemoteEngine  # noqa: PLC0415
+
+        return RemoteEngine.load(target.parse(config.target))
+    from decoding.engine import Engine as DecodingEngine  # noqa: PLC0415
+
+    return DecodingEngine.load(config, on_progress)
+
+
+class EngineMemory:
+    """The memory for engines: `limit_bytes`, or a share of what this process has or could have on the device."""
+
+    def __init__(self, limit_bytes: int | None) -> None:
+        self._limit_bytes = limit_bytes
+
+    def limit(self, config: EngineConfig) -> int:
+        """The bytes that all engines together may take. Raises ModelError for a device that is not here."""
+        if self._limit_bytes is not None:
+            return self._limit_bytes
+        from decoding.models.device_memory import available_bytes  # noqa: PLC0415
+
+        return int(MEMORY_SHARE * available_bytes(config.device))
+
+    def expected(self, config: EngineConfig) -> EngineParts | None:
+        """The weights of its models; None for one that is not in the cache, or that loading will refuse."""
+        if target.is_remote(config.target):
+            return {}
+        from decoding.models.memory import expected_bytes  # noqa: PLC0415
+
+        try:
+            sizes = {spec: expected_bytes(spec) for spec in config.models}
+        except ModelError:
+            return None
+        known: EngineParts = {spec: n_bytes for spec, n_bytes in sizes.items() if n_bytes is not None}
+        return known if len(known) == len(sizes) else None
+
+    def release(self) -> None:
+        """Gives the memory of dropped engines back to the system."""
+        from decoding.models.device_memory import release_unused  # noqa: PLC0415
+
+        release_unused()
+
+
+def detect_sandbox(packages: tuple[str, ...], consequence: str) -> Sandbox:
+    """The best sandbox of this machine, with these packages for programs to import.
+
+    Raises BadInputError for a package that cannot be allowed, and UnavailableError, with the consequence, without a
+    sandbox.
+    """
+    from evaluation.sandbox import PackagesError, Sandbox, SandboxUnavailableError, stage  # noqa: PLC0415
+
+    try:
+        return Sandbox.detect(packages=stage(packages))
+    except PackagesError as error:
+        raise BadInputError(f"BASSLINE_SANDBOX_PACKAGES: {error}", "sandbox_packages") from None
+    except SandboxUnavailableError as error:
+        raise UnavailableError(f"no sandbox on this machine, {consequence}: {error}") from None
+
+
+def require_toolchain(language: str) -> str:
+    """The label of a language's toolchain on this machine, as `node 24.19.0`.
+
+    Raises BadInputError for an unknown language, and UnavailableError, with the command that installs it, where the
+    toolchain is missing.
+    """
+    from evaluation.languages import registry  # noqa: PLC0415
+    from evaluation.languages.base import ToolchainError  # noqa: PLC0415
+
+    try:
+        found = registry.language(language)
+    except registry.UnknownLanguageError as error:
+        raise BadInputError(str(error), "language") from None
+    try:
+        return found.toolchain.find().label
+    except ToolchainError as error:
+        remedy = f"run `{found.toolchain.INSTALL}`"
+        raise UnavailableError(f"{found.label} cannot be judged on this machine: {error}; {remedy}") from None
+
+
+def require_toolchains(languages: Iterable[str]) -> list[str]:
+    """The labels of the toolchains of these languages, Python's left out. Raises as `require_toolchain`."""
+    from evaluation.datasets import PYTHON  # noqa: PLC0415
+
+    return [require_toolchain(language) for language in sorted(set(languages) - {PYTHON})]
+
+
+class SandboxGrader:
+    """The real grader: evaluation/'s sandbox of this machine. `archives` gives files to projects' own tests."""
+
+    def __init__(self, packages: tuple[str, ...] = (), archives: Callable[[str], bytes | None] | None = None) -> None:
+        from evaluation.grading import Grader as SandboxedGrader  # noqa: PLC0415
+
+        self._sandbox = detect_sandbox(packages, "so no sample can be graded")
+        self._grader = SandboxedGrader(self._sandbox, archives=archives)
+
+    @property
+    def sandbox(self) -> str:
+        """The tier in force, the Python that programs run on, and the packages that they may import."""
+        facts = self._sandbox.describe()
+        packages = f", {facts['packages']}" if facts["packages"] else ""
+        return f"{self._sandbox.tier}, Python {facts['python']}{packages}"[-200:]
+
+    def judge_many(self, items: Sequence[tuple[str, Task]], workers: int) -> Iterator[tuple[int, Verdict]]:
+        """Yields (position, verdict) of each (program, task), in order of completion."""
+        return self._grader.judge_many(list(items), workers)

@@ -1,0 +1,163 @@
+"""GET /api/v1/openapi.json: the API as OpenAPI 3.1, made from the routes and the declarations of their views.
+
+pydantic writes the schemas, in the JSON Schema dialect of OpenAPI 3.1; this module adds the routes.
+"""
+
+from __future__ import annotations
+
+import http
+import inspect
+import re
+from collections.abc import Iterator
+from importlib import metadata
+from typing import Any
+
+from flask import Blueprint, Flask, current_app
+from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
+from werkzeug.routing import Rule, UUIDConverter
+
+from app.web.http import problems
+from app.web.http.idempotency import HEADER as IDEMPOTENCY
+from app.web.http.operations import JSON, MULTIPART, OPERATION, Content, Operation, operation
+from app.web.http.security import PUBLIC, scope_of
+
+PREFIX = "/api/v1"
+SCHEMAS = "#/components/schemas/"
+METHODS = ("GET", "POST", "PATCH", "DELETE")
+WITH_BODY = ("POST", "PATCH")
+ALWAYS = (404, 405, 429, 500, 503)  # any request can get these
+bp = Blueprint("openapi", __name__, url_prefix=PREFIX)
+
+
+@bp.get("/openapi.json")
+@operation({200: JSON})
+def document() -> Any:
+    """This document."""
+    return current_app.json.response(describe(current_app))
+
+
+def describe(app: Flask) -> dict[str, Any]:
+    """The OpenAPI document of the application."""
+    found = list(_operations(app))
+    used = {problems.Problem: "serialization"} | {model: mode for _, _, o in found for model, mode in _models(o)}
+    refs, written = models_json_schema(list(used.items()), ref_template=SCHEMAS + "{model}")  # type: ignore[arg-type]
+    paths: dict[str, dict[str, Any]] = {}
+    for rule, method, declared in found:
+        path = re.sub(r"<(?:[^<:]+:)?(\w+)>", r"{\1}", rule.rule)
+        paths.setdefault(path, {})[method.lower()] = _operation(app, rule, method, declared, refs)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Bassline",
+            "version": metadata.version("bassline"),
+            "description": inspect.getdoc(problems.Problem),
+        },
+        "paths": dict(sorted(paths.items())),
+        "components": {
+            "schemas": written["$defs"],
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": "`bassline tokens`"}},
+        },
+    }
+
+
+def _operations(app: Flask) -> Iterator[tuple[Rule, str, Operation]]:
+    for rule in app.url_map.iter_rules():
+        declared = getattr(app.view_functions[rule.endpoint], OPERATION, None)
+        if declared is not None:
+            yield from ((rule, method, declared) for method in METHODS if method in (rule.methods or ()))
+
+
+def _models(declared: Operation) -> Iterator[tuple[type[BaseModel], JsonSchemaMode]]:
+    for given in declared.takes.values():
+        yield given, "validation"
+    for contents in declared.answers.values():
+        yield from ((content, "serialization") for content in contents if inspect.isclass(content))
+
+
+def _operation(app: Flask, rule: Rule, method: str, declared: Operation, refs: dict[Any, Any]) -> dict[str, Any]:
+    view = app.view_functions[rule.endpoint]
+    summary, _, rest = (inspect.getdoc(view) or "").partition("\n")
+    is_public, takes = rule.endpoint in PUBLIC, declared.takes
+    if not is_public:
+        rest = f"{rest}\nNeeds the scope `{scope_of(view, method)}`."
+    described: dict[str, Any] = {
+        "operationId": rule.endpoint.replace(".", "_").replace("_api", "").rstrip("_"),
+        "summary": summary.rstrip("."),
+        "tags": [rule.rule.removeprefix(PREFIX).split("/")[1]],
+        "parameters": [*_path_parameters(rule), *_query_parameters(takes.get("query")), *_headers(method)],
+        "responses": {
+            **{str(status): _response(status, contents, refs) for status, contents in declared.answers.items()},
+            **{
+                str(status): {
+                    "description": http.HTTPStatus(status).phrase,
+                    "content": {problems.CONTENT_TYPE: {"schema": refs[problems.Problem, "serialization"]}},
+                }
+                for status in sorted(_problems(method, declared, is_public) - set(declared.answers))
+            },
+        },
+        "security": [] if is_public else [{"token": []}],
+    }
+    if rest.strip():
+        described["description"] = rest.strip()
+    for name, content_type in (("body", JSON), ("form", MULTIPART)):
+        if name in takes:
+            content = {content_type: {"schema": refs[takes[name], "validation"]}}
+            described["requestBody"] = {"required": True, "content": content}
+    return described
+
+
+def _problems(method: str, declared: Operation, is_public: bool) -> set[int]:
+    """The statuses of the problem documents that such a request can get."""
+    statuses = {*declared.problems, *ALWAYS}
+    if not is_public:
+        statuses |= {401, 403}
+    if "query" in declared.takes or method in WITH_BODY:
+        statuses.add(422)
+    if method in WITH_BODY:
+        statuses.add(413)
+    if method == "POST":
+        statuses.add(409)
+    if declared.takes.keys() & {"body", "form"}:
+        statuses.add(415)
+    return statuses
+
+
+def _path_parameters(rule: Rule) -> Iterator[dict[str, Any]]:
+    for name in sorted(rule.arguments):
+        uuid = isinstance(rule._converters[name], UUIDConverter)
+        schema = {"type": "string"} | ({"format": "uuid"} if uuid else {})
+        yield {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def _query_parameters(query: type[BaseModel] | None) -> Iterator[dict[str, Any]]:
+    if query is None:
+        return
+    schema = query.model_json_schema(ref_template=SCHEMAS + "{model}")
+    for name, value in schema["properties"].items():
+        parameter = {"name": name, "in": "query", "required": name in schema.get("required", ()), "schema": value}
+        if "description" in value:
+            parameter["description"] = value.pop("description")
+        yield parameter
+
+
+def _headers(method: str) -> Iterator[dict[str, Any]]:
+    if method == "POST":
+        yield {
+            "name": IDEMPOTENCY,
+            "in": "header",
+            "required": False,
+            "description": "the same key with the same request gets the first answer again, for a day",
+            "schema": {"type": "string", "minLength": 1, "maxLength": 200},
+        }
+
+
+def _response(status: int, contents: tuple[Content, ...], refs: dict[Any, Any]) -> dict[str, Any]:
+    types: dict[str, Any] = {}
+    for content in contents:
+        if inspect.isclass(content):
+            types[JSON] = {"schema": refs[content, "serialization"]}
+        elif content is not None:
+            types[str(content)] = {"schema": {} if content == JSON else {"type": "string"}}
+    answer: dict[str, Any] = {"description": http.HTTPStatus(status).phrase}
+    return answer | ({"content": types} if types else {})

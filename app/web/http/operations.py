@@ -1,0 +1,106 @@
+"""Declares an endpoint of the API once: the declaration checks requests and documents the endpoint.
+
+A view takes `query` and `body` (JSON) or `form` (multipart) as parameters, each annotated with a subclass of
+`app.web.http.schemas.RequestModel`. It returns a model, a model with headers, or a finished response. openapi.py
+reads the declarations.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, get_type_hints
+
+from flask import Response, request
+from pydantic import BaseModel, ValidationError
+from werkzeug.exceptions import UnsupportedMediaType
+
+from app.core.errors import BadInputError
+from app.web.http.schemas import bad_input
+
+JSON = "application/json"
+MULTIPART = "multipart/form-data"
+EVENTS = "text/event-stream"
+OPERATION = "operation"
+Content = type[BaseModel] | str | None  # a schema for JSON, another media type, or nothing
+M = TypeVar("M", bound=BaseModel)
+View = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """`takes` has the schema of each of `query`, `body` and `form` that the view takes.
+
+    `answers` maps a status to its possible contents; `problems` lists the statuses of problem documents.
+    """
+
+    takes: Mapping[str, type[BaseModel]]
+    answers: Mapping[int, tuple[Content, ...]]
+    problems: tuple[int, ...]
+
+
+def operation(
+    answers: Mapping[int, Content | tuple[Content, ...]], *, problems: tuple[int, ...] = ()
+) -> Callable[[View], View]:
+    """Declares a view as an endpoint of the API: validates its parameters and turns the returned model into JSON.
+
+    A returned model is sent with the first status of `answers`. The endpoint raises BadInputError for an invalid
+    request and UnsupportedMediaType for a body of another type.
+    """
+
+    def declare(view: View) -> View:
+        hints = get_type_hints(view)
+        takes = {name: hints[name] for name in _TAKE if name in inspect.signature(view).parameters}
+        contents = {status: c if isinstance(c, tuple) else (c,) for status, c in answers.items()}
+
+        @functools.wraps(view)
+        def endpoint(**path: Any) -> Response:
+            taken = {name: _TAKE[name](model) for name, model in takes.items()}
+            return _answer(view(**path, **taken), next(iter(answers)))
+
+        setattr(endpoint, OPERATION, Operation(takes, contents, problems))
+        return endpoint
+
+    return declare
+
+
+def _query(model: type[M]) -> M:
+    for name, values in request.args.lists():
+        if len(values) > 1:
+            raise BadInputError(f"{name[:60]} is given {len(values)} times: give it once", name)
+    return _checked(lambda: model.model_validate(request.args.to_dict()))
+
+
+def _body(model: type[M]) -> M:
+    # Requiring the type keeps out forms of other sites: a browser sends JSON across sites only after a preflight.
+    if request.mimetype != JSON:
+        raise UnsupportedMediaType(f"send the body with Content-Type: {JSON}")
+    return _checked(lambda: model.model_validate_json(request.get_data()))
+
+
+def _form(model: type[M]) -> M:
+    if request.mimetype != MULTIPART:
+        raise UnsupportedMediaType(f"send the file with Content-Type: {MULTIPART}")
+    return _checked(lambda: model.model_validate({**request.form.to_dict(), **request.files.to_dict()}))
+
+
+_TAKE: Mapping[str, Callable[[type[BaseModel]], BaseModel]] = {"query": _query, "body": _body, "form": _form}
+
+
+def _checked(validate: Callable[[], M]) -> M:
+    try:
+        return validate()
+    except ValidationError as error:
+        raise bad_input(error) from None
+
+
+def _answer(result: Any, status: int) -> Response:
+    if isinstance(result, Response):
+        return result
+    headers: dict[str, str] = {}
+    if isinstance(result, tuple):
+        result, headers = result
+    text = "" if result is None else result.model_dump_json(exclude_unset=True)
+    return Response(text, status, headers, content_type=JSON if text else None)

@@ -1,0 +1,69 @@
+"""Keyset pagination: a page ends with a cursor where the next one begins, so rows added in between shift nothing."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from pydantic import Field
+
+from app.core.db.storable import Text
+from app.core.errors import BadInputError
+from app.web.http.schemas import RequestModel
+
+LARGEST_PAGE = 200
+DIGITS = 9  # of a number in a cursor; more would not fit into the databases' integers
+T = TypeVar("T")
+
+
+class PageQuery(RequestModel):
+    """The query of every list."""
+
+    limit: int = Field(50, ge=1, le=LARGEST_PAGE, description="at most this many rows per page")
+    cursor: Text | None = Field(None, max_length=500, description="`next` of the previous page; default: first page")
+
+    def id(self) -> uuid.UUID | None:
+        """The cursor of a list ordered by id. Raises BadInputError for another value than a `next`."""
+        try:
+            return uuid.UUID(self.cursor) if self.cursor else None
+        except ValueError:
+            raise bad_cursor(self.cursor) from None
+
+    def numbers(self, *longest: int) -> tuple[int, ...] | None:
+        """The cursor of a list ordered by numbers, of at most so many digits each and joined by dots.
+
+        Raises BadInputError for another value than a `next`.
+        """
+        if not self.cursor:
+            return None
+        parts = self.cursor.split(".")
+        fits = (re.fullmatch(f"[0-9]{{1,{most}}}", part) for part, most in zip(parts, longest, strict=False))
+        if len(parts) != len(longest) or not all(fits):
+            raise bad_cursor(self.cursor)
+        return tuple(map(int, parts))
+
+
+def bad_cursor(cursor: str | None) -> BadInputError:
+    """The error for a cursor that is not the `next` of a page."""
+    return BadInputError(f"cursor is {(cursor or '')[:60]!r}: give the `next` of a page", "cursor")
+
+
+def page_from_rows(rows: Sequence[T], query: PageQuery, key: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
+    """(rows of the page, `next`) from rows read with `limit + 1`: the extra row tells that another page follows."""
+    page = rows[: query.limit]
+    return page, key(page[-1]) if len(rows) > query.limit else None
+
+
+def page_from_list(rows: Sequence[T], query: PageQuery, key: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
+    """(rows of the page, `next`) from a complete list, for an order that no database column has.
+
+    Raises BadInputError for a cursor that is the key of no row.
+    """
+    start = 0
+    if query.cursor:
+        start = next((i + 1 for i, row in enumerate(rows) if key(row) == query.cursor), -1)
+        if start < 0:
+            raise bad_cursor(query.cursor)
+    return page_from_rows(rows[start:], query, key)

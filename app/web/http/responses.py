@@ -1,0 +1,62 @@
+"""Responses that save work: files sent while they are read, ETags by which clients keep what has not changed, and
+static files under an address that changes with their content, so that browsers may keep them for good."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+
+from flask import Response, request
+
+from app.core.errors import BusyError
+from app.web.http.operations import JSON
+from app.web.http.security import caller, is_api
+from app.web.http.web import context
+
+STATIC_AGE_S = 365 * 24 * 3600
+
+
+def download(chunks: Iterator[bytes], content_type: str, name: str) -> Response:
+    """The chunks as a file of this name, which never lies in memory as a whole.
+
+    The first chunk is read before the answer begins, so that an error in it becomes a problem document. A later one
+    ends the connection before the file is complete, which clients notice. Raises BusyError if the caller's share of the
+    downloads or all of them are under way: each holds a thread for as long as its client reads.
+    """
+    pool, key = context().downloads, caller().key
+    if not pool.acquire(key):
+        raise BusyError("too many downloads are under way: try again when one of them has ended")
+    try:
+        first = list(islice(chunks, 1))
+    except BaseException:
+        pool.release(key)
+        raise
+    answer = Response(chain(first, chunks), content_type=content_type)
+    answer.call_on_close(partial(pool.release, key))
+    answer.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    return answer
+
+
+def tag(response: Response) -> Response:
+    """Tags a successful JSON response of the API to GET with a hash of its content, and answers If-None-Match: a client
+    that already has the same content gets 304 without a body."""
+    if (request.method, response.status_code, response.mimetype) == ("GET", 200, JSON) and is_api(request.path):
+        response.add_etag(weak=True)
+        response.make_conditional(request)  # changes the response in place
+    return response
+
+
+def versioned_path(folder: Path) -> str:
+    """The URL path to serve `folder` at: `/static/` and a hash over the names and bytes of all its files.
+
+    One version for the whole folder, in the path rather than in the query: relative imports of a module and fonts of a
+    stylesheet then carry it too.
+    """
+    digest = hashlib.sha256()
+    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+        digest.update(f"{file.relative_to(folder)}\0{file.stat().st_size}\0".encode())
+        digest.update(file.read_bytes())
+    return f"/static/{digest.hexdigest()[:12]}"

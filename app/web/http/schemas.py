@@ -1,0 +1,81 @@
+"""The bases of the API's schemas, and their errors as sentences."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from app.core.errors import BadInputError
+from decoding.suggest import one_of
+
+S = TypeVar("S", bound=BaseModel)
+LONGEST_ECHO = 60
+
+
+class _Schema(BaseModel):
+    @classmethod
+    def of(cls, row: object, /, **computed: object) -> Self:
+        """The document of a row: attributes of the same names, except for those that are `computed`."""
+        return cls.model_validate(_Overlaid(row, computed), from_attributes=True)
+
+
+class _Overlaid:
+    """A row of which some attributes are replaced."""
+
+    def __init__(self, row: object, computed: dict[str, object]) -> None:
+        self._row = row
+        self.__dict__.update(computed)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._row, name)
+
+
+class RequestModel(_Schema):
+    """Base of request schemas. An unknown field is probably misspelled, so it is refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ResponseModel(_Schema):
+    """Base of response schemas. Fields that were not set are left out of the JSON."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+def parse_spec(kind: type[S], values: dict[str, Any]) -> S:
+    """The checked values. Raises BadInputError with one sentence naming the field and the remedy."""
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise bad_input(error) from None
+
+
+def bad_input(error: ValidationError) -> BadInputError:
+    """The first error of a validation as one sentence that names the field and the remedy."""
+    fault = error.errors()[0]
+    field = ".".join(str(part) for part in fault["loc"]) or None
+    message = fault["msg"].removeprefix("Value error, ")
+    if fault["type"] == "json_invalid":
+        return BadInputError(f"the body is not JSON: {message.removeprefix('Invalid JSON: ')}")
+    if fault["type"] == "model_type" and field is None:
+        return BadInputError("the body is not a JSON object: send one, as in {...}")
+    if field is None:
+        return BadInputError(message)
+    if fault["type"] == "extra_forbidden":
+        return BadInputError(f"{field} is not a known field: remove it", field)
+    if fault["type"] == "missing":
+        return BadInputError(f"{field} is missing: give one", field)
+    if fault["type"] in ("too_long", "too_short"):
+        bounds = fault["ctx"]
+        limit = f"at most {bounds['max_length']}" if "max_length" in bounds else f"at least {bounds['min_length']}"
+        return BadInputError(f"{field} has {bounds['actual_length']} entries: give {limit}", field)
+    if fault["type"] in ("literal_error", "enum") and isinstance(fault["input"], str):
+        known = re.findall(r"'([^']*)'", str(fault["ctx"]["expected"]))
+        message = one_of(fault["input"], known)
+    if fault["type"] == "string_pattern_mismatch" and "\0" in str(fault["input"]):
+        message = "a text must not hold the character NUL: remove it"
+    given = repr(fault["input"])
+    given = given if len(given) <= LONGEST_ECHO else f"{given[:LONGEST_ECHO]}... ({len(given)} characters)"
+    return BadInputError(f"{field} is {given}: {message[0].lower() + message[1:]}", field)

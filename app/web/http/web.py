@@ -1,0 +1,111 @@
+"""For views: the context, and one read-only session per request, closed at teardown.
+
+Pages and API read through `session()`. They change data only through services, which take the context and open their
+own short transactions.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TypeVar
+
+from flask import Flask, Response, current_app, g, has_request_context, request
+from sqlalchemy.orm import Session
+from werkzeug.datastructures import MultiDict
+from werkzeug.exceptions import TooManyRequests
+
+from app.core.context import Context
+from app.core.errors import BadInputError, BasslineError, OverloadedError, UnavailableError
+
+KEY = "bassline"
+RETRY_AFTER_S = 2
+T = TypeVar("T")
+
+
+def context() -> Context:
+    """The context of the running Flask application."""
+    return bound_context(current_app)
+
+
+def bound_context(app: Flask) -> Context:
+    """The context that `bind` stored in the application."""
+    found: Context = app.extensions[KEY]
+    return found
+
+
+def session() -> Session:
+    """This request's session for reading."""
+    if "session" not in g:
+        g.session = context().database.reader()
+    found: Session = g.session
+    return found
+
+
+def kept(kind: type[T]) -> T:
+    """The application's one object of this class, which keeps what was computed for earlier requests."""
+    found: T = current_app.extensions.setdefault(kind.__qualname__, kind())
+    return found
+
+
+def id_in_address(name: str, what: str) -> uuid.UUID | None:
+    """The id of a run or a study in the page's address, None without one. Raises BadInputError."""
+    text = request.args.get(name, "")
+    try:
+        return uuid.UUID(text) if text else None
+    except ValueError:
+        many = "studies" if what == "study" else f"{what}s"
+        raise BadInputError(f"{text[:60]!r} is not a {what}'s id: open the {what} from the list of {many}") from None
+
+
+def ids_in(name: str, given: MultiDict[str, str]) -> list[uuid.UUID]:
+    """The ids of runs that a form or an address gives under this name, each once. Raises BadInputError for none."""
+    texts = given.getlist(name)
+    try:
+        found = list(dict.fromkeys(uuid.UUID(text) for text in texts))
+    except ValueError:
+        raise BadInputError(
+            f"{name} holds a text that is not a run's id: select runs in a list of runs", name
+        ) from None
+    if not found:
+        raise BadInputError("no run is selected: check the boxes of one or more runs", name)
+    return found
+
+
+def note_retry_after(error: BasslineError) -> None:
+    """Lets the answer to this request say when to come again, if the error knows."""
+    if isinstance(error, OverloadedError):
+        g.retry_after_s = error.retry_after_s
+
+
+def bind(app: Flask, ctx: Context) -> None:
+    """Stores the context in the application, and closes sessions at teardown."""
+    app.extensions[KEY] = ctx
+
+    @app.teardown_appcontext
+    def _close(_error: BaseException | None) -> None:
+        if (open_session := g.pop("session", None)) is not None:
+            open_session.close()
+
+
+_WITH_BUDGET = {"runs.show", "runs.task", "studies.show", "overlay.show", "overlay.matrix", "overlay.task"}
+
+
+def keep_budget(app: Flask) -> None:
+    """Makes links between pages of runs, studies and overlays keep the `?budget=` of the page they stand on."""
+
+    @app.url_defaults
+    def _budget(endpoint: str, values: dict[str, object]) -> None:
+        if endpoint in _WITH_BUDGET and has_request_context() and (budget := request.args.get("budget")):
+            values.setdefault("budget", budget)
+
+
+def set_retry_after(response: Response) -> Response:
+    """Sets Retry-After on a 503 or a 429, and on no other response."""
+    # The limiter sets the header on every response. Clients would wait for its window after any other error too.
+    if "retry_after_s" in g:
+        response.headers["Retry-After"] = str(g.retry_after_s)
+    elif response.status_code == UnavailableError.status:
+        response.headers["Retry-After"] = str(RETRY_AFTER_S)
+    elif response.status_code != TooManyRequests.code:
+        response.headers.pop("Retry-After", None)
+    return response

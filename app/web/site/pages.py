@@ -1,0 +1,39 @@
+"""What belongs to no domain: the About page, the results that come along, the theme, and every template's filters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, redirect, render_template, request, url_for
+from werkzeug.wrappers import Response as AnyResponse
+
+from app.core.states import Scope
+from app.leaderboard.columns import COLUMNS
+from app.runs.clock import DRIFT, LOST_TO_OTHERS
+from app.studies.loading import load_reference
+from app.web.http.security import needs
+from app.web.http.web import context
+from app.web.ui import display
+
+bp = Blueprint("site", __name__)
+bp.record_once(lambda state: display.register(state.app))
+
+
+@bp.app_context_processor
+def _theme() -> dict[str, Any]:
+    chosen = request.cookies.get("theme")
+    return {"theme": chosen if chosen in ("light", "dark") else None}
+
+
+@bp.get("/about")
+def about() -> str:
+    """Defines every figure the pages show."""
+    return render_template("site/about.html", columns=COLUMNS, DRIFT=DRIFT, LOST_TO_OTHERS=LOST_TO_OTHERS)
+
+
+@bp.post("/reference")
+@needs(Scope.SUBMIT)
+def load_results() -> AnyResponse:
+    """Loads every result that comes with this installation, and shows the first page."""
+    load_reference(context())
+    return redirect(url_for("leaderboard.index"), 303)

@@ -1,0 +1,175 @@
+"""From values to pixels: a logarithmic axis of seconds or a linear one from left to right, a linear one upwards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+from app.web.ui.charts.parts import Drawing, Tick
+from app.web.ui.units import seconds
+
+_TICKS = tuple(m * 10.0**e for e in range(-4, 6) for m in (1, 2, 5))
+_ROUND = tuple(m * 10.0**e for e in range(-4, 19) for m in (1, 2, 5))
+CORNERS = 40  # of a drawn step function, at most
+MOST_STEPS = 5  # between the ticks along y
+_ROUNDING = 1e-9  # a quotient of floats may miss a whole number by this
+_SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
+
+
+@dataclass(frozen=True)
+class Axes:
+    """A drawing with its ranges: `low` to `high` from left to right, `floor` to `top` from the bottom up."""
+
+    drawing: Drawing
+    low: float
+    high: float
+    top: float
+    floor: float = 0.0
+    linear: bool = False  # the axis of x, which is logarithmic otherwise
+
+    def x(self, value: float) -> float:
+        """Pixels of a value of x."""
+        at, low, high = (value, self.low, self.high) if self.linear else map(math.log, (value, self.low, self.high))
+        share = (at - low) / (high - low)
+        return round(self.drawing.left + share * (self.drawing.right - self.drawing.left), 1)
+
+    def inside(self, value: float) -> float:
+        """Pixels of a value of x, moved to the nearer edge where it is out of range."""
+        return self.x(min(max(value, self.low), self.high))
+
+    def y(self, value: float) -> float:
+        """Pixels of a value of y."""
+        share = (value - self.floor) / (self.top - self.floor)
+        return round(self.drawing.bottom - share * (self.drawing.bottom - self.drawing.top), 1)
+
+    def steps(self, xs: Sequence[float], values: Sequence[float], *, backwards: bool = False) -> str:
+        """Path data of a step function that takes `values[i]` at pixel `xs[i]` and keeps it until the next.
+
+        Horizontal and vertical lines by turns, and of several steps within CORNERS of the width only the last: a page
+        holds dozens of curves with hundreds of steps.
+        """
+        column = (self.drawing.right - self.drawing.left) / CORNERS
+        kept = [i for i, x in enumerate(xs) if i in (0, len(xs) - 1) or int(x // column) != int(xs[i + 1] // column)]
+        xs, ys = [xs[i] for i in kept], [self.y(values[i]) for i in kept]
+        corners = [(xs[0], ys[0])]
+        for i in range(1, len(xs)):
+            corners += [(xs[i], ys[i - 1]), (xs[i], ys[i])]
+        if backwards:
+            corners.reverse()
+        path = f"M {corners[0][0]:g} {corners[0][1]:g}"
+        for axis, run in groupby(pairwise(corners), key=lambda step: "HV"[step[0][0] == step[1][0]]):
+            *_, (_, end) = run
+            path += f"{axis}{end[axis == 'V']:g}"
+        return path
+
+    def area(self, xs: Sequence[float], low: Sequence[float], high: Sequence[float]) -> str:
+        """Path data of what lies between two step functions."""
+        return self.steps(xs, high) + " L " + self.steps(xs, low, backwards=True)[2:] + " Z"
+
+    def draw_x(self, marks: Iterable[float], label: Callable[[float], str]) -> None:
+        """Ticks along x at ascending marks, as many as have room."""
+        room = 54 if self.drawing.name == "wide" else 44
+        last = -math.inf
+        for mark in marks:
+            x = self.x(mark)
+            if x - last >= room:
+                self.drawing.x_ticks.append(Tick(x, label(mark)))
+                last = x
+
+    def draw_times(self) -> None:
+        """Ticks along a logarithmic x at round seconds."""
+        self.draw_x((mark for mark in _TICKS if self.low * 0.999 <= mark <= self.high * 1.001), seconds)
+
+    def round_marks(self, least: float = 0.0) -> list[float]:
+        """Multiples of a round number, of `least` or more, for a linear x from 0 up."""
+        step = max(round_step(self.high, (self.drawing.right - self.drawing.left) / 90), least)
+        return [i * step for i in range(int(self.high / step) + 1)]
+
+    def draw_y(self, *, shares: bool = True) -> None:
+        """Ticks along y at round values, from 0 up."""
+        step = round_step(self.top, MOST_STEPS)
+        for i in range(int(self.top / step + _ROUNDING) + 1):
+            self.drawing.y_ticks.append(Tick(self.y(i * step), f"{100 * i * step:g} %" if shares else f"{i * step:g}"))
+
+    def draw_points(self) -> None:
+        """Ticks along y in percentage points, on both sides of 0."""
+        step = max(self.top, -self.floor) / 2
+        for i in range(-2, 3):
+            if self.floor <= i * step <= self.top:
+                self.drawing.y_ticks.append(Tick(self.y(i * step), f"{100 * i * step:+g}".replace("-", "−")))
+
+    def draw_budget(self, budget: float | None) -> None:
+        """The cursor at `budget` seconds."""
+        self.drawing.cursor = None if budget is None else self.inside(budget)
+
+
+WIDE = 1200.0
+"""Width in pixels of the wide drawing of a chart that is as wide as the page."""
+HALF = 680.0
+"""The same for a chart that stands beside a text: drawn wider, its type would shrink."""
+NARROW = 380.0
+
+
+def lay_out(
+    heights: tuple[float, float],
+    label_rooms: tuple[float, float],
+    low: float,
+    high: float,
+    top: float,
+    floor: float = 0.0,
+    *,
+    linear: bool = False,
+    width: float = WIDE,
+) -> tuple[Axes, Axes]:
+    """The empty axes of a chart, wide and narrow, with room for the ticks and `label_rooms` pixels to the right."""
+    layouts = zip(("wide", "narrow"), (width, NARROW), heights, label_rooms, strict=True)
+    wide, narrow = (
+        Axes(
+            Drawing(name, across, height, left=44, right=across - room, top=22, bottom=height - 46, base=height - 46),
+            *(low, high, top, floor),
+            linear=linear,
+        )
+        for name, across, height, room in layouts
+    )
+    return wide, narrow
+
+
+def time_range(times: Sequence[float]) -> tuple[float, float]:
+    """The smallest and largest positive time, at least a factor of 1.5 apart."""
+    known = [t for t in times if t > 0 and math.isfinite(t)]
+    if not known:
+        return 0.1, 10.0
+    low, high = min(known), max(known)
+    return (low, high) if high / low >= 1.5 else (low / 2, high * 2)
+
+
+def nice_top(value: float) -> float:
+    """The smallest round share that leaves a little room above `value`."""
+    return next((top for top in _SHARES if value <= top * 0.97), 1.0)
+
+
+def table_budgets(low: float, high: float) -> list[float]:
+    """Round budgets in the range, and its end, for a chart's table."""
+    return [*(m for m in _TICKS if low <= m < high * 0.999), high]
+
+
+def round_step(reach: float, most: float) -> float:
+    """The smallest round number of which at most `most` fit into `reach`."""
+    return next((s for s in _ROUND if reach / s <= most + _ROUNDING), reach)
+
+
+def round_top(value: float) -> float:
+    """The smallest multiple of a round number that `value` does not exceed."""
+    step = round_step(max(value, 1e-3), MOST_STEPS)
+    return step * max(math.ceil(value / step), 1)
+
+
+def polyline(places: Sequence[tuple[float, float] | None]) -> str:
+    """Path data through the places, with a gap where one is missing."""
+    parts, pen = [], "M"
+    for place in places:
+        parts.append(f"{pen} {place[0]:g} {place[1]:g}" if place else "")
+        pen = "L" if place else "M"
+    return " ".join(filter(None, parts))

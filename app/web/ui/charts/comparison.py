@@ -1,0 +1,75 @@
+"""Several configurations in one chart: the curve of each over the tasks that all of them have graded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from app.web.ui.charts.curves import BEFORE_RISE, Curve, pass_curves
+from app.web.ui.charts.parts import Chart
+from evaluation import metrics
+from evaluation.metrics import BUDGET_GRID
+
+Shown = Literal["both", "first", "all"]
+FIGURES: dict[Shown, str] = {"both": "Both figures", "first": "Pass@First", "all": "Pass@All"}
+LABEL_ROOM = 176  # pixels beside a chart whose curves have names
+FEW = 4  # lines whose curves of both figures can be told apart in one chart
+
+
+@dataclass(frozen=True, slots=True)
+class LineCurve:
+    """The curve of one configuration. `series` gives it its colour and dash; `letter` is what a table calls it."""
+
+    key: str  # identifies the line
+    letter: str
+    label: str
+    series: int
+    curve: metrics.Curve
+
+    @property
+    def name(self) -> str:
+        """The letter, if there is one, and the label."""
+        return f"{self.letter} {self.label}".strip()
+
+
+def choose_figure(lines: Sequence[LineCurve]) -> Shown:
+    """Both figures while their curves can be told apart."""
+    return "both" if len(lines) <= FEW else "first"
+
+
+def draw_comparison(
+    lines: Sequence[LineCurve], figure: Shown, n_tasks: int, budget_s: float, span: tuple[float, float] | None = None
+) -> Chart:
+    """The curves over `n_tasks` in one chart, with a cursor at the budget; `span` (seconds) goes to `pass_curves`."""
+    drawn = []
+    for line in lines:
+        # Names would not find room beside many curves; the values below the chart say whose letter it is.
+        label = line.name if len(lines) <= FEW else line.letter or line.label
+        ends = line.curve.budgets
+        shares = line.curve.pass_all if figure == "all" else line.curve.pass_first
+        drawn.append(Curve(label, ends, shares, line.series, "first", key=line.key, name=line.name))
+        if figure == "both":
+            every = (f"{line.letter or line.label} All", ends, line.curve.pass_all, line.series, "all")
+            drawn.append(Curve(*every, key=line.key, name=f"{line.name}, Pass@All"))
+    words = "Pass@First and Pass@All" if figure == "both" else FIGURES[figure]
+    room = LABEL_ROOM if len(lines) <= FEW else 64
+    return pass_curves(drawn, f"{words} against the budget", n_tasks, budget=budget_s, label_room=room, span=span)
+
+
+def find_span(lines: Sequence[LineCurve], longest_s: float) -> tuple[float, float]:
+    """The seconds from just below where the first curve rises to `longest_s`, for charts below each other."""
+    rises = [
+        budget
+        for line in lines
+        for budget, share in zip(line.curve.budgets, line.curve.pass_all, strict=True)
+        if share > 0
+    ]
+    first = min([*rises, longest_s])
+    return max((x for x in BUDGET_GRID if x < first), default=BEFORE_RISE * first), longest_s
+
+
+def find_slider_budgets(lines: Sequence[LineCurve], drawn: Chart, budget_s: float) -> list[float]:
+    """Round budgets that the chart covers, the ends of the lines, and the page's own."""
+    ends = {line.curve.budgets[-1] for line in lines}
+    return sorted({budget_s, *ends, *(budget for budget in BUDGET_GRID if drawn.layouts[0].low <= budget < max(ends))})

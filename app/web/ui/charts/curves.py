@@ -1,0 +1,179 @@
+"""Quality as a function of the budget: step functions on a logarithmic axis."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from app.web.ui.charts.axes import WIDE, lay_out, nice_top, table_budgets, time_range
+from app.web.ui.charts.parts import LINE, Chart, Label, Path, name_ends, series_css
+from app.web.ui.charts.reading import Reading
+from app.web.ui.units import counted, per_cent, percent, points, seconds
+
+BEFORE_RISE = 0.7  # of the time of the first rise: where an axis begins
+LONGEST_LABEL = 24  # characters beside a curve
+FRAME = 70  # pixels of a drawing above and below its curves
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Quality of one run as a function of the budget: a step function that ends at its last budget."""
+
+    label: str
+    budgets: Sequence[float]
+    values: Sequence[float]  # `values[i]` holds from `budgets[i]` seconds on
+    series: int = 0
+    kind: str = "first"  # `first` (solid) or `all` (dashed)
+    low: Sequence[float] | None = None  # of the interval, where there is one
+    high: Sequence[float] | None = None  # of the interval
+    key: str = ""  # identifies the run
+    name: str = ""  # in the list of values, where there is room; empty: the label
+
+    @property
+    def css(self) -> str:
+        """Classes for colour and dash."""
+        return series_css(self.series)
+
+    def at(self, budget: float) -> float:
+        """Value at `budget` seconds, 0 before the first point."""
+        point = bisect_right(self.budgets, budget) - 1
+        return self.values[point] if point >= 0 else 0.0
+
+    def between(self, low: float, high: float) -> Curve:
+        """The part from `low` seconds to `high`, or to where the curve ends if that is before."""
+        high = min(high, self.budgets[-1])
+        start, stop = bisect_right(self.budgets, low), bisect_left(self.budgets, high)
+
+        def part(values: Sequence[float]) -> list[float]:
+            at_low = values[start - 1] if start else 0.0
+            at_high = values[bisect_right(self.budgets, high) - 1]
+            return [at_low, *values[start:stop], at_high]
+
+        return replace(
+            self,
+            budgets=[min(low, high), *self.budgets[start:stop], high],
+            values=part(self.values),
+            low=self.low and part(self.low),
+            high=self.high and part(self.high),
+        )
+
+
+def pass_curves(
+    curves: Sequence[Curve],
+    title: str,
+    n_tasks: int,
+    *,
+    budget: float,
+    label_room: float = 96,
+    span: tuple[float, float] | None = None,
+    width: float = WIDE,
+) -> Chart:
+    """Pass against budget, over `n_tasks`, 0 at the bottom, with a cursor at `budget` seconds.
+
+    `span` is the range of seconds to draw (None: from just below where the curves rise, up to their ends). The wide
+    drawing is `width` pixels wide.
+    """
+    low, high = time_range(span or [b for c in curves for b in from_first_rise(c)])
+    end = min(high, max((c.budgets[-1] for c in curves), default=high))
+    whole = [c for c in curves if c.budgets]
+    curves = [c.between(low, high) for c in whole]
+    top = nice_top(max((max(c.high or c.values, default=0.0) for c in curves), default=0.0))
+    tallest = FRAME + LINE * len(curves)
+    heights = (max(400 if width == WIDE else 280, tallest), 300)
+    layouts = lay_out(heights, (label_room, 16), low, high, top, width=width)
+    for axes in layouts:
+        axes.draw_times()
+        axes.draw_y()
+        axes.draw_budget(budget)
+        drawing, ends = axes.drawing, []
+        for curve in curves:
+            xs = [axes.x(b) for b in curve.budgets]
+            if curve.low is not None and curve.high is not None:
+                drawing.bands.append(Path(axes.area(xs, curve.low, curve.high), f"band {curve.css}"))
+            drawing.lines.append(Path(axes.steps(xs, curve.values), f"curve {curve.kind} {curve.css}", curve.key))
+            ends.append(Label(xs[-1], axes.y(curve.values[-1]), curve.label, curve.css, key=curve.key))
+        if drawing.name == "wide":  # on a phone the names are in the list below the chart
+            name_ends(drawing, ends, LONGEST_LABEL)
+    return Chart(
+        title=title,
+        description=f"{counted(len(curves), 'curve')} from {seconds(low)} to {seconds(high)} on a logarithmic axis; "
+        "the table below holds the values.",
+        x_title="Budget per task",
+        y_title="Share of tasks",
+        layouts=layouts,
+        table_head=("Budget", *(c.label for c in curves)),
+        table=[(seconds(b), *(percent(c.at(b), n_tasks) for c in whole)) for b in table_budgets(low, end)],
+        keys=[(c.label, c.css, c.key) for c in curves],
+        reading=Reading(whole, low, high, budget, lambda share: per_cent(share, n_tasks)),
+    )
+
+
+def with_cursor(chart: Chart, budget: float) -> Chart:
+    """The same chart with the cursor at `budget` seconds, where it is read at rest."""
+    wide, narrow = (replace(a, drawing=replace(a.drawing, cursor=a.inside(budget))) for a in chart.layouts)
+    reading = chart.reading and replace(chart.reading, budget=budget)
+    return replace(chart, layouts=(wide, narrow), reading=reading)
+
+
+class Gap(Protocol):
+    """A difference at one budget with its interval."""
+
+    @property
+    def difference(self) -> float: ...  # noqa: D102
+    @property
+    def low(self) -> float: ...  # noqa: D102
+    @property
+    def high(self) -> float: ...  # noqa: D102
+
+
+def difference(
+    budgets: Sequence[float],
+    band: Sequence[Gap],
+    title: str,
+    n_tasks: int,
+    *,
+    budget: float,
+    label_room: float = 96,
+    series: int = 1,
+) -> Chart:
+    """The difference of two runs over `n_tasks` and the budget with its band, around a line at 0."""
+    delta, low, high = ([getattr(gap, name) for gap in band] for name in ("difference", "low", "high"))
+    start, end = time_range(budgets)
+    reach = nice_top(max(max(map(abs, low), default=0.0), max(map(abs, high), default=0.0)))
+    layouts = lay_out((280, 240), (label_room, 16), start, end, reach, -reach)
+    for axes in layouts:
+        axes.draw_times()
+        axes.draw_points()
+        axes.draw_budget(budget)
+        drawing = axes.drawing
+        drawing.base = axes.y(0)
+        xs = [axes.x(b) for b in budgets]
+        drawing.bands = [Path(axes.area(xs, low, high), f"band {series_css(series)}")]
+        drawing.lines = [Path(axes.steps(xs, delta), f"curve {series_css(series)}")]
+        if drawing.name == "wide":
+            last = Label(xs[-1], axes.y(delta[-1]), points(delta[-1], n_tasks), series_css(series))
+            name_ends(drawing, [last], LONGEST_LABEL)
+    lines = [
+        Curve(label, budgets, values, series)
+        for label, values in (("Difference", delta), ("95 % from", low), ("to", high))
+    ]
+    return Chart(
+        title=title,
+        description=f"The difference from {seconds(start)} to {seconds(end)} on a logarithmic axis, with its 95 % "
+        "band; the table below holds the values.",
+        x_title="Budget per task",
+        y_title="Points",
+        layouts=layouts,
+        table_head=("Budget", "Difference, points", "95 % from", "to"),
+        table=[(seconds(b), *(points(line.at(b), n_tasks) for line in lines)) for b in table_budgets(start, end)],
+        keys=[],
+        reading=Reading(lines, start, end, budget, lambda share: points(share, n_tasks), "points"),
+    )
+
+
+def from_first_rise(curve: Curve) -> Sequence[float]:
+    """The seconds from just below where the curve leaves 0, as nothing is to be seen earlier, and to its end."""
+    rise = next((budget for budget, value in zip(curve.budgets, curve.values, strict=True) if value > 0), None)
+    return [curve.budgets[-1] / 100 if rise is None else BEFORE_RISE * rise, curve.budgets[-1]]

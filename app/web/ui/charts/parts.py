@@ -1,0 +1,128 @@
+"""What a chart is made of, in pixels of its view box."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from app.web.ui.charts.axes import Axes
+    from app.web.ui.charts.reading import Reading
+
+SERIES = 6  # distinct colours in charts.css; later series repeat them with another dash
+LINE = 15  # pixels from one label to the next below it
+CHARACTER = 6.6  # mean width of one at 12 px
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A grid line: `at` in pixels, `label` as read."""
+
+    at: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Label:
+    """Text at the end of a curve or beside a point, or the point itself; `key` names whose it is."""
+
+    x: float
+    y: float
+    text: str
+    css: str
+    anchor: str = "start"
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class Path:
+    """One drawn line or area; `d` is SVG path data, `key` names whose it is."""
+
+    d: str
+    css: str
+    key: str = ""
+
+
+@dataclass
+class Drawing:
+    """One layout of a chart. `base` is where the axis of x crosses, the bottom unless values can be negative."""
+
+    name: str
+    width: float
+    height: float
+    left: float
+    right: float
+    top: float
+    bottom: float
+    base: float = 0.0
+    x_ticks: list[Tick] = field(default_factory=list)
+    y_ticks: list[Tick] = field(default_factory=list)
+    bands: list[Path] = field(default_factory=list)
+    lines: list[Path] = field(default_factory=list)
+    labels: list[Label] = field(default_factory=list)
+    dots: list[Label] = field(default_factory=list)
+    cursor: float | None = None
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart ready for its macro: two drawings, a title, one sentence of description and the table below it."""
+
+    title: str
+    description: str
+    x_title: str
+    y_title: str
+    layouts: tuple[Axes, Axes]
+    table_head: tuple[str, ...]
+    table: list[tuple[str, ...]]
+    keys: list[tuple[str, str, str]]  # label, classes and key of every series
+    reading: Reading | None = None  # of a chart with a budget axis
+
+    @property
+    def drawings(self) -> tuple[Drawing, ...]:
+        """The wide and the narrow one."""
+        return tuple(axes.drawing for axes in self.layouts)
+
+
+def series_css(series: int) -> str:
+    """Colour class of the series, with another dash each time the colours have been used up."""
+    dash = series // SERIES + 1
+    return f"series-{series % SERIES + 1}" + (f" dash-{min(dash, 3)}" if dash > 1 else "")
+
+
+def shortened(label: Label, room: int) -> Label:
+    """The label with at most `room` characters."""
+    return replace(label, text=label.text if len(label.text) <= room else label.text[: room - 1] + "…")
+
+
+def name_ends(drawing: Drawing, ends: Sequence[Label], room: int) -> None:
+    """Draws each label, at most `room` characters, beside the end of its curve, where none covers another.
+
+    They stand below each other in one column to the right of the drawing, in the order of the ends and as near to them
+    as they can; a thin line joins a label with an end that is not beside it.
+    """
+    column = drawing.right + 12
+    for end, y in zip(ends, _spread([end.y for end in ends], drawing.top, drawing.bottom), strict=True):
+        drawing.labels.append(replace(shortened(end, room), x=column, y=y))
+        if abs(y - end.y) > 2 or column - end.x > 16:
+            path = f"M {end.x + 2:g} {end.y:g} L {column - 4:g} {y:g}"
+            drawing.lines.append(Path(path, f"leader {end.css}", end.key))
+
+
+def _spread(ys: Sequence[float], top: float, bottom: float) -> list[float]:
+    """The places nearest to `ys` (least squares), in their order, a LINE apart, and from `top` to `bottom`."""
+    order = sorted(range(len(ys)), key=lambda i: ys[i])
+    apart = min(LINE, (bottom - top) / max(len(ys) - 1, 1))
+    blocks: list[list[float]] = []  # what touches moves together: offsets from a stack of labels that begins at 0
+    for rank, i in enumerate(order):
+        blocks.append([ys[i] - rank * apart])
+        while len(blocks) > 1 and fmean(blocks[-2]) > fmean(blocks[-1]):
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
+    starts = [fmean(block) for block in blocks for _ in block]
+    lowest = bottom - (len(ys) - 1) * apart
+    out = [0.0] * len(ys)
+    for rank, (i, start) in enumerate(zip(order, starts, strict=True)):
+        out[i] = round(min(max(start, top), lowest) + rank * apart, 1)
+    return out

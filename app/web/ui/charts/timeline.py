@@ -1,0 +1,106 @@
+"""The samples of a task on its clock, and where the seconds of a task went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from app.web.ui.charts.parts import Drawing, Label, Tick
+from app.web.ui.units import counted, seconds
+
+if TYPE_CHECKING:
+    from app.web.ui.display import VerdictSign
+
+STEP = 20
+_WORDS = 42  # room that the seconds of a bar take
+
+
+@dataclass(frozen=True)
+class Life:
+    """One sample: its first token and its end, in seconds since the engine took the task up."""
+
+    label: str
+    sign: VerdictSign
+    first: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A life in pixels: the bar ends at `end`, its first token is at `first`, its seconds are written at `words`."""
+
+    life: Life
+    y: float
+    first: float
+    end: float
+    words: float
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Bars of the samples of a task, laid out wide and narrow; `lives` are the table behind them."""
+
+    description: str
+    drawings: tuple[tuple[Drawing, list[Bar]], ...]
+    lives: tuple[Life, ...]
+
+
+def timeline(lives: Sequence[Life], budget: float, wall: float) -> Timeline:
+    """The lives from the top down, up to `wall` seconds, with a line at `budget` where that is in sight."""
+    span = max(wall, budget) if wall > budget * 0.5 else wall * 1.15
+    drawings = []
+    for name, width in (("wide", 1200.0), ("narrow", 380.0)):
+        height = len(lives) * STEP
+        d = Drawing(name, width, height + 52, left=52, right=width - 52, top=20, bottom=height + 24)
+
+        def x(value: float, d: Drawing = d) -> float:
+            return round(d.left + value / span * (d.right - d.left), 1)
+
+        mark = next(m * 10.0**e for e in range(-4, 5) for m in (1, 2, 5) if span / (m * 10.0**e) <= width / 110)
+        d.x_ticks = [Tick(x(i * mark), seconds(i * mark) if i else "0") for i in range(int(span / mark) + 1)]
+        d.cursor = x(budget) if budget <= span else None
+        d.labels = [Label(d.cursor, 11, f"budget {seconds(budget)}", "", "end")] if d.cursor else []
+        drawings.append((d, [_bar(life, d.top + i * STEP, x, d.cursor) for i, life in enumerate(lives)]))
+    return Timeline(
+        f"{counted(len(lives), 'sample')} from the start of the task to {seconds(wall)}, "
+        f"budget {seconds(budget)}; the table below holds the values.",
+        tuple(drawings),
+        tuple(lives),
+    )
+
+
+def _bar(life: Life, y: float, x: Callable[[float], float], cursor: float | None) -> Bar:
+    end = x(life.end)
+    crossed = cursor is not None and end <= cursor < end + 5 + _WORDS
+    return Bar(life, y, x(min(life.first, life.end)), end, (cursor if cursor and crossed else end) + 5)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One step of the ledger. `x` and `width` are per mille of the bar; `share` is None for a step that is not to
+    scale."""
+
+    css: str
+    name: str
+    value: float
+    x: float
+    width: float
+    share: float | None
+
+
+def ledger(parts: Sequence[tuple[str, str, float]], waiting: str) -> list[Segment]:
+    """(class, name, seconds) of each step as segments of one bar, in order.
+
+    The step of class `waiting` is apart: a task may wait for hours while others are worked, so its segment is cut to
+    a quarter of the rest, and the shares are of the rest.
+    """
+    work = sum(value for css, _, value in parts if css != waiting)
+    drawn = [min(value, work / 4) if css == waiting else value for css, _, value in parts]
+    scale = 1000 / sum(drawn) if sum(drawn) else 0.0
+    segments, x = [], 0.0
+    for (css, name, value), length in zip(parts, drawn, strict=True):
+        share = None if css == waiting else value / work if work else 0.0
+        segments.append(Segment(css, name, value, round(x, 2), round(length * scale, 2), share))
+        x += length * scale
+    return segments

@@ -1,0 +1,238 @@
+"""How stored things are read on a page: verdicts as letters, figures with units, model output as harmless text."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from markupsafe import Markup, escape
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_by_name
+from pygments.token import STANDARD_TYPES
+
+from app.samples.origins import Piece, pieces
+from app.web.ui import units
+from app.web.ui.charts.parts import series_css
+from app.web.ui.terms import TERMS
+from app.web.ui.units import counted
+from evaluation.datasets import PYTHON
+from evaluation.verdicts import FAILURES, Failure, Status
+
+if TYPE_CHECKING:
+    from flask.sansio.app import App
+
+SHOWN_CHARACTERS = 20_000  # of one text on a page; the whole text has a link of its own
+
+
+@dataclass(frozen=True)
+class VerdictSign:
+    """A verdict as shown: one letter, a colour family (a class of components.css), a name and its meaning."""
+
+    letter: str
+    family: str
+    name: str
+    meaning: str
+
+
+# A letter and a colour family for each status.
+_LETTERS = {
+    Status.PASSED: ("P", "pass"),
+    Status.WRONG_ANSWER: ("W", "wrong"),
+    Status.EXCEPTION: ("X", "wrong"),
+    Status.SYNTAX_ERROR: ("S", "noprogram"),
+    Status.COMPILE_ERROR: ("B", "noprogram"),
+    Status.EMPTY: ("E", "noprogram"),
+    Status.TIMEOUT: ("T", "limit"),
+    Status.MEMORY: ("M", "limit"),
+    Status.OUTPUT_LIMIT: ("O", "limit"),
+    Status.CRASHED: ("C", "limit"),
+    Status.FORGED: ("F", "refused"),
+    Status.SANDBOX_ERROR: ("!", "refused"),
+}
+VERDICTS: dict[str, VerdictSign] = {
+    status: VerdictSign(letter, family, status.replace("_", " "), status.meaning)
+    for status, (letter, family) in _LETTERS.items()
+}
+UNFINISHED = VerdictSign("–", "open", "not finished", "still decoding when the budget ended")
+UNGRADED = VerdictSign("·", "open", "not graded", "finished, but not judged yet")
+_OF_CLASS: dict[str | None, VerdictSign] = {
+    "not_finished": VerdictSign(UNFINISHED.letter, "open", "not finished", "no sample finished within the budget"),
+    "name_or_import": VerdictSign("N", "wrong", "unknown name or module", "the program uses a name that is not there"),
+} | {status.failure: VERDICTS[status] for status in Status}
+FAILURE_SIGNS: dict[Failure, VerdictSign] = {failure: _OF_CLASS[failure] for failure in FAILURES}
+"""The sign of a task whose chosen sample failed."""
+
+COLOURED = ("k", "s", "c", "m", "n")  # Pygments' keywords, strings, comments, numbers, special names, in code.css
+
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\ufff9-\ufffb]"
+)
+_WORD_FIRST = re.compile(r"[^\W\d_]+(?=:?\s|:?$)")
+_DEF = re.compile(r"(?:async\s+)?def\s")
+_TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
+
+
+def verdict_sign(verdict: str | None, *, finished: bool = True) -> VerdictSign:
+    """The sign of a sample: its verdict, unless it did not finish within its budget."""
+    if not finished:
+        return UNFINISHED
+    return UNGRADED if verdict is None else VERDICTS[verdict]
+
+
+def visible(text: str | None, *, whitespace: bool = False) -> Markup:
+    """Text of unknown origin as HTML text: markup escaped, control and direction marks replaced by their names.
+
+    With `whitespace`, line ends and trailing blanks are shown too. Longer texts are cut after SHOWN_CHARACTERS.
+    """
+    text = text or ""
+    if not whitespace and len(text) <= SHOWN_CHARACTERS and not _CONTROL.search(text):
+        return escape(text)  # nearly every text, and a page has thousands
+    if whitespace:
+        parts = (_shown_whitespace(line) for line in text[:SHOWN_CHARACTERS].splitlines(keepends=True))
+        return Markup("").join(parts) + _rest_note(text)
+    return _glyphs(text[:SHOWN_CHARACTERS]) + _rest_note(text)
+
+
+def plain(text: str | None) -> str:
+    """The same care where no markup may stand (titles, attributes, SVG): unsafe characters become U+FFFD."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text or "")
+
+
+class Judged(Protocol):
+    """What a page says about how a task is judged."""
+
+    test: str
+    entry_point: str
+    cases: list[dict[str, Any]] | None
+    language: str
+
+
+@functools.cache
+def _lexer(language: str) -> Lexer:
+    return get_lexer_by_name(language, stripnl=False, ensurenl=False)
+
+
+def highlighted(program: str | None, origins: Sequence[Piece] = (), language: str = PYTHON) -> Markup:
+    """Source in a language as HTML with Pygments' classes; otherwise as `visible`.
+
+    With `origins`, the pieces of the same text by where they came from, each part has the class of its piece too.
+    """
+    program = program or ""
+    left = [(letter, len(text)) for letter, text in reversed(origins)]
+    out = []
+    for kind, value in _lexer(language).get_tokens(program[:SHOWN_CHARACTERS]):
+        css = STANDARD_TYPES.get(kind, "")
+        colour = css if css[:1] in COLOURED and css != "n" else ""
+        for letter, part in _split(value, left):
+            names = f"{colour} from-{letter}".strip() if letter else colour
+            piece = _glyphs(part)
+            out.append(Markup('<span class="{}">{}</span>').format(names, piece) if names else piece)
+    return Markup("").join(out) + _rest_note(program)
+
+
+def judged_by(task: Judged) -> Markup:
+    """The test of a task; of one with cases a line for each call and what must come of it."""
+    if not task.cases:
+        return highlighted(task.test, (), task.language)
+    lines = []
+    for case in task.cases:
+        args = ", ".join(json.dumps(arg, ensure_ascii=False) for arg in case["args"])
+        outcome = f"raises {case['raises']}" if "raises" in case else json.dumps(case["result"], ensure_ascii=False)
+        lines.append(f"{task.entry_point}({args}) → {outcome}")
+    return visible("\n".join(lines))
+
+
+def program_after(program: str, prompt: str, language: str = PYTHON) -> Markup:
+    """A program without the prompt in it, which stands once at the top of the page.
+
+    What was put before the prompt, such as an import, stays, and blank lines do not matter: neither may make the
+    prompt push the body out of sight.
+    """
+    given = [line.rstrip() for line in prompt.splitlines() if line.strip()]
+    ends = [i for i in reversed(range(len(given))) if language != PYTHON or _DEF.match(given[i])]
+    function = ends[0] if ends else 0
+    lines = program.splitlines()
+    for part in (given, given[function:]):
+        if found := _find(lines, part):
+            start, end = found
+            note = Markup('<span class="given">… {} of the prompt</span>\n').format(counted(len(part), "line"))
+            before = "\n".join([*lines[:start], ""])
+            rest = "\n".join(lines[end:]).lstrip("\n")
+            return highlighted(before, (), language) + note + highlighted(rest, (), language)
+    return highlighted(program, (), language)
+
+
+def short_model(ref: str) -> str:
+    """A model reference without its source and folders: `hf:org/name` becomes `name`."""
+    return ref.rstrip("/").rsplit("/", 1)[-1] or ref
+
+
+def sentence(text: str) -> str:
+    """The text with a capital first letter, if it begins with a word; a name such as bad.jsonl stays as it is."""
+    return text[:1].upper() + text[1:] if _WORD_FIRST.match(text) else text
+
+
+def twice(values: Iterable[str]) -> list[tuple[str, str]]:
+    """Options of a select whose value is also its text."""
+    return [(value, value) for value in values]
+
+
+def register(app: App) -> None:
+    """Make all of this available to templates."""
+    own = (visible, plain, highlighted, judged_by, pieces, program_after, short_model, sentence, twice, series_css)
+    app.jinja_env.filters.update({shown.__name__: shown for shown in (*units.FILTERS, *own)})
+    app.jinja_env.globals.update(
+        verdict_sign=verdict_sign,
+        VERDICTS=VERDICTS,
+        UNFINISHED=UNFINISHED,
+        UNGRADED=UNGRADED,
+        SHOWN_CHARACTERS=SHOWN_CHARACTERS,
+        TERMS=TERMS,
+    )
+
+
+def _find(lines: Sequence[str], wanted: Sequence[str]) -> tuple[int, int] | None:
+    """Start and end of where `wanted` stands in `lines`, blank lines apart; None where it does not."""
+    filled = [(i, line.rstrip()) for i, line in enumerate(lines) if line.strip()]
+    for at in range(len(filled) - len(wanted) + 1 if wanted else 0):
+        if all(filled[at + k][1] == line for k, line in enumerate(wanted)):
+            return filled[at][0], filled[at + len(wanted) - 1][0] + 1
+    return None
+
+
+def _split(text: str, left: list[tuple[str, int]]) -> Iterator[tuple[str, str]]:
+    """`text` by the pieces it covers, taken off the end of `left`; without a letter where there are none."""
+    while text:
+        letter, length = left.pop() if left else ("", len(text))
+        if length > len(text):
+            left.append((letter, length - len(text)))
+        yield letter, text[:length]
+        text = text[length:]
+
+
+def _rest_note(text: str) -> Markup:
+    rest = len(text) - SHOWN_CHARACTERS
+    return Markup('<span class="glyph">… {}</span>').format(counted(rest, "more character")) if rest > 0 else Markup("")
+
+
+def _glyphs(text: str) -> Markup:
+    out, last = [], 0
+    for match in _CONTROL.finditer(text):
+        code = ord(match.group())
+        name = chr(0x2400 + code) if code < 0x20 else f"U+{code:04X}"
+        out += [escape(text[last : match.start()]), Markup('<span class="glyph">{}</span>').format(name)]
+        last = match.end()
+    return Markup("").join([*out, escape(text[last:])])
+
+
+def _shown_whitespace(line: str) -> Markup:
+    body = line.removesuffix("\n")
+    kept = _TRAILING.sub("", body)
+    blanks = body[len(kept) :].replace(" ", "·").replace("\t", "→")
+    mark = Markup('<span class="ws" aria-hidden="true">{}</span>')
+    end = mark.format("↵") + "\n" if line.endswith("\n") else Markup("")
+    return _glyphs(kept) + (mark.format(blanks) if blanks else Markup("")) + end

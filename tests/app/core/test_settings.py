@@ -1,0 +1,25 @@
+"""Settings from the environment: typed, and refused with a sentence that names the variable."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.core.errors import BadInputError
+from app.core.settings import load_settings
+
+
+@pytest.mark.parametrize(
+    ("written", "n_bytes"),
+    [("auto", None), ("", None), ("0", 0), ("1000000", 10**6), ("8GiB", 8 << 30), ("1.5 GB", 15 * 10**8)],
+)
+def test_the_memory_for_engines_is_auto_or_bytes_with_a_unit(written, n_bytes, monkeypatch):
+    monkeypatch.setenv("BASSLINE_ENGINE_MEMORY", written)
+    assert load_settings().engine_memory == n_bytes
+
+
+@pytest.mark.parametrize("written", ["lots", "-1", "8 GiBs", "50%", "8GiB each"])
+def test_another_memory_for_engines_is_refused_with_the_forms_it_may_have(written, monkeypatch):
+    monkeypatch.setenv("BASSLINE_ENGINE_MEMORY", written)
+    with pytest.raises(BadInputError) as refused:
+        load_settings()
+    assert str(refused.value) == "BASSLINE_ENGINE_MEMORY is not usable: use auto, or a number of bytes such as 8GiB"

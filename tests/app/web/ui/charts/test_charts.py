@@ -1,0 +1,118 @@
+"""Charts put values where they belong, in order, inside their frame, and keep a table of them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.web.ui.charts.axes import lay_out
+from app.web.ui.charts.curves import Curve, difference, pass_curves
+from app.web.ui.charts.parts import LINE, Label, name_ends
+from app.web.ui.charts.scatter import Point, pareto, scatter
+from app.web.ui.charts.timeline import Life, ledger, timeline
+from tests.app.web.ui.charts.paths import corners
+
+SHARES = st.floats(0, 1)
+SECONDS = st.floats(0.05, 500)
+
+
+@given(st.lists(st.tuples(SECONDS, SHARES), max_size=12))
+def test_nobody_beats_a_point_of_the_front_and_somebody_beats_every_other(found):
+    items = [Point(str(i), x, y, y) for i, (x, y) in enumerate(found)]
+    front = pareto(items)
+    for p in front:
+        assert not any(q.x <= p.x and q.y >= p.y and (q.x, q.y) != (p.x, p.y) for q in items)
+    for p in items:
+        assert p in front or p.y == 0 or any(q.x <= p.x and q.y >= p.y for q in front)
+
+
+def test_the_frame_of_the_scatter_stays_when_the_budget_moves_the_points():
+    late = scatter([Point("a", 2.0, 0.4, 0.4)], "t", "x", 9, budget=10)
+    early = scatter([Point("a", 2.0, 0.0, 0.4)], "t", "x", 9, budget=1)
+    frames = [(axes.low, axes.high, axes.top) for axes in (early.layouts[0], late.layouts[0])]
+    assert frames[0] == frames[1]
+    assert early.drawings[0].dots[0].x == late.drawings[0].dots[0].x
+    assert early.drawings[0].dots[0].y == early.drawings[0].bottom
+    assert "on the front, beaten by none in both: none" in early.description
+
+
+@given(st.lists(SHARES, min_size=2, max_size=20))
+def test_a_curve_stays_inside_its_frame_and_its_table_holds_its_values(values):
+    budgets = [0.5 * 1.4**i for i in range(len(values))]
+    chart = pass_curves([Curve("one", budgets, values)], "t", 164, budget=1.0)
+    for drawing in chart.drawings:
+        for x, y in corners(drawing.lines[0].d):
+            assert drawing.left <= x <= drawing.right
+            assert drawing.top <= y <= drawing.bottom
+    assert chart.table[-1][1] == f"{100 * values[-1]:.1f} %"
+
+
+def test_a_difference_is_drawn_around_zero():
+    values = ((-0.1, -0.2, 0.0), (0.0, -0.1, 0.1), (0.2, 0.1, 0.3))
+    band = [SimpleNamespace(difference=middle, low=low, high=high) for middle, low, high in values]
+    chart = difference((1, 2, 4), band, "t", 164, budget=4)
+    for drawing in chart.drawings:
+        ys = [y for _, y in corners(drawing.lines[0].d)]
+        assert max(ys) > drawing.base > min(ys)
+    assert chart.table[-1] == ("4 s", "+20.0", "+10.0", "+30.0")
+
+
+def test_a_long_wait_in_the_queue_does_not_hide_where_the_clock_went():
+    segments = ledger([("queue", "Queue", 3600.0), ("verify", "Verify", 3.0), ("draft", "Draft", 1.0)], "queue")
+    assert [s.value for s in segments] == [3600.0, 3.0, 1.0]
+    assert [s.share for s in segments] == [None, 0.75, 0.25]
+    assert sum(s.width for s in segments) == pytest.approx(1000, abs=0.1)
+    assert segments[0].width == pytest.approx(200, abs=0.1)
+
+
+def test_a_ledger_of_nothing_has_no_width():
+    assert [s.width for s in ledger([("queue", "Queue", 0.0), ("verify", "Verify", 0.0)], "queue")] == [0, 0]
+
+
+def test_the_seconds_of_a_bar_are_not_written_across_the_budget_line():
+    lives = [Life("0", None, 0.1, 2.0), Life("1", None, 0.1, 4.8)]
+    for drawing, (early, late) in timeline(lives, budget=5.0, wall=5.0).drawings:
+        assert early.words == early.end + 5
+        assert late.words > drawing.cursor > late.end
+
+
+@given(st.lists(st.floats(22, 354), max_size=24))
+def test_every_line_has_its_name_in_the_order_of_the_ends_and_no_name_covers_another(ys):
+    drawing = lay_out((400, 300), (96, 16), 1, 10, 1.0)[0].drawing
+    name_ends(drawing, [Label(drawing.right, y, f"run {i}", "") for i, y in enumerate(ys)], 24)
+    assert [label.text for label in drawing.labels] == [f"run {i}" for i in range(len(ys))]
+    apart = min(LINE, (drawing.bottom - drawing.top) / max(len(ys) - 1, 1))
+    placed = [label.y for label in sorted(drawing.labels, key=lambda label: label.y)]
+    assert all(below - above >= apart - 0.2 for above, below in pairwise(placed))
+    assert all(drawing.top - 0.2 <= y <= drawing.bottom + 0.2 for y in placed)
+    in_order = [drawing.labels[i].y for i in sorted(range(len(ys)), key=lambda i: ys[i])]
+    assert in_order == sorted(in_order)
+
+
+def test_names_that_have_room_stand_beside_their_ends():
+    drawing = lay_out((400, 300), (96, 16), 1, 10, 1.0)[0].drawing
+    name_ends(drawing, [Label(drawing.right, y, "a", "") for y in (40.0, 100.0, 300.0)], 24)
+    assert [label.y for label in drawing.labels] == [40.0, 100.0, 300.0]
+    assert not drawing.lines, "nothing needs a line to its end"
+
+
+def test_points_of_a_scatter_all_have_their_name():
+    chart = scatter([Point(f"run {i}", 2.0, 0.4, 0.4) for i in range(8)], "t", "x", 9, budget=5)
+    ys = sorted(label.y for label in chart.drawings[0].labels)
+    assert all(below - above > LINE - 0.1 for above, below in pairwise(ys))
+
+
+def test_a_reading_holds_at_its_budget_and_a_line_is_not_read_past_its_end():
+    curves = [Curve("a", (1.0, 3.17, 8.0), (0.1, 0.5, 0.9)), Curve("b", (1.5, 4.0), (0.2, 0.3))]
+    reading = pass_curves(curves, "t", 82, budget=3.171).reading
+    assert reading.budgets[reading.place] == 3.171, "the page's budget is read, too"
+    for curve in curves:
+        values = reading.values(curve)
+        exact = [curve.at(budget) for budget in reading.budgets if budget <= curve.budgets[-1]]
+        assert values == [f"{100 * share:.0f}" for share in exact]
+    assert reading.now(curves[0]) == "50 %"
+    assert pass_curves(curves, "t", 82, budget=5.0).reading.now(curves[1]) == "–"
