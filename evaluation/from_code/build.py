@@ -41,7 +41,7 @@ from evaluation.from_code.unstated import find_attribute_names, find_constants
 from evaluation.sandbox import Sandbox
 from evaluation.verdicts import Trust
 
-BUILDER = "from-code-8"
+BUILDER = "from-code-9"
 """A change of the recording, the choice or the output gets a new version, so that stored datasets keep their
 meaning."""
 JUDGE = "cases"
@@ -110,6 +110,8 @@ def _task(row: dict[str, Any]) -> Task:
 
 def _row(work: Workplace, function: Function) -> dict[str, Any]:
     sandbox, node = work.sandbox, function.node
+    if function.is_wrapped:
+        raise ExcludedError("has a decorator that may change what its callers see")
     program = program_of(function, work.sources)
     examples = examples_of(function)
     cases, loaded = checks.repeated(sandbox, program, _calls(work.recording, function, bool(examples)))
@@ -130,7 +132,7 @@ def _row(work: Workplace, function: Function) -> dict[str, Any]:
         raise ExcludedError(f"has fewer than {checks.MIN_MUTANTS} mutants, too few to judge its test", str(len(faulty)))
     score = checks.judge_mutants(sandbox, program, chosen, checks.MutationScore(faulty, faulty))
     near = find_nearby_cases(sandbox, program, _undecorated(node), chosen, cases, score.survivors)
-    cases, fair = _add_fair(work, function, program, chosen, near)
+    cases, fair = _add_fair(work, function, program, chosen, near, faulty)
     row = _row_without_unstated(work, function, program, cases, fair, faulty)
     if row is None:
         row = _judged_row(work, function, program, cases, fair, score)
@@ -150,20 +152,27 @@ def _check_variety(cases: Sequence[Case]) -> None:
 
 
 def _add_fair(
-    work: Workplace, function: Function, program: Program, chosen: Sequence[Case], near: NearbyCases
+    work: Workplace,
+    function: Function,
+    program: Program,
+    chosen: Sequence[Case],
+    near: NearbyCases,
+    faulty: Sequence[Mutant],
 ) -> tuple[list[Case], Fairness]:
     """The chosen cases, and those near to them that ask for nothing which the prompt does not tell."""
     docstring = ast.get_docstring(function.node) or ""
     cases = [*chosen, *near.shown, *near.judging]
     needs = _find_needs(work, function, program, cases)
+    noticed = checks.list_noticed(work.sandbox, program, cases, [mutant.source for mutant in faulty])
+    faults = list(map(frozenset, noticed))
 
     def judge() -> Fairness:
         shown = frozenset(number for number, case in enumerate(cases) if case in near.shown)
-        return judge_fairness(cases, function.qualified, needs, docstring, shown)
+        return judge_fairness(cases, function.qualified, needs, docstring, shown, faults)
 
     fair = judge()
     if unfair := frozenset(number for number in fair.unstated_cases if number >= len(chosen)):
-        needs = drop_cases(needs, unfair, len(cases))
+        needs, faults = drop_cases(needs, faults, unfair, len(cases))
         cases = [case for number, case in enumerate(cases) if number not in unfair]
         fair = judge()
     return cases, fair

@@ -7,21 +7,26 @@ cases notice.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from evaluation.from_code.calls.cases import Case, shown_case
 from evaluation.from_code.unstated import Constant
 
-MAX_EXAMPLES = 6
+T = TypeVar("T")
+MAX_EXAMPLES = 8
 _USUAL_EXAMPLES = 3
 _SHORT_DOCSTRING = 200
 """Characters up to which a docstring says little: then a prompt shows MAX_EXAMPLES."""
 _EXAMPLE_CHARS = 100
 MAX_EXAMPLE_CHARS = 320
 """Of an example that alone tells a constant or takes a branch."""
+_LONG_EXAMPLE_CHARS = 1000
+"""Of an example where there is no docstring, and no shorter one."""
 _ALL_CHARS = 10_000
+_GUESSABLE_NUMBERS = 2
+UNDESCRIBED = "what it does, since neither docstring nor example says it"
 
 
 @dataclass(frozen=True)
@@ -53,15 +58,17 @@ def find_needs(cases: Sequence[Case], changes: Sequence[tuple[Constant, Sequence
     return needs
 
 
-def drop_cases(needs: Sequence[Need], dropped: frozenset[int], n_cases: int) -> list[Need]:
-    """The needs of the cases without the `dropped` ones, which get new numbers."""
+def drop_cases(
+    needs: Sequence[Need], faults: Sequence[frozenset[int]], dropped: frozenset[int], n_cases: int
+) -> tuple[list[Need], list[frozenset[int]]]:
+    """The needs and noticed faults of the cases without the `dropped` ones, which get new numbers."""
     numbers = {old: new for new, old in enumerate(n for n in range(n_cases) if n not in dropped)}
 
     def renumber(found: frozenset[int]) -> frozenset[int]:
         return frozenset(numbers[n] for n in found - dropped)
 
     kept = [Need(need.constant, renumber(need.noticed), renumber(need.unguessable)) for need in needs]
-    return [need for need in kept if need.noticed]
+    return [need for need in kept if need.noticed], list(map(renumber, faults))
 
 
 def find_exceptions(cases: Sequence[Case], prompt: str, line: int) -> list[Need]:
@@ -75,46 +82,74 @@ def find_exceptions(cases: Sequence[Case], prompt: str, line: int) -> list[Need]
 
 
 def judge_fairness(
-    cases: Sequence[Case], name: str, needs: Sequence[Need], docstring: str, shown: frozenset[int] = frozenset()
+    cases: Sequence[Case],
+    name: str,
+    needs: Sequence[Need],
+    docstring: str,
+    shown: frozenset[int] = frozenset(),
+    faults: Sequence[frozenset[int]] = (),
 ) -> Fairness:
-    """Chooses the examples of a prompt: those that tell constants, the `shown` cases, then those that take other
-    branches, and a few others where the docstring has none. The docstring's own, which are cases, do the same."""
+    """Chooses the examples of a prompt: those that tell constants, the `shown` cases, those that take other branches
+    or notice other `faults`, and a few others where the docstring has none. Its own, which are cases, do the same.
+
+    `faults` are the numbers of the cases that notice each mutant.
+    """
     whole = [shown_case(case, name, _ALL_CHARS) for case in cases]
-    shows = [_list_shown(number, text, needs, whole) for number, text in enumerate(whole)]
-    told = {need for number, case in enumerate(cases) if case.documented for need in shows[number]}
-    candidates = [
-        number for number in sorted(range(len(cases)), key=lambda number: _rank(cases[number]))
-        if len(whole[number]) <= MAX_EXAMPLE_CHARS and whole[number].isprintable() and not cases[number].documented
-    ]  # fmt: skip
+    ranked = sorted(range(len(cases)), key=lambda number: _rank(cases[number]))
+    usable = [n for n in ranked if whole[n].isprintable() and not cases[n].documented]
+    candidates = [n for n in usable if len(whole[n]) <= MAX_EXAMPLE_CHARS]
+    if not (candidates or docstring):
+        candidates = [n for n in usable if len(whole[n]) <= _LONG_EXAMPLE_CHARS]
+    documented = [number for number, case in enumerate(cases) if case.documented]
+    constants = [_list_shown(number, text, needs, whole) for number, text in enumerate(whole)]
+    noticed = [{place for place, each in enumerate(faults) if n in each} for n in range(len(cases))]
+
+    def weigh(new: set[int]) -> tuple[int, int]:
+        return sum(bool(needs[place].unguessable) for place in new), len(new)
+
     chosen: list[int] = []
-
-    def gain(number: int) -> tuple[int, int]:
-        new = shows[number] - told
-        return sum(bool(needs[n].unguessable) for n in new), len(new)
-
-    while len(chosen) < MAX_EXAMPLES:
-        best = max(candidates, key=gain, default=None)  # the first of equals
-        if best is None or gain(best) == (0, 0):
-            break
-        chosen.append(best)
-        told |= shows[best]
+    _add_telling(chosen, candidates, constants, documented, weigh)
     chosen += sorted(shown - set(chosen))
-    covered = set().union(*(cases[n].outcome.arcs for n in chosen), *(c.outcome.arcs for c in cases if c.documented))
-    while len(chosen) < MAX_EXAMPLES and candidates:
-        best = max(candidates, key=lambda n: len(cases[n].outcome.arcs - covered))
-        if cases[best].outcome.arcs <= covered:
-            break
-        chosen.append(best)
-        covered |= cases[best].outcome.arcs
+    _add_telling(chosen, candidates, [set(case.outcome.arcs) for case in cases], documented, len)
+    _add_telling(chosen, candidates, noticed, documented, len)
     if ">>>" not in docstring:
         wanted = MAX_EXAMPLES if len(docstring) < _SHORT_DOCSTRING else _USUAL_EXAMPLES
         chosen += _find_varied(cases, [n for n in candidates if len(whole[n]) <= _EXAMPLE_CHARS], chosen, wanted)
-    untold = [need for number, need in enumerate(needs) if number not in told and need.unguessable]
+    told = set().union(*(constants[number] for number in [*chosen, *documented]))
+    untold = [need for place, need in enumerate(needs) if place not in told and need.unguessable]
+    untold += _find_unseen_numbers(needs, [whole[number] for number in chosen], docstring)
+    examples = tuple(whole[number] for number in sorted(chosen, key=lambda number: _rank(cases[number])))
+    if not (examples or docstring or documented):
+        return Fairness((), frozenset(range(len(cases))), (UNDESCRIBED,))
     return Fairness(
-        tuple(whole[number] for number in sorted(chosen, key=lambda number: _rank(cases[number]))),
+        examples,
         frozenset().union(*(need.unguessable for need in untold)),
         tuple(dict.fromkeys(str(need.constant) for need in untold)),
     )
+
+
+def _add_telling(
+    chosen: list[int],
+    candidates: Sequence[int],
+    tells: Sequence[set[T]],
+    documented: Sequence[int],
+    weigh: Callable[[set[T]], object],
+) -> None:
+    """Adds to the `chosen` cases, up to MAX_EXAMPLES, each time the candidate that tells most of what none tells."""
+    told = set().union(*(tells[number] for number in [*chosen, *documented]))
+    while len(chosen) < MAX_EXAMPLES and candidates:
+        best = max(candidates, key=lambda number: weigh(tells[number] - told))  # type: ignore[arg-type,return-value]
+        if tells[best] <= told:  # the first of equals is the best
+            return
+        chosen.append(best)
+        told |= tells[best]
+
+
+def _find_unseen_numbers(needs: Sequence[Need], examples: Sequence[str], docstring: str) -> list[Need]:
+    """The needs of several numbers that stand in no example: nobody finds the weights of a checksum from results."""
+    text = "\n".join([*examples, docstring])
+    unseen = [need for need in needs if need.constant.kind == "number" and not need.constant.is_in(text)]
+    return unseen if len({need.constant.value for need in unseen}) > _GUESSABLE_NUMBERS else []
 
 
 def _find_varied(cases: Sequence[Case], candidates: Sequence[int], chosen: Sequence[int], wanted: int) -> list[int]:
@@ -164,7 +199,7 @@ def _list_shown(number: int, text: str, needs: Sequence[Need], every: Sequence[s
 def is_given(constant: Constant, case: Case) -> bool:
     """Whether the arguments of a call hold the constant; an answer meets it there."""
     leaves = _leaves(json.loads(case.call))
-    if constant.kind == "name":
+    if constant.kind in ("name", "option"):
         return False
     if constant.kind == "number":
         return any(leaf == constant.value and not isinstance(leaf, bool) for leaf in leaves)

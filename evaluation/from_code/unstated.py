@@ -27,7 +27,7 @@ _PLACEHOLDER = re.compile(r"%(?:\(\w+\))?[-#0-9. +]*[a-zA-Z%]|\{[^{}]*\}|\\\d|\\
 _WORD = re.compile(r"\w")
 _SYNTAX = re.compile(r"\(\?(?:P[<=]|[aiLmsux]+)|\\[a-zA-Z]")
 """Letters of regular expressions that stand for no text."""
-Kind = Literal["text", "number", "name"]
+Kind = Literal["text", "number", "name", "option"]
 
 
 @dataclass(frozen=True)
@@ -65,16 +65,17 @@ def _is_part(part: str, text: str) -> bool:
     return any(re.search(f"{start}{re.escape(each)}{end}", text) for each in written)
 
 
-def find_constants(
-    function: Definition, attribute_names: frozenset[str], with_messages: bool = False
-) -> list[Constant]:
+def find_constants(function: Definition, attribute_names: frozenset[str], for_tests: bool = False) -> list[Constant]:
     """The constants of a body in its order, at most MAX_CONSTANTS; of names those that the project gives attributes.
-    Texts of exceptions are left out but `with_messages`: recorded calls compare those that a docstring quotes alone."""
+
+    Texts of exceptions, of which recorded calls compare those alone that a docstring quotes, and options of calls such
+    as `indent=2` are left out but for the project's tests (`for_tests`).
+    """
     nodes = list(ast.walk(function))
     places: dict[tuple[Kind, type, Any], list[int]] = {}
-    used = {id(node) for node in _used(function, with_messages)}
+    used = {id(node) for node in _used(function, for_tests)}
     for place, node in enumerate(nodes):
-        if id(node) in used and (found := _read(node, attribute_names)) is not None:
+        if id(node) in used and (found := _read(node, attribute_names, for_tests)):
             places.setdefault((found[0], type(found[1]), found[1]), []).append(place)
     constants = []
     for (kind, _, value), numbers in places.items():
@@ -131,7 +132,7 @@ def _used(function: Definition, with_messages: bool) -> Iterator[ast.AST]:
                 todo += [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, ast.AST)]
 
 
-def _read(node: ast.AST, attribute_names: frozenset[str]) -> tuple[Kind, Any] | None:
+def _read(node: ast.AST, attribute_names: frozenset[str], with_options: bool) -> tuple[Kind, Any] | None:
     match node:
         case ast.Constant(value=bool() | None):
             return None
@@ -141,6 +142,8 @@ def _read(node: ast.AST, attribute_names: frozenset[str]) -> tuple[Kind, Any] | 
             return "number", number
         case ast.Attribute(attr=name) if name in attribute_names:
             return "name", name
+        case ast.keyword(arg=str(name), value=ast.Constant(value=int() as value)) if with_options:
+            return ("option", f"{name}={value!r}") if value in _KNOWN_NUMBERS else None
     return None
 
 
@@ -148,8 +151,14 @@ def _changes(kind: Kind, value: Any) -> list[Callable[[Any], None]]:
     """Functions that change a node which holds the value."""
     if kind == "name":
         return [lambda node: setattr(node, "attr", f"{value}_x")]
+    if kind == "option":
+        return [lambda node: setattr(node, "value", ast.Constant(_turn(node.value.value)))]
     if kind == "text":
         other = value + (b"x" if isinstance(value, bytes) else "x")
         return [lambda node: setattr(node, "value", other)]
     others = (value + 1, value - 1) if isinstance(value, int) else (value + 1.0, value * 0.9)
     return [lambda node, number=number: setattr(node, "value", number) for number in others]  # type: ignore[misc]
+
+
+def _turn(value: int) -> int:
+    return not value if isinstance(value, bool) else value + 1

@@ -29,8 +29,8 @@ _MAX_CHANGED = 40
 """Recorded calls that are changed; all of them give parts."""
 _MAX_ATTEMPTS = 60
 """Changes of one kind in one place that are written: writing them takes longest."""
-_UNLIKELY = ("part mark", "shorter text", "type")
-"""Ends of the kinds of change that callers seldom mean."""
+_UNLIKELY = ("part mark", "shorter text", "type", "compared number", "attribute")
+"""Ends of the kinds of change that callers seldom mean, or whose result a reader could not know."""
 Place = int | str
 """The number of a positional argument, or the name of another."""
 
@@ -175,10 +175,10 @@ def _change_number(
     value: int | float, alike: Sequence[int | float], compared: Sequence[int | float]
 ) -> Iterator[tuple[str, Any]]:
     negative = any(other < 0 for other in alike)
-    for near in (0, value, *compared):
-        for other in (near - 1, near, near + 1):
+    for kind, nears in (("number", (0, value)), ("compared number", compared)):
+        for other in (number + change for number in nears for change in (-1, 0, 1)):
             if other >= 0 or negative or other in compared:
-                yield "number", type(value)(other)
+                yield kind, type(value)(other)
     if negative:
         yield "sign", -value
 
@@ -248,7 +248,7 @@ def _change_object(value: Opaque, alike: Sequence[Opaque]) -> Iterator[tuple[str
             trees += [0, tree + 1, *([-tree] if any(_is_negative(state.get(changed)) for state in states) else [])]
         for other in trees:
             state = [[key, other if key == changed else part] for key, part in attributes]
-            yield f"attribute {changed}", Opaque({"object": [name, content, state]})
+            yield f"{changed} attribute", Opaque({"object": [name, content, state]})
 
 
 def _list_distinct(found: Sequence[Any]) -> list[Any]:

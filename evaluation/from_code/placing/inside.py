@@ -80,7 +80,6 @@ class Placed:
             raise SyntaxError(f"the answer does not define {spec['function']}")
         modules = dict(spec["modules"])
         source = spec["before"] + "".join(self._lines(tree, definition)) + spec["after"]
-        self.first = (spec["before"] + "\n").count("\n")
         self.last = source.count("\n") - spec["after"].count("\n")
         modules[spec["name"]] = (spec["package"], source)
         for name in [name for name in sys.modules if name in modules or name == spec["name"]]:
@@ -91,6 +90,7 @@ class Placed:
         self._add_others(tree, definition, source)
         if self.function is None:
             raise NameError(f"{spec['function']} is not defined when its module is imported")
+        self.first: int = self.function.__code__.co_firstlineno  # of its first decorator
 
     def _capture(self, function: Any) -> Any:
         self.function = function

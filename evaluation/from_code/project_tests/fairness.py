@@ -35,10 +35,11 @@ def list_unstated(
     examples: Sequence[str],
 ) -> list[Constant]:
     """The constants that the tests notice, of those that a prompt and its `examples` do not hold, nor a recorded
-    call's arguments."""
+    call's arguments. Without examples separators and options count: nothing shows them."""
     open_ones = [
         each for each in constants
-        if each.has_words and not any(map(each.is_in, examples)) and not any(is_given(each, case) for case in cases)
+        if ((each.has_words and each.kind != "option") or not examples)
+        and not any(map(each.is_in, examples)) and not any(is_given(each, case) for case in cases)
     ]  # fmt: skip
     variants = {source: each for each in open_ones for source in each.variants}
     noticed = checks.list_noticed(judge, spec, function, list(variants))

@@ -9,6 +9,7 @@ from typing import Any
 from evaluation.from_code.build import TaskResult, Workplace, source_of
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.observe import Outcome
+from evaluation.from_code.fairness import UNDESCRIBED
 from evaluation.from_code.project_tests import fairness
 from evaluation.from_code.project_tests import suite as suites
 from evaluation.from_code.project_tests.suite import Suite
@@ -37,7 +38,7 @@ def _row(suite: Suite, work: Workplace, function: Function) -> dict[str, Any]:
     cases = _recorded(work, function)
     context = work.options.context
     told = prompt_of(work.project, function, context, LINES_BEFORE)
-    constants = find_constants(function.node, work.attribute_names, with_messages=True)
+    constants = find_constants(function.node, work.attribute_names, for_tests=True)
     untold = [each for each in constants if not each.is_in(told)]
     examples = fairness.choose_examples(cases, function, untold)
     prompt = prompt_of(work.project, function, context, LINES_BEFORE, examples)
@@ -45,7 +46,7 @@ def _row(suite: Suite, work: Workplace, function: Function) -> dict[str, Any]:
     assert suite.judge is not None
     unstated = list(map(str, fairness.list_unstated(suite.judge, spec, function, untold, cases, examples)))
     if not examples and not ast.get_docstring(function.node):
-        unstated.append(f"line {function.node.lineno}: what it does, since neither docstring nor example says it")
+        unstated.append(UNDESCRIBED)
     source = source_of(work, function, JUDGE, Trust.IN_GUEST)
     facts |= {
         "examples": examples,
@@ -66,7 +67,7 @@ def _row(suite: Suite, work: Workplace, function: Function) -> dict[str, Any]:
 
 def _recorded(work: Workplace, function: Function) -> list[Case]:
     """The recorded calls with what the tests saw them do, of which some are shown and none judges."""
-    calls = work.recording.calls.get(function.key, [])
+    calls = [] if function.is_wrapped else work.recording.calls.get(function.key, [])
     return [
         Case(call.call, call.digest, Outcome(call.returned, call.raised, call.after), call.shape)
         for call in calls

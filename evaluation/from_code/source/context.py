@@ -27,6 +27,8 @@ MAX_CHARS = 16_000
 MAX_OF_PROJECT = 6_000
 """Characters of what a prompt shows of other modules."""
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_CODING = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*[-\w.]")
+"""A comment in one of a file's first two lines that names its encoding (PEP 263), also by chance."""
 
 
 def prompt_of(
@@ -45,6 +47,8 @@ def prompt_of(
         text = _of_file(function, before) + head
         if context == "repository":
             text = describe_imported(project, function, MAX_OF_PROJECT, far=True) + text
+    if any(map(_CODING.match, text.splitlines()[:2])):
+        text = "#\n#\n" + text
     if len(text) > MAX_CHARS:
         raise ExcludedError(f"needs a prompt of more than {MAX_CHARS} characters")
     return text

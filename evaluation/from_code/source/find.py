@@ -12,6 +12,12 @@ from evaluation.from_code.source.project import Module, Project
 
 MIN_LINES = 2
 MAX_LINES = 80
+_KEEPS_RESULTS = frozenset({
+    "property", "setter", "getter", "deleter", "cached_property", "staticmethod", "classmethod", "cache", "lru_cache",
+    "contextmanager", "asynccontextmanager", "abstractmethod", "override", "final", "no_type_check", "singledispatch",
+    "singledispatchmethod",
+})  # fmt: skip
+"""Decorators of the standard library: what a call of the function gives is what its callers see."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +52,15 @@ class Function:
             return "function"
         if self.node.name == "__init__":
             return "constructor"
-        names = [ast.unparse(each).rpartition(".")[2] for each in self.node.decorator_list]
+        names = list(map(_name_of, self.node.decorator_list))
         if any(name in ("property", "cached_property", "setter", "deleter", "getter") for name in names):
             return "property"
         return next((name for name in names if name in ("classmethod", "staticmethod")), "method")
+
+    @property
+    def is_wrapped(self) -> bool:
+        """Whether it has a decorator that may change what callers see: recorded calls saw the function itself."""
+        return not {_name_of(each) for each in self.node.decorator_list} <= _KEEPS_RESULTS
 
     @property
     def first_line(self) -> int:
@@ -101,10 +112,10 @@ def _in_body(module: Module, body: list[ast.stmt], owners: tuple[ast.ClassDef, .
 
 
 def _unfit(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    decorators = [ast.unparse(d.func if isinstance(d, ast.Call) else d) for d in node.decorator_list]
-    if any(name.rpartition(".")[2] == "overload" for name in decorators):
+    decorators = set(map(_name_of, node.decorator_list))
+    if "overload" in decorators:
         return "is a declaration of an overload"
-    if any(name.rpartition(".")[2] == "abstractmethod" for name in decorators) or all(map(_is_placeholder, node.body)):
+    if "abstractmethod" in decorators or all(map(_is_placeholder, node.body)):
         return "has no body of its own"
     if node.name == "__hash__":
         return "is a hash, which is right with any number that equal objects share"
@@ -114,6 +125,11 @@ def _unfit(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     if lines > MAX_LINES:
         return f"has more than {MAX_LINES} lines without its docstring"
     return ""
+
+
+def _name_of(decorator: ast.expr) -> str:
+    """The last name of a decorator: `cache` for @functools.cache and @cache()."""
+    return ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator).rpartition(".")[2]
 
 
 def _is_placeholder(node: ast.stmt) -> bool:

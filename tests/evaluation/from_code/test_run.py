@@ -384,6 +384,13 @@ def test_calls_that_ask_for_what_the_prompt_does_not_tell_do_not_judge_where_the
     assert Grader(sandbox).judge(answer, task).passed
 
 
+def test_what_a_decorator_may_change_is_left_to_tests_that_call_through_it(opened, sandbox, tmp_path):
+    source = "def truth(function):\n    return lambda *given: bool(function(*given))\n\n\n@truth\n" + GRADE.lstrip()
+    finished = made(opened, sandbox, tmp_path / "state", GRADE_TESTS, grade=source)
+    reasons = {each.key.split(":")[1]: f"{each.reason} {each.detail}" for each in finished.result.made if not each.row}
+    assert "a decorator that may change what its callers see" in reasons["grade"]
+
+
 def test_functions_that_were_not_called_before_a_crash_say_so(opened, sandbox, tmp_path):
     source = "".join(f'def f{i}(n):\n    """."""\n    x = n + {i}\n    return x\n' for i in range(2))
     tests = "import os, shop\nshop.f0(1)\nos._exit(7)\n"

@@ -310,3 +310,15 @@ def test_a_made_constant_keeps_the_call_that_makes_it(opened):
     )
     text = prompt_of(project, function(project, "has"))
     assert text.startswith("KNOWN: frozenset = frozenset({'0', '1', '2', '3', ...})  # shortened\n")
+
+
+def test_no_comment_at_the_top_names_an_encoding_by_chance(opened):
+    modules = {
+        "low": 'def read(file, encoding: str="utf-8"):\n    """Reads."""\n    x = 1\n    return x\n',
+        "top": "import low\n\n\ndef f(x):\n    y = low.read(x)\n    return y\n",
+    }
+    project = opened(**modules)
+    (function,) = [each for each in find(project) if each.qualified == "f"]
+    prompt = prompt_of(project, function)
+    assert "# def read(file, encoding: str" in prompt
+    compile((prompt + "    return low.read(x)\n").encode(), "answer.py", "exec")

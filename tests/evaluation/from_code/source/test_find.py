@@ -53,6 +53,21 @@ def test_each_method_has_its_kind_and_the_names_of_its_classes(opened, head):
     assert (function.kind, function.qualified.rpartition(".")[0], function.indent) == (KINDS[head], "A.B", "    ")
 
 
+@pytest.mark.parametrize(
+    ("decorators", "is_wrapped"),
+    [
+        ("", False),
+        ("@functools.lru_cache(maxsize=9)\n", False),
+        ("@contextlib.contextmanager\n", False),
+        ("@validator\n", True),
+        ("@functools.cache\n@app.route('/x')\n", True),
+    ],
+)
+def test_a_decorator_that_may_change_results_is_known(opened, decorators, is_wrapped):
+    (function,) = find(opened(m=f"{decorators}def f():{BODY}"))
+    assert function.is_wrapped == is_wrapped
+
+
 def test_a_form_feed_ends_no_line(opened):
     (function,) = find(opened(m=f"x = 1\n\x0c\ndef f():{BODY}"))
     assert function.module.lines[function.node.lineno - 1] == "def f():\n"
