@@ -115,6 +115,8 @@ def judge_fairness(
     if ">>>" not in docstring:
         wanted = MAX_EXAMPLES if len(docstring) < _SHORT_DOCSTRING else _USUAL_EXAMPLES
         chosen += _find_varied(cases, [n for n in candidates if len(whole[n]) <= _EXAMPLE_CHARS], chosen, wanted)
+    if not (chosen or docstring):
+        chosen += candidates[:_USUAL_EXAMPLES]
     told = set().union(*(constants[number] for number in [*chosen, *documented]))
     untold = [need for place, need in enumerate(needs) if place not in told and need.unguessable]
     untold += _find_unseen_numbers(needs, [whole[number] for number in chosen], docstring)

@@ -9,7 +9,14 @@ import pytest
 
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.observe import Outcome
-from evaluation.from_code.fairness import MAX_EXAMPLES, find_exceptions, find_needs, judge_fairness
+from evaluation.from_code.fairness import (
+    MAX_EXAMPLES,
+    UNDESCRIBED,
+    Need,
+    find_exceptions,
+    find_needs,
+    judge_fairness,
+)
 from evaluation.from_code.recording import values
 from evaluation.from_code.unstated import Constant, find_attribute_names, find_constants
 
@@ -162,3 +169,43 @@ def test_examples_differ_in_how_a_text_changes_before_they_differ_in_the_text():
     examples = judge_fairness([*upper, decoded, same], "f", [], "Doc.").examples
     assert "f('%20aaaaaaaaaa') returns ' aaaaaaaaaa'" in examples
     assert "f('aaaaaaaaaaaaa') returns 'aaaaaaaaaaaaa'" in examples
+
+
+def test_examples_tell_the_faults_that_the_cases_notice():
+    cases = [case(n, returned=n) for n in range(8)] + [case(70, 80, returned=[70, 80])]
+    faults = [frozenset(range(9)), frozenset({8}), frozenset()]
+    examples = judge_fairness(cases, "f", [], ">>> f(9)", faults=faults).examples
+    assert examples == ("f(70, 80) returns [70, 80]",)
+
+
+def test_what_neither_docstring_nor_example_describes_is_unstated():
+    cases = [case("x" * 1200, returned=n) for n in range(2)]
+    assert judge_fairness(cases, "f", [], "Counts.").unstated == ()
+    fair = judge_fairness(cases, "f", [], "")
+    assert (fair.unstated, fair.unstated_cases, fair.examples) == ((UNDESCRIBED,), frozenset({0, 1}), ())
+
+
+def test_a_function_without_docstring_gets_an_example_even_if_it_is_long():
+    cases = [case("x" * 900, returned=1)]
+    assert judge_fairness(cases, "f", [], "Counts.").examples == ()
+    assert len(judge_fairness(cases, "f", [], "").examples) == 1
+
+
+def test_several_numbers_that_no_example_holds_are_unstated():
+    weights = [Constant("number", n, 1, ()) for n in (7, 9, 21)]
+    cases = [case("ab", returned=True), case("cd", returned=False)]
+    needs = [Need(each, frozenset({0}), frozenset({0})) for each in weights]
+    assert judge_fairness(cases, "f", needs[:2], "Checks.").unstated == ()
+    assert len(judge_fairness(cases, "f", needs, "Checks.").unstated) == 3
+    assert judge_fairness(cases, "f", needs, "Checks by 7, 9 and 21.").unstated == ()
+
+
+def test_options_of_calls_are_constants_for_the_projects_tests():
+    (node,) = ast.parse("def f(x):\n    return dumps(x, indent=2, sort_keys=True, width=79)\n").body
+    found = find_constants(node, frozenset(), for_tests=True)
+    assert [(each.kind, each.value) for each in found] == [
+        ("number", 79), ("option", "indent=2"), ("option", "sort_keys=True"),
+    ]  # fmt: skip
+    assert "indent=3" in found[1].variants[0]
+    assert "sort_keys=False" in found[2].variants[0]
+    assert find_constants(node, frozenset()) == found[:1]
