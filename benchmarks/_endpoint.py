@@ -7,11 +7,11 @@ import contextlib
 import time
 from dataclasses import dataclass, field, replace
 
-from app.remote.chunks import RemoteServerError
-from app.remote.connection import BusyWait, ServerConnection
-from app.remote.event_loop import run_in_own_loop
-from app.remote.profile import ServerProfile, probe_server
-from app.remote.target import RemoteTarget
+from app.core.remote.chunks import RemoteServerError
+from app.core.remote.connection import BusyWait, ServerConnection
+from app.core.remote.event_loop import run_in_own_loop
+from app.core.remote.profile import ServerProfile, probe_server
+from app.core.remote.target import RemoteTarget
 from benchmarks._speed import TOP_P, Speed
 
 LONGEST_S = 600.0

@@ -18,7 +18,7 @@ from sqlalchemy import Engine, event, select
 from app.core.context import Context
 from app.datasets.models import Task
 from app.runs.models import Run
-from app.web.factory import create_server_app
+from app.site.factory import create_server_app
 from benchmarks import _service_rows
 
 LARGE = {"samples", "run_tasks", "task_words"}

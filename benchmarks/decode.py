@@ -133,7 +133,7 @@ def _peers(endpoints: list[tuple[str, str, str]], openvino: str | None) -> tuple
             not_run[f"{PEER}openvino"] = first_line(error)
     if endpoints:
         # Only here, so that the benchmark runs where the service is not installed.
-        from app.remote.chunks import RemoteServerError  # noqa: PLC0415
+        from app.core.remote.chunks import RemoteServerError  # noqa: PLC0415
         from benchmarks._endpoint import Endpoint  # noqa: PLC0415
 
         for name, model, url in endpoints:

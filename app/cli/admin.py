@@ -12,7 +12,7 @@ from app.core import observability
 from app.core.context import make_context
 from app.core.db import migrate
 from app.core.states import Scope
-from app.web.ui.terminal import echo
+from app.core.terminal import echo
 
 scope_option = click.option(
     "--scope",

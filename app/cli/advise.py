@@ -21,6 +21,7 @@ from app.cli.stored_files import yes_option
 from app.core.context import Context
 from app.core.errors import BadInputError
 from app.core.states import RunState
+from app.core.terminal import echo
 from app.datasets import service as datasets
 from app.datasets.models import Dataset
 from app.language_models import cached
@@ -30,7 +31,6 @@ from app.studies.advice import advice
 from app.studies.documents import StudyDocument
 from app.studies.schemas import StudySpec
 from app.web.http.schemas import parse_spec
-from app.web.ui.terminal import echo
 from app.web.ui.units import counted
 
 PER_TASK_S = 2.0

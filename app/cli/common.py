@@ -18,9 +18,9 @@ from app import domains
 from app.core.context import Context, make_context
 from app.core.db import migrate
 from app.core.errors import BadInputError, BasslineError, UnavailableError
+from app.core.terminal import echo_data, stderr, stdout
 from app.web.ui import units
 from app.web.ui.tables import TextTable
-from app.web.ui.terminal import echo_data, stderr, stdout
 from decoding.suggest import one_of
 
 

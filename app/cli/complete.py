@@ -15,12 +15,12 @@ from app.completions.schemas import CompletionSpec
 from app.core.events import event_types
 from app.core.events.bus import Event
 from app.core.states import RunState
+from app.core.terminal import stderr
 from app.runs import transitions
 from app.runs.event_stream import follow
 from app.runs.models import RunTask
 from app.runs.render import run_document, sample_document
 from app.runs.repository import get_run, tasks_with_samples
-from app.web.ui.terminal import stderr
 from evaluation.datasets import PYTHON
 from evaluation.metrics import rank_sample
 

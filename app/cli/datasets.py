@@ -15,10 +15,10 @@ from app.core.context import Context
 from app.core.db.references import find_id
 from app.core.errors import UnavailableError
 from app.core.states import SANDBOX_ERROR
+from app.core.terminal import echo
 from app.datasets import deletion, repository, service
 from app.datasets.checking import check_solutions
 from app.datasets.models import Dataset
-from app.web.ui.terminal import echo
 from app.web.ui.units import counted
 
 NAMED = 20  # failing tasks

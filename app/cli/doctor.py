@@ -14,9 +14,9 @@ from rich.text import Text
 from app.cli import common
 from app.core.errors import BadInputError
 from app.core.settings import Settings, load_settings
+from app.core.terminal import echo
 from app.doctor import languages, machine, service, storage
 from app.doctor.finding import Finding, guarded
-from app.web.ui.terminal import echo
 
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 Check = Callable[[], Iterable[Finding]]

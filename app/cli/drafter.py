@@ -17,8 +17,8 @@ from app.cli import common
 from app.cli.progress import PartsBar
 from app.core.context import Context, make_context
 from app.core.errors import BadInputError, BasslineError
+from app.core.terminal import echo
 from app.language_models import drafters, heads, service
-from app.web.ui.terminal import echo
 
 if TYPE_CHECKING:
     from decoding.models.trained_heads import HeadRecord

@@ -21,6 +21,7 @@ from app.cli.report import run_tables
 from app.core.context import Context
 from app.core.errors import BasslineError, ConflictError
 from app.core.states import RunState
+from app.core.terminal import stderr
 from app.jobs.database_lock import InUseError
 from app.jobs.embedded import Embedded
 from app.runs import transitions
@@ -30,7 +31,6 @@ from app.runs.models import Run
 from app.runs.render import run_document
 from app.runs.repository import get_run, progress
 from app.studies import service as studies
-from app.web.ui.terminal import stderr
 
 BEAT_S = 0.5
 

@@ -20,9 +20,9 @@ from app.cli.stored_files import confirm_stored_files, yes_option
 from app.core.context import Context as AppContext
 from app.core.errors import BadInputError
 from app.core.ports import detect_sandbox
+from app.core.terminal import echo
 from app.datasets import from_code as service
 from app.datasets.models import Dataset
-from app.web.ui.terminal import echo
 from app.web.ui.units import counted
 from evaluation.from_code.build import Options, TaskResult
 from evaluation.from_code.calls import record

@@ -15,7 +15,7 @@ from app.core.context import Context
 from app.core.db.references import ids_beginning_with
 from app.core.errors import BadInputError
 from app.core.states import JobState
-from app.web.ui.terminal import echo
+from app.core.terminal import echo
 
 id_argument = click.argument("reference", metavar="ID")
 

@@ -16,7 +16,7 @@ from typing import IO, Any
 import click
 
 from app.core.errors import BadInputError, BasslineError, UnavailableError
-from app.web.ui.terminal import visible
+from app.core.terminal import visible
 from decoding.suggest import advice
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)

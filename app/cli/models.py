@@ -8,8 +8,8 @@ from rich.text import Text
 from app.cli import common
 from app.core.context import make_context
 from app.core.errors import BasslineError
+from app.core.terminal import echo, stderr, visible
 from app.language_models import service
-from app.web.ui.terminal import echo, stderr, visible
 
 
 @click.group()

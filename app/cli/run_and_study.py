@@ -20,10 +20,10 @@ from app.cli import common
 from app.cli.options import spec_options
 from app.core.context import Context
 from app.core.db.types import Named
+from app.core.terminal import echo
 from app.runs.models import Run
 from app.studies.documents import StudyHead
 from app.web.http.schemas import parse_spec
-from app.web.ui.terminal import echo
 
 C = TypeVar("C", bound=Callable[..., Any])
 R = TypeVar("R")

@@ -12,7 +12,7 @@ from app.cli.sandbox_cases import judge_by_cases
 from app.core.errors import BadInputError
 from app.core.ports import detect_sandbox
 from app.core.settings import load_settings
-from app.web.ui.terminal import echo, stderr
+from app.core.terminal import echo, stderr
 
 
 @click.group()

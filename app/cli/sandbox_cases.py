@@ -9,7 +9,7 @@ from app.cli import common
 from app.core.errors import BadInputError
 from app.core.ports import detect_sandbox, require_toolchain
 from app.core.settings import load_settings
-from app.web.ui.terminal import echo
+from app.core.terminal import echo
 from evaluation.datasets import Task
 from evaluation.formats import registry
 from evaluation.formats.base import LeftOutError, RecordError

@@ -8,12 +8,12 @@ import click
 
 from app.cli import common
 from app.cli.options import parse_options, spec_options
+from app.core.terminal import echo
 from app.runs.render import plain
 from app.search import documents, service
 from app.search.schemas import FILTERS, SearchQuery
 from app.search.service import Hit
 from app.web.http.paging import LARGEST_PAGE
-from app.web.ui.terminal import echo
 from app.web.ui.units import counted
 
 

@@ -26,7 +26,7 @@ from app.jobs import reaper
 from app.jobs.database_lock import SERVE
 from app.jobs.embedded import Embedded
 from app.language_models.service import require_model
-from app.web.factory import create_app, create_server_app
+from app.site.factory import create_app, create_server_app
 from app.workers.declared import device_class
 from app.workers.service import QUEUES
 
@@ -96,7 +96,7 @@ def web(host: str, port: int, workers: int, threads: int) -> None:
         f"--graceful-timeout={STOP_S}",
         "--logger-class=app.web.http.gunicorn_log.GunicornLogger",
         "--no-control-socket",  # nobody uses it, and a read-only home has no place for it
-        "app.web.wsgi:application",
+        "app.site.wsgi:application",
     ]
     WSGIApplication("%(prog)s [OPTIONS]").run()
 

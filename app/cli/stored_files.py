@@ -7,7 +7,7 @@ from rich.filesize import decimal as format_bytes
 
 from app.cli.foreground import can_ask
 from app.core.errors import BadInputError
-from app.web.ui.terminal import echo
+from app.core.terminal import echo
 from app.web.ui.units import counted
 from evaluation.from_code.project_tests.own_files import IGNORED, OwnFiles, list_own_files
 from evaluation.from_code.source.project import Project

@@ -16,6 +16,7 @@ from app.cli.options import as_typed, given_options, parse_options
 from app.cli.quiet import QuietChoice, quiet_options
 from app.cli.run_and_study import add_commands, find_row, print_rows, selection_options
 from app.core.errors import BadInputError
+from app.core.terminal import echo
 from app.runs.quiet import find_quiet_limit
 from app.runs.render import plain
 from app.runs.schemas import ArmOptions
@@ -25,7 +26,6 @@ from app.studies.grid import grid
 from app.studies.presets import PRESETS
 from app.studies.schemas import StudySpec
 from app.web.http.schemas import parse_spec
-from app.web.ui.terminal import echo
 from evaluation.decisions import MARGIN
 from evaluation.jsonlines import MAX_BYTES
 

@@ -8,8 +8,8 @@ from app.background.jobs import open_job
 from app.background.work import work_to_end
 from app.cli import common
 from app.cli.progress import Bars
+from app.core.terminal import echo
 from app.datasets import service, translation
-from app.web.ui.terminal import echo
 from app.web.ui.units import counted
 
 

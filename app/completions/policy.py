@@ -18,10 +18,10 @@ from app.core.broker.model_queues import ModelQueue
 from app.core.context import Context
 from app.core.db.database import after_commit
 from app.core.db.types import utcnow
+from app.core.remote import target as remote
 from app.core.states import OPEN_RUN_STATES, RunState, Step
 from app.jobs.reaper import recover_each
 from app.jobs.work.decode_job import ready_engine
-from app.remote import target as remote
 from app.runs import enqueue
 from app.runs.configuration import engine_config
 from app.runs.evaluations import LONG_COLUMNS

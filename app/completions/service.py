@@ -17,11 +17,11 @@ from app.completions.models import COMPLETION, Completion
 from app.completions.schemas import CompletionSpec
 from app.core.context import Context
 from app.core.errors import BadInputError, UnavailableError
+from app.core.remote import target as remote
 from app.datasets.models import Task
 from app.datasets.service import task_columns
 from app.jobs.work.prepare import prepare_run
 from app.language_models.service import require_infilling
-from app.remote import target as remote
 from app.runs import enqueue
 from app.runs.provenance import TEMPLATE_KWARGS
 from app.runs.schemas import DecodingSpec

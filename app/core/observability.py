@@ -19,7 +19,7 @@ from structlog.typing import Processor
 
 from app.core.errors import BadInputError
 from app.core.settings import Settings, load_settings
-from app.web.ui.terminal import visible
+from app.core.terminal import visible
 
 HIDDEN = "***"
 TRACEBACK = "exception"

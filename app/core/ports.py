@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from app.core.errors import BadInputError, UnavailableError
-from app.remote import target
+from app.core.remote import target
 from decoding.models.errors import ModelError
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ GraderFactory = Callable[[], Grader]
 def load_engine(config: EngineConfig, on_progress: OnProgress | None = None) -> Engine:
     """The real engine, or a remote one for an `openai:` target. Imports torch, so only workers call it."""
     if target.is_remote(config.target):
-        from app.remote.engine import RemoteEngine  # noqa: PLC0415
+        from app.core.remote.engine import RemoteEngine  # noqa: PLC0415
 
         return RemoteEngine.load(target.parse(config.target))
     from decoding.engine import Engine as DecodingEngine  # noqa: PLC0415

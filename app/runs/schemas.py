@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from app.core.db.storable import DisplayName, Text
+from app.core.remote.target import is_remote
 from app.core.settings import MAX_BUDGET_S, MIN_BUDGET_S
-from app.remote.target import is_remote
 from app.runs.options import Fieldset, Option
 from app.web.http.schemas import RequestModel
 from decoding.config import ACCEPTANCES, DEVICES, DTYPES, NAMED_LENGTHS, WEIGHTS, EngineConfig

@@ -14,12 +14,12 @@ from app.core.db.ids import new_id
 from app.core.db.types import utcnow
 from app.core.errors import BadInputError
 from app.core.ports import require_toolchains
+from app.core.remote import target as remote
 from app.core.states import RunKind
 from app.datasets import service as datasets
 from app.datasets.models import Dataset, Task
 from app.language_models import allowed
 from app.language_models.service import require_head, require_infilling, require_model
-from app.remote import target as remote
 from app.runs import deletion, enqueue, transitions
 from app.runs.configuration import option_columns, shell_command
 from app.runs.models import Run, RunTask

@@ -10,8 +10,8 @@ from pydantic import Field
 
 from app.core.db.storable import DisplayName
 from app.core.errors import BadInputError
+from app.core.remote.target import is_remote
 from app.core.settings import MAX_BUDGET_S, MIN_BUDGET_S
-from app.remote.target import is_remote
 from app.runs.schemas import QUIET_LIMIT_HELP, ArmOptions, QuietLimit, RunSpec, TaskChoice
 from app.web.http.schemas import parse_spec
 

@@ -11,9 +11,9 @@ from app.core.context import Context
 from app.core.db.database import after_commit
 from app.core.db.ids import new_id
 from app.core.errors import BadInputError, ConflictError
+from app.core.remote.target import is_remote
 from app.core.states import OPEN_RUN_STATES
 from app.datasets.models import Dataset, Task
-from app.remote.target import is_remote
 from app.runs import deletion, enqueue, transitions
 from app.runs import service as runs
 from app.runs.configuration import shell_command

@@ -1,1 +1,1 @@
-"""The web process: HTTP, how figures are shown, templates, and the application that joins the domains."""
+"""HTTP and what pages are made of: requests, answers, sessions, how figures are shown, templates and scripts."""

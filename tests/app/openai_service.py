@@ -14,7 +14,7 @@ from app.core.db.database import Database
 from app.core.events.bus import MemoryBus
 from app.core.settings import Settings
 from app.jobs.embedded import Embedded
-from app.web.factory import create_app
+from app.site.factory import create_app
 from app.web.http.waitress_server import WaitressServer
 from tests.fakes import FakeEngine, FakeGrader
 

@@ -30,7 +30,7 @@ from app.runs.models import Run, RunTask
 from app.runs.repository import list_runs, tasks_with_samples
 from app.runs.schemas import ImportSpec
 from app.samples.models import Sample
-from app.web.factory import create_app
+from app.site.factory import create_app
 from app.web.http import limits
 from tests.fakes import RIGHT, WRONG, RecordingBroker
 

@@ -26,10 +26,10 @@ from app.jobs.work.machine_use import MachineUse
 from app.runs import service
 from app.runs.quiet import QUIET_LIMIT_S, QuietWait, describe_quiet_wait, read_quiet_wait
 from app.runs.repository import get_run
+from app.site.factory import create_app
 from app.studies import service as studies
 from app.studies.repository import get_study
 from app.studies.schemas import StudySpec
-from app.web.factory import create_app
 from tests.busy_loops import busy_loops
 from tests.fakes import FakeGrader
 from tests.integration.waiting import wait_for

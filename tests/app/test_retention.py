@@ -18,7 +18,7 @@ from app.jobs import reaper, retention
 from app.jobs.embedded import Embedded
 from app.runs import deletion, transitions
 from app.runs.models import Run
-from app.web.factory import create_app
+from app.site.factory import create_app
 from app.web.http.idempotency_models import IdempotencyKey
 from tests.fakes import RIGHT
 from tests.integration.waiting import wait_for

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli.main import cli
-from app.web.factory import create_app
+from app.site.factory import create_app
 from tests.fakes import FakeGrader
 
 EVAL = ("eval", "--target", "smollm2-135m", "--dataset", "additions", "--n", "2", "--budget", "5", "--name", "mixed")

@@ -29,8 +29,8 @@ from app.datasets.service import as_plain, require, task_columns
 from app.runs import figures, indexing
 from app.runs.models import Calibration, Run, RunTask
 from app.samples.models import Sample
+from app.site.factory import create_app
 from app.studies.models import Study, StudyArm
-from app.web.factory import create_app
 from app.workers.models import Worker
 
 FAILS = (

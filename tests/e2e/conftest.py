@@ -19,7 +19,7 @@ from app.core.settings import Settings
 from app.core.states import RunKind, RunState
 from app.datasets.service import import_file
 from app.jobs.embedded import Embedded
-from app.web.factory import create_app
+from app.site.factory import create_app
 from tests.app.world import World
 from tests.e2e.screenshots import open_chromium, served
 from tests.fakes import RIGHT, FakeGrader, StreamingEngine

@@ -25,11 +25,11 @@ from app.core import observability
 from app.core.db.database import Database
 from app.core.errors import BadInputError
 from app.core.settings import load_settings
+from app.core.terminal import echo_data
 from app.runs.models import Run
 from app.runs.repository import list_runs, tasks_with_samples
+from app.site.factory import create_app
 from app.studies.repository import list_studies
-from app.web.factory import create_app
-from app.web.ui.terminal import echo_data
 
 WIDTHS = {"wide": 1440, "narrow": 390}
 TALLEST = 1200

@@ -16,7 +16,7 @@ from app.core.context import make_context
 from app.core.db.migrate import upgrade
 from app.core.settings import Settings
 from app.core.states import Scope
-from app.web.factory import create_app
+from app.site.factory import create_app
 
 pytestmark = pytest.mark.browser
 PASSWORD = "correct horse battery"

@@ -14,7 +14,7 @@ from app.core.db.migrate import upgrade
 from app.core.settings import Settings
 from app.core.states import RunState
 from app.runs import service
-from app.web.factory import create_app
+from app.site.factory import create_app
 from tests.app.world import World
 from tests.e2e.looks import in_all_looks
 from tests.e2e.screenshots import served

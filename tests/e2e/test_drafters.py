@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from app.core.context import make_context
 from app.core.db.migrate import upgrade
 from app.core.settings import Settings
-from app.web.factory import create_app
+from app.site.factory import create_app
 from tests.e2e.looks import in_all_looks
 from tests.e2e.screenshots import served
 from tests.head_records import TARGET, write_head

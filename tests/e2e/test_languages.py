@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from app.datasets import service
-from app.web.factory import create_app
+from app.site.factory import create_app
 from tests.app.world import World
 from tests.e2e.looks import in_all_looks
 

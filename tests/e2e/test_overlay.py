@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from app.core.context import make_context
 from app.core.db.migrate import upgrade
 from app.core.settings import Settings
-from app.web.factory import create_app
+from app.site.factory import create_app
 from app.web.ui.units import seconds
 from tests.app.world import World
 from tests.e2e.looks import in_all_looks

@@ -13,8 +13,8 @@ from app.core.db.migrate import upgrade
 from app.core.db.types import utcnow
 from app.core.settings import Settings
 from app.core.states import RunState
+from app.site.factory import create_app
 from app.studies.models import Study
-from app.web.factory import create_app
 from tests.app.world import World
 from tests.e2e.looks import HEIGHT, in_all_looks
 from tests.e2e.screenshots import served

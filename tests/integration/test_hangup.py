@@ -29,7 +29,7 @@ from app.jobs.embedded import Embedded
 from app.jobs.work.decode import decode_task
 from app.runs.models import Run
 from app.runs.repository import RunFilter, list_runs, tasks_with_samples
-from app.web.factory import create_app
+from app.site.factory import create_app
 from app.web.http.waitress_server import WaitressServer
 from tests.fakes import INFILL, RIGHT, FakeEngine
 from tests.integration.servers import free_port

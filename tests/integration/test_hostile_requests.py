@@ -20,7 +20,7 @@ from app.openai.schemas import ChatRequest, CompletionRequest
 from app.runs.schemas import RunSpec
 from app.runs.task_repository import tasks_with_tokens
 from app.samples.models import Sample
-from app.web.factory import create_app
+from app.site.factory import create_app
 from app.web.http import disconnect
 from app.web.http.operations import OPERATION
 from tests.fakes import RIGHT

@@ -20,7 +20,7 @@ from app.core.events.bus import FIRST, RedisBus
 from app.core.settings import Settings
 from app.core.states import RunState
 from app.runs.models import Run
-from app.web.factory import create_app
+from app.site.factory import create_app
 from tests.integration.servers import Redis
 from tests.integration.waiting import wait_for
 

@@ -21,7 +21,7 @@ from app.jobs.work import live_updates
 from app.runs import transitions
 from app.runs.event_stream import follow
 from app.samples.origins import pieces
-from app.web.factory import create_app
+from app.site.factory import create_app
 from decoding.request import Update
 
 RUN = uuid.UUID(int=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.web.factory import create_app
+from app.site.factory import create_app
 from tests.app.world import World
 
 

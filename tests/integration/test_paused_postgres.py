@@ -13,7 +13,7 @@ from sqlalchemy import text
 from app.core.context import make_context
 from app.core.db import migrate
 from app.core.settings import Settings
-from app.web.factory import create_app
+from app.site.factory import create_app
 from app.workers import service as workers
 from tests.integration.servers import Postgres
 from tests.integration.waiting import wait_for

@@ -30,7 +30,7 @@ from app.runs import service
 from app.runs.evaluations import EvaluationPolicy
 from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import RunSpec
-from app.web.factory import create_app
+from app.site.factory import create_app
 from app.workers.service import list_workers, report
 from evaluation.datasets import Dataset, Task
 from evaluation.sandbox import Sandbox, SandboxUnavailableError

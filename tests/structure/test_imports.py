@@ -15,10 +15,10 @@ def run(code: str) -> str:
 def test_web_worker_module_and_command_line_import_no_torch():
     code = """
 import importlib, sys
-import app.cli.main, app.core.broker.celery_app, app.jobs.celery_tasks, app.web.factory
+import app.cli.main, app.core.broker.celery_app, app.jobs.celery_tasks, app.site.factory
 for target in app.cli.main.COMMANDS.values():
     importlib.import_module(target.partition(":")[0])
-for domain in app.web.factory.DOMAINS:
+for domain in app.site.factory.DOMAINS:
     for layer in ("api", "pages"):
         try:
             importlib.import_module(f"app.{domain}.{layer}")

@@ -1,4 +1,4 @@
-"""Commands write to the terminal through app/web/ui/terminal.py alone, which never obeys hostile text."""
+"""Commands write to the terminal through app/core/terminal.py alone, which never obeys hostile text."""
 
 from __future__ import annotations
 

@@ -6,13 +6,13 @@ import uuid
 
 from app.background.leases import MAX_ATTEMPTS
 from app.core.context import Context
+from app.core.remote import target as remote
 from app.core.states import Step
 from app.jobs.next_job import claim_next
 from app.jobs.work import calibrate, cpu_turns, quiet_wait
 from app.jobs.work.decode_batch import ThroughputBatch
 from app.jobs.work.decode_interactive import InteractiveBatch
 from app.jobs.work.decode_job import DecodeJob, claim_job
-from app.remote import target as remote
 from app.runs.configuration import engine_config
 
 

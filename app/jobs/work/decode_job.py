@@ -20,6 +20,7 @@ from app.core.db.types import utcnow
 from app.core.errors import BadInputError
 from app.core.events import event_types
 from app.core.provenance import of_this_process
+from app.core.remote import target as remote
 from app.core.states import RunState, Step, TaskState
 from app.datasets.service import as_plain
 from app.jobs import claims
@@ -29,7 +30,6 @@ from app.jobs.work import logprobs, machine_use
 from app.jobs.work.live_updates import LiveUpdates, letters
 from app.language_models import heads
 from app.language_models.service import require_infilling
-from app.remote import target as remote
 from app.runs import indexing, transitions
 from app.runs.configuration import engine_config
 from app.runs.figures import in_budget_s

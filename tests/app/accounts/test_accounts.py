@@ -20,7 +20,7 @@ from app.cli.main import cli
 from app.core.errors import BadInputError, ForbiddenError
 from app.core.states import Scope
 from app.jobs import retention
-from app.web.factory import create_app
+from app.site.factory import create_app
 from app.web.http.security import LOCAL, PUBLIC, is_api
 
 PASSWORD = "correct horse battery"

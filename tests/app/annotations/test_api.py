@@ -8,7 +8,7 @@ import pytest
 
 from app.accounts.service import create_token
 from app.core.states import Scope
-from app.web.factory import create_app
+from app.site.factory import create_app
 
 NOWHERE = "01900000-0000-7000-8000-000000000000"
 

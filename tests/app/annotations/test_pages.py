@@ -11,8 +11,8 @@ import pytest
 from app.accounts import users
 from app.core.states import Scope
 from app.runs.repository import get_run
+from app.site.factory import create_app
 from app.studies.repository import get_study
-from app.web.factory import create_app
 from tests.app.leaderboard.test_leaderboard import selects
 
 HOSTILE = "<script>alert(1)</script>\u202e</textarea>"

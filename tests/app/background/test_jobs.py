@@ -21,7 +21,7 @@ from app.core.errors import BadInputError, CancelledError, ConflictError
 from app.core.states import JobState
 from app.jobs import reaper
 from app.jobs.embedded import Embedded
-from app.web.factory import create_app
+from app.site.factory import create_app
 from tests.fakes import RecordingBroker
 from tests.integration.waiting import wait_for
 

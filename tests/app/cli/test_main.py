@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from app.cli.main import cli
 from app.core.errors import UnavailableError
 from app.jobs.embedded import Embedded
-from app.web.factory import create_app
+from app.site.factory import create_app
 from tests.fakes import FENCE, RIGHT
 
 

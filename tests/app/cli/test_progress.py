@@ -11,7 +11,7 @@ import pytest
 from app.cli import progress
 from app.cli.drafter import TrainingProgress
 from app.cli.progress import PartsBar
-from app.web.ui import terminal
+from app.core import terminal
 
 STEP = SimpleNamespace(report=lambda *_: None, lease=SimpleNamespace(stop=None))
 """An attempt at a job that nobody cancels."""

@@ -19,7 +19,7 @@ from app.core.states import RunState, TaskState
 from app.jobs.embedded import Embedded
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
-from app.web.factory import create_app
+from app.site.factory import create_app
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 ASKED = {"target": "smollm2-135m", "prompt": "def f(", "n": 1, "budget_s": 5}

@@ -19,7 +19,7 @@ from app.jobs.work.prepare import prepare_run
 from app.runs import service
 from app.runs.models import Run
 from app.runs.repository import get_run
-from app.web.factory import create_app
+from app.site.factory import create_app
 from tests.fakes import FakeEngine
 from tests.integration.waiting import wait_for
 

@@ -16,7 +16,7 @@ from app.core.errors import BadInputError
 from app.jobs.embedded import Embedded
 from app.jobs.work.decode_job import ready_engine
 from app.runs.repository import get_run
-from app.web.factory import create_app
+from app.site.factory import create_app
 from decoding.models import fetch
 from evaluation.prompting import INSTRUCTION, REPLY_PREFIX, PromptError
 from tests.fakes import FENCE

@@ -13,7 +13,7 @@ from app.completions.schemas import CompletionSpec
 from app.core.states import OPEN_RUN_STATES, RunState
 from app.jobs.embedded import Embedded
 from app.runs.repository import get_run
-from app.web.factory import create_app
+from app.site.factory import create_app
 from tests.integration.waiting import wait_for
 
 SPEC = CompletionSpec(target="smollm2-135m", prompt="def add(a, b):\n")

@@ -17,7 +17,7 @@ from app.core.events.bus import FIRST, MemoryBus
 from app.core.events.caller_pool import CallerPool
 from app.core.states import RunState, Scope
 from app.runs import event_stream, service
-from app.web.factory import create_app
+from app.site.factory import create_app
 
 
 @pytest.fixture

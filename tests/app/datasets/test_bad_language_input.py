@@ -14,7 +14,7 @@ from app.cli.main import cli
 from app.datasets import service
 from app.datasets.models import Dataset
 from app.runs.models import Run
-from app.web.factory import create_app
+from app.site.factory import create_app
 from evaluation.languages import registry
 
 ROW = {

@@ -16,7 +16,7 @@ from app.core.states import DatasetKind, Scope
 from app.datasets import service
 from app.datasets.deletion import delete_dataset
 from app.datasets.models import Dataset, DatasetCheck, Task
-from app.web.factory import create_app
+from app.site.factory import create_app
 from evaluation import datasets as files
 
 SHARED, OWN = "a" * 64, "b" * 64

@@ -19,7 +19,7 @@ from app.core.db.archives import read_archive
 from app.core.ports import SandboxGrader
 from app.datasets import from_code, service
 from app.datasets.checking import check_solutions
-from app.web.factory import create_app
+from app.site.factory import create_app
 from evaluation.from_code.source.project import open_project
 from evaluation.project_tests.archive import unpack
 from evaluation.sandbox import Result

@@ -11,7 +11,7 @@ from app.cli.main import cli
 from app.core.errors import UnavailableError
 from app.datasets import repository
 from app.datasets.service import require
-from app.web.factory import create_app
+from app.site.factory import create_app
 from tests.fakes import RIGHT
 
 ROW = {

@@ -17,7 +17,7 @@ from app.doctor import languages
 from app.runs.models import Run
 from app.runs.service import submit
 from app.samples.models import Sample
-from app.web.factory import create_app
+from app.site.factory import create_app
 from evaluation import dataset_files
 from evaluation.languages import registry
 from evaluation.languages.base import ToolchainError

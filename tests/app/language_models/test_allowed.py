@@ -14,7 +14,7 @@ from app.core.errors import BadInputError
 from app.core.states import Scope
 from app.language_models.allowed import is_allowed
 from app.runs import service, transitions
-from app.web.factory import create_app
+from app.site.factory import create_app
 from decoding.models import manifest
 
 BODY = {"dataset": "additions", "n": 2, "budget_s": 5}

@@ -14,7 +14,7 @@ from app.cli.main import cli
 from app.core.context import make_context
 from app.core.settings import Settings
 from app.language_models.models import PublishedHead
-from app.web.factory import create_app
+from app.site.factory import create_app
 from tests.head_records import TARGET, write_head
 
 HUB = "hf:org/Code.Model-1B"

@@ -22,7 +22,7 @@ from app.runs.figures import outcome
 from app.runs.labels import ROOM
 from app.runs.repository import tasks_without_texts
 from app.runs.service import delete
-from app.web.factory import create_app
+from app.site.factory import create_app
 from evaluation.outcomes import pass_all, pass_first
 
 

@@ -12,7 +12,7 @@ from sqlalchemy.exc import OperationalError
 from app.completions import waiting
 from app.core.states import RunState
 from app.openai import service
-from app.web.factory import create_app
+from app.site.factory import create_app
 from decoding.request import RequestError
 from tests.app.openai.conftest import completions, newest
 from tests.app.openai_service import MODEL, client_of

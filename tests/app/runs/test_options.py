@@ -23,7 +23,7 @@ from app.runs.models import Run
 from app.runs.options import DeclaredOption, options_of
 from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import DecodingSpec, EngineOptions, RunOptions, RunSpec
-from app.web.factory import create_app
+from app.site.factory import create_app
 from decoding.config import EngineConfig
 
 OPTIONS = options_of(RunOptions)

@@ -9,7 +9,7 @@ from app.jobs.embedded import Embedded
 from app.runs import service
 from app.runs.repository import tasks_with_samples
 from app.runs.schemas import RunSpec
-from app.web.factory import create_app
+from app.site.factory import create_app
 from app.web.http.schemas import parse_spec
 from tests.app.pages.test_pages import text_of
 from tests.app.test_embedded import ended

@@ -19,7 +19,7 @@ from app.runs.models import Run
 from app.runs.repository import get_run, tasks_without_texts
 from app.runs.schemas import ImportSpec
 from app.samples.models import Sample
-from app.web.factory import create_app
+from app.site.factory import create_app
 from evaluation import metrics
 from tests.fakes import RIGHT, WRONG
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from app.cli.main import cli
 from app.datasets.service import import_bytes
 from app.runs.repository import list_runs
-from app.web.factory import create_app
+from app.site.factory import create_app
 from tests.fakes import RIGHT, FakeGrader
 
 TASK = {

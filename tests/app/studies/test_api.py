@@ -9,9 +9,9 @@ import pytest
 
 from app.accounts.service import create_token
 from app.core.states import Scope
+from app.site.factory import create_app
 from app.studies import service
 from app.studies.schemas import StudySpec
-from app.web.factory import create_app
 
 ARMS = [{"target": "smollm2-135m", "n": 1}, {"target": "smollm2-135m", "n": 2}]
 BODY = {"dataset": "additions", "budget_s": 5, "arms": ARMS}

@@ -29,9 +29,9 @@ from app.runs import hidden_runs
 from app.runs.models import Run, RunTask
 from app.runs.repository import list_runs
 from app.samples.models import Sample
+from app.site.factory import create_app
 from app.studies import loading, service
 from app.studies.models import Study
-from app.web.factory import create_app
 from evaluation import jsonlines
 from tests.app.studies.conftest import GRID
 

@@ -6,7 +6,7 @@ import dataclasses
 
 from app.core.broker import queues
 from app.core.broker.model_queues import ModelQueue
-from app.web.factory import create_app
+from app.site.factory import create_app
 from app.workers import service
 from app.workers.models import MODEL_LENGTH, Worker
 from decoding.config import EngineConfig

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from app.core.states import RunState
 from app.jobs.embedded import Embedded
 from app.runs.models import Run
-from app.web.factory import create_app
+from app.site.factory import create_app
 from tests.integration.waiting import wait_for
 
 BODY = {"target": "smollm2-135m", "dataset": "additions", "n": 2, "budget_s": 5}

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from app.core.errors import UnavailableError
-from app.web.factory import create_app
+from app.site.factory import create_app
 from app.web.http import limits
 
 NO_RUN = "/runs/01a202e9-6c86-712b-aaac-5efaa44a3158"

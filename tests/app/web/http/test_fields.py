@@ -12,7 +12,7 @@ from app.cli.main import cli
 from app.core.errors import BadInputError
 from app.core.states import Scope
 from app.datasets.service import check_name
-from app.web.factory import create_app
+from app.site.factory import create_app
 
 BODY = {"target": "smollm2-135m", "dataset": "additions", "n": 2, "budget_s": 5}
 

@@ -17,7 +17,7 @@ from app.core.db.types import utcnow
 from app.core.states import RunKind
 from app.openai import service
 from app.runs.repository import RunFilter, list_runs
-from app.web.factory import create_app
+from app.site.factory import create_app
 from app.web.http import claim_owners
 from app.web.http.idempotency_models import IdempotencyKey
 from tests.fakes import RIGHT
@@ -102,7 +102,7 @@ def test_a_response_that_cannot_be_stored_is_still_sent(client, ctx):
 KILLED = """
 import json, os, signal, sys
 from app.core.context import make_context
-from app.web.factory import create_app
+from app.site.factory import create_app
 from app.core.settings import Settings
 
 data_dir, moment, path, body = sys.argv[1:]

@@ -18,9 +18,9 @@ from app.accounts.service import create_token
 from app.core.states import RunState, Scope
 from app.runs import figures, service
 from app.runs.models import Run
+from app.site.factory import create_app
 from app.studies import service as studies
 from app.studies.schemas import StudySpec
-from app.web.factory import create_app
 from app.web.http.openapi import describe
 from app.workers import service as workers
 from tests.head_records import write_head

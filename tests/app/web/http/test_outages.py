@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import event, text
 
 from app.monitoring import health
-from app.web.factory import create_app
+from app.site.factory import create_app
 from app.workers import service as workers
 
 LONG = "x" * 150_000  # more than the pages that a database has left

@@ -8,7 +8,7 @@ import pytest
 from structlog.contextvars import get_contextvars, merge_contextvars
 from structlog.testing import capture_logs
 
-from app.web.factory import create_app
+from app.site.factory import create_app
 from app.web.http.request_log import HEADER
 
 

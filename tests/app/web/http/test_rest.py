@@ -20,7 +20,7 @@ from app.jobs.embedded import Embedded
 from app.monitoring import health
 from app.runs import service
 from app.runs.models import Run, RunTask
-from app.web.factory import create_app
+from app.site.factory import create_app
 from app.web.http import idempotency
 from app.web.http.limits import BODY_BYTES
 from app.workers import service as workers

@@ -18,7 +18,7 @@ from app.accounts.models import Token
 from app.accounts.service import create_token
 from app.core.states import RunKind, RunState, Scope
 from app.datasets.service import import_bytes
-from app.web.factory import create_app
+from app.site.factory import create_app
 from app.web.http.security import PUBLIC, SAFE, is_api, require_scopes, scope_of
 
 PASSWORD = "correct horse battery"

@@ -8,7 +8,7 @@ import pytest
 
 from app.accounts.service import create_token
 from app.core.states import Scope
-from app.web.factory import create_app
+from app.site.factory import create_app
 from app.web.http.sites import is_own_path
 
 BODY = {"target": "smollm2-135m", "dataset": "additions", "n": 2, "budget_s": 5}

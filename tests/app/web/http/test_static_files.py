@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.web.factory import STATIC, create_app
+from app.site.factory import STATIC, create_app
 from app.web.http.responses import versioned_path
 
 

@@ -12,7 +12,7 @@ import threading
 import pytest
 from flask import Response
 
-from app.web.factory import create_app
+from app.site.factory import create_app
 from app.web.http import waitress_server
 from app.web.http.responses import download
 from app.web.http.waitress_server import WaitressServer

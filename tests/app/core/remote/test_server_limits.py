@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from app.remote.chunks import RemoteServerError
-from app.remote.engine import RemoteEngine
-from app.remote.target import RemoteTarget
+from app.core.remote.chunks import RemoteServerError
+from app.core.remote.engine import RemoteEngine
+from app.core.remote.target import RemoteTarget
 from decoding.models.errors import ModelError
 from decoding.request import Request
 from tests.app.stub_server import LONG_S, Reply, choice, event, serve_stub, tokens

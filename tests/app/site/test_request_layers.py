@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from app.web.factory import create_app
-from app.web.request_layers import LAYERS
+from app.site.factory import create_app
+from app.site.request_layers import LAYERS
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import contextlib
 from dataclasses import dataclass
 from typing import Any
 
-from app.remote.chunks import RemoteServerError
-from app.remote.connection import BusyWait, RefusedError, ServerBusyError, ServerConnection
+from app.core.remote.chunks import RemoteServerError
+from app.core.remote.connection import BusyWait, RefusedError, ServerBusyError, ServerConnection
 
 MAX_STOPS = 256  # more are never sent: this side applies all of them
 STOP_STEPS = (128, 64, 16, 4, 1)

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from app.remote.chunks import RemoteServerError
-from app.remote.engine import RemoteEngine
-from app.remote.target import KEY, RemoteTarget
+from app.core.remote.chunks import RemoteServerError
+from app.core.remote.engine import RemoteEngine
+from app.core.remote.target import KEY, RemoteTarget
 from decoding.models.errors import ModelError
 from decoding.request import Request, RequestError
 from tests.app.stub_server import DONE, EVENTS, LONG_S, Reply, choice, event, serve_stub, tokens

@@ -12,11 +12,11 @@ import pytest
 
 from app.core import ports
 from app.core.errors import BadInputError
+from app.core.remote.engine import RemoteEngine
+from app.core.remote.target import KEY, RemoteTarget, parse, require_allowed
 from app.core.states import RunState
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
-from app.remote.engine import RemoteEngine
-from app.remote.target import KEY, RemoteTarget, parse, require_allowed
 from app.runs import service
 from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import RunSpec

@@ -13,9 +13,8 @@ from click.testing import CliRunner
 
 from app.cli import progress
 from app.cli.main import cli
-from app.core import observability
+from app.core import observability, terminal
 from app.core.settings import Settings
-from app.web.ui import terminal
 
 HOSTILE = "[/x] [red]y :smile: \x1b[31m\x9b31m\u202e\u2066\x07\r\ud800\u2028end"
 SHOWN = r"[/x] [red]y :smile: \x1b[31m\x9b31m\u202e\u2066\x07\r\ud800\u2028end"

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import structlog
 
-from app.remote.chunks import RemoteServerError
-from app.remote.connection import RefusedError, ServerConnection
-from app.remote.event_loop import run_in_own_loop
-from app.remote.exchange import Exchange
-from app.remote.profile import ServerProfile, probe_server
-from app.remote.receiver import SampleReceiver
-from app.remote.target import RemoteTarget
+from app.core.remote.chunks import RemoteServerError
+from app.core.remote.connection import RefusedError, ServerConnection
+from app.core.remote.event_loop import run_in_own_loop
+from app.core.remote.exchange import Exchange
+from app.core.remote.profile import ServerProfile, probe_server
+from app.core.remote.receiver import SampleReceiver
+from app.core.remote.target import RemoteTarget
 from decoding.models.errors import ModelError
 from decoding.request import (
     Completion,

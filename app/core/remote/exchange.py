@@ -7,10 +7,10 @@ import contextlib
 import math
 from collections.abc import Sequence
 
-from app.remote.chunks import Choice, RemoteServerError, Usage
-from app.remote.connection import BUSY_LIMIT_S, BusyWait, ServerConnection
-from app.remote.profile import ServerProfile
-from app.remote.receiver import SampleReceiver
+from app.core.remote.chunks import Choice, RemoteServerError, Usage
+from app.core.remote.connection import BUSY_LIMIT_S, BusyWait, ServerConnection
+from app.core.remote.profile import ServerProfile
+from app.core.remote.receiver import SampleReceiver
 from decoding.request import FinishReason, Request, RequestError
 from decoding.state.clock import Clock
 

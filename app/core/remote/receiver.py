@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.remote.chunks import Choice, join_surrogates
+from app.core.remote.chunks import Choice, join_surrogates
 from decoding.request import FinishReason, Request, Sample, Update
 from decoding.streamed_text import StreamedText
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from app.remote.engine import RemoteEngine, derive_seed
-from app.remote.target import RemoteTarget
+from app.core.remote.engine import RemoteEngine, derive_seed
+from app.core.remote.target import RemoteTarget
 from decoding.request import Request, SamplingParams
 from tests.app.stub_server import DONE, LONG_S, Reply, choice, event, serve_stub, tokens
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.remote.chunks import EventReader, RemoteServerError, parse_chunk
-from app.remote.connection import parse_retry_after
+from app.core.remote.chunks import EventReader, RemoteServerError, parse_chunk
+from app.core.remote.connection import parse_retry_after
 
 STREAM = (
     ": ping\r\n\r\ndata: é\n\nevent: x\ndata:two\ndata: lines\n\n\n\ndata: 🎉\r\n\r\nid: 1\n\ndata: unfinished".encode()

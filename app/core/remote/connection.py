@@ -18,8 +18,8 @@ from typing import Any, Self
 
 import httpx2
 
-from app.remote.chunks import DONE, Chunk, EventReader, RemoteServerError, find_message, parse_chunk
-from app.remote.target import KEY, RemoteTarget
+from app.core.remote.chunks import DONE, Chunk, EventReader, RemoteServerError, find_message, parse_chunk
+from app.core.remote.target import KEY, RemoteTarget
 from decoding.request import RequestError
 
 CONNECT_S = 10.0

@@ -2,7 +2,7 @@
 
 from app.core import observability
 from app.core.context import make_context
-from app.web.factory import create_server_app
+from app.site.factory import create_server_app
 
 _context = make_context()
 observability.configure(_context.settings)

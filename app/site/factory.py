@@ -18,11 +18,11 @@ from app.core.errors import BadInputError
 from app.monitoring import health, metrics
 from app.runs.models import Run
 from app.runs.policy import policies
-from app.web import request_layers
+from app.site import request_layers
 from app.web.http import idempotency, limits, openapi, problems, security, web
 from app.web.http.responses import STATIC_AGE_S, versioned_path
 
-STATIC = Path(__file__).parent / "static"
+STATIC = Path(__file__).parents[1] / "web" / "static"
 DOMAINS = (
     "leaderboard",
     "completions",
@@ -36,7 +36,7 @@ DOMAINS = (
     "background",
     "accounts",
     "comparison",
-    "web.site",
+    "site",
 )
 
 

@@ -1,1 +1,0 @@
-"""Pages that belong to no domain."""
