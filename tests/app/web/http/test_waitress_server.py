@@ -86,7 +86,7 @@ def assert_answers(server) -> None:
 def connect_without_reading(server, sent: bytes) -> socket.socket:
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    client.settimeout(30)
+    client.settimeout(120)
     client.connect(("127.0.0.1", int(server.effective_port)))
     client.sendall(sent)
     return client
