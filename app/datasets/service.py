@@ -8,13 +8,14 @@ import re
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import selectinload
 
 from app.core.context import Context
+from app.core.db.ids import new_id
 from app.core.db.storable import unstorable_reason
 from app.core.errors import BadInputError
 from app.core.states import DatasetKind
@@ -24,9 +25,6 @@ from decoding.suggest import advice
 from evaluation import dataset_files, dataset_process
 from evaluation import datasets as files
 from evaluation.languages.cases import read_cases, read_signature
-
-if TYPE_CHECKING:
-    pass
 
 BUILTIN = {"humaneval": dataset_files.HUMANEVAL_SHA256}  # name -> sha256 of the content
 LONGEST_NAME = 200
@@ -149,17 +147,17 @@ def _keep(
     """The stored dataset with this content, without its tasks."""
     if (known := _known(ctx, dataset.name, dataset.sha256)) is not None:
         return known
-    row = Dataset(name=dataset.name, sha256=dataset.sha256, kind=kind, n_tasks=len(dataset.tasks))
+    row = Dataset(id=new_id(), name=dataset.name, sha256=dataset.sha256, kind=kind, n_tasks=len(dataset.tasks))
     row.coverage = coverage
     if left_out:
         row.left_out, row.n_left_out = list(left_out), len(left_out)
+    # Made before the transaction, and stored without the mapper: SQLite's one writer keeps all others waiting.
+    rows = [{"id": new_id(), "dataset_id": row.id, **task_columns(*place)} for place in enumerate(dataset.tasks)]
     try:
         with ctx.database.session() as session:
             session.add(row)
             session.flush()
-            # One INSERT for all tasks; mapped objects would take one statement each.
-            rows = [{"dataset_id": row.id, **task_columns(*place)} for place in enumerate(dataset.tasks)]
-            session.execute(insert(Task), rows)
+            session.execute(insert(Task.__table__), rows)
     except IntegrityError:  # another process stored it in the meantime
         if (known := _known(ctx, dataset.name, dataset.sha256)) is None:
             raise

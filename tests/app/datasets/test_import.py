@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 from sqlalchemy import event
@@ -43,6 +45,22 @@ def test_tasks_are_written_as_rows_not_as_an_object_each(ctx):
     assert (kept.id, kept.n_tasks) == (stored.id, N)
     assert [t.position for t in kept.tasks] == list(range(N))
     assert kept.tasks[7].task_id == "add/7"
+
+
+def test_others_may_write_while_the_rows_of_an_import_are_made(ctx, monkeypatch):
+    made = []
+
+    def write_elsewhere(position, task):
+        with closing(sqlite3.connect(ctx.database.file, timeout=0, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            other.execute("ROLLBACK")
+        made.append(position)
+        return task_columns(position, task)
+
+    task_columns = service.task_columns
+    monkeypatch.setattr(service, "task_columns", write_elsewhere)
+    service.import_bytes(ctx, rows(), "many", "many.jsonl")
+    assert made == list(range(N))
 
 
 def test_content_that_is_stored_already_is_not_checked_again(ctx, monkeypatch):
