@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from flask import Blueprint
 from pydantic import Field
 
 from app.background import jobs
+from app.core.context import Context
 from app.core.states import JobState, Scope
 from app.web.http.operations import operation
 from app.web.http.paging import PageQuery, page_from_rows
@@ -81,8 +83,7 @@ def show(job_id: uuid.UUID) -> JobWithResult:
 @operation({202: JobDocument}, problems=(409,))
 def cancel(job_id: uuid.UUID) -> JobDocument:
     """Cancels a job: it ends after its step. What an import has stored is removed."""
-    jobs.cancel(context(), job_id)
-    return _document(job_id)
+    return _change(job_id, jobs.cancel)
 
 
 @bp.post("/jobs/<uuid:job_id>/retry")
@@ -90,10 +91,10 @@ def cancel(job_id: uuid.UUID) -> JobDocument:
 @operation({202: JobDocument}, problems=(409,))
 def retry(job_id: uuid.UUID) -> JobDocument:
     """Queues a job again that failed or was cancelled. It goes on where it was."""
-    jobs.retry(context(), job_id)
-    return _document(job_id)
+    return _change(job_id, jobs.retry)
 
 
-def _document(job_id: uuid.UUID) -> JobDocument:
+def _change(job_id: uuid.UUID, change: Callable[[Context, uuid.UUID], None]) -> JobDocument:
+    change(context(), job_id)
     with context().database.read() as fresh:
         return JobDocument.of(jobs.get_job(fresh, job_id))

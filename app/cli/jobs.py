@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 
 import click
 from sqlalchemy import select
@@ -70,9 +71,7 @@ def cancel(reference: str) -> None:
     Example:
         bassline jobs cancel 01a1fde0
     """
-    ctx = common.opened_context()
-    background.cancel(ctx, _find_id(ctx, reference))
-    echo("cancelled")
+    _change(reference, background.cancel, "cancelled")
 
 
 @jobs.command()
@@ -83,9 +82,13 @@ def retry(reference: str) -> None:
     Example:
         bassline jobs retry 01a1fde0
     """
+    _change(reference, background.retry, "queued again: a worker of `bassline serve` or of the stack does it")
+
+
+def _change(reference: str, change: Callable[[Context, uuid.UUID], None], message: str) -> None:
     ctx = common.opened_context()
-    background.retry(ctx, _find_id(ctx, reference))
-    echo("queued again: a worker of `bassline serve` or of the stack does it")
+    change(ctx, _find_id(ctx, reference))
+    echo(message)
 
 
 def _find_id(ctx: Context, reference: str) -> uuid.UUID:

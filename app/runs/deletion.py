@@ -18,7 +18,7 @@ from app.core.db.references import count_references
 from app.core.errors import ConflictError
 from app.core.states import OPEN_RUN_STATES, RunKind
 from app.runs import hidden_runs
-from app.runs.models import IMPORT_OPEN, Run
+from app.runs.models import BEING_DELETED, Run
 from app.runs.repository import lock_run
 
 
@@ -44,7 +44,7 @@ def hide(ctx: Context, session: Session, runs: Sequence[Run]) -> uuid.UUID:
     ids = [run.id for run in runs] + [uuid.UUID(run.measured.plain_run) for run in runs if run.measured.plain_run]
     for run_id in ids:
         after_commit(session, ctx.bus.forget, run_id)
-    hidden = update(Run).where(Run.id.in_(ids)).values(kind=RunKind.BASELINE, error=IMPORT_OPEN)
+    hidden = update(Run).where(Run.id.in_(ids)).values(kind=RunKind.BASELINE, error=BEING_DELETED)
     session.execute(hidden, execution_options={"synchronize_session": False})
     return hidden_runs.remove_runs(session, ids)
 

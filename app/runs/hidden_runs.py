@@ -23,7 +23,7 @@ from app.core.db.types import utcnow
 from app.core.states import RunKind, RunState
 from app.datasets.models import Task
 from app.runs import indexing
-from app.runs.models import IMPORT_OPEN, Run, RunTask
+from app.runs.models import BEING_IMPORTED, Run, RunTask
 from app.samples.models import Sample
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ def store_run(step: Step, run: Run, tasks: Sequence[Mapping[str, Any]]) -> None:
     """Stores the run, hidden, and the columns of its job rows, unless an earlier attempt has."""
     if step.cursor.get("run") == str(run.id):
         return
-    run.kind, run.state, run.error, run.finished_at = RunKind.BASELINE, RunState.INTERRUPTED, IMPORT_OPEN, utcnow()
+    run.kind, run.state, run.error, run.finished_at = RunKind.BASELINE, RunState.INTERRUPTED, BEING_IMPORTED, utcnow()
 
     def write(session: Session) -> None:
         session.add(run)
@@ -93,7 +93,7 @@ class DeleteRuns(Handler):
         """Deletes what is left of them."""
         for number, run_id in enumerate(map(uuid.UUID, job.arguments["run_ids"])):
             step.report(number, len(job.arguments["run_ids"]), "runs")
-            hidden = select(Run.id).where(Run.id == run_id, Run.error == IMPORT_OPEN)
+            hidden = select(Run.id).where(Run.id == run_id, ~Run.is_shown())
             with step.ctx.database.read() as session:
                 is_left = session.scalar(hidden) is not None
             while is_left:
@@ -104,7 +104,7 @@ class DeleteRuns(Handler):
                     some = select(Sample.id).where(Sample.run_id.in_(hidden)).limit(BATCH)
                     is_left = updated_any(session, delete(Sample).where(Sample.id.in_(some)))
                     if not is_left:
-                        session.execute(delete(Run).where(Run.id == run_id, Run.error == IMPORT_OPEN))
+                        session.execute(delete(Run).where(Run.id == run_id, ~Run.is_shown()))
 
                 step.save(remove)
 

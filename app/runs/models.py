@@ -18,6 +18,7 @@ from sqlalchemy import (
     UniqueConstraint,
     case,
     false,
+    func,
 )
 from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import Mapped, mapped_column, relationship
@@ -38,8 +39,9 @@ if TYPE_CHECKING:
 
 EVALUATION = "evaluation"
 """The name of the policy of runs that no other one works."""
-IMPORT_OPEN = "its samples are being imported"
-"""The `error` of a run that is hidden because its samples are being stored, or deleted."""
+BEING_IMPORTED, BEING_DELETED = "its samples are being imported", "it is being deleted"
+HIDING = (BEING_IMPORTED, BEING_DELETED)
+"""The `error` of a run that is hidden."""
 
 
 class Run(Named, Annotatable, Base):
@@ -124,7 +126,7 @@ class Run(Named, Annotatable, Base):
     @classmethod
     def is_shown(cls) -> ColumnElement[bool]:
         """Whether users see a run, as a condition: not while its samples are being stored or deleted."""
-        return cls.error.is_distinct_from(IMPORT_OPEN)
+        return func.coalesce(cls.error, "").not_in(HIDING)
 
     @property
     def dataset(self) -> TaskList:

@@ -28,7 +28,7 @@ from app.core.states import (
 )
 from app.datasets.models import Dataset, Task
 from app.runs.engine_time import busy_s
-from app.runs.models import IMPORT_OPEN, Run, RunTask
+from app.runs.models import HIDING, Run, RunTask
 from app.samples.models import FINISHED_REASONS, Sample
 
 ROWS_AT_ONCE = 10_000
@@ -251,7 +251,7 @@ def get_run(session: Session, run_id: uuid.UUID, *, hidden: bool = False) -> Run
     """The run with its dataset, curve and tags. Raises NotFoundError; also while its samples are stored or deleted,
     unless `hidden`."""
     run = session.scalar(select(Run).options(*_WHOLE).where(Run.id == run_id))
-    if run is None or (run.error == IMPORT_OPEN and not hidden):
+    if run is None or (run.error in HIDING and not hidden):
         raise NotFoundError(f"there is no run {run_id}: `bassline runs list` shows all runs")
     return run
 

@@ -12,12 +12,15 @@ from sqlalchemy import select
 from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
 from app.core.db.types import utcnow
+from app.core.errors import NotFoundError
 from app.core.events.bus import FIRST
 from app.domains import metadata
 from app.jobs import reaper, retention
 from app.jobs.embedded import Embedded
 from app.runs import deletion, transitions
+from app.runs import service as runs
 from app.runs.models import Run
+from app.runs.repository import get_run, list_runs
 from app.site.factory import create_app
 from app.web.http.idempotency_models import IdempotencyKey
 from tests.fakes import RIGHT
@@ -70,12 +73,23 @@ def test_a_prompt_that_two_completions_have_goes_with_the_second(ctx, client):
         assert ("the_secret" in everything(ctx)) is left
 
 
-def test_old_completions_are_swept_and_others_stay(ctx, client, spec):
-    from app.runs import service
+def test_a_run_that_is_being_deleted_is_hidden_and_says_why(ctx, spec):
+    run_id = runs.submit(ctx, spec())
+    transitions.cancel(ctx, run_id)
+    with ctx.database.session() as session:
+        job_id = deletion.hide(ctx, session, [get_run(session, run_id)])
+    with ctx.database.read() as session:
+        assert (list_runs(session), get_run(session, run_id, hidden=True).error) == ([], "it is being deleted")
+        with pytest.raises(NotFoundError):
+            get_run(session, run_id)
+    deletion.finish(ctx, job_id)
+    assert stored_completions(ctx) == []
 
+
+def test_old_completions_are_swept_and_others_stay(ctx, client, spec):
     configured = dataclasses.replace(ctx, settings=ctx.settings.model_copy(update={"completion_days": 2.0}))
     old, new, open_ = (completions.submit(ctx, CompletionSpec(**OURS[1])) for _ in range(3))
-    run = service.submit(ctx, spec())
+    run = runs.submit(ctx, spec())
     for run_id in (old, new, run):
         transitions.cancel(ctx, run_id)
     with ctx.database.session() as session:
