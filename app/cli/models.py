@@ -8,13 +8,20 @@ from rich.text import Text
 from app.cli import common
 from app.core.context import make_context
 from app.core.errors import BasslineError
+<<<<<<< HEAD
 from app.core.terminal import echo, stderr, visible
 from app.language_models import service
+=======
+from app.language_models import cached, deletion, service
+from app.core.terminal import echo, stderr, visible
+from app.web.ui.units import UNKNOWN
+from decoding.models.progress import format_bytes
+>>>>>>> 7eeffe9e (models: can be deleted from the cache by command, REST and page, which say what names them)
 
 
 @click.group()
 def models() -> None:
-    """List, download and check models.
+    """List, download, check and delete models.
 
     Example:
         bassline models list
@@ -24,30 +31,36 @@ def models() -> None:
 @models.command("list")
 @common.json_option
 def list_(json_file: str | None) -> None:
-    """The models known by key; hf:owner/name, folders and GGUF files work too.
+    """The models known by key and those in the cache; hf:owner/name, folders and GGUF files work too.
 
     Example:
         bassline models list
     """
-    from decoding.models import fetch  # noqa: PLC0415
-
-    make_context()
-    known = [(entry, fetch.cached(entry.ref) is not None) for entry in service.list_models()]
-    fields = ("ref", "title", "licence", "bytes", "n_parameters")
-    documents = [{**{name: getattr(e, name) for name in fields}, "cached": cached} for e, cached in known]
+    found = cached.read(make_context().settings.cache_dir).models
+    documents = [
+        {
+            **{name: getattr(model, name) for name in ("ref", "title", "licence", "n_parameters")},
+            "bytes": model.download or model.bytes,
+            "cached": model.state == "ready",
+            "cached_bytes": model.bytes,
+        }
+        for model in found
+    ]
     common.write_json(json_file, documents)
     rows = [
         (
-            e.ref,
-            e.title,
-            f"{e.n_parameters / 1e6:.0f} M",
-            f"{e.bytes / 1e6:.0f} MB",
-            e.licence,
-            "yes" if cached else "no",
+            m.ref,
+            m.title,
+            f"{m.n_parameters / 1e6:.0f} M" if m.n_parameters else UNKNOWN,
+            format_bytes(m.download) if m.download else UNKNOWN,
+            m.licence or UNKNOWN,
+            "yes" if m.state == "ready" else "no" if m.state == "absent" else m.state,
+            format_bytes(m.bytes) if m.bytes else UNKNOWN,
         )
-        for e, cached in known
+        for m in found
     ]
-    common.print_list(json_file, ("key", "model", "parameters", "download", "licence", "cached"), rows)
+    columns = ("key", "model", "parameters", "download", "licence", "cached", "on disk")
+    common.print_list(json_file, columns, rows)
 
 
 @models.command()
@@ -90,3 +103,18 @@ def check(ref: str) -> None:
     except ModelError as error:
         raise BasslineError(str(error)) from None
     echo(f"{info.name}: intact, sha256 {info.sha256}")
+
+
+@models.command()
+@click.argument("ref", metavar="MODEL")
+@common.json_option
+def delete(ref: str, json_file: str | None) -> None:
+    """Delete what Bassline placed in the cache for a model. Your own files and all results stay.
+
+    Example:
+        bassline models delete qwen2.5-coder-0.5b
+    """
+    deleted = deletion.delete_model(common.opened_context(), ref)
+    common.write_json(json_file, deleted.model_dump())
+    if json_file != "-":
+        echo(f"deleted {deleted.ref}: {format_bytes(deleted.bytes)} are free again; {deleted.describe()}")

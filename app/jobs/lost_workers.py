@@ -29,5 +29,5 @@ def describe_loss(session: Session, row: RunTask, run: Run, step: Step) -> str:
         return LOADING_LOST
     if run.started_at is not None:
         return DECODING_LOST
-    loaded = worker is not None and run.target in (worker.model or "").split(", ")
+    loaded = worker is not None and run.target in worker.loaded
     return LOADED_LOST if loaded else UNKNOWN_LOST

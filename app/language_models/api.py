@@ -6,7 +6,8 @@ from flask import Blueprint
 from pydantic import Field
 
 from app.core.states import Scope
-from app.language_models import drafters, heads, service
+from app.language_models import deletion, drafters, heads, service
+from app.language_models.deletion import DeletedModel
 from app.language_models.drafters import Drafter, DrafterDocument
 from app.web.http.operations import operation
 from app.web.http.paging import PageQuery, page_from_list
@@ -48,6 +49,14 @@ def index(query: PageQuery) -> ModelPage:
     """The models of the registry. A run may also name hf:owner/name, a folder or a GGUF file."""
     page, following = page_from_list(service.list_models(), query, lambda model: model.ref)
     return ModelPage(models=[ModelDocument.of(model) for model in page], next=following)
+
+
+@bp.delete("/models/<path:reference>")
+@needs(Scope.ADMIN)
+@operation({200: DeletedModel}, problems=(409,))
+def delete_model(reference: str) -> DeletedModel:
+    """Deletes what Bassline placed in this machine's cache for a model. A user's own files and all results stay."""
+    return deletion.delete_model(context(), reference)
 
 
 @bp.get("/drafters")

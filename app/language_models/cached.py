@@ -30,6 +30,7 @@ class CachedModel:
     sha256: str | None
     state: State
     bytes: int
+    slug: str  # its folder's name
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def _known(model: KnownModel, folder: Path) -> CachedModel:
     state: State = "ready" if info else "partial" if partial.is_dir() else "damaged" if ready.is_dir() else "absent"
     on_disk = info.bytes if info else sum(progress.folder_bytes(place) for place in (ready, partial) if place.is_dir())
     return CachedModel(
-        model.ref, model.title, model.licence, model.n_parameters, model.bytes, model.sha256, state, on_disk
+        model.ref, model.title, model.licence, model.n_parameters, model.bytes, model.sha256, state, on_disk, model.slug
     )
 
 
@@ -82,4 +83,5 @@ def _others(folder: Path, known: set[str]) -> Iterator[CachedModel]:
             continue
         state: State = "ready" if info.is_intact(times=False) else "damaged"
         own = info.bytes if info.folder == record.parent else 0  # a user's folder is used in place
-        yield CachedModel(info.ref, info.name, info.licence, info.n_parameters, None, info.sha256, state, own)
+        facts = (info.ref, info.name, info.licence, info.n_parameters, None, info.sha256)
+        yield CachedModel(*facts, state, own, record.parent.name)

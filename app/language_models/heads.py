@@ -16,10 +16,10 @@ from sqlalchemy.orm import Session, undefer
 from app.core.context import Context
 from app.core.db.database import updated_any
 from app.core.db.storable import unstorable_reason
-from app.core.errors import BadInputError, NotFoundError
+from app.core.errors import BadInputError, ConflictError, NotFoundError
 from app.language_models.models import LONGEST_TARGET, PublishedHead
 from decoding.models import trained_heads
-from decoding.models.errors import ModelError
+from decoding.models.errors import ModelError, UnknownModelError
 from decoding.models.head_folder import CONFIG, WEIGHTS
 from decoding.models.trained_heads import HeadRecord
 
@@ -50,7 +50,8 @@ def publish(ctx: Context, target: str) -> HeadRecord:
 
 
 def delete(ctx: Context, target: str) -> None:
-    """Delete the head of a target from the database and from this machine. Raises NotFoundError.
+    """Delete the head of a target from the database and from this machine. Raises NotFoundError, and ConflictError
+    where its files cannot be removed.
 
     Runs that drafted with it keep their results; a run that has yet to load it fails with the reason.
     """
@@ -58,8 +59,10 @@ def delete(ctx: Context, target: str) -> None:
         was_published = updated_any(session, delete_rows(PublishedHead).where(PublishedHead.target == target))
     try:
         was_here = trained_heads.remove(target)
-    except ModelError:  # its folder or file has gone
+    except UnknownModelError:  # its folder or file has gone
         was_here = False
+    except ModelError as error:
+        raise ConflictError(str(error)) from None
     if not (was_published or was_here):
         raise NotFoundError(f"{target} has no trained drafter: `bassline drafter list` shows all")
 

@@ -8,8 +8,9 @@ from flask import Blueprint, redirect, render_template, url_for
 from werkzeug.wrappers import Response
 
 from app.core.db.types import utcnow
+from app.core.errors import ConflictError, NotFoundError
 from app.core.states import Scope
-from app.language_models import cached, drafters, heads
+from app.language_models import cached, deletion, drafters, heads
 from app.language_models.presentation import loss_chart, match_chart, speed_table
 from app.web.http.security import needs
 from app.web.http.web import context, session
@@ -22,13 +23,31 @@ bp = Blueprint("models", __name__)
 @bp.get("/models")
 def index() -> str:
     """The models of the registry and of the cache, with their states, and the trained drafters."""
+    return _page()
+
+
+@bp.post("/models/<slug>/delete")
+@needs(Scope.ADMIN)
+def delete_model(slug: str) -> Response | tuple[str, int]:
+    """Deletes a model from this machine's cache. Results of runs that name it stay."""
+    try:
+        deletion.delete_model(context(), slug)
+    except (ConflictError, NotFoundError) as fault:
+        return _page(f"Nothing was deleted: {fault}"), fault.status
+    return redirect(url_for("models.index"), 303)
+
+
+def _page(fault: str = "") -> str:
     alive = [worker for worker in workers.list_workers(session()) if is_alive(worker, utcnow())]
+    cache = cached.read(context().settings.cache_dir)
     return render_template(
         "language_models/index.html",
-        cache=cached.read(context().settings.cache_dir),
-        loaded={worker.model for worker in alive},
+        cache=cache,
+        loaded={model for worker in alive for model in worker.loaded},
         loading={worker.loading for worker in alive},
+        uses={model.ref: deletion.count_uses(session(), model.ref) for model in cache.models if model.bytes},
         drafters=drafters.every(session()),
+        fault=fault,
     )
 
 

@@ -34,6 +34,11 @@ class Worker(Base):
     last_seen_at: Mapped[dt.datetime] = mapped_column(default=utcnow, index=True)
 
     @property
+    def loaded(self) -> list[str]:
+        """The targets that it holds in memory."""
+        return self.model.split(", ") if self.model else []
+
+    @property
     def declared(self) -> list[ModelQueue]:
         """The queues of models that it consumes: those models' completions come to it."""
         return parse_all(self.queues or ())

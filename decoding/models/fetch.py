@@ -15,9 +15,10 @@ from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 from decoding.models import conversion, manifest, registry, sources
+from decoding.models.cache_folders import make_lock, remove_folders
 from decoding.models.errors import (
     DamagedModelError,
     ModelError,
@@ -80,6 +81,19 @@ def verify(ref: str, cache_dir: Path | str | None = None, on_progress: OnProgres
             f" delete {folder} and run `bassline models pull {ref}`."
         )
     return info
+
+
+def remove(slug: str, cache_dir: Path | str | None = None) -> int:
+    """Remove a model's folder of the cache and its unfinished download; return the bytes that they took.
+
+    A user's own folder or GGUF file, and what is in `incoming/`, stay. Raises `ModelError` while another process
+    fetches the model, and where it cannot be removed.
+    """
+    cache = cache_folder(cache_dir)
+    folders = [cache / place / slug for place in ("models", "partial")]
+    n_bytes = sum(map(folder_bytes, folders))
+    remove_folders(make_lock(cache, slug), *folders)
+    return n_bytes
 
 
 def _cached(entry: ModelEntry, cache: Path) -> ModelInfo | None:
@@ -239,10 +253,8 @@ def _require_space(folder: Path, name: str, needed: int) -> None:
 
 @contextmanager
 def _lock(entry: ModelEntry, cache: Path, on_progress: OnProgress | None) -> Iterator[None]:
-    """Hold the model's lock. The system releases it even if the process is killed."""
-    path = cache / "locks" / f"{entry.slug}.lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path)
+    """Hold the model's lock."""
+    lock = make_lock(cache, entry.slug)
     try:
         lock.acquire(timeout=0)
     except Timeout:

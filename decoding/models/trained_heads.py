@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock
 
 from decoding.models import registry
+from decoding.models.cache_folders import make_lock, remove_folders
 from decoding.models.errors import ModelError
 from decoding.models.head_folder import CONFIG, RECORD, WEIGHTS
 from kernels.cache import cache_folder
@@ -103,7 +104,7 @@ def store(target: LoadedModel, head: DFlash, describe: Callable[[DFlash, str, in
         weights = new / WEIGHTS
         record = describe(dflash_files.read(new, config), _sha256(weights), weights.stat().st_size)
         write_record(new, record)
-        with _locked(place):
+        with _make_lock(place):
             _swap(new, place)
     return record
 
@@ -128,7 +129,7 @@ def install(record: HeadRecord, files: Mapping[str, bytes]) -> None:
     """
     _require_hash(files[WEIGHTS], record)
     place = heads_folder() / registry.resolve(record.target).slug
-    with _locked(place), _new_folder(place, "fetched") as new:
+    with _make_lock(place), _new_folder(place, "fetched") as new:
         new.mkdir(parents=True)
         for name in (CONFIG, WEIGHTS):
             (new / name).write_bytes(files[name])
@@ -137,19 +138,17 @@ def install(record: HeadRecord, files: Mapping[str, bytes]) -> None:
 
 
 def remove(target: str) -> bool:
-    """Remove this machine's head of a target; return whether there was one. Engines that have it in memory keep it."""
+    """Remove this machine's head of a target; return whether there was one. Engines that have it in memory keep it.
+
+    Raises ModelError where the target is not known, or the head cannot be removed.
+    """
     place = folder_of(target)
-    with _locked(place):
-        existed = place.exists()
-        shutil.rmtree(place, ignore_errors=True)
-    return existed
+    return remove_folders(_make_lock(place), place)
 
 
-def _locked(place: Path) -> FileLock:
+def _make_lock(place: Path) -> FileLock:
     """The lock of a head's folder: workers that share a cache fetch the same head at the same time."""
-    lock = cache_folder() / "locks" / f"drafter-{place.name}.lock"
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    return FileLock(lock)
+    return make_lock(cache_folder(), f"drafter-{place.name}")
 
 
 @contextmanager

@@ -51,6 +51,7 @@ CONTRACT = {
     "models list",
     "models pull",
     "models check",
+    "models delete",
     "drafter train",
     "drafter delete",
     "drafter list",

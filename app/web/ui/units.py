@@ -6,6 +6,7 @@ Everything that shows a share to people writes it with these functions; JSON and
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Sequence
 
 UNKNOWN = "–"
@@ -93,8 +94,9 @@ def count(value: float | None) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun, which takes an s in the plural: `1 task`, `12 tasks`."""
-    return f"{count(number)} {noun}" if number == 1 else f"{count(number)} {noun}s"
+    """A number with its noun in the singular or the regular plural: `1 task`, `12 tasks`, `2 studies`."""
+    plural = re.sub(r"(?<=[^aeiou])y$", "ie", noun) + "s"
+    return f"{count(number)} {noun if number == 1 else plural}"
 
 
 def decimal(value: float | None, digits: int = 2) -> str:

@@ -35,6 +35,7 @@ TWINS = {
     "jobs.cancel": "jobs_api.cancel",
     "jobs.retry": "jobs_api.retry",
     "models.delete": "models_api.delete",
+    "models.delete_model": "models_api.delete_model",
     "runs.annotate": "runs_api.annotate",
     "runs.annotate_selected": "runs_api.annotate",
     "runs.cancel": "runs_api.cancel",
