@@ -42,7 +42,9 @@ from evaluation import exchange
 T = TypeVar("T")
 MAX_SAMPLES_OF_TASK = 10_000  # they are in memory together when they are judged
 LONGEST_NAME = 200
-LONGEST = {"extraction": 20, "extraction_version": 40}  # characters
+_LENGTHS = {name: getattr(Sample.__table__.c[name].type, "length", None) for name in names(Sample, IMPORT)}
+LONGEST = {name: length for name, length in _LENGTHS.items() if length}
+"""Characters of a value, where its column has a limit."""
 SECONDS = ("queue_s", "first_token_s", "finished_s", "sandbox_s")
 BOUNDS = {
     "seed": (0, 2**63 - 1),
