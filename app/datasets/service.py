@@ -157,7 +157,7 @@ def _keep(
         with ctx.database.session() as session:
             session.add(row)
             session.flush()
-            session.execute(insert(Task.__table__), rows)
+            session.execute(insert(Task.metadata.tables[Task.__tablename__]), rows)
     except IntegrityError:  # another process stored it in the meantime
         if (known := _known(ctx, dataset.name, dataset.sha256)) is None:
             raise
