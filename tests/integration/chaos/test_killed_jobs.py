@@ -1,11 +1,14 @@
-"""A worker is killed with SIGKILL at each step of each kind of background job: at most that step is done again."""
+"""A worker, or a command, is killed with SIGKILL at each step of each kind of background job: at most that step is done
+again."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +19,7 @@ from app.background import handlers
 from app.background.jobs import open_job
 from app.background.models import BackgroundJob
 from app.background.work import work
+from app.cli.main import cli
 from app.core.context import Context
 from app.core.db import migrate
 from app.core.db.database import Database
@@ -23,8 +27,9 @@ from app.core.db.types import utcnow
 from app.core.events.bus import MemoryBus
 from app.core.settings import Settings
 from app.core.states import DatasetKind, JobState
-from app.datasets import checking
+from app.datasets import checking, translation
 from app.datasets import service as datasets
+from app.datasets.models import Dataset as StoredDataset
 from app.datasets.models import DatasetCheck
 from app.runs import deletion, hidden_runs, import_samples
 from app.runs.models import Run
@@ -34,7 +39,12 @@ from app.samples.models import Sample
 from app.studies import archive, loading
 from app.studies.models import Study
 from evaluation.datasets import Dataset, Task
+from evaluation.from_code import run
+from evaluation.languages import registry
+from evaluation.languages.base import ToolchainError
+from tests.decoding.model_files import put_trainable_model
 from tests.fakes import RIGHT, FakeGrader
+from tests.thorough import thorough
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[3]
@@ -44,13 +54,13 @@ N_TASKS = 5
 
 def make_context(folder: Path) -> Context:
     """The context of each process of the drill, with steps as short as they can be."""
-    hidden_runs.BATCH, checking.STEP_S = BATCH, 0.0
+    hidden_runs.BATCH, checking.STEP_S, translation.CHUNK = BATCH, 0.0, 2
     settings = Settings(_env_file=None, data_dir=folder)
     return Context(settings, Database(settings.database), MemoryBus(), make_grader=FakeGrader)
 
 
 def store_dataset(ctx: Context) -> Dataset:
-    check = "def check(candidate): ...\n"
+    check = "def check(candidate):\n    assert candidate(1, 2) == 3\n"
     tasks = tuple(Task(f"add/{i}", "def add(a, b):\n", "add", check, RIGHT) for i in range(N_TASKS))
     return datasets.store(ctx, Dataset("additions", tasks, "f" * 64), DatasetKind.IMPORTED)
 
@@ -100,70 +110,139 @@ def count(ctx: Context, table: type) -> int:
         return session.scalar(select(func.count()).select_from(table)) or 0
 
 
+def open_translation(ctx: Context) -> object:
+    try:
+        registry.language("javascript").toolchain.find()
+    except ToolchainError as error:
+        pytest.skip(f"no toolchain of JavaScript: {error}")
+    arguments = {"dataset_id": str(store_dataset(ctx).id), "names": {"javascript": "additions-js"}}
+    return open_job(ctx, "translate_dataset", "additions", key="same", arguments=arguments)
+
+
+def begin_from_code(folder: Path) -> list[object]:
+    """The command for a project of some functions that its doctests call."""
+    (folder / "project").mkdir()
+    calls = {("abc", 10): "abc", ("a long text", 6): "a l...", ("abcdef", 5): "ab..."}
+    examples = "".join(f"\n    >>> NAME{given!r}\n    {result!r}" for given, result in calls.items())
+    source = (
+        f'def NAME(text, width):\n    """Cut a text to a width.\n{examples}\n    """\n'
+        "    if len(text) <= width:\n        return text\n    kept = width - 3\n    return text[:kept] + '...'\n"
+    )
+    functions = (source.replace("NAME", f"cut{i}").replace("...", f"..{i}") for i in range(N_TASKS))
+    (folder / "project" / "texts.py").write_text("\n\n".join(functions))
+    python = ("--doctests", "--python", sys.executable)
+    return ["datasets", "from-code", folder / "project", *python, "--name", "mine"]
+
+
+def begin_training(folder: Path) -> list[object]:
+    """The command for a tiny model."""
+    (folder / "model").mkdir()
+    model = put_trainable_model(folder / "model")
+    return ["drafter", "train", "--target", model, "--tokens", 1_000, "--epochs", 1]
+
+
+def count_tasks(ctx: Context, name: str) -> int:
+    with ctx.database.read() as session:
+        return session.scalar(
+            select(StoredDataset.n_tasks + StoredDataset.n_left_out).where(StoredDataset.name == name)
+        )
+
+
 KINDS = {  # how a job is opened, after how many steps each worker is killed, and what shows that it is done
     "check_dataset": (open_check, 2, lambda ctx: count(ctx, DatasetCheck) == 1),
     "import_samples": (open_import, 3, lambda ctx: (count(ctx, Sample), count(ctx, Run)) == (2 * N_TASKS, 1)),
     "import_archive": (open_archive, 9, lambda ctx: (count(ctx, Study), count(ctx, Run)) == (1, 2)),
     "delete_object": (open_deletion, 2, lambda ctx: (count(ctx, Sample), count(ctx, Run)) == (0, 0)),
+    "translate_dataset": (open_translation, 1, lambda ctx: count_tasks(ctx, "additions-js") == N_TASKS),
+}
+COMMANDS = {  # the words of a command, and the same
+    "build_from_code": (begin_from_code, 2, lambda ctx: count_tasks(ctx, "mine") == N_TASKS),
+    "train_drafter": (begin_training, 6, lambda ctx: len(list(ctx.settings.data_dir.glob("cache/drafters/*/"))) == 1),
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *map(thorough, COMMANDS)])
 def test_a_worker_that_is_killed_loses_at_most_a_step(tmp_path, kind):
     ctx = make_context(tmp_path)
     migrate.upgrade(ctx.database)
-    opened, kill_after, is_done = KINDS[kind]
-    job_id = opened(ctx)
-    log = tmp_path / "steps.log"
+    begin, kill_after, is_done = (KINDS | COMMANDS)[kind]
+    words = begin(tmp_path) if kind in COMMANDS else [begin(ctx)]
     kills = 0
-    while run_worker(tmp_path, job_id, kill_after) == -9:  # each worker stores some steps and dies in the next
+    while status := run_worker(tmp_path, kind, kill_after, words):  # each stores some steps and dies in the next
+        assert status == -signal.SIGKILL
         kills += 1
         with ctx.database.session() as session:
             running = update(BackgroundJob).where(BackgroundJob.state == JobState.RUNNING)
             session.execute(running.values(lease_until=utcnow()))
             assert list_runs(session) == []
     with ctx.database.read() as session:
-        job = session.get_one(BackgroundJob, job_id)
+        (job,) = session.scalars(select(BackgroundJob).where(BackgroundJob.kind == kind))
         assert (job.state, job.error) == (JobState.FINISHED, None)
     assert kills >= 1
     assert is_done(ctx)
-    cursors = log.read_text().splitlines()
-    assert len(cursors) == len(set(cursors)) or kind == "delete_object"  # no step was stored twice
-    assert len(cursors) >= kill_after * kills
+    worked, stored = ((tmp_path / name).read_text().splitlines() for name in ("worked.log", "stored.log"))
+    if kind != "delete_object":  # whose cursor is always the same
+        assert len(stored) == len(set(stored)), "a step was stored twice"
+        assert len(worked) - len(set(worked)) <= kills, "more than the step in progress was done again"
+    assert len(stored) >= kill_after * kills
     ctx.database.dispose()
 
 
-def run_worker(folder: Path, job_id: object, kill_after: int) -> int:
-    """The exit status of a process that works the job and kills itself in the middle of a step."""
-    words = [
-        sys.executable,
-        "-m",
-        "tests.integration.chaos.test_killed_jobs",
-        str(folder),
-        str(job_id),
-        str(kill_after),
-    ]
-    return subprocess.run(
-        words, check=False, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=120
-    ).returncode
+def run_worker(folder: Path, kind: str, kill_after: int, words: list[object]) -> int:
+    """The exit status of a process that does the job, or the command, and kills itself in the middle of a step."""
+    own = {"BASSLINE_DATA_DIR": str(folder), "BASSLINE_CACHE_DIR": str(folder / "cache"), "BASSLINE_EXEC_WORKERS": "1"}
+    environment = {**os.environ, **own, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    module = [sys.executable, "-m", "tests.integration.chaos.test_killed_jobs"]
+    arguments = map(str, (folder, kind, kill_after, *words))
+    return subprocess.run([*module, *arguments], check=False, cwd=ROOT, env=environment, timeout=300).returncode
 
 
-def main(folder: str, job_id: str, kill_after: str) -> None:
-    import signal
-    import uuid
-
+def main(folder: str, kind: str, kill_after: str, *words: str) -> None:
     left = iter(range(int(kill_after)))
-    save = handlers.Step.save
 
-    def save_or_die(step, *arguments) -> None:
-        if next(left, None) is None:
-            os.kill(os.getpid(), signal.SIGKILL)
-        save(step, *arguments)
-        with (Path(folder) / "steps.log").open("a") as log:
-            log.write(json.dumps(step.cursor, sort_keys=True) + "\n")
+    def note(name: str, unit: str) -> None:
+        with (Path(folder) / name).open("a") as log:
+            log.write(f"{unit}\n")
 
-    handlers.Step.save = save_or_die
-    work(make_context(Path(folder)), uuid.UUID(job_id))
+    def watch(owner: object, name: str, describe: Callable[..., str], *, stores: bool = True) -> None:
+        """Notes a unit of work when it begins, or is stored; kills the process before it stores one too many."""
+        original = getattr(owner, name)
+
+        def watched(*given: object, **options: object) -> object:
+            unit = describe(*given)
+            if not stores:
+                note("worked.log", unit)
+            elif unit and next(left, None) is None:
+                os.kill(os.getpid(), signal.SIGKILL)
+            result = original(*given, **options)
+            if stores and unit:
+                note("stored.log", unit)
+            return result
+
+        setattr(owner, name, watched)
+
+    if kind == "build_from_code":
+        watch(run.State, "add", lambda _state, made: made.key)
+        watch(run.State, "save_recording", lambda *_: "recording")
+        watch(run.Maker, "make", lambda _maker, function: function.key, stores=False)
+    elif kind == "train_drafter":
+        from decoding.training import collection, shards, trainer
+        from tests.decoding.training.program import SMALL
+
+        trainer.CHECKPOINT_EVERY_S = 0.0
+        for module, name, value in SMALL:
+            setattr(module, name, value)
+        watch(shards.Shards, "add", lambda kept, *_: f"shard {len(kept.infos)}")
+        # The last step is saved once more at the end.
+        watch(trainer.Trainer, "_save", lambda one: f"step {one.step}" if one.step < one.n_steps else "")
+        watch(collection.Collection, "add_shard", lambda one: f"shard {len(one.shards.infos)}", stores=False)
+        watch(trainer.Trainer, "_update", lambda one, _: f"step {one.step}", stores=False)
+    else:
+        watch(handlers.Step, "save", lambda step, *_: json.dumps(step.cursor, sort_keys=True))
+        watch(handlers.Step, "save", lambda step, *_: json.dumps(step.cursor, sort_keys=True), stores=False)
+    if kind in COMMANDS:
+        cli(words)
+    work(make_context(Path(folder)), uuid.UUID(words[0]))
 
 
 if __name__ == "__main__":
