@@ -8,15 +8,10 @@ from rich.text import Text
 from app.cli import common
 from app.core.context import make_context
 from app.core.errors import BasslineError
-<<<<<<< HEAD
 from app.core.terminal import echo, stderr, visible
-from app.language_models import service
-=======
 from app.language_models import cached, deletion, service
-from app.core.terminal import echo, stderr, visible
 from app.web.ui.units import UNKNOWN
 from decoding.models.progress import format_bytes
->>>>>>> 7eeffe9e (models: can be deleted from the cache by command, REST and page, which say what names them)
 
 
 @click.group()
