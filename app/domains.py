@@ -14,7 +14,6 @@ from app.core.db.archives import Archive
 from app.core.db.types import Base
 from app.datasets.models import Dataset, DatasetCheck, Task
 from app.language_models.models import PublishedHead
-from app.runs.index_models import TaskWords
 from app.runs.models import Calibration, Run, RunCurve, RunTag, RunTask
 from app.runs.policy import Policy, register
 from app.samples.models import Sample
@@ -65,7 +64,6 @@ __all__ = [
     "StudyArm",
     "StudyTag",
     "Task",
-    "TaskWords",
     "Token",
     "User",
     "Worker",

@@ -21,7 +21,7 @@ from app.runs.models import Run
 from app.site.factory import create_server_app
 from benchmarks import _service_rows
 
-LARGE = {"samples", "run_tasks", "task_words"}
+LARGE = {"samples", "run_tasks"}
 SEARCH_TARGET_MS = 300
 WARM_UP = 5
 
@@ -109,10 +109,6 @@ def _pages(ctx: Context) -> list[Page]:
     def name(rng: random.Random) -> str:
         return rng.choice(_service_rows.NAMES)
 
-    def filtered(rng: random.Random) -> str:
-        target = rng.choice(list(_service_rows.TARGETS))
-        return search(rng.choice(_service_rows.PARTS), failure="name_or_import", target=target, dataset="humaneval")
-
     def of_a_run(rng: random.Random) -> str:
         return search("return", run=str(run(rng)))
 
@@ -120,12 +116,9 @@ def _pages(ctx: Context) -> list[Page]:
         "search_rare": lambda r: search(rare(r)),
         "search_name": lambda r: search(name(r)),
         "search_frequent": lambda _: search("return"),
-        "search_phrase": lambda _: search('"for i in range"'),
-        "search_phrase_absent": lambda _: search('"in return range"'),
-        "search_error": lambda r: search(f"\"name '{name(r)}' is not defined\""),
-        "search_filtered": filtered,
+        "search_absent": lambda _: search("in return range"),
+        "search_error": lambda r: search(f"name '{name(r)}' is not defined"),
         "search_run": of_a_run,
-        "search_task": lambda r: search("len(", task_id=f"HumanEval/{r.randrange(164)}", verdict="exception"),
         "api_search": lambda r: search(name(r), "/api/v1/search"),
     }
     tabs = ("tasks", "failures", "timing", "config")

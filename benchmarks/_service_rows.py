@@ -26,16 +26,15 @@ from app.core.states import DatasetKind, RunKind, RunState, TaskState
 from app.datasets import service as datasets
 from app.datasets.models import Dataset
 from app.domains import metadata
-from app.runs import figures, indexing
-from app.runs.index_models import TaskWords
-from app.runs.models import Run, RunCurve, RunTask
+from app.runs import figures
+from app.runs.models import Run, RunCurve
 from evaluation import dataset_files
 from evaluation import datasets as files
 from evaluation.verdicts import Status, Trust
 
 MADE_BY = "bassline bench service"  # the runs are pinned to this worker, which marks them as generated
 FILLED = {
-    "datasets", "tasks", "runs", "run_tasks", "run_curves", "samples", "task_words", "dataset_checks", "workers",
+    "datasets", "tasks", "runs", "run_tasks", "run_curves", "samples", "dataset_checks", "workers",
 }  # fmt: skip
 N = 8
 DEVICES = ("NVIDIA H100 80GB HBM3", "AMD EPYC 7763, 8 cores")
@@ -105,21 +104,6 @@ def fill(ctx: Context, runs: int, tell: Callable[[str], None]) -> None:
             _write(session, run, rng)
             if number % 100 == 0:
                 tell(f"{number} of {runs} runs")
-    vacuum(ctx)
-
-
-def index(ctx: Context, tell: Callable[[str], None]) -> None:
-    """Index the samples of the runs that are not in the search index yet."""
-    with ctx.database.read() as session:
-        indexed = select(TaskWords.run_id)
-        run_ids = session.scalars(select(Run.id).where(Run.id.not_in(indexed)).order_by(Run.id)).all()
-    for number, run_id in enumerate(run_ids, start=1):
-        with ctx.database.session() as session:
-            run = session.get_one(Run, run_id)
-            decoded = select(RunTask.id).where(RunTask.run_id == run_id, RunTask.state == TaskState.FINISHED)
-            indexing.store(session, run, session.scalars(decoded).all())
-        if number % 100 == 0:
-            tell(f"{number} of {len(run_ids)} runs indexed")
     vacuum(ctx)
 
 

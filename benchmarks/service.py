@@ -47,11 +47,8 @@ def measure(database_url: str, *, runs: int, requests: int, tasks: int, rounds: 
             began = time.perf_counter()
             _service_rows.fill(ctx, runs, _print_progress)
             filled_s = time.perf_counter() - began
-            began = time.perf_counter()
-            _service_rows.index(ctx, _print_progress)
-            indexed_s = time.perf_counter() - began
             report = Report("service", _device(), _settings(ctx, requests, tasks, rounds))
-            report.figures["fill_s"], report.figures["index_s"] = filled_s, indexed_s
+            report.figures["fill_s"] = filled_s
             _pages(report, ctx, requests)
         finally:
             ctx.database.dispose()

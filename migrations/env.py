@@ -2,7 +2,6 @@
 
 from alembic import context
 
-from app.core.db.migrate import described_by_models
 from app.domains import metadata
 
 connection = context.config.attributes["connection"]
@@ -12,7 +11,6 @@ context.configure(
     render_as_batch=connection.dialect.name == "sqlite",
     transaction_per_migration=True,
     compare_type=True,
-    include_name=described_by_models,
 )
 with context.begin_transaction():
     context.run_migrations()

@@ -66,11 +66,6 @@ class Message:
     tasks: int
     lines: list[FailedLine]
 
-    @property
-    def query(self) -> str | None:
-        """What the page Search finds the message with, if it can."""
-        return f'"{self.text}"' if re.search(r"\w", self.text) and '"' not in self.text else None
-
 
 @dataclass(frozen=True)
 class Cause:

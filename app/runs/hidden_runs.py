@@ -24,6 +24,7 @@ from app.core.states import RunKind, RunState
 from app.datasets.models import Task
 from app.runs import indexing
 from app.runs.models import BEING_IMPORTED, Run, RunTask
+from app.runs.models import IMPORT_OPEN, Run, RunTask
 from app.samples.models import Sample
 
 T = TypeVar("T")
@@ -42,7 +43,7 @@ def store_run(step: Step, run: Run, tasks: Sequence[Mapping[str, Any]]) -> None:
         if tasks:  # an insert without rows writes one of defaults
             session.execute(insert(RunTask), tasks)
 
-    step.cursor |= {"run": str(run.id), "stored": 0, "indexed": 0}
+    step.cursor |= {"run": str(run.id), "stored": 0}
     step.save(write)
 
 
@@ -53,18 +54,12 @@ def find_tasks(database: Database, run_id: uuid.UUID) -> dict[str, uuid.UUID]:
         return {row.task_id: row.id for row in rows}
 
 
-def store_samples(step: Step, run_id: uuid.UUID, samples: Iterable[Mapping[str, Any]], total: int) -> None:
-    """Stores the columns of samples of a hidden run; all rows have the same columns. Then indexes their tasks."""
+def store_samples(step: Step, samples: Iterable[Mapping[str, Any]], total: int) -> None:
+    """Stores the columns of samples of a hidden run; all rows have the same columns."""
     for batch in _batches(islice(samples, step.cursor["stored"], None)):
         step.cursor["stored"] += len(batch)
         step.report(step.cursor["stored"], total, "samples")
         step.save(partial(_insert_samples, batch))
-    with step.ctx.database.read() as session:
-        tasks = session.scalars(select(RunTask.id).where(RunTask.run_id == run_id).order_by(RunTask.position)).all()
-    for run_task_id in tasks[step.cursor["indexed"] :]:
-        words = indexing.find_words(step.ctx.database, run_task_id)
-        step.cursor["indexed"] += 1
-        step.save(partial(indexing.store_words, run_id, words))
 
 
 def _insert_samples(batch: Sequence[Mapping[str, Any]], session: Session) -> None:

@@ -127,7 +127,7 @@ class ImportSamples(hidden_runs.ImportHandler):
         run_tasks = hidden_runs.find_tasks(database, run_id)
         records = exchange.read(job.input or b"", origin, content, FIELDS)
         samples = (_sample_columns(run_id, run_tasks, record) for record in records)
-        hidden_runs.store_samples(step, run_id, samples, given["n_samples"])
+        hidden_runs.store_samples(step, samples, given["n_samples"])
         step.on_finish = partial(_show, step.ctx, run_id, given["handover"])
         return {"run_id": str(run_id)}
 

@@ -15,7 +15,7 @@ from app.core.db.types import utcnow
 from app.core.errors import ConflictError
 from app.core.events import event_types
 from app.core.states import OPEN_RUN_STATES, OPEN_TASK_STATES, Failure, RunState, TaskState
-from app.runs import enqueue, figures, indexing
+from app.runs import enqueue, figures
 from app.runs.models import Run, RunTask
 from app.runs.policy import policy_of
 from app.runs.quiet import read_quiet_wait, start_quiet_wait
@@ -119,7 +119,6 @@ def reopen_in(
     _grade_again(session, run, undone)
     again = select(RunTask.id).where(RunTask.run_id == run_id, RunTask.state.in_(undone))
     session.execute(delete(Sample).where(Sample.run_task_id.in_(again)))
-    indexing.forget(session, RunTask.id.in_(again))
     session.execute(
         update(RunTask)
         .where(RunTask.run_id == run_id, RunTask.state.in_(undone))

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 from app.core.db.storable import Text as StorableText
 from app.core.db.types import Base, Identified, Json, OutputText
 from app.samples.bounds import Count, LogProb, Seconds, Seed, WallSeconds
-from app.samples.transport import ARCHIVE, EXPORT, IMPORT, NOWHERE, REST, RUN_FILE, sent
+from app.samples.transport import ARCHIVE, EXPORT, IMPORT, REST, RUN_FILE, sent
 from evaluation.verdicts import Status, Trust
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ class Sample(Identified, Base):
     run_task_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("run_tasks.id", ondelete="CASCADE"))
     index: Mapped[int] = sent(DECODED | RUN_FILE, Count)
     seed: Mapped[int] = sent(DECODED, Seed, BigInteger)
-    raw: Mapped[str] = sent(DECODED, str, OutputText, label="raw text", description="what the model wrote")
+    raw: Mapped[str] = sent(DECODED, str, OutputText, description="what the model wrote")
     # An imported sample brings its program. Any other has none before it is graded.
-    program: Mapped[str | None] = sent(DECODED, str, OutputText, label="program", description="what was run")
+    program: Mapped[str | None] = sent(DECODED, str, OutputText, description="what was run")
     extraction: Mapped[str | None] = sent(
         DECODED, Annotated[StorableText, Field(max_length=20)], String(20), description="how the one became the other"
     )
@@ -89,11 +89,11 @@ class Sample(Identified, Base):
     eos_logprob: Mapped[float | None]  # of the end-of-sequence token, if that ended the sample
 
     verdict: Mapped[str | None] = sent(JUDGED | RUN_FILE, Status, String(20))  # None until graded
-    verdict_detail: Mapped[str | None] = sent(JUDGED, str, OutputText, alias="detail", label="error")
-    failing_assert: Mapped[str | None] = sent(NOWHERE, str, OutputText, label="failed assertion")
-    got: Mapped[str | None] = sent(NOWHERE, str, OutputText, label="value the program gave")
-    expected: Mapped[str | None] = sent(NOWHERE, str, OutputText, label="expected value")
-    traceback: Mapped[str | None] = sent(REST, str, OutputText, label="traceback")
+    verdict_detail: Mapped[str | None] = sent(JUDGED, str, OutputText, alias="detail")
+    failing_assert: Mapped[str | None] = mapped_column(OutputText)
+    got: Mapped[str | None] = mapped_column(OutputText)
+    expected: Mapped[str | None] = mapped_column(OutputText)
+    traceback: Mapped[str | None] = sent(REST, str, OutputText)
     calls: Mapped[int | None]  # of the program by the test
     cpu_s: Mapped[float | None] = sent(REST, Seconds)
     sandbox_wall_s: Mapped[float | None] = sent(EXPORT, Seconds, alias="sandbox_s")

@@ -44,7 +44,6 @@ class Sent:
     checked: Any  # the type of its value in a file, with bounds that keep out damage
     since: Format  # files of these formats may lack it: it is younger than they are
     alias: str | None  # its name outside of files, if that is another one
-    label: str | None  # what the search page calls it; None for what cannot be searched
     description: str | None
 
 
@@ -54,23 +53,16 @@ def sent(
     *column: Any,
     since: Format = NOWHERE,
     alias: str | None = None,
-    label: str | None = None,
     description: str | None = None,
     **options: Any,
 ) -> MappedColumn[Any]:
     """`mapped_column(*column, **options)` for a column that leaves the database."""
-    return mapped_column(*column, **options, info={Sent: Sent(formats, checked, since, alias, label, description)})
+    return mapped_column(*column, **options, info={Sent: Sent(formats, checked, since, alias, description)})
 
 
 def names(table: type[DeclarativeBase], form: Format) -> tuple[str, ...]:
     """The columns of the table that the format has, in the order of their declaration."""
     return tuple(column.key for column, _ in _columns(table, form))
-
-
-def searched(table: type[DeclarativeBase]) -> dict[str, str]:
-    """The columns that people can search, with the label of each."""
-    labels = {column.key: column.info[Sent].label for column in table.__table__.columns if Sent in column.info}
-    return {name: label for name, label in labels.items() if label is not None}
 
 
 def kinds(table: type[DeclarativeBase], form: Format) -> dict[str, type]:

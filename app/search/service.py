@@ -1,129 +1,89 @@
-"""A search: from words and filters to a page of samples, newest first."""
+"""A search: the newest samples that hold a text. Nothing is indexed: a page reads a bounded number of samples."""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import re
 from typing import Any
 
-from sqlalchemy import Row
+from sqlalchemy import Row, or_, select
 from sqlalchemy.orm import Session
 
-from app.core.errors import BadInputError
+from app.core.states import LISTED_RUN_KINDS
+from app.datasets.models import Dataset, Task
 from app.runs.figures import is_finished
-from app.runs.indexing import TEXTS
-from app.search import filters, repository
-from app.search.excerpts import Excerpt, Part, excerpt, fits, marked
-from app.search.schemas import Position, SearchQuery
-from app.search.terms import Term, index_words, parse
+from app.runs.models import Run, RunTask
+from app.samples.models import Sample
+from app.search.documents import ExcerptDocument, HitDocument, SearchPage
+from app.search.schemas import SearchQuery
 from evaluation.failures import failure_of
-from evaluation.verdicts import Failure
 
-LOOKED_AT = 200  # tasks of which one page reads the samples: a phrase of common words is in many, and fits few
-FIRST_CHUNK, LARGEST_CHUNK = 12, 96
-
-
-@dataclass(frozen=True)
-class Hit:
-    """A sample that fits. `finished` says whether it did so within its run's budget.
-
-    `message` is its error, `shown_message` the same with the matches of the terms, `line` the assertion that failed.
-    """
-
-    run_id: uuid.UUID
-    run_name: str
-    target: str
-    dataset: str
-    task_id: str
-    index: int
-    verdict: str | None
-    failure: Failure | None
-    finished: bool
-    message: str | None
-    shown_message: Part
-    line: str | None
-    excerpt: Excerpt
+LOOKED_AT = 20_000  # samples whose texts one page reads
+AROUND = 90  # characters of a line shown on each side of a match
+SEARCHED = {
+    "program": "program",
+    "raw": "raw text",
+    "verdict_detail": "error",
+    "failing_assert": "failed assertion",
+}
+"""The columns of a sample that are searched, with what pages call them."""
 
 
-@dataclass(frozen=True)
-class Found:
-    """A page of hits, and where the next one begins.
-
-    A page may hold fewer hits than were asked for, even none, while `following` says that older tasks are left: this
-    page looked at `looked_at` tasks.
-    """
-
-    hits: list[Hit]
-    following: Position | None
-    looked_at: int
-
-    @property
-    def next(self) -> str | None:
-        """The cursor of the next page."""
-        return f"{self.following.row}.{self.following.sample}" if self.following else None
-
-
-def search(session: Session, query: SearchQuery) -> Found:
-    """The newest samples that hold every term and fulfil every filter. Raises BadInputError."""
-    terms = parse(query.q) if query.q.strip() else []
-    if not terms and not query.filters:
-        raise BadInputError("q is empty: give words to search for, or a filter", "q")
-    start = query.position()
-    words = [*filters.labels(query), *index_words(terms)]
-    tasks = repository.candidates(
-        session, words, filters.runs(query), limit=LOOKED_AT + 1, up_to=start.row if start else None
+def search(session: Session, query: SearchQuery) -> SearchPage:
+    """The newest samples of listed runs that hold the text. Raises BadInputError for a cursor that is not a `next`."""
+    before = query.id()
+    newest = select(Sample.id).join(Run, Run.id == Sample.run_id).where(Run.kind.in_(LISTED_RUN_KINDS))
+    if query.run is not None:
+        newest = newest.where(Run.id == query.run)
+    if before is not None:
+        newest = newest.where(Sample.id < before)
+    newest = newest.order_by(Sample.id.desc())
+    looked_at = newest.limit(LOOKED_AT).subquery()
+    rows = session.execute(
+        select(
+            Sample.id,
+            Sample.index.label("number"),
+            Sample.verdict,
+            Sample.finish_reason,
+            *(getattr(Sample, name) for name in SEARCHED),
+            Run.id.label("run_id"),
+            Run.name.label("run"),
+            Run.target,
+            Dataset.name.label("dataset"),
+            Task.task_id,
+        )
+        .join(looked_at, looked_at.c.id == Sample.id)
+        .join(RunTask, RunTask.id == Sample.run_task_id)
+        .join(Task, Task.id == RunTask.task_pk)
+        .join(Run, Run.id == Sample.run_id)
+        .join(Dataset, Dataset.id == Run.dataset_id)
+        .where(or_(*(getattr(Sample, name).icontains(query.q, autoescape=True) for name in SEARCHED)))
+        .order_by(Sample.id.desc())
+        .limit(query.limit + 1)
+    ).all()
+    page = rows[: query.limit]
+    is_full = len(rows) > query.limit
+    following = page[-1].id if is_full else session.scalar(newest.offset(LOOKED_AT - 1).limit(1))
+    return SearchPage(
+        samples=[_describe_hit(row, query.q) for row in page], next=None if following is None else str(following)
     )
-    older = tasks[LOOKED_AT:]
-    following = Position(older[0].row, 0) if older else None
-    hits: list[Hit] = []
-    for task, sample in _samples(session, tasks[:LOOKED_AT], query.verdict):
-        if start and task.row == start.row and sample.number < start.sample:
-            continue
-        hit = _hit(sample, terms, query)
-        if hit and len(hits) == query.limit:
-            following = Position(task.row, sample.number)
-            break
-        if hit:
-            hits.append(hit)
-    return Found(hits, following, min(len(tasks), LOOKED_AT))
 
 
-def _samples(
-    session: Session, tasks: Sequence[repository.Candidate], verdict: str | None
-) -> Iterator[tuple[repository.Candidate, Row[*tuple[Any, ...]]]]:
-    """The samples of the tasks in their order. The first tasks fill most pages, so few are read at first."""
-    begin, size = 0, FIRST_CHUNK
-    while chunk := tasks[begin : begin + size]:
-        by_task: dict[uuid.UUID, list[Row[*tuple[Any, ...]]]] = {}
-        for sample in repository.samples(session, [task.run_task_id for task in chunk], verdict):
-            by_task.setdefault(sample.run_task_id, []).append(sample)
-        for task in chunk:
-            for sample in by_task.get(task.run_task_id, ()):
-                yield task, sample
-        begin, size = begin + size, min(2 * size, LARGEST_CHUNK)
+def _describe_hit(row: Row[*tuple[Any, ...]], text: str) -> HitDocument:
+    detail = row.verdict_detail
+    failure = failure_of(row.verdict, detail or "", is_finished(row)) if row.verdict else None
+    return HitDocument.of(row, index=row.number, failure=failure, message=detail, excerpts=_find_excerpts(row, text))
 
 
-def _hit(sample: Row[*tuple[Any, ...]], terms: Sequence[Term], query: SearchQuery) -> Hit | None:
-    finished = is_finished(sample)
-    failure = failure_of(sample.verdict, sample.verdict_detail or "", finished) if sample.verdict else None
-    if query.failure and failure != query.failure:
-        return None
-    texts = {name: text for name in TEXTS if (text := getattr(sample, name))}
-    if not fits(texts, terms):
-        return None
-    return Hit(
-        run_id=sample.run_id,
-        run_name=sample.run_name,
-        target=sample.target,
-        dataset=sample.dataset,
-        task_id=sample.task_id,
-        index=sample.number,
-        verdict=sample.verdict,
-        failure=failure,
-        finished=finished,
-        message=sample.verdict_detail,
-        shown_message=marked(sample.verdict_detail or "", terms),
-        line=sample.failing_assert,
-        excerpt=excerpt(texts, terms),
-    )
+def _find_excerpts(row: Row[*tuple[Any, ...]], text: str) -> list[ExcerptDocument]:
+    """The line around the first match; nothing where the database found it by a letter's other case alone."""
+    pattern = re.compile(re.escape(text), re.IGNORECASE)
+    for name in SEARCHED:
+        whole = getattr(row, name) or ""
+        if match := pattern.search(whole):
+            start, end = match.span()
+            line_start = whole.rfind("\n", 0, start) + 1
+            line_end = whole.find("\n", end)
+            line_end = len(whole) if line_end < 0 else line_end
+            first, last = max(line_start, start - AROUND), min(line_end, end + AROUND)
+            return [ExcerptDocument(where=name, text=whole[first:last], marks=[(start - first, end - first)])]
+    return []

@@ -172,7 +172,7 @@ def _store_hidden(step: Step, found: Archive, run_id: uuid.UUID, arm: ArchivedAr
         for task in arm.tasks
         for sample in task.samples
     )
-    hidden_runs.store_samples(step, run_id, samples, sum(len(task.samples) for task in arm.tasks))
+    hidden_runs.store_samples(step, samples, sum(len(task.samples) for task in arm.tasks))
     with step.ctx.database.read() as session:
         measured = figures.measure(session, get_run(session, run_id, hidden=True))
     step.cursor["arms"] = step.cursor.get("arms", 0) + 1

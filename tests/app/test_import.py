@@ -193,7 +193,7 @@ def test_an_import_that_fails_leaves_nothing(ctx, many, small_batches, monkeypat
     def fail(*arguments):
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(hidden_runs.indexing, "store_words", fail)
+    monkeypatch.setattr(hidden_runs, "_insert_samples", fail)
     with pytest.raises(OSError, match="disk"):
         many()
     assert_nothing_stored(ctx)

@@ -26,7 +26,7 @@ from app.core.settings import Settings
 from app.core.states import RunKind, RunState, TaskState
 from app.datasets.models import Dataset, Task
 from app.datasets.service import as_plain, require, task_columns
-from app.runs import figures, indexing
+from app.runs import figures
 from app.runs.models import Calibration, Run, RunTask
 from app.samples.models import Sample
 from app.site.factory import create_app
@@ -160,7 +160,6 @@ class World:
                     Calibration(run_id=run.id, worker="gpu-1", at=at, verify_s=seconds, read_bytes_per_s=2e8 / seconds)
                 )
             session.flush()
-            indexing.store(session, run, [row.id for row in run.tasks])
             if state in ENDED:
                 figures.record(session, run)
             return run.id

@@ -31,8 +31,7 @@ def test_up_down_up_and_equal_to_the_models(database_url):
     migrate.upgrade(database)
     assert migrate.current(database) == migrate.head()
     with database.engine.connect() as connection:
-        opts = {"compare_type": True, "include_name": migrate.described_by_models}
-        context = MigrationContext.configure(connection, opts=opts)
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, domains.metadata) == []
     migrate.downgrade(database, "base")
     assert set(inspect(database.engine).get_table_names()) <= {"alembic_version"}
@@ -100,6 +99,7 @@ def test_an_upgrade_keeps_every_row_of_every_table(database_url):
     assert migrate.current(database) == migrate.head()
     check = before.pop("dataset_check_jobs")
     assert before.pop("load_tests")  # nothing has read or written them since 0033
+    assert before.pop("task_words")  # the index of a search that reads the samples now
     with database.engine.connect() as connection:
         tables = reflect(connection)
         for name, row in before.items():
@@ -134,7 +134,7 @@ def fill_every_table(connection: Connection) -> dict[str, dict[str, Any]]:
 def reflect(connection: Connection) -> dict[str, Table]:
     """The tables of the service as the database has them, referred ones first."""
     metadata = MetaData()
-    metadata.reflect(connection, only=lambda name, _: migrate.described_by_models(name, "table", None))
+    metadata.reflect(connection, only=lambda name, _: not name.startswith("task_words_index"))
     return {table.name: table for table in metadata.sorted_tables if table.name != "alembic_version"}
 
 
@@ -169,7 +169,9 @@ def test_revisions_are_numbered_and_linear():
     config = Config()
     config.set_main_option("script_location", str(migrate.MIGRATIONS))
     revisions = list(reversed(list(ScriptDirectory.from_config(config).walk_revisions())))
-    assert [r.revision for r in revisions] == [f"{int(migrate.FIRST) + i:04d}" for i in range(len(revisions))]
+    numbers = [int(r.revision) for r in revisions]
+    assert numbers[0] == int(migrate.FIRST)
+    assert numbers == sorted(set(numbers))
 
 
 def test_every_constraint_has_a_name():

@@ -24,7 +24,6 @@ FIRST = "0033"
 LAST_WITH_OLDER = "commit c4c46816"
 """The last version with the migrations up to FIRST."""
 ADVISORY_LOCK = 0x6261_7373  # "bass"
-SEARCH_INDEX = "task_words_index"  # FTS5 and its tables on SQLite, GIN on PostgreSQL: see migration 0033
 
 _OTHER_DATABASE = "BASSLINE_DATABASE_URL or BASSLINE_DATA_DIR"
 
@@ -90,11 +89,6 @@ def _require_known(revision: str | None) -> None:
             f"a newer version of Bassline made this database (its schema is {revision}, the newest here is {head()}): "
             f"use that version, or another database with {_OTHER_DATABASE}"
         )
-
-
-def described_by_models(name: str | None, kind: str, _parents: object) -> bool:
-    """Whether the models declare what has this name, for Alembic's `include_name`: all but the search index."""
-    return not (kind in ("table", "index") and (name or "").startswith(SEARCH_INDEX))
 
 
 def _config(connection: Connection | None) -> Config:

@@ -31,6 +31,8 @@ from app.jobs.work.live_updates import LiveUpdates, letters
 from app.language_models import heads
 from app.language_models.service import require_infilling
 from app.runs import indexing, transitions
+from app.core.remote import target as remote
+from app.runs import transitions
 from app.runs.configuration import engine_config
 from app.runs.figures import in_budget_s
 from app.runs.models import Run, RunTask
@@ -178,13 +180,6 @@ class DecodeJob(Job):
                 for s in completion.samples
             ],
         )
-        texts = [
-            indexing.Indexed.of(
-                {"finish_reason": s.finish_reason or "error", "finished_s": s.finished_s, "raw": s.text}
-            )
-            for s in completion.samples
-        ]
-        indexing.store_task(session, self.run, self.claim.run_task_id, self._task.task_id, texts)
         for sample in completion.samples:
             after_commit(
                 session,

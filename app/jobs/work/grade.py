@@ -22,7 +22,6 @@ from app.jobs import claims
 from app.jobs.job import Job, StoppedError
 from app.jobs.next_job import claim_next
 from app.jobs.work import cpu_turns
-from app.runs import indexing
 from app.runs.models import RunTask
 from app.samples.models import Sample
 from evaluation.datasets import Task as PlainTask
@@ -62,11 +61,6 @@ def _grade(ctx: Context, job: Job) -> None:
         judged = [_judged(*one, now) for one in zip(samples, extractions, verdicts, strict=True)]
         # One statement for all: an update for each would cost more than the rest of the step.
         session.execute(update(Sample), judged)
-        texts = [
-            indexing.Indexed.of({"finish_reason": s.finish_reason, "finished_s": s.finished_s, "raw": s.raw, **columns})
-            for s, columns in zip(samples, judged, strict=True)
-        ]
-        indexing.store_task(session, run, job.claim.run_task_id, task.task_id, texts)
         for sample, verdict in zip(samples, verdicts, strict=True):
             event = {"task_id": task.task_id, "index": sample.index, "verdict": verdict.status, "trust": verdict.trust}
             after_commit(session, ctx.bus.publish, job.claim.run_id, event_types.GRADED, event)
