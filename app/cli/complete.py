@@ -53,8 +53,10 @@ def complete(file: str, json_file: str | None, test_file: str | None, **options:
         spec = handover.prepare_for_server(ctx, spec) if place.server else spec
         run_id = service.submit(ctx, spec, **place.options)
         try:
-            events = handover.events(ctx, run_id) if place.server else follow(ctx, run_id, beat_s=0.2)
-            printed = _stream(events, console)
+            if place.server:  # which does not stream its texts to this process
+                place.follow(run_id)
+            else:
+                printed = _stream(follow(ctx, run_id, beat_s=0.2), console)
         except KeyboardInterrupt:
             transitions.interrupt(ctx, run_id)
             raise foreground.UserInterruptError("interrupted: an unfinished completion is not kept") from None
@@ -64,7 +66,7 @@ def complete(file: str, json_file: str | None, test_file: str | None, **options:
     common.write_json(json_file, {**run_document(run), "samples": samples})
     if run.state is not RunState.FINISHED:
         raise common.failed(run.error or f"the completion ended as {run.state}")
-    for s in task.samples:  # a server does not stream its texts to this process
+    for s in task.samples:
         if s.index not in printed:
             _print_sample(console, s.index, s.finish_reason, s.finished_s or run.budget_s, s.n_tokens, s.raw)
     _summary(console, task)

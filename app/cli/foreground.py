@@ -14,9 +14,9 @@ from typing import Any
 
 import click
 
-from app.cli import handover, study_progress
 from app.cli.common import failed, result_console, write_json
-from app.cli.progress import show
+from app.cli.handover import ServerWatch
+from app.cli.live_progress import follow_run, follow_study
 from app.cli.report import run_tables
 from app.core.context import Context
 from app.core.errors import BasslineError, ConflictError
@@ -25,14 +25,11 @@ from app.core.terminal import stderr
 from app.jobs.database_lock import InUseError
 from app.jobs.embedded import Embedded
 from app.runs import transitions
-from app.runs.event_stream import follow
 from app.runs.failed_samples import count_failed_samples
 from app.runs.models import Run
 from app.runs.render import run_document
 from app.runs.repository import get_run, progress
 from app.studies import service as studies
-
-BEAT_S = 0.5
 
 
 class UserInterruptError(BasslineError):
@@ -69,17 +66,23 @@ class Place:
 
         Raises UserInterruptError after Ctrl-C, and UnavailableError once the server is gone.
         """
-        ctx = self._ctx
         with self._interruptible(_RUN, run_id):
-            show(ctx, run_id, handover.events(ctx, run_id) if self.server else follow(ctx, run_id, beat_s=BEAT_S))
-        with ctx.database.read() as session:
+            self.follow(run_id)
+        with self._ctx.database.read() as session:
             return get_run(session, run_id)
+
+    def follow(self, run_id: uuid.UUID) -> None:
+        """Waits for a run as `work` does. KeyboardInterrupt passes through."""
+        follow_run(self._ctx, run_id, self._watch_server(_RUN, run_id))
 
     def work_study(self, study_id: uuid.UUID) -> None:
         """The same for a study. Raises as `work` does."""
-        watch = handover.Watch(self._ctx, "study", f"bassline study cancel {study_id}") if self.server else None
         with self._interruptible(_STUDY, study_id):
-            study_progress.show(self._ctx, study_id, watch)
+            follow_study(self._ctx, study_id, self._watch_server(_STUDY, study_id))
+
+    def _watch_server(self, work: _Work, row_id: uuid.UUID) -> ServerWatch | None:
+        ends = f"bassline {work.group} cancel {row_id}"
+        return ServerWatch(self._ctx, work.noun, ends) if self.server else None
 
     @contextlib.contextmanager
     def _interruptible(self, work: _Work, row_id: uuid.UUID) -> Iterator[None]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 from sqlalchemy.orm import Session
@@ -21,14 +20,12 @@ from app.language_models.service import require_model
 from app.runs.quiet import describe_quiet_wait
 from app.runs.repository import get_run
 from app.runs.schemas import EngineOptions
-from app.runs.task_repository import task_statuses
 from app.studies.schemas import StudySpec, naming_arm
 from app.workers import service as workers
 from app.workers.models import Worker
 from decoding.drafters.registry import parse_drafter
 from decoding.models.registry import LocalFolder, LocalGguf
 
-BEAT_S = 0.5
 S = TypeVar("S", bound=EngineOptions)
 
 
@@ -63,7 +60,7 @@ def prepare_study_for_server(ctx: Context, spec: StudySpec) -> StudySpec:
     return spec.model_copy(update={"arms": tuple(arms)})
 
 
-class Watch:
+class ServerWatch:
     """Notices that the server is gone: `noun` is what it was running, `ends` the command that cancels it."""
 
     def __init__(self, ctx: Context, noun: str, ends: str) -> None:
@@ -80,46 +77,6 @@ class Watch:
                 f"`bassline serve` has stopped: the {self._noun} continues when it starts again, or `{self._ends}` "
                 "cancels it"
             )
-
-
-def events(ctx: Context, run_id: uuid.UUID) -> Iterator[Event | None]:
-    """The run's events to its end, made from what its rows say: tasks, loading and the run's state.
-
-    None whenever nothing happened for BEAT_S seconds. Raises UnavailableError once the server is gone.
-    """
-    state: RunState | None = None
-    loading: str | None = None
-    waiting: str | None = None
-    tasks: dict[str, TaskState] = {}
-    watch = Watch(ctx, "run", f"bassline runs cancel {run_id}")
-    while True:
-        new: list[Event] = []
-        with ctx.database.read() as session:
-            run = get_run(session, run_id)
-            statuses = task_statuses(session, run_id)
-            alive = alive_workers(session)
-        if run.state is not state and run.state in OPEN_RUN_STATES:
-            new.append(Event("", event_types.STATE, {"state": run.state, "error": run.error}))
-        now_loading = next((w.loading for w in alive if w.loading == run.target), None)
-        if now_loading and now_loading != loading:
-            new.append(Event("", event_types.LOADING, {"message": f"loading {now_loading}"}))
-        now_waiting = describe_quiet_wait([run])
-        if now_waiting and now_waiting != waiting:
-            new.append(Event("", event_types.LOADING, {"message": now_waiting}))
-        for task in statuses:
-            if tasks.get(task.task_id, TaskState.QUEUED) is not task.state:
-                data = {"task_id": task.task_id, "position": task.position, "state": task.state, "error": task.error}
-                new.append(Event("", event_types.TASK, data))
-            tasks[task.task_id] = task.state
-        state, loading, waiting = run.state, now_loading, now_waiting
-        yield from new
-        if state not in OPEN_RUN_STATES:
-            yield Event("", event_types.STATE, {"state": state, "error": run.error})
-            return
-        watch.check(alive)
-        if not new:
-            yield None
-        ctx.stopping.wait(BEAT_S)
 
 
 def alive_workers(session: Session) -> list[Worker]:

@@ -1,10 +1,8 @@
-"""Live progress on stderr: bars on a terminal, lines elsewhere; and the progress of a run."""
+"""Live progress on stderr: bars on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
 import time
-import uuid
-from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
@@ -20,7 +18,6 @@ from app.runs.models import Run
 from app.runs.repository import Progress as Counts
 from app.runs.repository import get_run, progress
 
-LEFT_TASK = (TaskState.FINISHED, TaskState.FAILED, TaskState.CANCELLED)
 PACE_S = 600.0  # the time left is estimated from the pace of the last ten minutes
 
 
@@ -40,7 +37,7 @@ class Bars:
             disable=not self.on_terminal,
             speed_estimate_period=PACE_S,
         )
-        self._shown: dict[uuid.UUID | None, TaskID] = {}
+        self._shown: dict[str | None, TaskID] = {}
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -53,7 +50,7 @@ class Bars:
         """Prints a line."""
         self._console.print(text, soft_wrap=True)
 
-    def show(self, name: str, done: float, total: float, facts: str, key: uuid.UUID | None = None) -> None:
+    def show(self, name: str, done: float, total: float, facts: str, key: str | None = None) -> None:
         """Shows `done` of `total` in the bar of this key, which is added if it is new."""
         if key not in self._shown:
             self._shown[key] = self._bars.add_task(name, facts="")
@@ -92,58 +89,9 @@ class PartsBar(Bars):
             self.note(f"{self._part}: {facts}")
 
 
-def show(ctx: Context, run_id: uuid.UUID, events: Iterable[Event | None]) -> None:
-    """Follows the run's events, the last of which is its end. KeyboardInterrupt passes through."""
-    run, counts = _read(ctx, run_id)
-    with Bars() as bars:
-        bars.show("preparing", 0, run.n_tasks, "checking sandbox and dataset")
-        for event in filter(None, events):
-            if not bars.on_terminal:
-                if line := _line(ctx, run, event):
-                    bars.note(line)
-            elif event.type == event_types.LOADING:
-                bars.show("preparing", counts.decoded, run.n_tasks, event.data["message"])
-            elif event.type in (event_types.TASK, event_types.GRADED, event_types.TOKENS):
-                run, counts = _read(ctx, run_id) if event.type == event_types.TASK else (run, counts)
-                _update(bars, run, counts, event)
-
-
-def _update(bars: Bars, run: Run, counts: Counts, event: Event) -> None:
-    k = min(counts.decoded + counts.by_state.get(TaskState.DECODING, 0), run.n_tasks)
-    rate = counts.tokens_per_s
-    if event.type == event_types.TOKENS and event.data["elapsed_s"]:
-        rate = event.data["tokens"] / event.data["elapsed_s"]
-    bars.show(f"task {k} of {run.n_tasks}", counts.decoded, run.n_tasks, _facts(counts, rate))
-
-
-def _line(ctx: Context, run: Run, event: Event) -> str | None:
-    if event.type == event_types.LOADING:
-        return str(event.data["message"])
-    if event.type == event_types.STATE and event.data["state"] == RunState.RUNNING:
-        return f"run {run.id}"
-    if event.type != event_types.TASK or event.data["state"] not in LEFT_TASK:
-        return None
-    run, counts = _read(ctx, run.id)
-    done = sum(counts.by_state.get(state, 0) for state in LEFT_TASK)
-    failed = event.data["state"] == TaskState.FAILED
-    facts = f"failed: {event.data['error']}" if failed else _facts(counts, counts.tokens_per_s)
-    return f"task {done} of {run.n_tasks}  {event.data['task_id']}  {facts}"
-
-
-def _facts(counts: Counts, tokens_per_s: float | None) -> str:
-    passed = f"{counts.samples} samples, {counts.passed} passed"
-    return f"{passed}, {number(tokens_per_s)} tokens/s, {time_left(counts.remaining_s)}"
-
-
 def time_left(remaining_s: float | None) -> str:
     """The estimate in words."""
     if remaining_s is None:
         return "time left not known yet"
     minutes, seconds = divmod(round(remaining_s), 60)
     return f"{minutes}:{seconds:02d} left"
-
-
-def _read(ctx: Context, run_id: uuid.UUID) -> tuple[Run, Counts]:
-    with ctx.database.read() as session:
-        run = get_run(session, run_id)
-        return run, progress(session, run)

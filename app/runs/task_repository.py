@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session, joinedload, selectinload, undefer
@@ -18,15 +17,6 @@ from app.samples.models import Sample
 
 BATCH_TASKS = 10
 """Tasks read at a time: a task may have a hundred samples, and each of them some kilobytes of text."""
-
-
-class TaskStatus(NamedTuple):
-    """The state of one task of a run."""
-
-    task_id: str
-    position: int
-    state: TaskState
-    error: str | None
 
 
 OTHERS = 3
@@ -49,17 +39,6 @@ def other_runs_of(session: Session, row: RunTask) -> list[uuid.UUID]:
         .limit(OTHERS)
     )
     return list(session.scalars(query))
-
-
-def task_statuses(session: Session, run_id: uuid.UUID) -> list[TaskStatus]:
-    """All tasks of the run, those that ended first at the front."""
-    query = (
-        select(Task.task_id, RunTask.position, RunTask.state, RunTask.error)
-        .join(RunTask.task)
-        .where(RunTask.run_id == run_id)
-        .order_by(RunTask.finished_at, RunTask.position)
-    )
-    return [TaskStatus(*row) for row in session.execute(query)]
 
 
 def tasks_with_tokens(session: Session, run_id: uuid.UUID) -> Sequence[RunTask]:

@@ -217,7 +217,7 @@ STUDY = ("study", "run", "--target", "smollm2-135m", "--n", "1,2", "--dataset", 
 @pytest.mark.usefixtures("always_busy", "additions")
 @pytest.mark.parametrize("words", [(*EVAL, "--wait-for-quiet"), STUDY], ids=["eval", "study run"])
 def test_a_command_says_on_stderr_why_it_waits(bassline, words, monkeypatch):
-    monkeypatch.setattr("app.cli.study_progress.BEAT_S", 0.02)
+    monkeypatch.setattr("app.cli.live_progress.BEAT_S", 0.02)
     result = bassline(*words, "--quiet-limit", "2")
     assert result.exit_code == 0, result.output
     assert SAYS.search(result.stderr), result.stderr
@@ -238,7 +238,7 @@ def test_a_command_says_why_the_server_waits_to_which_it_handed_its_run(ctx, bas
     other.worker_name = "elsewhere:1"
     with Embedded(ctx, "serve"):
         monkeypatch.setattr("app.cli.common.make_context", lambda: other)
-        monkeypatch.setattr("app.cli.handover.BEAT_S", 0.02)
+        monkeypatch.setattr("app.cli.live_progress.BEAT_S", 0.02)
         result = CliRunner().invoke(cli, [*EVAL, "--quiet-limit", "2"])
     other.database.dispose()
     assert result.exit_code == 0, result.output

@@ -12,7 +12,7 @@ import uuid
 import pytest
 from rich.console import Console
 
-from app.cli import foreground, progress, study_progress
+from app.cli import foreground, live_progress, progress
 from app.cli.handover import prepare_study_for_server
 from app.core.errors import BadInputError
 from app.jobs.embedded import Embedded
@@ -112,7 +112,7 @@ def test_list_export_and_delete(ended, bassline, tmp_path):
 def test_on_a_terminal_every_arm_has_a_bar(ended, ctx, monkeypatch):
     screen = io.StringIO()
     monkeypatch.setattr(progress, "stderr", lambda: Console(file=screen, force_terminal=True, width=120))
-    study_progress.show(ctx, uuid.UUID(ended["study"]["id"]), None)
+    live_progress.follow_study(ctx, uuid.UUID(ended["study"]["id"]), None)
     for arm in ended["arms"]:
         assert f"{arm['name']}" in screen.getvalue()
     assert "12 of 12" in screen.getvalue()
@@ -274,7 +274,7 @@ def elsewhere(server, monkeypatch):
     other = replace(server, database=Database(server.settings.database))
     other.worker_name = "elsewhere:1"
     monkeypatch.setattr("app.cli.common.make_context", lambda: other)
-    monkeypatch.setattr("app.cli.study_progress.BEAT_S", 0.02)
+    monkeypatch.setattr("app.cli.live_progress.BEAT_S", 0.02)
     yield lambda *words, **more: CliRunner().invoke(cli, [str(word) for word in words], **more)
     other.database.dispose()
 

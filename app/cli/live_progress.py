@@ -1,0 +1,140 @@
+"""Follows a run or a study to its end by its rows: a bar for each part on a terminal, a line per change elsewhere.
+
+Whoever works it, this process or the server that has the database, the rows say the same.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy.orm import Session
+
+from app.cli.common import number
+from app.cli.handover import ServerWatch, alive_workers
+from app.cli.progress import Bars, time_left
+from app.core.context import Context
+from app.core.states import OPEN_RUN_STATES, RunState, TaskState
+from app.runs.quiet import describe_quiet_wait
+from app.runs.repository import get_run, progress
+from app.runs.status import run_status
+from app.studies import progress as study_progress
+from app.studies.models import Study, StudyArm
+from app.studies.repository import get_study
+from app.web.ui.units import counted
+from app.workers.models import Worker
+
+BEAT_S = 0.5  # between two looks at the database
+ENDED_TASKS = (TaskState.FINISHED, TaskState.FAILED, TaskState.CANCELLED)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A run or an arm: its ended tasks, facts about them, and `end`, why no more of them are worked."""
+
+    name: str
+    done: int
+    total: int
+    facts: str
+    end: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What the rows say at one moment; `doing` is what the work waits for, "" for nothing."""
+
+    state: RunState
+    parts: Sequence[Part] = field(default=())
+    doing: str = ""
+
+
+Read = Callable[[Session, Sequence[Worker]], Snapshot]
+
+
+def follow_run(ctx: Context, run_id: uuid.UUID, watch: ServerWatch | None) -> None:
+    """Follows a run. KeyboardInterrupt passes through; `watch` raises once the server is gone."""
+    _follow(ctx, f"run {run_id}", lambda session, alive: _read_run(ctx, session, run_id, alive), watch)
+
+
+def follow_study(ctx: Context, study_id: uuid.UUID, watch: ServerWatch | None) -> None:
+    """The same for a study."""
+    _follow(ctx, f"study {study_id}", lambda session, alive: _read_study(session, study_id, alive), watch)
+
+
+def _follow(ctx: Context, title: str, read: Read, watch: ServerWatch | None) -> None:
+    before = Snapshot(RunState.QUEUED)
+    with Bars() as bars:
+        if not bars.on_terminal:
+            bars.note(title)
+        while True:
+            with ctx.database.read() as session:
+                alive = alive_workers(session)
+                now = read(session, alive)
+            if bars.on_terminal:
+                _show_bars(bars, now)
+            else:
+                for line in _list_changes(before, now):
+                    bars.note(line)
+            if now.state not in OPEN_RUN_STATES:
+                return
+            if watch is not None:
+                watch.check(alive)
+            before = now
+            ctx.stopping.wait(BEAT_S)
+
+
+def _show_bars(bars: Bars, now: Snapshot) -> None:
+    if len(now.parts) > 1 or now.doing:
+        done, total = sum(part.done for part in now.parts), sum(part.total for part in now.parts)
+        bars.show("all", done, total, now.doing or f"{done} of {total}", "all")
+    for part in now.parts:
+        bars.show(part.name, part.done, part.total, f"{part.done} of {part.total}  {part.end or part.facts}", part.name)
+
+
+def _list_changes(before: Snapshot, now: Snapshot) -> Iterator[str]:
+    if now.doing and now.doing != before.doing:
+        yield now.doing
+    earlier = {part.name: part for part in before.parts}
+    for part in now.parts:
+        last = earlier.get(part.name)
+        if part.done != (last.done if last else 0):
+            yield f"{part.name}: task {part.done} of {part.total}, {part.facts}"
+        if part.end and part.end != (last.end if last else ""):
+            yield f"{part.name}: {part.end}"
+
+
+def _read_run(ctx: Context, session: Session, run_id: uuid.UUID, alive: Sequence[Worker]) -> Snapshot:
+    run = get_run(session, run_id)
+    counts = progress(session, run)
+    done = sum(counts.by_state.get(state, 0) for state in ENDED_TASKS)
+    failed = counts.by_state.get(TaskState.FAILED, 0)
+    facts = f"{counts.samples} samples, {counts.passed} passed, {number(counts.tokens_per_s)} tokens/s"
+    facts += f", {counted(failed, 'task')} failed" if failed else f", {time_left(counts.remaining_s)}"
+    is_open = run.state in OPEN_RUN_STATES
+    doing = (
+        (run_status(session, ctx.bus, run, counts).note or _describe_loading(alive, {run.target})) if is_open else ""
+    )
+    return Snapshot(run.state, [Part(run.name, done, run.n_tasks, facts)], doing)
+
+
+def _read_study(session: Session, study_id: uuid.UUID, alive: Sequence[Worker]) -> Snapshot:
+    study = get_study(session, study_id)
+    counts = study_progress.of_study(session, study)
+    left = time_left(study_progress.remaining_s(study.arms, counts))
+    parts = [
+        Part(arm.name, counts[arm.run_id].finished, arm.run.n_tasks, left, _describe_end(study, arm))
+        for arm in study.arms
+    ]
+    doing = describe_quiet_wait(study.runs) or _describe_loading(alive, {run.target for run in study.runs})
+    return Snapshot(study.state, parts, doing)
+
+
+def _describe_end(study: Study, arm: StudyArm) -> str:
+    if arm.dropped_by is not None:
+        return f"dropped after {counted(arm.dropped_after or 0, 'task')}: {study.arms[arm.dropped_by].name} is better"
+    return f"failed: {arm.run.error}" if arm.run.state is RunState.FAILED else ""
+
+
+def _describe_loading(alive: Sequence[Worker], targets: set[str]) -> str:
+    return next((f"loading {worker.loading}" for worker in alive if worker.loading in targets), "")
