@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from flask import Blueprint, redirect, request, url_for
 from werkzeug.wrappers import Response
 
-from app.annotations.forms import Refused, changes_of
 from app.annotations.models import TagRow
 from app.annotations.schemas import Changes
 from app.annotations.selection import known_tags
+from app.annotations.tags import parse_tag, parse_tags
 from app.core.context import Context
-from app.core.errors import BadInputError
 from app.core.states import Scope
+from app.web.http.schemas import parse_spec
 from app.web.http.security import may_use, needs
 from app.web.http.web import context, session
 
@@ -24,7 +24,7 @@ class AnnotationPages:
     """Adds `/annotations` to the address of a page, which the blueprint's endpoint `show` answers.
 
     `place` are the parameters of the page's address that say which part of the row it shows, and `row` is the name of
-    the row's id in it. `show` renders the page of a row again after a form was refused.
+    the row's id in it.
     """
 
     def __init__(
@@ -34,35 +34,45 @@ class AnnotationPages:
         place: tuple[str, ...],
         tags: type[TagRow],
         annotate: Callable[[Context, uuid.UUID, Changes], None],
-        show: Callable[[uuid.UUID, Refused], str],
     ) -> None:
-        self._name, self._row, self._place, self._tags = bp.name, row, place, tags
-        self._change, self._show = annotate, show
+        self._name, self._row, self._place, self._tags, self._change = bp.name, row, place, tags, annotate
         address = f"/{bp.name}/<uuid:row_id>/annotations"
         bp.add_url_rule(address, "annotated", self._back)
         bp.add_url_rule(address, "annotate", self._annotate, methods=["POST"])
 
-    def values(self, row_id: uuid.UUID, refused: Refused | None) -> dict[str, Any]:
+    def values(self, row_id: uuid.UUID) -> dict[str, Any]:
         """What the template's panel of annotations needs."""
         return {
             "annotate": url_for(f"{self._name}.annotate", row_id=row_id, **self._part()),
             "known_tags": known_tags(session(), self._tags),
             "may_edit": may_use(f"{self._name}.annotate"),
-            "refused": refused,
         }
 
     def _back(self, row_id: uuid.UUID) -> Response:
-        """The page of the row: a browser also comes here when it reloads a page whose form was refused."""
+        """The page of the row: a browser also comes here when it reloads the page of an error."""
         return redirect(url_for(f"{self._name}.show", **self._part() | {self._row: row_id}), 303)
 
     @needs(Scope.SUBMIT)
-    def _annotate(self, row_id: uuid.UUID) -> Response | tuple[str, int]:
-        """Changes tags, note, star or archive; a refused form is shown again with what was typed."""
-        try:
-            self._change(context(), row_id, changes_of(request.form))
-        except BadInputError as problem:
-            return self._show(row_id, Refused(problem, request.form.to_dict())), problem.status
+    def _annotate(self, row_id: uuid.UUID) -> Response:
+        """Changes tags, note, star or archive."""
+        self._change(context(), row_id, _parse_changes(request.form))
         return self._back(row_id)
 
     def _part(self) -> dict[str, Any]:
         return {name: request.args.get(name) for name in self._place}
+
+
+def _parse_changes(form: Mapping[str, str]) -> Changes:
+    """What a form changes: tags in `add`, one tag in `remove`, `note`, and `starred` and `archived` as 1 or 0.
+
+    Raises BadInputError.
+    """
+    given: dict[str, Any] = {}
+    if "add" in form:
+        given["add_tags"] = parse_tags(form["add"])
+    if "remove" in form:
+        given["remove_tags"] = (parse_tag(form["remove"]),)
+    if "note" in form:
+        given["note"] = form["note"]
+    given |= {name: form[name] == "1" for name in ("starred", "archived") if name in form}
+    return parse_spec(Changes, given)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +31,6 @@ from app.web.ui.units import percent
 from evaluation.decisions import MARGIN
 from evaluation.inference import ALPHA
 
-DAY = click.DateTime(["%Y-%m-%d"])
-
 
 @click.group()
 def runs() -> None:
@@ -49,37 +46,20 @@ def runs() -> None:
 @click.option("--name", metavar="TEXT", help="only runs whose name has this text in it")
 @click.option("--target", help="only runs of this model")
 @click.option("--dataset", help="only runs over this dataset")
-@click.option("--since", type=DAY, metavar="DAY", help="created on this day (UTC) or later, as in 2026-11-21")
-@click.option("--until", type=DAY, metavar="DAY", help="created on this day (UTC) or earlier")
 @selection_options
-@click.option("--sort", type=common.Choice(repository.SORTS), default="newest", show_default=True)
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 @common.json_option
-def list_(
-    state: str | None,
-    since: dt.datetime | None,
-    until: dt.datetime | None,
-    json_file: str | None,
-    selection: Selection,
-    **filters: Any,
-) -> None:
-    """Runs, newest first or as --sort says; archived ones only with --archived.
+def list_(state: str | None, limit: int, json_file: str | None, selection: Selection, **filters: Any) -> None:
+    """Runs, newest first; archived ones only with --archived.
 
     Example:
         bassline runs list --state interrupted
         bassline runs list --tag nightly --starred
-        bassline runs list --name nightly --since 2026-11-01 --sort name
     """
-    wanted = repository.RunFilter(
-        states=[RunState(state)] if state else (),
-        since=since.date() if since else None,
-        until=until.date() if until else None,
-        selection=selection,
-        **{name: filters.pop(name) for name in ("name", "target", "dataset")},
-    )
+    wanted = repository.RunFilter(states=[RunState(state)] if state else (), selection=selection, **filters)
     ctx = common.opened_context()
     with ctx.database.read() as session:
-        found = repository.list_runs(session, wanted, **filters)
+        found = repository.list_runs(session, wanted, limit=limit)
     common.write_json(json_file, [run_document(run) for run in found])
     rows = []
     for run in found:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import uuid
 
 from flask import Blueprint, Response, request, url_for
@@ -17,7 +16,6 @@ from app.runs import event_stream, export_samples, import_samples, repository, s
 from app.runs.documents import CurveDocument, ProgressDocument, RunDocument, RunPage, RunWithProgress, SamplePage
 from app.runs.quiet import describe_quiet_wait
 from app.runs.render import run_of, sample_of
-from app.runs.repository import Sort
 from app.runs.schemas import ImportSpec, RunSpec
 from app.web.http import idempotency
 from app.web.http.operations import EVENTS, operation
@@ -35,15 +33,12 @@ CSV = "text/csv"
 
 
 class RunQuery(AnnotatedQuery):
-    """Filters and order of the list of runs."""
+    """Filters of the list of runs."""
 
     state: RunState | None = None
     target: Text | None = None
     dataset: Text | None = Field(None, description="name of a dataset")
     name: Text | None = Field(None, max_length=200, description="part of the name, in any case")
-    since: dt.date | None = Field(None, description="created on this day (UTC) or later")
-    until: dt.date | None = Field(None, description="created on this day (UTC) or earlier")
-    sort: Sort = "newest"
 
 
 class SampleQuery(PageQuery):
@@ -102,17 +97,16 @@ def import_(form: ImportForm) -> tuple[RunDocument, dict[str, str]]:
 @bp.get("/runs")
 @operation({200: RunPage})
 def index(query: RunQuery) -> RunPage:
-    """Runs in the order of `sort`; name and target without regard to case, then oldest first."""
+    """Runs, newest first."""
     runs = repository.list_runs(
         session(),
         repository.RunFilter(
             states=[query.state] if query.state else (),
             selection=query.selection(),
-            **query.model_dump(include={"target", "dataset", "name", "since", "until"}),
+            **query.model_dump(include={"target", "dataset", "name"}),
         ),
         limit=query.limit + 1,
         before=query.id(),
-        sort=query.sort,
     )
     page, following = page_from_rows(runs, query, lambda run: str(run.id))
     return RunPage(runs=[run_of(run) for run in page], next=following)

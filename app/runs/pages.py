@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 import uuid
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,6 @@ from typing import Any
 from flask import Blueprint, Response, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
-from app.annotations.forms import Refused, changes_of
 from app.annotations.pages import AnnotationPages
 from app.annotations.selection import any_archived, from_address, known_tags
 from app.core.errors import BadInputError, BasslineError
@@ -31,8 +29,7 @@ from app.runs.schemas import RunSpec
 from app.runs.status import run_status
 from app.runs.task_repository import other_runs_of, untouched_runs
 from app.web.http.security import needs
-from app.web.http.sites import is_own_path
-from app.web.http.web import context, id_in_address, ids_in, session
+from app.web.http.web import context, id_in_address, session
 from app.web.ui.display import twice
 from app.web.ui.units import counted, exact
 
@@ -43,42 +40,19 @@ TEXTS_OF_TASK = 40  # failures first
 MEMBERS_OF_TEXT = 20  # of which the figures are shown
 PAGE_SIZE = 40  # at most eight screens of a phone
 LABELS = labels_of(RunSpec)
-FILTERS = {"name": "Name", "state": "State", "dataset": "Dataset", "since": "From", "until": "To"}
-SORTS = {"newest": "Newest first", "oldest": "Oldest first"} | {
-    sort: label if sort == key else f"{label}, reversed"
-    for key, label in (
-        ("name", "Name"),
-        ("target", "Model"),
-        ("state", "State"),
-        ("dataset", "Dataset"),
-        ("samples", "Samples"),
-        ("budget", "Budget"),
-        ("first", "Pass@First"),
-        ("all", "Pass@All"),
-    )
-    for sort in (key, f"-{key}")
-}
-"""The orders of the list in words."""
+FILTERS = {"name": "Name", "state": "State", "dataset": "Dataset"}
 TABS = {"curve": "Curve", "tasks": "Tasks", "failures": "Failures", "timing": "Timing", "config": "Config"}
 
 
 @bp.get("/runs")
 def index() -> str:
-    """Runs in the order of `?sort=`, filtered; `?before=` a run's id gives the next page."""
+    """Runs, newest first, filtered; `?before=` a run's id gives the next page."""
     asked = {key: request.args.get(key, "").replace("\0", "").strip() for key in FILTERS}
-    error, since, until = None, None, None
-    try:
-        since, until = (_day(key, asked[key]) for key in ("since", "until"))
-    except BadInputError as problem:
-        error = str(problem)
-    sort: repository.Sort = next((key for key in repository.SORTS if key == request.args.get("sort")), "newest")
     before = id_in_address("before", "run")
     selection = from_address(request.args)
     states = [RunState(asked["state"])] if asked["state"] in set(RunState) else []
-    wanted = repository.RunFilter(
-        states=states, dataset=asked["dataset"], name=asked["name"], since=since, until=until, selection=selection
-    )
-    runs = repository.list_runs(session(), wanted, limit=PAGE_SIZE + 1, before=before, sort=sort)
+    wanted = repository.RunFilter(states=states, dataset=asked["dataset"], name=asked["name"], selection=selection)
+    runs = repository.list_runs(session(), wanted, limit=PAGE_SIZE + 1, before=before)
     following = runs[PAGE_SIZE - 1].id if len(runs) > PAGE_SIZE else None
     return render_template(
         "runs/index.html",
@@ -90,13 +64,8 @@ def index() -> str:
         selection=selection,
         tags=known_tags(session(), RunTag),
         any_archived=not runs and any_archived(session(), Run),
-        kept={key: value or None for key, value in asked.items()}
-        | {"sort": None if sort == "newest" else sort}
-        | selection.address,
+        kept={key: value or None for key, value in asked.items()} | selection.address,
         labels=FILTERS,
-        error=error,
-        sort=sort,
-        sorts=SORTS,
         states=list(RunState),
         datasets=_dataset_names(),
         filtered=any(asked.values()) or selection.narrows or before is not None,
@@ -106,10 +75,6 @@ def index() -> str:
 @bp.get("/runs/<uuid:run_id>")
 def show(run_id: uuid.UUID) -> str:
     """One tab (`?tab=`) of a run; `?budget=` seconds mark a budget on its curve."""
-    return _show(run_id)
-
-
-def _show(run_id: uuid.UUID, refused: Refused | None = None) -> str:
     run = repository.get_run(session(), run_id)
     tab = request.args.get("tab", "curve")
     tab = tab if tab in TABS else "curve"
@@ -134,12 +99,12 @@ def _show(run_id: uuid.UUID, refused: Refused | None = None) -> str:
         address=exact(budget) if asked else None,
         left_out=caveats.without_left_out(figures),
         judges=caveats.of_each_judge(figures),
-        **annotation_pages.values(run_id, refused),
+        **annotation_pages.values(run_id),
         **data,
     )
 
 
-annotation_pages = AnnotationPages(bp, "run_id", ("tab", "budget", "show", "page"), RunTag, service.annotate, _show)
+annotation_pages = AnnotationPages(bp, "run_id", ("tab", "budget", "show", "page"), RunTag, service.annotate)
 
 
 @bp.get("/runs/<uuid:run_id>/tasks/<path:task_id>")
@@ -219,21 +184,6 @@ def create() -> AnyResponse | tuple[str, int]:
         except BadInputError as problem:
             errors = field_error(problem, LABELS)
     return _form(dict(request.form), errors), 422
-
-
-@bp.post("/runs/annotations")
-@needs(Scope.SUBMIT)
-def annotate_selected() -> AnyResponse:
-    """Changes the annotations of the runs in the form's `runs`: all of them, or none after an error.
-
-    The change is `?starred=` or `?archived=`, otherwise the tags in the field `add`. Afterwards the browser is sent to
-    `?back=`, a path of this service.
-    """
-    marks = {name: request.args[name] for name in ("starred", "archived") if name in request.args}
-    changes = changes_of(marks or {"add": request.form.get("add", "")})
-    service.annotate_all(context(), ids_in("runs", request.form), changes)
-    back = request.args.get("back", "")
-    return redirect(back if is_own_path(back) else url_for("runs.index"), 303)
 
 
 @bp.post("/runs/<uuid:run_id>/cancel")
@@ -346,10 +296,3 @@ def _most(values: Mapping[str, str]) -> tuple[int, float] | None:
 
 def _dataset_names() -> list[str]:
     return sorted({d.name for d in datasets.list_datasets(session())})
-
-
-def _day(key: str, text: str) -> dt.date | None:
-    try:
-        return dt.date.fromisoformat(text) if text else None
-    except ValueError:
-        raise BadInputError(f"{FILTERS[key]} is {text[:40]!r}: give a day such as 2026-11-21", key) from None

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import Any, NamedTuple, cast
 
-import sqlalchemy
-from sqlalchemy import ColumnElement, Select, String, case, func, or_, select, tuple_, type_coerce
+from sqlalchemy import Select, case, func, or_, select, tuple_
 from sqlalchemy.orm import Session, contains_eager, defer, joinedload, raiseload, selectinload, undefer
 
 from app.annotations.selection import UNARCHIVED, Selection
 from app.core.db.references import find_id
-from app.core.db.types import Json, utcnow
-from app.core.errors import BadInputError, NotFoundError
+from app.core.db.types import utcnow
+from app.core.errors import NotFoundError
 from app.core.states import (
     DECODED_TASK_STATES,
     LISTED_RUN_KINDS,
@@ -46,49 +44,6 @@ _MEASURED = (
 )
 """What figures need of a sample. The index ix_samples_measured has these columns, so that no text is read for them."""
 _WHOLE = (joinedload(Run.stored_dataset), joinedload(Run.curve), selectinload(Run.tag_rows))
-Sort = Literal[
-    "newest",
-    "oldest",
-    "name",
-    "-name",
-    "target",
-    "-target",
-    "state",
-    "-state",
-    "dataset",
-    "-dataset",
-    "samples",
-    "-samples",
-    "budget",
-    "-budget",
-    "first",
-    "-first",
-    "all",
-    "-all",
-]
-"""An order of runs; `-` reverses the order of a key. Runs with equal keys are ordered by their creation."""
-SORTS: tuple[Sort, ...] = get_args(Sort)
-
-
-def _share(name: str) -> ColumnElement[float]:
-    """Pass@First or Pass@All of a run; -1 for a run without."""
-    return func.coalesce(type_coerce(Run.figures, Json)[name].as_float(), -1.0)
-
-
-_KEYS: dict[str, ColumnElement[Any]] = {
-    "name": func.lower(Run.name),
-    "target": func.lower(Run.target),
-    "state": sqlalchemy.cast(Run.state, String),
-    "dataset": func.coalesce(
-        select(Dataset.name).where(Dataset.id == Run.dataset_id).correlate(Run).scalar_subquery(), ""
-    ),
-    "samples": Run.n.expression,
-    "budget": Run.budget_s.expression,
-    "first": _share("pass_first"),
-    "all": _share("pass_all"),
-}
-BEST_FIRST = frozenset({"first", "all"})
-"""The keys whose order is descending."""
 
 
 class MeasuredSample(NamedTuple):
@@ -177,8 +132,7 @@ class Progress:
 class RunFilter:
     """Which runs to list. Archived ones are left out unless the `selection` has them.
 
-    `name` is a part of the name, in upper or lower case. `since` and `until` are the first and last day (UTC) of
-    creation.
+    `name` is a part of the name, in upper or lower case.
     """
 
     kinds: Collection[str] = LISTED_RUN_KINDS
@@ -186,15 +140,12 @@ class RunFilter:
     target: str | None = None
     dataset: str | None = None
     name: str | None = None
-    since: dt.date | None = None
-    until: dt.date | None = None
     selection: Selection = UNARCHIVED
 
     @property
     def narrows(self) -> bool:
         """Whether it leaves out runs that lists show by default."""
-        asked = (self.states, self.target, self.dataset, self.name, self.since, self.until)
-        return any(asked) or self.selection.narrows
+        return any((self.states, self.target, self.dataset, self.name)) or self.selection.narrows
 
     def apply(self, query: Select[Run]) -> Select[Run]:
         """The query with these conditions."""
@@ -207,44 +158,17 @@ class RunFilter:
             query = query.join(Run.stored_dataset).where(Dataset.name == self.dataset)
         if self.name:
             query = query.where(Run.name.icontains(self.name, autoescape=True))
-        if self.since:
-            query = query.where(Run.created_at >= dt.datetime.combine(self.since, dt.time.min, dt.UTC))
-        if self.until:
-            query = query.where(Run.created_at <= dt.datetime.combine(self.until, dt.time.max, dt.UTC))
         return query
 
 
 def list_runs(
-    session: Session,
-    wanted: RunFilter = RunFilter(),
-    *,
-    limit: int = 50,
-    before: uuid.UUID | None = None,
-    sort: Sort = "newest",
+    session: Session, wanted: RunFilter = RunFilter(), *, limit: int = 50, before: uuid.UUID | None = None
 ) -> Sequence[Run]:
-    """Runs in the order of `sort`, with dataset and tags loaded. The last id of a page is `before` of the next.
-
-    Raises BadInputError for a `before` that is not a run, unless the order is by id.
-    """
+    """Runs, newest first, with dataset and tags loaded. The last id of a page is `before` of the next."""
     query = wanted.apply(select(Run).options(*_WHOLE))
-    return session.scalars(_in_order(session, query, sort, before).limit(limit)).all()
-
-
-def _in_order(session: Session, query: Select[Run], sort: Sort, before: uuid.UUID | None) -> Select[Run]:
-    """The query in the order of `sort`, starting after the run `before`. Ids grow with time."""
-    if sort == "newest":
-        return (query if before is None else query.where(Run.id < before)).order_by(Run.id.desc())
-    if sort == "oldest":
-        return (query if before is None else query.where(Run.id > before)).order_by(Run.id)
-    name = sort.removeprefix("-")
-    key, descending = _KEYS[name], (name in BEST_FIRST) != sort.startswith("-")
     if before is not None:
-        last = session.scalar(select(key).where(Run.id == before))
-        if last is None:
-            raise BadInputError(f"cursor is {str(before)!r}: the run it names was deleted, start over", "cursor")
-        place = tuple_(key, Run.id)
-        query = query.where(place < (last, before) if descending else place > (last, before))
-    return query.order_by(key.desc(), Run.id.desc()) if descending else query.order_by(key, Run.id)
+        query = query.where(Run.id < before)  # ids grow with time
+    return session.scalars(query.order_by(Run.id.desc()).limit(limit)).all()
 
 
 def get_run(session: Session, run_id: uuid.UUID, *, hidden: bool = False) -> Run:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from app.annotations import service as annotation
@@ -173,15 +173,9 @@ def annotate(ctx: Context, run_id: uuid.UUID, changes: Changes) -> None:
 
     Two changes at once are made one after the other, so that neither loses the other's tags.
     """
-    annotate_all(ctx, [run_id], changes)
-
-
-def annotate_all(ctx: Context, run_ids: Iterable[uuid.UUID], changes: Changes) -> None:
-    """As `annotate` for several runs: after an error, none has changed."""
     with ctx.database.session() as session:
-        for run_id in sorted(run_ids):  # in one order, so that two such changes cannot wait for each other
-            annotation.lock(session, Run, run_id)
-            annotation.apply(get_run(session, run_id), changes)
+        annotation.lock(session, Run, run_id)
+        annotation.apply(get_run(session, run_id), changes)
 
 
 def delete(ctx: Context, run_id: uuid.UUID) -> None:

@@ -12,7 +12,6 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response as AnyResponse
 
-from app.annotations.forms import Refused
 from app.annotations.pages import AnnotationPages
 from app.annotations.selection import any_archived, from_address, known_tags
 from app.core.errors import BadInputError
@@ -76,10 +75,6 @@ def index() -> str:
 @bp.get("/studies/<uuid:study_id>")
 def show(study_id: uuid.UUID) -> str:
     """One tab (`?tab=`) of a study at `?budget=` seconds (default: shown.opening_budget), by a `?margin=` in points."""
-    return _show(study_id)
-
-
-def _show(study_id: uuid.UUID, refused: Refused | None = None) -> str:
     study = repository.get_study(session(), study_id)
     said, progress = _analysis(study), of_study(session(), study)
     tab = request.args.get("tab", "answer")
@@ -113,12 +108,12 @@ def _show(study_id: uuid.UUID, refused: Refused | None = None) -> str:
         grid=shown.slider_budgets(said.found) if said.found else (),
         error=error,
         asked_margin=None if margin == MARGIN else exact(round(100 * margin, 6)),
-        **annotation_pages.values(study_id, refused),
+        **annotation_pages.values(study_id),
         **_tab(tab, study, said, progress, budget, margin),
     )
 
 
-annotation_pages = AnnotationPages(bp, "study_id", ("tab", "budget", "margin"), StudyTag, service.annotate, _show)
+annotation_pages = AnnotationPages(bp, "study_id", ("tab", "budget", "margin"), StudyTag, service.annotate)
 
 
 @bp.get("/studies/of/<uuid:run_id>")

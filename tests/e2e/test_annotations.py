@@ -129,15 +129,3 @@ def test_what_one_types_on_the_page_of_a_running_run_is_not_lost(many, page):
         pass
     page.wait_for_load_state("networkidle")
     assert field.input_value() == "half a ta"
-
-
-def test_a_refused_form_on_a_page_that_follows_a_run_is_still_followed(many, page):
-    page.goto(f"{many.url}/runs/{many.running}?tab=tasks")
-    page.get_by_label("Add tags, space-separated").fill("ä")
-    page.get_by_role("button", name="Add tag").click()
-    expect(page.get_by_role("alert")).to_have_text(
-        "Tag is 'ä': give 1 to 40 letters from a to z, digits and - _ . : /."
-    )
-    with page.expect_response(lambda answer: answer.url.endswith(f"/runs/{many.running}?tab=tasks")) as answer:
-        pass
-    assert answer.value.status == 200

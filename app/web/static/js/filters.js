@@ -3,7 +3,7 @@
 for (const toolbar of document.querySelectorAll("[data-filters]")) {
   toolbar.addEventListener("change", ({ target }) => {
     const isFilter = target instanceof HTMLSelectElement ||
-      (target instanceof HTMLInputElement && ["checkbox", "date", "search"].includes(target.type));
+      (target instanceof HTMLInputElement && ["checkbox", "search"].includes(target.type));
     if (isFilter && target.name !== "columns") target.form?.requestSubmit();
   });
 }

@@ -1,5 +1,5 @@
-// The bar of the selected runs: how many they are, and Enter in its field adds the tag. It listens on the page, because a
-// page that follows a study replaces the bar.
+// The bar of the selected runs: how many they are. It listens on the page, because a page that follows a study replaces
+// the bar.
 
 function countSelected() {
   const n = document.querySelectorAll("input.pick:checked").length;
@@ -9,11 +9,5 @@ function countSelected() {
 
 document.addEventListener("change", (event) => {
   if (event.target instanceof Element && event.target.matches("input.pick")) countSelected();
-});
-document.addEventListener("keydown", (event) => {
-  if (event.key !== "Enter" || !(event.target instanceof Element) || event.target.id !== "selected-tag") return;
-  event.preventDefault(); // the first button of the form would be pressed
-  const button = event.target.nextElementSibling;
-  if (button instanceof HTMLButtonElement) button.click();
 });
 countSelected();
