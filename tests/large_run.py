@@ -14,9 +14,10 @@ from app.core.context import Context
 from app.core.db.ids import new_id
 from app.core.states import RunState, TaskState
 from app.datasets import service as datasets
-from app.runs import transitions
+from app.runs import figures
 from app.runs.configuration import option_columns
 from app.runs.models import Run, RunTask
+from app.runs.repository import get_run
 from app.runs.schemas import RunSpec
 from app.samples.models import Sample
 
@@ -61,7 +62,8 @@ def add_large_run(ctx: Context, n_tasks: int, n: int, *, dataset: str = "humanev
                 batch = []
         if batch:
             session.execute(insert(Sample), batch)
-    transitions.record_figures(ctx, run.id)
+    with ctx.database.session() as session:
+        figures.record(session, get_run(session, run.id))
     return run.id
 
 

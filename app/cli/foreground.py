@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -12,14 +11,12 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-import click
-
 from app.cli.common import failed, result_console, write_json
 from app.cli.handover import ServerWatch
 from app.cli.live_progress import follow_run, follow_study
 from app.cli.report import run_tables
 from app.core.context import Context
-from app.core.errors import BasslineError, ConflictError
+from app.core.errors import BasslineError
 from app.core.states import RunState
 from app.core.terminal import stderr
 from app.jobs.database_lock import InUseError
@@ -43,11 +40,10 @@ class _Work:
     noun: str
     group: str
     interrupt: Callable[[Context, uuid.UUID, str], bool]
-    cancel: Callable[[Context, uuid.UUID], None]
 
 
-_RUN = _Work("run", "runs", transitions.interrupt, transitions.cancel)
-_STUDY = _Work("study", "study", studies.interrupt, studies.cancel)
+_RUN = _Work("run", "runs", transitions.interrupt)
+_STUDY = _Work("study", "study", studies.interrupt)
 
 
 class Place:
@@ -89,10 +85,14 @@ class Place:
         try:
             yield
         except KeyboardInterrupt:
+            of = f"bassline {work.group}"
             if self.server:
-                raise UserInterruptError(_leave_or_cancel(self._ctx, work, row_id)) from None
+                shows, ends = f"`{of} show {row_id}` shows it", f"`{of} cancel {row_id}` ends it"
+                raise UserInterruptError(f"the server continues the {work.noun}: {shows}, {ends}") from None
             if work.interrupt(self._ctx, row_id, "interrupted from the keyboard"):
-                raise UserInterruptError(f"interrupted: {_resume_hint(work, row_id)}") from None
+                raise UserInterruptError(
+                    f"interrupted: finished samples are kept; `{of} resume {row_id}` finishes it"
+                ) from None
 
 
 @contextlib.contextmanager
@@ -123,27 +123,6 @@ def report(ctx: Context, run: Run, json_file: str | None) -> None:
     run_tables(result_console(json_file), run, counts, failed_samples)
     if run.state is not RunState.FINISHED:
         raise failed(f"the run ended as {run.state}: {run.error or 'see `bassline runs show`'}")
-
-
-def can_ask() -> bool:
-    """Whether a user can answer a question."""
-    return sys.stdin.isatty()
-
-
-def _leave_or_cancel(ctx: Context, work: _Work, row_id: uuid.UUID) -> str:
-    """Asks, if a user can answer, whether to cancel what the server works. Returns a sentence with the result."""
-    if can_ask():
-        with contextlib.suppress(KeyboardInterrupt, click.Abort):
-            if click.confirm(f"The server is running this {work.noun}. Cancel it?", default=False, err=True):
-                with contextlib.suppress(ConflictError):  # it has just ended
-                    work.cancel(ctx, row_id)
-                return f"cancelled: {_resume_hint(work, row_id)}"
-    of = f"bassline {work.group}"
-    return f"the server continues the {work.noun}: `{of} show {row_id}` shows it, `{of} cancel` ends it"
-
-
-def _resume_hint(work: _Work, row_id: uuid.UUID) -> str:
-    return f"finished samples are kept; `bassline {work.group} resume {row_id}` finishes it"
 
 
 @contextlib.contextmanager

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 from rich.filesize import decimal as format_bytes
 
-from app.cli.foreground import can_ask
 from app.core.errors import BadInputError
 from app.core.terminal import echo
 from app.web.ui.units import counted
@@ -33,10 +34,15 @@ def confirm_stored_files(project: Project, assume_yes: bool) -> bool:
     echo("these files have names that look like secrets:", err=True)
     for path, size in own.secret_looking.items():
         echo(f"    {path} ({format_bytes(size)})", err=True)
-    if assume_yes or not can_ask():
+    if assume_yes or not _can_ask():
         echo("they are not stored; on a terminal, without --yes, you are asked", err=True)
         return False
     return click.confirm("Store them too? Tests that read them fail without them.", default=False, err=True)
+
+
+def _can_ask() -> bool:
+    """Whether a user can answer a question."""
+    return sys.stdin.isatty()
 
 
 def _describe(own: OwnFiles) -> str:

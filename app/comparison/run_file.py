@@ -32,12 +32,12 @@ FORMAT = "run"
 SUFFIX = ".json"
 
 
-@with_columns(Sample, RUN_FILE, {"finish_reason": "mean_logprob"})
+@with_columns(Sample, RUN_FILE)
 class _Sample(RequestModel):
     pass
 
 
-@with_columns(RunTask, RUN_FILE, {"samples": "steal_s"})
+@with_columns(RunTask, RUN_FILE)
 class _Task(RequestModel):
     task_id: str
     samples: list[_Sample]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
 import structlog
-from sqlalchemy import ColumnElement, func, or_, select, true, update
+from sqlalchemy import ColumnElement, or_, select, true, update
 from sqlalchemy.orm import Session
 
 from app.background import jobs as background
@@ -96,8 +96,7 @@ def enqueue_handed_over(ctx: Context) -> None:
 def reset_orphans(ctx: Context) -> None:
     """Takes back all work, at the start of the one process that owns the database: nobody else can be working.
 
-    What was pinned to a process that has gone is interrupted. Then the figures are recorded of runs that an earlier
-    version interrupted here without any.
+    What was pinned to a process that has gone is interrupted.
     """
     with ctx.database.session() as session:
         session.execute(update(RunTask).where(RunTask.state.in_(WORKING)).values(lease_until=utcnow()))
@@ -111,7 +110,6 @@ def reset_orphans(ctx: Context) -> None:
             .where(Run.state.in_(OPEN_RUN_STATES), Run.cancel_requested_at.is_(None))
             .values(state=RunState.QUEUED, enqueued_at=None)
         )
-    recover_each(_without_figures(ctx), lambda run_id: transitions.record_figures(ctx, run_id))
 
 
 def recover_each(found: Iterable[T], action: Callable[[T], object]) -> None:
@@ -129,28 +127,6 @@ def _pinned(ctx: Context) -> Sequence[uuid.UUID]:
         return session.scalars(
             select(Run.id).where(Run.state.in_(OPEN_RUN_STATES), Run.pinned_worker.is_not(None))
         ).all()
-
-
-def _without_figures(ctx: Context) -> Sequence[uuid.UUID]:
-    """Ended runs that have no curve, or the figures of an earlier end."""
-    left = (
-        select(func.count())
-        .where(RunTask.run_id == Run.id, RunTask.state != TaskState.FINISHED)
-        .correlate(Run)
-        .scalar_subquery()
-    )
-    ended = select(Run.id, Run.figures, Run.curve.has(), left).where(
-        Run.state.not_in(OPEN_RUN_STATES),
-        or_(~Run.curve.has(), Run.error == GONE),
-        Run.is_shown(),
-    )
-    with ctx.database.read() as session:
-        rows = session.execute(ended).all()
-    return [
-        run_id
-        for run_id, recorded, has_curve, n_left in rows
-        if recorded is None or not has_curve or recorded.tasks_left != n_left
-    ]
 
 
 def _abandoned(ctx: Context) -> Sequence[uuid.UUID]:

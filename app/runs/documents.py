@@ -91,7 +91,7 @@ class RunPage(ResponseModel):
     next: str | None
 
 
-@with_columns(Sample, REST, {"failure": "verdict"})
+@with_columns(Sample, REST)
 class SampleDocument(ResponseModel):
     """One sample. Times are seconds since the engine started the task; `verdict` is null until it was graded."""
 

@@ -12,24 +12,16 @@ from app.runs.models import Run
 from app.runs.render import sample_document
 from app.runs.task_repository import tasks_in_batches
 from app.samples.models import Sample
-from app.samples.transport import EXPORT, arranged, kinds
+from app.samples.transport import EXPORT, kinds
 from evaluation import datasets as files
 from evaluation import exchange
 
 FORMATS = exchange.FORMATS
-FIELDS: exchange.Fields = arranged(
+FIELDS: exchange.Fields = (
     {"run_id": str, "task_id": str}
     | kinds(Sample, EXPORT)
     | dict.fromkeys(("prompt_sha256", "failure"), str)
-    | dict.fromkeys(("queue_s", "budget_s", "lost_to_others"), float),
-    {
-        "prompt_sha256": "seed",
-        "queue_s": "mean_logprob",
-        "sandbox_s": "finished_s",
-        "budget_s": "sandbox_s",
-        "lost_to_others": "budget_s",
-        "failure": "verdict",
-    },
+    | dict.fromkeys(("queue_s", "budget_s", "lost_to_others"), float)
 )
 """Fields of an exported sample. Times are seconds since the engine started the task. `queue_s` is the wait before that,
 `lost_to_others` the share of the machine that other programs took while the task was decoded."""

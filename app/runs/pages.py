@@ -259,11 +259,14 @@ def _page_in_address(n_rows: int) -> int:
 
 def _walk(row: RunTask, show: str, budget: float) -> shown.Walk:
     """Through the tasks of a filter of the Tasks tab, or through all if it does not have this one."""
+    task_id = row.task.task_id
     if show in shown.FILTERS and show != "all":
-        tasks = repository.tasks_without_texts(session(), row.run_id)
-        if (walk := shown.walk(tasks, row.task.task_id, show, budget)) is not None:
-            return walk
-    return shown.Walk("", *repository.neighbours(session(), row))
+        label, lines = shown.line_groups(
+            shown.task_lines(repository.tasks_without_texts(session(), row.run_id), budget)
+        )[show]
+        if task_id in (ids := [line.row.task.task_id for line in lines]):
+            return shown.find_walk(ids, task_id, label)
+    return shown.find_walk(repository.task_ids(session(), row.run_id), task_id)
 
 
 def _form(values: dict[str, str], errors: dict[str, str]) -> str:

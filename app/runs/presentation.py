@@ -207,14 +207,11 @@ class Walk:
     after: str | None
 
 
-def walk(tasks: Sequence[RunTask], task_id: str, show: str, budget_s: float = math.inf) -> Walk | None:
-    """The walk through the tasks of the filter `show`; None if it does not have the task."""
-    label, lines = line_groups(task_lines(tasks, budget_s)).get(show, ("", []))
-    ids = [line.row.task.task_id for line in lines]
-    if task_id not in ids:
-        return None
-    at = ids.index(task_id)
-    return Walk(label, at + 1, len(ids), ids[at - 1] if at else None, ids[at + 1] if at + 1 < len(ids) else None)
+def find_walk(task_ids: Sequence[str], task_id: str, label: str = "") -> Walk:
+    """The walk through these tasks, of which it is one."""
+    at = task_ids.index(task_id)
+    before, after = task_ids[at - 1] if at else None, task_ids[at + 1] if at + 1 < len(task_ids) else None
+    return Walk(label, at + 1, len(task_ids), before, after)
 
 
 def scores(curve: metrics.Curve, figures: Figures, n_tasks: int, budget: float) -> list[Score]:

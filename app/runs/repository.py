@@ -245,16 +245,10 @@ def count_samples(session: Session, run_id: uuid.UUID) -> tuple[int, int]:
     return n_decoded or 0, session.scalar(select(func.count()).where(Sample.run_id == run_id, failed)) or 0
 
 
-def neighbours(session: Session, row: RunTask) -> tuple[int, int, str | None, str | None]:
-    """(place from 1, number of all, id of the one before, id of the one after) of a task in its run."""
-    positions = select(func.count()).where(RunTask.run_id == row.run_id)
-    ids = select(Task.task_id).join(RunTask, RunTask.task_pk == Task.id).where(RunTask.run_id == row.run_id).limit(1)
-    return (
-        session.scalar(positions.where(RunTask.position <= row.position)) or 0,
-        session.scalar(positions) or 0,
-        session.scalar(ids.where(RunTask.position < row.position).order_by(RunTask.position.desc())),
-        session.scalar(ids.where(RunTask.position > row.position).order_by(RunTask.position)),
-    )
+def task_ids(session: Session, run_id: uuid.UUID) -> Sequence[str]:
+    """The ids of the run's tasks in dataset order."""
+    ids = select(Task.task_id).join(RunTask, RunTask.task_pk == Task.id).where(RunTask.run_id == run_id)
+    return session.scalars(ids.order_by(RunTask.position)).all()
 
 
 def samples_page(

@@ -77,14 +77,6 @@ def fail_run(ctx: Context, run_id: uuid.UUID, failure: Failure, error: str) -> b
     return _stop(ctx, run_id, RunState.FAILED, error, failure)
 
 
-def record_figures(ctx: Context, run_id: uuid.UUID) -> None:
-    """Records the figures and the curve of a run again, over what is finished now. Raises NotFoundError."""
-    with ctx.database.read() as session:
-        found = figures.measure(session, get_run(session, run_id))
-    with ctx.database.session() as session:
-        figures.write(session, get_run(session, run_id), found)
-
-
 def skip_rest(ctx: Context, run_id: uuid.UUID) -> None:
     """Leaves the waiting tasks undone: the run's time limit is over. Tasks already being decoded are finished."""
     with ctx.database.session() as session:

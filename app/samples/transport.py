@@ -7,7 +7,7 @@ its value.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -70,12 +70,10 @@ def kinds(table: type[DeclarativeBase], form: Format) -> dict[str, type]:
     return {column.info[Sent].alias or column.key: _kind(column) for column, _ in _columns(table, form)}
 
 
-def with_columns(
-    table: type[DeclarativeBase], form: Format, after: Mapping[str, str] | None = None
-) -> Callable[[type[M]], type[M]]:
+def with_columns(table: type[DeclarativeBase], form: Format) -> Callable[[type[M]], type[M]]:
     """Decorates a model, which gets the columns that the format has after its own fields.
 
-    A field that the model declares itself replaces the column of this name. `after` is the order, as in `arranged`.
+    A field that the model declares itself replaces the column of this name.
     """
 
     def decorate(model: type[M]) -> type[M]:
@@ -87,7 +85,7 @@ def with_columns(
             __base__=model.__bases__,
             __module__=model.__module__,
             __doc__=model.__doc__,
-            **arranged(first | columns | own, after or {}),
+            **first | columns | own,
         )
 
     return decorate
@@ -100,14 +98,6 @@ def _fields(table: type[DeclarativeBase], form: Format) -> Iterator[tuple[str, A
         kind = sent.checked if form in FILES else _kind(column)
         default = ... if form not in sent.since else getattr(column.default, "arg", None)
         yield name, kind | None if column.nullable else kind, Field(default, description=sent.description)
-
-
-def arranged(fields: Mapping[str, T], after: Mapping[str, str]) -> dict[str, T]:
-    """The fields with each key of `after` moved directly after its value: every format keeps its first order."""
-    order = [name for name in fields if name not in after]
-    for name, before in after.items():
-        order.insert(order.index(before) + 1, name)
-    return {name: fields[name] for name in order}
 
 
 def _columns(table: type[DeclarativeBase], form: Format) -> Iterator[tuple[Column[Any], Sent]]:

@@ -46,7 +46,7 @@ class Machine(RequestModel):
     cpu_count: Count | None = None
 
 
-@with_columns(Sample, ARCHIVE, {"isolation": "trust"})
+@with_columns(Sample, ARCHIVE)
 class ArchivedSample(RequestModel):
     """One sample with its verdict."""
 
@@ -54,7 +54,7 @@ class ArchivedSample(RequestModel):
     verdict: Status
 
 
-@with_columns(RunTask, ARCHIVE, {"samples": "load_average"})
+@with_columns(RunTask, ARCHIVE)
 class ArchivedTask(RequestModel):
     """A finished task with its samples."""
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
-from app.cli import foreground
 from app.cli.foreground import Place
 from app.cli.handover import prepare_for_server
 from app.cli.main import cli
@@ -102,11 +101,11 @@ def test_a_run_that_fails_there_fails_here(server, bassline):
 
 
 @pytest.fixture
-def interrupted(server, engine, bassline, monkeypatch):
-    """Runs eval and presses Ctrl-C while the server decodes; `answer` is given to the question."""
+def interrupted(server, engine, bassline):
+    """Runs eval and presses Ctrl-C while the server decodes."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    def run(answer: str | None):
+    def run():
         engine.hold = threading.Event()
         main = threading.main_thread().ident
 
@@ -115,8 +114,7 @@ def interrupted(server, engine, bassline, monkeypatch):
             signal.pthread_kill(main, signal.SIGINT)
 
         threading.Thread(target=press).start()
-        monkeypatch.setattr(foreground, "can_ask", lambda: answer is not None)
-        return bassline(*EVAL, "--name", "halted", input=answer)
+        return bassline(*EVAL, "--name", "halted")
 
     yield run
     signal.signal(signal.SIGINT, before)
@@ -127,20 +125,12 @@ def run_state(ctx, name: str) -> RunState:
         return next(run.state for run in list_runs(session) if run.name == name)
 
 
-@pytest.mark.parametrize("answer", [None, "n\n"])
-def test_ctrl_c_leaves_the_run_to_the_server_and_says_so(interrupted, server, engine, answer):
-    result = interrupted(answer)
+def test_ctrl_c_leaves_the_run_to_the_server_and_says_so(interrupted, server, engine):
+    result = interrupted()
     assert result.exit_code == 1
     assert "the server continues the run" in result.stderr
     engine.hold.set()
     wait_for(lambda: run_state(server, "halted") is RunState.FINISHED)
-
-
-def test_ctrl_c_cancels_the_run_if_that_is_the_answer(interrupted, server):
-    result = interrupted("y\n")
-    assert result.exit_code == 1
-    assert "cancelled: finished samples are kept" in result.stderr
-    wait_for(lambda: run_state(server, "halted") is RunState.CANCELLED)
 
 
 def test_a_server_that_stops_is_noticed(ctx, other, spec, engine):

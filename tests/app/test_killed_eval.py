@@ -9,14 +9,14 @@ import uuid
 from pathlib import Path
 
 import pytest
-from sqlalchemy import delete, update
+from sqlalchemy import update
 
 from app.core.db.types import utcnow
 from app.core.states import RunState
 from app.jobs.embedded import Embedded
-from app.jobs.reaper import GONE, reap
+from app.jobs.reaper import reap
 from app.runs import service
-from app.runs.models import Run, RunCurve
+from app.runs.models import Run
 from app.runs.repository import get_run
 from app.workers.declared import silence_limit
 from app.workers.models import Worker
@@ -81,21 +81,6 @@ def test_a_killed_run_has_its_figures_and_its_curve_after_the_next_start(ctx, ki
         wait_for(lambda: look(ctx, killed) == (RunState.FINISHED, 3, 0, 3))
 
 
-@pytest.mark.parametrize("ended_before", [False, True])
-def test_runs_that_an_earlier_version_left_without_figures_get_them_at_the_next_start(world, ended_before):
-    run_id = world.add_run("killed", limit=3, n=1, done=2, state=RunState.INTERRUPTED)
-    with world.context.database.session() as session:
-        run = session.get_one(Run, run_id)
-        run.error = GONE
-        if ended_before:  # then resumed and killed: its figures date from the first end
-            run.figures, run.curve.n_tasks = run.figures.model_copy(update={"tasks": 1, "tasks_left": 2}), 1
-        else:
-            run.figures = None
-            session.execute(delete(RunCurve))
-    with Embedded(world.context, "serve"):
-        assert look(world.context, run_id) == (RunState.INTERRUPTED, 2, 1, 2)
-
-
 @pytest.mark.parametrize(("owner_is_silent", "state"), [(False, RunState.RUNNING), (True, RunState.INTERRUPTED)])
 def test_a_run_is_interrupted_when_the_process_it_is_pinned_to_is_silent_whoever_else_is_alive(
     world, owner_is_silent, state
@@ -118,13 +103,3 @@ def test_a_run_that_was_killed_after_its_last_task_is_finished_by_the_next_start
         session.execute(update(Run).values(pinned_worker="gone:1"))
     with Embedded(world.context, "serve"):
         assert look(world.context, run_id) == (RunState.FINISHED, 3, 0, 3)
-
-
-def test_figures_that_are_complete_are_not_computed_again(world, monkeypatch):
-    world.add_run("finished", limit=3, n=1)
-    world.add_run("interrupted", limit=3, n=1, done=2, state=RunState.INTERRUPTED)
-    with world.context.database.session() as session:
-        session.execute(update(Run).where(Run.state == RunState.INTERRUPTED).values(error=GONE))
-    monkeypatch.setattr("app.runs.figures.measure", lambda *_: pytest.fail("computes figures again"))
-    with Embedded(world.context, "serve"):
-        pass

@@ -361,6 +361,6 @@ def test_on_a_terminal_the_user_decides_on_files_that_look_like_secrets(
 ):
     (tmp_path / "texts.py").write_text(SOURCE)
     (tmp_path / "server.key").write_text("a key")
-    monkeypatch.setattr("app.cli.stored_files.can_ask", lambda: True)
+    monkeypatch.setattr("app.cli.stored_files._can_ask", lambda: True)
     with CliRunner().isolation(input=answer):
         assert confirm_stored_files(open_project(str(tmp_path), sys.executable), assume_yes) is stored

@@ -12,7 +12,7 @@ import uuid
 import pytest
 from rich.console import Console
 
-from app.cli import foreground, live_progress, progress
+from app.cli import live_progress, progress
 from app.cli.handover import prepare_study_for_server
 from app.core.errors import BadInputError
 from app.jobs.embedded import Embedded
@@ -289,8 +289,7 @@ def test_while_the_server_runs_a_study_is_handed_to_it_and_followed(elsewhere, e
 
 
 @pytest.mark.usefixtures("_ctrl_c")
-@pytest.mark.parametrize(("answer", "sentence"), [(None, "the server continues the study"), ("y\n", "cancelled: ")])
-def test_ctrl_c_leaves_the_study_to_the_server_or_cancels_it(elsewhere, server, engine, monkeypatch, answer, sentence):
+def test_ctrl_c_leaves_the_study_to_the_server(elsewhere, server, engine):
     engine.hold = threading.Event()
     main = threading.main_thread().ident
 
@@ -299,15 +298,14 @@ def test_ctrl_c_leaves_the_study_to_the_server_or_cancels_it(elsewhere, server, 
         signal.pthread_kill(main, signal.SIGINT)
 
     threading.Thread(target=press).start()
-    monkeypatch.setattr(foreground, "can_ask", lambda: answer is not None)
-    result = elsewhere("study", "run", *GRID, "--name", "halted", input=answer)
-    assert (result.exit_code, sentence in result.stderr) == (1, True), result.stderr
+    result = elsewhere("study", "run", *GRID, "--name", "halted")
+    assert (result.exit_code, "the server continues the study" in result.stderr) == (1, True), result.stderr
     engine.hold.set()
 
     def state():
         return json.loads(elsewhere("study", "show", "halted", "--json", "-").stdout)["study"]["state"]
 
-    wait_for(lambda: state() == ("finished" if answer is None else "cancelled"))
+    wait_for(lambda: state() == "finished")
 
 
 def test_an_endpoint_that_the_server_may_not_use_names_its_arm(ctx):
