@@ -10,7 +10,7 @@ import click
 
 from app.cli import common, foreground, handover
 from app.cli.options import parse_options, spec_options
-from app.cli.plain_comparison import report_with_comparison
+from app.cli.plain_comparison import compare_with_plain
 from app.cli.quiet import QuietChoice, quiet_flag
 from app.core.errors import BadInputError
 from app.runs import service
@@ -49,5 +49,8 @@ def evaluate(json_file: str | None, compare_plain: int, wait_for_quiet: bool | N
     with foreground.workers(ctx, "eval") as place:
         spec = handover.prepare_for_server(ctx, spec) if place.server else spec
         command = shlex.join(["bassline", *sys.argv[1:]])
-        run_id = service.submit(ctx, spec, command=command, compare_plain=compare_plain, **place.options)
-        report_with_comparison(ctx, place, place.work(run_id), json_file)
+        run_id = service.submit(ctx, spec, command=command, **place.options)
+        run = place.work(run_id)
+        if compare_plain:
+            run = compare_with_plain(ctx, place, run, compare_plain)
+        foreground.report(ctx, run, json_file)

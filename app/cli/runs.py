@@ -11,7 +11,6 @@ from rich.console import Console
 from app.annotations.selection import Selection
 from app.cli import common, foreground
 from app.cli.options import parse_options, spec_options
-from app.cli.plain_comparison import lacks_comparison, report_with_comparison
 from app.cli.report import run_tables
 from app.cli.run_and_study import add_commands, find_row, print_rows, selection_options
 from app.comparison import run_file
@@ -129,17 +128,13 @@ def import_(file: Path, **values: str) -> None:
 def resume(run: str, json_file: str | None) -> None:
     """Finish the remaining tasks of an ended run: in this process, or in `bassline serve` while that has the database.
 
-    The comparison of `eval --compare-plain` is made too, where the run still lacks it.
-
     Example:
         bassline runs resume 01a1fde0
     """
     ctx, found = find_row(repository.find_run, run)
     with foreground.workers(ctx, "runs resume") as place:
-        if not lacks_comparison(found):
-            service.resume(ctx, found.id, **place.options)
-            found = place.work(found.id)
-        report_with_comparison(ctx, place, found, json_file)
+        service.resume(ctx, found.id, **place.options)
+        foreground.report(ctx, place.work(found.id), json_file)
 
 
 @runs.command()

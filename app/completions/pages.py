@@ -9,15 +9,12 @@ from werkzeug.wrappers import Response
 
 from app.completions import against_plain, answers, forms, lanes, service
 from app.completions.lanes import Side
-from app.completions.repeat import curl
 from app.core.errors import BadInputError, NotFoundError
 from app.core.events import event_types
 from app.core.events.bus import FIRST
 from app.core.events.texts import TextAssembler
 from app.core.states import Scope
-from app.datasets.models import Task
 from app.runs.forms import field_error
-from app.runs.models import Run
 from app.samples.models import FINISHED_REASONS
 from app.web.http.security import needs
 from app.web.http.web import context, session
@@ -83,13 +80,6 @@ def answer(run_id: uuid.UUID, index: int) -> str:
     raise NotFoundError(f"sample {index} has not finished: look again when it has")
 
 
-def _curl(run: Run, task: Task) -> str | None:
-    """How to repeat it; None for what this API has no fields for."""
-    if task.messages or task.prompt_token_ids:
-        return None
-    return curl(run, task, request.host_url, tokens=context().settings.require_tokens)
-
-
 def _page(
     values: dict[str, str], errors: dict[str, str] | None = None, side: Side | None = None, plain: Side | None = None
 ) -> str:
@@ -106,5 +96,4 @@ def _page(
         open=any(one is not None and one.open for one in (side, plain)),
         labels=forms.LABELS,
         languages=forms.LANGUAGES,
-        curl=_curl(side.run, side.row.task) if side else None,
     )

@@ -93,8 +93,6 @@ class Run(Named, Annotatable, Base):
     provenance: Mapped[dict[str, Any]] = mapped_column(default=dict)
     # How long measuring waits for other programs to leave the machine (app/runs/quiet.py); None: it does not wait.
     quiet: Mapped[dict[str, Any] | None]
-    # How many of its prompts are decoded again without drafting once it is finished; None: none. Baselines have none.
-    compare_plain: Mapped[int | None]
     command: Mapped[str] = mapped_column(Text, default="")  # repeats the run from a shell
     error: Mapped[str | None] = mapped_column(Text)  # why the run failed, was interrupted or lacks tasks
     failure: Mapped[Failure | None] = mapped_column(text_enum(Failure, "failure"))  # set only if the run failed

@@ -27,7 +27,7 @@ from app.runs.options import Fieldset
 from app.runs.results import Figures
 from app.runs.schemas import RunSpec
 from app.runs.status import run_status
-from app.runs.task_repository import other_runs_of, untouched_runs
+from app.runs.task_repository import untouched_runs
 from app.web.http.security import needs
 from app.web.http.web import context, id_in_address, session
 from app.web.ui.display import twice
@@ -135,7 +135,6 @@ def task(run_id: uuid.UUID, task_id: str) -> str:
         ledger_parts=shown.ledger(row),
         walk=_walk(row, show, budget),
         show=show,
-        others=other_runs_of(session(), row),
     )
 
 

@@ -36,7 +36,6 @@ def submit(
     spec: RunSpec,
     *,
     command: str = "",
-    compare_plain: int = 0,
     is_baseline: bool = False,
     pinned_worker: str | None = None,
     handover: bool = False,
@@ -46,8 +45,7 @@ def submit(
     Raises BadInputError for an unknown model, dataset or task, and for a model it may not name. `command` repeats the
     run from a shell (made from the specification if empty). `pinned_worker` keeps other workers away. With `handover`
     no message is sent: the server that owns the database looks for such runs (reaper.enqueue_handed_over). A baseline
-    is another run decoded without a drafter, to compare its speed; no list shows it. `compare_plain` is how many
-    prompts the command line decodes so once the run is finished.
+    is another run decoded without a drafter, to compare its speed; no list shows it.
     """
     if not is_local(pinned_worker, handover):
         require_allowed(ctx, spec.target, spec.drafter)
@@ -60,7 +58,6 @@ def submit(
         name=spec.name or default_name(spec),
         command=command or shell_command(spec),
         quiet=start_quiet_wait(spec.quiet_limit_s),
-        compare_plain=compare_plain or None,
         pinned_worker=pinned_worker,
         handover=handover,
     )

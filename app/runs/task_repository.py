@@ -19,28 +19,6 @@ BATCH_TASKS = 10
 """Tasks read at a time: a task may have a hundred samples, and each of them some kilobytes of text."""
 
 
-OTHERS = 3
-
-
-def other_runs_of(session: Session, row: RunTask) -> list[uuid.UUID]:
-    """The newest evaluation runs, beside this one, that have finished the same task; at most OTHERS."""
-    query = (
-        select(RunTask.run_id)
-        .join(Run, Run.id == RunTask.run_id)
-        .where(
-            RunTask.task_pk == row.task_pk,
-            RunTask.run_id != row.run_id,
-            RunTask.state == TaskState.FINISHED,
-            Run.archived.is_(False),
-            Run.is_completion.is_(False),
-            Run.graded.is_(True),
-        )
-        .order_by(RunTask.run_id.desc())
-        .limit(OTHERS)
-    )
-    return list(session.scalars(query))
-
-
 def tasks_with_tokens(session: Session, run_id: uuid.UUID) -> Sequence[RunTask]:
     """All tasks of the run in dataset order, with their samples, log-probabilities and ends of tokens."""
     columns = (Sample.logprobs, Sample.ends, Sample.top_logprobs)

@@ -1,4 +1,4 @@
-"""The search reads the samples: its index goes."""
+"""The search reads the samples: its index goes. No run waits for a comparison with plain decoding any more."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -19,6 +19,7 @@ depends_on = None
 
 
 def upgrade() -> None:
+    op.drop_column("runs", "compare_plain")
     op.drop_table("task_words")  # with its triggers
     if op.get_bind().dialect.name == "sqlite":
         op.execute("DROP TABLE task_words_index")
@@ -26,6 +27,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Makes the index without words: the version before does not find the samples that are there."""
+    op.add_column("runs", sa.Column("compare_plain", sa.Integer(), nullable=True))
     op.create_table(
         "task_words",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),

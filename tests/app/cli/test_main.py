@@ -93,9 +93,8 @@ def _ctrl_c():
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.parametrize("is_deleted", [False, True], ids=["kept", "deleted since"])
 @pytest.mark.usefixtures("additions", "_ctrl_c")
-def test_ctrl_c_in_the_comparison_keeps_the_run_and_shows_it(bassline, engine, is_deleted):
+def test_ctrl_c_in_the_comparison_keeps_the_run(bassline, engine):
     generate = engine.generate
 
     def interrupted_in_the_comparison(request, *args):
@@ -105,40 +104,17 @@ def test_ctrl_c_in_the_comparison_keeps_the_run_and_shows_it(bassline, engine, i
         return generate(request, *args)
 
     engine.generate = interrupted_in_the_comparison
-    result = bassline(*EVAL, "--compare-plain", "2", "--json", "-")
-    assert result.exit_code == 1
-    assert json.loads(result.stdout)["run"]["state"] == "finished"
-    assert "interrupted while decoding without drafting" in result.stderr
-    run = json.loads(result.stdout)["run"]["id"]
-    assert f"bassline runs resume {run}" in result.stderr
-    engine.generate, engine.hold = generate, None
-    plain = json.loads(result.stdout)["figures"]["plain_run"]
-    if is_deleted:
-        assert bassline("runs", "delete", plain).exit_code == 0
-    figures = json.loads(bassline("runs", "resume", run, "--json", "-").stdout)["figures"]
-    assert (figures["plain_run"] != plain, figures["speedup_tasks"]) == (is_deleted, 2)
-    assert figures["speedup_over_plain"] == pytest.approx(1.0)
-
-
-@pytest.mark.usefixtures("additions", "_ctrl_c")
-def test_a_run_interrupted_before_its_comparison_gets_it_when_it_is_resumed(bassline, engine):
-    generate = engine.generate
-
-    def interrupted(request, *args):
-        if len(engine.requests) == 1:
-            engine.hold = threading.Event()
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-        return generate(request, *args)
-
-    engine.generate = interrupted
     result = bassline(*EVAL, "--compare-plain", "2")
-    assert result.exit_code == 1, result.output
+    assert result.exit_code == 1
+    assert "interrupted while decoding without drafting" in result.stderr
     (listed,) = json.loads(bassline("runs", "list", "--json", "-").stdout)
-    assert (listed["run"]["state"], "plain_run" in listed["figures"]) == ("interrupted", False)
-    engine.generate, engine.hold = generate, None
-    figures = json.loads(bassline("runs", "resume", listed["run"]["id"], "--json", "-").stdout)["figures"]
-    assert figures["speedup_over_plain"] == pytest.approx(1.0)
-    assert figures["speedup_tasks"] == 2
+    assert listed["run"]["state"] == "finished"
+    assert f"bassline runs show {listed['run']['id']}" in result.stderr
+    plain = listed["figures"]["plain_run"]
+    assert json.loads(bassline("runs", "show", plain, "--json", "-").stdout)["run"]["state"] in (
+        "cancelled",
+        "interrupted",
+    )
 
 
 @pytest.mark.usefixtures("additions")

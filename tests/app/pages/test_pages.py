@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import html
-import json
 import re
-import shlex
 
 import pytest
 
-from app.completions.repeat import curl
 from app.completions.schemas import CompletionSpec
 from app.completions.service import submit
 from app.core.states import RunState
 from app.leaderboard.columns import COLUMNS
 from app.runs import pages
 from app.runs.repository import tasks_with_samples
-from app.web.http.schemas import parse_spec
 
 HEADINGS = {
     "/": "Nothing has been measured yet",
@@ -281,18 +277,12 @@ def test_runs_of_different_devices_or_sizes_are_not_compared_silently(world):
     assert "A has 2 samples per task, B has 4" in page
 
 
-def test_the_curl_of_a_completion_asks_for_the_same_completion(world):
+def test_the_test_of_a_completion_stands_as_it_was_typed(world):
     test = "assert f(1) == 1\nassert f(2)"
     spec = CompletionSpec(target="smollm2-135m", prompt="def f(x):\n    'it\"s $HOME'\n", test=test, n=3)
     run = submit(world.context, spec)
     page = html.unescape(world.client.get(f"/complete/{run}").get_data(as_text=True))
-    assert test in page, "the test stands as it was typed"
-    with world.context.database.read() as session:
-        (row,) = tasks_with_samples(session, run)
-        words = shlex.split(curl(row.run, row.task, "http://127.0.0.1:8000/", tokens=False))
-    assert words[2] == "http://127.0.0.1:8000/api/v1/complete"
-    again = parse_spec(CompletionSpec, json.loads(words[-1]))
-    assert again == spec.model_copy(update={"entry_point": "f"})
+    assert test in page
 
 
 def test_columns_named_in_the_address_are_the_ticked_ones(world):

@@ -16,12 +16,10 @@ from click.testing import CliRunner
 from app.cli.evaluate import evaluate
 from app.cli.main import cli
 from app.cli.options import parse_options
-from app.completions.repeat import curl
-from app.completions.schemas import CompletionSpec
 from app.runs import configuration
 from app.runs.models import Run
 from app.runs.options import DeclaredOption, options_of
-from app.runs.repository import get_run, tasks_with_samples
+from app.runs.repository import get_run
 from app.runs.schemas import DecodingSpec, EngineOptions, RunOptions, RunSpec
 from app.site.factory import create_app
 from decoding.config import EngineConfig
@@ -76,9 +74,6 @@ def test_an_option_of_a_run_reaches_every_place(ctx, engine, additions, monkeypa
     command = evaluate.make_context("eval", shlex.split(sent["command"])[2:])
     with command:
         repeated = parse_options(RunSpec, {name: command.params[name] for name in RunSpec.model_fields})
-    with ctx.database.read() as session:
-        (task,) = tasks_with_samples(session, uuid.UUID(completed["id"]))
-        curled = json.loads(shlex.split(curl(task.run, task.task, "http://here/", tokens=False))[-1])
     requested = asdict(request) | asdict(request.sampling)
     row = stored(changed["id"])
 
@@ -97,7 +92,6 @@ def test_an_option_of_a_run_reaches_every_place(ctx, engine, additions, monkeypa
         },
         "form of Complete": {o.name for o in DECODING.values() if field(o) in complete and o.form_label in complete},
         "Complete": of(DECODING, vars(stored(of_completion_form))),
-        "curl of a completion": of(DECODING, CompletionSpec(**curled).model_dump()),
         "Config tab": {
             n for n, o in OPTIONS.items() if f"<dt>{o.label}</dt><dd>{o.text(CHANGED[n])}</dd>" in config_tab
         },
@@ -109,7 +103,7 @@ def test_an_option_of_a_run_reaches_every_place(ctx, engine, additions, monkeypa
         "Request": {name for name in OPTIONS if requested.get(NAMES_IN_A_REQUEST.get(name, name)) == CHANGED[name]},
     }
     expected = {place: set(OPTIONS) for place in places}
-    for place in ("bassline complete", "form of Complete", "Complete", "curl of a completion"):
+    for place in ("bassline complete", "form of Complete", "Complete"):
         expected[place] = set(DECODING)
     expected["EngineConfig"] = set(EngineOptions.model_fields)
     expected["Request"] = set(OPTIONS) - set(EngineOptions.model_fields) - OBEYED_BY_THE_JOB
