@@ -84,21 +84,12 @@ def list_(json_file: str | None) -> None:
     ctx = common.opened_context()
     with ctx.database.read() as session:
         found = service.list_tokens(session)
-    common.write_json(
-        json_file,
-        [
-            {
-                "id": t.prefix,
-                "name": t.name,
-                "scope": t.scope,
-                "user": t.user.name if t.user else None,
-                "created_at": t.created_at,
-                "last_used_at": t.last_used_at,
-                "revoked_at": t.revoked_at,
-            }
-            for t in found
-        ],
-    )
+    columns = ("name", "scope", "created_at", "last_used_at", "revoked_at")
+    documents = [
+        {"id": t.prefix, "user": t.user.name if t.user else None} | {name: getattr(t, name) for name in columns}
+        for t in found
+    ]
+    common.write_json(json_file, documents)
     rows = [
         (
             t.prefix,

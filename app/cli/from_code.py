@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from app.cli import common, foreground
 from app.cli.progress import Bars, PartsBar, time_left
@@ -106,7 +105,6 @@ class FromCodeProgress(PartsBar):
     "file imports from the project",
 )  # fmt: skip
 @env_option
-@click.option("--names", "show_names", is_flag=True, help="name the functions that are left out, below each reason")
 @yes_option
 @common.json_option
 def from_code(  # noqa: PLR0913 (click hands each option over by itself)
@@ -121,7 +119,6 @@ def from_code(  # noqa: PLR0913 (click hands each option over by itself)
     judge: str,
     context: Context,
     env: tuple[str, ...],
-    show_names: bool,
     assume_yes: bool,
     json_file: str | None,
 ) -> None:
@@ -140,7 +137,7 @@ def from_code(  # noqa: PLR0913 (click hands each option over by itself)
     options = Options(lines_before, lines_after, timeout, context=context, judge=judge)
     asked = DatasetRequest(
         project, tests, name=name, doctests=doctests, python=python, options=options, environment=parse_variables(env),
-        json_file=json_file, assume_yes=assume_yes, show_names=show_names,
+        json_file=json_file, assume_yes=assume_yes,
     )  # fmt: skip
     make_datasets(common.opened_context(), asked)
 
@@ -159,7 +156,6 @@ class DatasetRequest:
     environment: Mapping[str, str | None] = field(default_factory=dict)
     json_file: str | None = None
     assume_yes: bool = False
-    show_names: bool = False
 
 
 def make_datasets(ctx: AppContext, asked: DatasetRequest) -> list[Dataset]:
@@ -180,13 +176,13 @@ def make_datasets(ctx: AppContext, asked: DatasetRequest) -> list[Dataset]:
     _say_how_tests_ended(finished)
     if not finished.result.completion:
         common.write_json(json_file, service.report(finished, [], service.Recheck()))
-        _show(finished, [], json_file, asked.show_names)
+        _show(finished, [], json_file)
         raise common.failed(f"no function of {found.name} became a task: the reasons are above")
     stored = service.store(ctx, finished, name)
     if json_file is not None:
         common.write_json(json_file, service.report(finished, stored, _rechecked(ctx, stored)))
     finished.state.remove()  # interrupted before, the same command resumes
-    _show(finished, stored, json_file, asked.show_names)
+    _show(finished, stored, json_file)
     return stored
 
 
@@ -286,7 +282,7 @@ def judged_by(source: dict[str, Any]) -> str:
     return counted(source["cases"] - near, "recorded call") + (f" and {near} near them" if near else "")
 
 
-def _show(finished: Finished, stored: list[Dataset], json_file: str | None, show_names: bool) -> None:
+def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> None:
     console = common.result_console(json_file)
     rows: list[dict[str, Any]] = finished.result.completion
     if rows:
@@ -303,10 +299,7 @@ def _show(finished: Finished, stored: list[Dataset], json_file: str | None, show
         console.print(f"\nleft out: {found.seen - found.tasks} of {found.seen} functions")
         left_out = [(str(each.functions), each.reason, each.unlock) for each in found.left_out]
         console.print(common.table(("functions", "reason", "what would make them tasks"), left_out))
-        if show_names:
-            _show_left_out(console, finished)
-        else:
-            console.print("--names names them, and so does --json")
+        console.print("--json names them, and so does the page of the dataset")
     for path, reason in finished.project.unread.items():
         console.print(f"not read: {path}: {reason}")
     for reason in dict.fromkeys(finished.project.skipped.values()):
@@ -342,13 +335,3 @@ def _describe_stated_share(rows: list[dict[str, Any]]) -> str:
         return text
     asks, them = ("1 task asks", "it") if unstated == 1 else (f"{unstated} tasks ask", "them")
     return f"{text}; {asks} for more: runs leave {them} out, as they do weak ones"
-
-
-def _show_left_out(console: Console, finished: Finished) -> None:
-    """The functions that are left out, below each reason."""
-    by_reason: dict[str, list[str]] = {}
-    for row in service.list_left_out(finished):
-        detail = f": {row['detail']}" if row["detail"] else ""
-        by_reason.setdefault(row["reason"], []).append(f"    {row['file']}:{row['line']} {row['function']}{detail}")
-    for reason, names in by_reason.items():
-        console.print(f"{reason}:", *names, sep="\n", soft_wrap=True, highlight=False, markup=False)

@@ -1,6 +1,6 @@
 """Follows a run or a study to its end by its rows: a bar for each part on a terminal, a line per change elsewhere.
 
-Whoever works it, this process or the server that has the database, the rows say the same.
+The rows say the same whether this process or the server that has the database does the work.
 """
 
 from __future__ import annotations

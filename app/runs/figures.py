@@ -55,11 +55,6 @@ def write(session: Session, run: Run, found: Measurement) -> None:
     session.add(existing)
 
 
-def record(session: Session, run: Run) -> None:
-    """Writes the run's figures and curve over the tasks that are finished now."""
-    write(session, run, measure(session, run))
-
-
 def name_of_tasks(task_ids: Iterable[str]) -> str:
     """A sha256 that is equal for equal sets of tasks."""
     return hashlib.sha256("\n".join(sorted(task_ids)).encode()).hexdigest()
@@ -151,7 +146,7 @@ def curve(run: Run, tasks: Sequence[RunTask]) -> metrics.Curve:
 
 
 def stored_curve(row: RunCurve) -> metrics.Curve:
-    """The curve as `record` wrote it."""
+    """The curve as `write` stored it."""
     return metrics.Curve(tuple(row.budgets), tuple(row.pass_first), tuple(row.pass_all))
 
 

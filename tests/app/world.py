@@ -161,7 +161,7 @@ class World:
                 )
             session.flush()
             if state in ENDED:
-                figures.record(session, run)
+                figures.write(session, run, figures.measure(session, run))
             return run.id
 
     def _decode(

@@ -223,7 +223,7 @@ def test_arms_with_few_tasks_in_common_give_no_answer_and_the_next_source_does(w
                 task.samples[0].verdict = "sandbox_error"
             run.finished_at = utcnow()
             session.flush()
-            figures.record(session, run)
+            figures.write(session, run, figures.measure(session, run))
             assert run.curve.n_tasks > cards.ENOUGH
     assert card().study.name == "older"
 

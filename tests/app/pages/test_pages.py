@@ -11,7 +11,6 @@ from app.completions.schemas import CompletionSpec
 from app.completions.service import submit
 from app.core.states import RunState
 from app.leaderboard.columns import COLUMNS
-from app.runs import pages
 from app.runs.repository import tasks_with_samples
 
 HEADINGS = {
@@ -366,13 +365,3 @@ def test_links_within_a_run_keep_the_budget_and_its_tasks_are_shown_at_it(world)
     assert links
     assert all("budget=2.5" in link for link in links)
     assert "Budget 2.5 s" in text_of(world.client.get(html.unescape(links[0])))
-
-
-def test_the_next_page_of_runs_keeps_filters(world, monkeypatch):
-    monkeypatch.setattr(pages, "PAGE_SIZE", 2)
-    for name in ("c one", "other", "a one", "b one"):
-        world.add_run(name, n=1, limit=1)
-    page = world.client.get("/runs?name=one").get_data(as_text=True)
-    assert names(page) == ["b one", "a one"]
-    following = html.unescape(re.search(r'href="([^"]+)">More runs<', page)[1])
-    assert names(world.client.get(following).get_data(as_text=True)) == ["c one"]

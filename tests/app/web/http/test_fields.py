@@ -81,16 +81,6 @@ def test_a_mistyped_word_on_the_command_line_gets_the_nearest_one(ctx, additions
     assert sentence in result.stderr
 
 
-def test_a_list_goes_on_behind_its_page(client):
-    for name in ("b", "A", "c"):
-        client.post("/api/v1/runs", json={**BODY, "name": name})
-    first = client.get("/api/v1/runs?limit=2").json
-    assert [r["run"]["name"] for r in first["runs"]] == ["c", "A"]
-    rest = client.get(f"/api/v1/runs?limit=2&cursor={first['next']}").json
-    assert [r["run"]["name"] for r in rest["runs"]] == ["b"]
-    assert [r["run"]["name"] for r in client.get("/api/v1/runs?name=B").json["runs"]] == ["b"]
-
-
 UNSEEN = ("\n", " ", "\t\r\n", "\x1b\x07", "\u200b", "\u2028\u00a0")
 
 
