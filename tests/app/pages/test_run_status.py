@@ -29,7 +29,8 @@ def leave_ungraded(world, run_id, kept: int, state: TaskState, run_state: RunSta
         session.execute(update(Sample).where(Sample.run_task_id.in_(rest)).values(verdict=None))
         session.execute(update(Run).where(Run.id == run_id).values(state=run_state))
     with world.context.database.session() as session:
-        figures.record(session, get_run(session, run_id))
+        run = get_run(session, run_id)
+        figures.write(session, run, figures.measure(session, run))
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,8 @@ def test_every_page_and_figure_chooses_the_same_sample_where_log_probabilities_a
             for sample_id in session.scalars(Sample.__table__.select().with_only_columns(Sample.id)).all():
                 if dice.random() < share:
                     session.execute(update(Sample).where(Sample.id == sample_id).values(mean_logprob=None))
-            figures.record(session, get_run(session, run_id))
+            run = get_run(session, run_id)
+            figures.write(session, run, figures.measure(session, run))
         with world.context.database.read() as session:
             run, tasks = session.get_one(Run, run_id), tasks_without_texts(session, run_id)
             chosen = [presentation.chosen(task.samples, run.budget_s) for task in tasks]
