@@ -37,7 +37,6 @@ TWINS = {
     "models.delete": "models_api.delete",
     "models.delete_model": "models_api.delete_model",
     "runs.annotate": "runs_api.annotate",
-    "runs.annotate_selected": "runs_api.annotate",
     "runs.cancel": "runs_api.cancel",
     "runs.create": "runs_api.create",
     "runs.resume": "runs_api.resume",
