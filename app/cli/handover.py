@@ -11,14 +11,9 @@ from sqlalchemy.orm import Session
 from app.core.context import Context
 from app.core.db.clock import read_database_time
 from app.core.errors import BadInputError, UnavailableError
-from app.core.events import event_types
-from app.core.events.bus import Event
 from app.core.remote import target as remote
-from app.core.states import OPEN_RUN_STATES, RunState, TaskState
 from app.jobs.database_lock import DatabaseLock
 from app.language_models.service import require_model
-from app.runs.quiet import describe_quiet_wait
-from app.runs.repository import get_run
 from app.runs.schemas import EngineOptions
 from app.studies.schemas import StudySpec, naming_arm
 from app.workers import service as workers

@@ -8,15 +8,7 @@ from typing import Self
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from app.cli.common import number
-from app.core.context import Context
-from app.core.events import event_types
-from app.core.events.bus import Event
-from app.core.states import RunState, TaskState
 from app.core.terminal import stderr, visible
-from app.runs.models import Run
-from app.runs.repository import Progress as Counts
-from app.runs.repository import get_run, progress
 
 PACE_S = 600.0  # the time left is estimated from the pace of the last ten minutes
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 import click
 
 from app.cli import common
-from app.cli.options import parse_options, spec_options
-from app.core.terminal import echo
 from app.cli.options import parse_options
+from app.core.terminal import echo
 from app.runs.render import plain
 from app.runs.repository import find_run
 from app.search import service
 from app.search.documents import HitDocument
 from app.search.schemas import SearchQuery
 from app.web.http.paging import LARGEST_PAGE
-from app.web.ui.units import counted
-from app.core.terminal import echo
 
 
 @click.command()

@@ -22,9 +22,7 @@ from app.core.db.database import Database, updated_any
 from app.core.db.types import utcnow
 from app.core.states import RunKind, RunState
 from app.datasets.models import Task
-from app.runs import indexing
 from app.runs.models import BEING_IMPORTED, Run, RunTask
-from app.runs.models import IMPORT_OPEN, Run, RunTask
 from app.samples.models import Sample
 
 T = TypeVar("T")

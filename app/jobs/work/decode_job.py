@@ -30,8 +30,6 @@ from app.jobs.work import logprobs, machine_use
 from app.jobs.work.live_updates import LiveUpdates, letters
 from app.language_models import heads
 from app.language_models.service import require_infilling
-from app.runs import indexing, transitions
-from app.core.remote import target as remote
 from app.runs import transitions
 from app.runs.configuration import engine_config
 from app.runs.figures import in_budget_s

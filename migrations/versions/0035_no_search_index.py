@@ -12,7 +12,7 @@ CREATE VIRTUAL TABLE task_words_index USING fts5(
 """
 TRIGGERS = {"insert": "INSERT", "delete": "DELETE", "update": "UPDATE OF words"}
 
-revision = "0036"
+revision = "0035"
 down_revision = "0034"
 branch_labels = None
 depends_on = None
