@@ -125,7 +125,7 @@ def _pages(ctx: Context) -> list[Page]:
     return [
         Page("leaderboard", lambda _: "/", 50),
         Page("leaderboard_budget", lambda r: f"/?budget={budget(r)}", 50),
-        Page("leaderboard_scatter", lambda r: f"/?view=scatter&sort=speed&budget={budget(r)}", 50),
+        Page("leaderboard_sorted", lambda r: f"/?sort=speed&budget={budget(r)}", 50),
         Page("leaderboard_dataset", lambda r: f"/?dataset=humaneval&budget={budget(r)}", 50),
         Page("leaderboard_csv", lambda r: f"/leaderboard.csv?budget={budget(r)}"),
         Page("run_list", lambda _: "/runs", 50),

@@ -8,8 +8,7 @@ from rich.table import Table
 from app.annotations.selection import Selection
 from app.cli import common
 from app.cli.run_and_study import selection_options
-from app.leaderboard.columns import COLUMNS, Column
-from app.leaderboard.documents import board_row
+from app.leaderboard.columns import COLUMNS, Column, make_board_row
 from app.leaderboard.entries import Entries
 from app.leaderboard.service import Row, ranked
 from app.runs.render import plain
@@ -32,7 +31,7 @@ def leaderboard(
     ctx = common.opened_context()
     with ctx.database.read() as session:
         rows = ranked(Entries().read(session), budget, dataset=dataset, target=target, selection=selection)
-    common.write_json(json_file, [plain(board_row(row)) for row in rows])
+    common.write_json(json_file, [plain(make_board_row(row)) for row in rows])
     console = common.result_console(json_file)
     if not rows:
         asked = selection.narrows or dataset or target

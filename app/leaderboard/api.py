@@ -7,12 +7,11 @@ from pydantic import Field
 
 from app.annotations.schemas import AnnotatedQuery
 from app.core.db.storable import Text
-from app.leaderboard.documents import BoardPage, board_row
+from app.leaderboard.columns import BoardPage, make_board_row
 from app.leaderboard.service import ranked
 from app.leaderboard.web import entries
 from app.web.http.operations import operation
 from app.web.http.paging import page_from_list
-from app.web.http.schemas import ResponseModel
 
 bp = Blueprint("leaderboard_api", __name__, url_prefix="/api/v1")
 
@@ -27,8 +26,8 @@ class BoardQuery(AnnotatedQuery):
 
 @bp.get("/leaderboard")
 @operation({200: BoardPage})
-def index(query: BoardQuery) -> ResponseModel:
+def index(query: BoardQuery) -> BoardPage:
     """Runs by Pass@First within a budget."""
     rows = ranked(entries(), query.budget, dataset=query.dataset, target=query.target, selection=query.selection())
     page, following = page_from_list(rows, query, lambda row: str(row.run.id))
-    return BoardPage(rows=[board_row(row) for row in page], next=following)
+    return BoardPage(rows=[make_board_row(row) for row in page], next=following)

@@ -1,58 +1,130 @@
-"""Every column of the leaderboard, declared once.
+"""Every figure of the leaderboard, declared once.
 
-The page, its CSV, REST, `bassline leaderboard` and About are made from COLUMNS. A new column is an entry here, and, if
-`Entry` does not hold its value yet, a field there.
+Programs read a `BoardRow`, in REST, `--json` and CSV. People read COLUMNS, on the page, which About explains, and on
+the command line.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import Field
+
 from app.core.states import RunState
 from app.leaderboard.service import Row
-from app.web.ui.units import count, decimal, gibibytes, interval, milliseconds, percent, seconds, size
+from app.web.http.schemas import ResponseModel
+from app.web.ui import spreadsheets
+from app.web.ui.units import interval, milliseconds, percent, seconds
 
 Read = Callable[[Row], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One value of a row for programs: `name` and `type` in REST and JSON, `csv` its headers in CSV.
-
-    A value with several headers is a tuple of as many values. Without `csv`, the header is `name`.
-    """
+class BoardRow(ResponseModel):
+    """A run on the leaderboard."""
 
     name: str
-    type: Any
-    read: Read
-    description: str | None = None
-    csv: tuple[str, ...] = ()
+    run: uuid.UUID = Field(description="the id of the run")
+    label: str | None = Field(description="why the run is not ranked; null for one that is")
+    rank: int | None = Field(
+        description="among all ranked runs over the same tasks on the same device, also those that a filter leaves out"
+    )
+    state: RunState
+    dataset: str
+    device: str
+    toolchain: str = Field(description="of the language that its tasks are in; empty: Python")
+    target: str
+    weights: str
+    drafter: str
+    draft_length: str
+    budget_s: float = Field(description="the budget the shares were read at")
+    capped: bool = Field(description="the run stopped at that budget, so its shares are lower bounds")
+    in_guest_tasks: int | None = Field(description="tasks with verdicts a program could have forged")
+    in_guest_samples: int | None = Field(description="samples with such a verdict; null: not counted")
+    in_guest_passed: int | None = Field(description="of those, passed")
+    clock: str | None = Field(
+        description="why the times of the run are not to be trusted; empty: nothing disturbed them; null: not known"
+    )
+    tags: list[str]
+    starred: bool
+    archived: bool
+    pass_first: float
+    pass_first_interval: tuple[float, float]
+    pass_all: float
+    pass_all_interval: tuple[float, float]
+    ranking_loss: float = Field(description="Pass@All minus Pass@First")
+    first_finished_p50_s: float | None
+    first_finished_p95_s: float | None
+    ms_per_token: float | None = Field(description="mean over all samples")
+    tokens_per_s: float | None = Field(description="of all samples of a task together")
+    mean_acceptance_length: float | None
+    seconds_per_right: float | None = Field(
+        description="of decoding, per task that Pass@First counts at the run's own budget"
+    )
+    peak_memory_bytes: int | None = Field(description="highest over all tasks")
+    n: int = Field(description="samples per task")
+    n_tasks: int = Field(description="tasks graded")
+    dataset_tasks: int
+    temperature: float
+    top_p: float
+    prompt_mode: str
+    created_at: dt.datetime
+    fingerprint: str
 
-    @property
-    def headers(self) -> tuple[str, ...]:
-        """The headers in CSV."""
-        return self.csv or (self.name,)
 
-    def cells(self, row: Row) -> tuple[Any, ...]:
-        """The values in CSV, one per header; a list is space-separated."""
-        value = self.read(row)
-        if isinstance(value, list):
-            value = " ".join(value)
-        return value if len(self.headers) > 1 else (value,)
+CSV_NAMES = {"name": "run", "run": "id", "n_tasks": "tasks"}
+"""The headers of fields that CSV calls by another name."""
+
+
+class BoardPage(ResponseModel):
+    """The leaderboard, best first."""
+
+    rows: list[BoardRow]
+    next: str | None
+
+
+def make_board_row(row: Row) -> BoardRow:
+    """A row of the leaderboard for programs: values of the row, else of its run, else of the run's figures."""
+    figures = row.run.figures
+    own = {
+        "run": row.run.id,
+        "clock": None if figures.clock_marks is None else " ".join(figures.clock_marks),
+        "ms_per_token": figures.ms_per_token_all,
+        "tags": list(row.run.tags),
+    }
+    sources = (row, row.run, figures)
+    for name in BoardRow.model_fields.keys() - own.keys():
+        own[name] = getattr(next(source for source in sources if hasattr(source, name)), name)
+    return BoardRow(**own)
+
+
+def format_csv(rows: Sequence[Row]) -> str:
+    """All rows, unranked ones with their label; shares from 0 to 1, times in seconds, a column for each limit."""
+    headings: list[str] = []
+    for name in BoardRow.model_fields:
+        share = name.removesuffix("_interval")
+        headings += [CSV_NAMES.get(name, name)] if share == name else [f"{share}_low", f"{share}_high"]
+    return spreadsheets.as_csv([headings, *(_list_cells(make_board_row(row)) for row in rows)])
+
+
+def _list_cells(row: BoardRow) -> list[object]:
+    cells: list[object] = []
+    for _, value in row:
+        cells += value if isinstance(value, tuple) else [" ".join(value) if isinstance(value, list) else value]
+    return cells
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column for people, with the fields that hold its values for programs."""
+    """A column for people."""
 
-    key: str  # stands in addresses (`?sort=`, `?columns=`)
+    key: str  # stands in addresses (`?sort=`)
     label: str
-    fields: tuple[Field, ...]
-    unit: Callable[..., str]  # the first field's value as text
+    value: Read  # what it shows and orders the rows by; rows where it is None come last
+    unit: Callable[..., str]  # the value as text
     about: str  # on the page About, like `formula`
     note: Callable[[Row], str] = lambda _: ""  # in small type below the text
     share: Callable[[Row], tuple[float, float, float]] | None = None  # (share, low, high), drawn as a bar, too
@@ -61,84 +133,23 @@ class Column:
     tie: Read = lambda _: 0  # orders rows whose values are equal
     formula: str = ""
     numeric: bool = True
-    required: bool = False  # the page always shows it
-    shown: bool = True  # until the reader deselects it
     printed: bool = False  # in the table of the command line, which has room for few
-
-    def value(self, row: Row) -> Any:
-        """What the column shows of a row and orders the rows by; rows where it is None come last."""
-        return self.fields[0].read(row)
 
     def text(self, row: Row) -> str:
         """The value for people."""
         return self.unit(self.value(row), *([row.run.n_tasks] if self.of_tasks else ()))
 
 
-def _of_run(name: str, kind: Any, description: str | None = None, csv: tuple[str, ...] = ()) -> Field:
-    """A field of the run itself."""
-    return Field(name, kind, lambda row: getattr(row.run, name), description, csv)
-
-
-def _figure(name: str, kind: Any, description: str | None = None, figure: str = "") -> Field:
-    """A figure of the run."""
-    return Field(name, kind, lambda row: getattr(row.run.figures, figure or name), description)
-
-
-def _share(name: str) -> tuple[Field, Field]:
-    """Pass@First or Pass@All with its interval."""
-    interval = f"{name}_interval"
-    return (
-        Field(name, float, lambda row: getattr(row, name)),
-        Field(interval, tuple[float, float], lambda row: getattr(row, interval), csv=(f"{name}_low", f"{name}_high")),
-    )
-
-
-RUN_FIELDS = (
-    _of_run("name", str, csv=("run",)),
-    Field("run", uuid.UUID, lambda row: row.run.id, "the id of the run", csv=("id",)),
-    _of_run("label", str | None, "why the run is not ranked; null for one that is"),
-    Field(
-        "rank",
-        int | None,
-        lambda r: r.rank,
-        "among all ranked runs over the same tasks on the same device, also those that a filter leaves out",
-    ),
-    _of_run("state", RunState),
-    _of_run("dataset", str),
-    _of_run("device", str),
-    _of_run("toolchain", str, "of the language that its tasks are in; empty: Python"),
-    _of_run("target", str),
-    _of_run("weights", str),
-    _of_run("drafter", str),
-    _of_run("draft_length", str),
-    Field("budget_s", float, lambda r: r.budget_s, "the budget the shares were read at"),
-    Field("capped", bool, lambda r: r.capped, "the run stopped at that budget, so its shares are lower bounds"),
-    _figure("in_guest_tasks", int | None, "tasks with verdicts a program could have forged"),
-    _figure("in_guest_samples", int | None, "samples with such a verdict; null: not counted"),
-    _figure("in_guest_passed", int | None, "of those, passed"),
-    Field(
-        "clock",
-        str | None,
-        lambda row: None if (marks := row.run.figures.clock_marks) is None else " ".join(marks),
-        "why the times of the run are not to be trusted; empty: nothing disturbed them; null: not known",
-    ),
-    Field("tags", list[str], lambda r: list(r.run.tags)),
-    _of_run("starred", bool),
-    _of_run("archived", bool),
-)
-"""What identifies a row: on the page, the columns Rank and Run."""
-
 COLUMNS = (
     Column(
         "first",
         "Pass@First",
-        _share("pass_first"),
+        lambda row: row.pass_first,
         percent,
         of_tasks=True,
-        note=lambda r: interval(r.pass_first_interval, r.run.n_tasks),
-        share=lambda r: (r.pass_first, *r.pass_first_interval),
-        tie=lambda r: r.pass_all,
-        required=True,
+        note=lambda row: interval(row.pass_first_interval, row.run.n_tasks),
+        share=lambda row: (row.pass_first, *row.pass_first_interval),
+        tie=lambda row: row.pass_all,
         printed=True,
         about="The share of tasks whose chosen sample passes. The chosen sample is the one with the highest mean "
         "log-probability per token under the target model, among those finished within B. A task without a finished "
@@ -149,35 +160,23 @@ COLUMNS = (
     Column(
         "all",
         "Pass@All",
-        _share("pass_all"),
+        lambda row: row.pass_all,
         percent,
         of_tasks=True,
-        note=lambda r: interval(r.pass_all_interval, r.run.n_tasks),
-        share=lambda r: (r.pass_all, *r.pass_all_interval),
-        tie=lambda r: r.pass_first,
+        note=lambda row: interval(row.pass_all_interval, row.run.n_tasks),
+        share=lambda row: (row.pass_all, *row.pass_all_interval),
+        tie=lambda row: row.pass_first,
         printed=True,
         about="The share of tasks with at least one passing sample finished within B. A perfect choice among the "
         "samples would reach it.",
         formula="Pass@All(B) = #{ t : some s passes, finished(s) ≤ B } / #tasks",
     ),
     Column(
-        "loss",
-        "Ranking loss",
-        (Field("ranking_loss", float, lambda r: r.ranking_loss, "Pass@All minus Pass@First"),),
-        size,
-        of_tasks=True,
-        descending=False,
-        about="Pass@All minus Pass@First, in percentage points: tasks with a right answer that was not chosen.",
-    ),
-    Column(
         "finish",
         "First finished",
-        (
-            _figure("first_finished_p50_s", float | None),
-            _figure("first_finished_p95_s", float | None),
-        ),
+        lambda row: row.run.figures.first_finished_p50_s,
         seconds,
-        note=lambda r: f"p95 {seconds(r.run.figures.first_finished_p95_s)}",
+        note=lambda row: f"p95 {seconds(row.run.figures.first_finished_p95_s)}",
         descending=False,
         about="Seconds until the first sample of a task was finished; median (p50) and 95th percentile (p95) over the "
         "tasks that had one.",
@@ -185,7 +184,7 @@ COLUMNS = (
     Column(
         "speed",
         "ms/token",
-        (_figure("ms_per_token", float | None, "mean over all samples", "ms_per_token_all"),),
+        lambda row: row.run.figures.ms_per_token_all,
         milliseconds,
         descending=False,
         printed=True,
@@ -195,54 +194,9 @@ COLUMNS = (
         formula="ms/token(s) = 1000 · finished(s) / tokens(s)",
     ),
     Column(
-        "throughput",
-        "tokens/s",
-        (_figure("tokens_per_s", float | None, "of all samples of a task together"),),
-        count,
-        shown=False,
-        about="Throughput: tokens of all samples of a task together per second of decoding.",
-    ),
-    Column(
-        "accepted",
-        "Accepted",
-        (_figure("mean_acceptance_length", float | None),),
-        decimal,
-        printed=True,
-        about="Accepted length: tokens that a sample gains per round of draft, verify and accept, that is the accepted "
-        "draft tokens plus one from the target. Plain decoding has 1.",
-        formula="accepted length = 1 + accepted draft tokens / rounds, over all samples and rounds",
-    ),
-    Column(
-        "cost",
-        "seconds per solved task",
-        (
-            _figure(
-                "seconds_per_right",
-                float | None,
-                "of decoding, per task that Pass@First counts at the run's own budget",
-            ),
-        ),
-        seconds,
-        descending=False,
-        shown=False,
-        about="Cost of a solved task: the seconds in which the engine decoded, divided by the tasks that Pass@First "
-        "counts, at the run's own budget. Times the price of the machine per second it is the price of a solved task.",
-        formula="seconds per solved task = Σ wall_t / #{ t : chosen_t passes }",
-    ),
-    Column(
-        "memory",
-        "Memory",
-        (_figure("peak_memory_bytes", int | None, "highest over all tasks"),),
-        gibibytes,
-        descending=False,
-        shown=False,
-        about="Peak memory of the device, highest over all tasks: on a GPU what the engine allocated, on a CPU what "
-        "its process held at most until then.",
-    ),
-    Column(
         "samples",
         "Samples",
-        (_of_run("n", int, "samples per task"),),
+        lambda row: row.run.n,
         str,
         printed=True,
         about="Samples decoded for each task, side by side.",
@@ -250,43 +204,18 @@ COLUMNS = (
     Column(
         "tasks",
         "Tasks",
-        (
-            _of_run("n_tasks", int, "tasks graded", csv=("tasks",)),
-            _of_run("dataset_tasks", int),
-        ),
+        lambda row: row.run.n_tasks,
         str,
-        note=lambda r: f"of {r.run.dataset_tasks}",
+        note=lambda row: f"of {row.run.dataset_tasks}",
         printed=True,
         about="Tasks graded, of those in the dataset. Shares count graded tasks only.",
     ),
     Column(
-        "sampling",
-        "Sampling",
-        (
-            _of_run("temperature", float),
-            _of_run("top_p", float),
-            _of_run("prompt_mode", str),
-        ),
-        lambda temperature: f"T {temperature:g}" if temperature else "greedy",
-        note=lambda r: f"top-p {r.run.top_p:g}, {r.run.prompt_mode}" if r.run.temperature else r.run.prompt_mode,
-        numeric=False,
-        shown=False,
-        about="Temperature and top-p of the target's distribution, and how a task becomes a prompt.",
-    ),
-    Column(
         "date",
         "Date",
-        (
-            _of_run("created_at", dt.datetime),
-            _of_run("fingerprint", str),
-        ),
+        lambda row: row.run.created_at,
         lambda created_at: f"{created_at:%Y-%m-%d}",
-        note=lambda r: r.run.fingerprint,
         numeric=False,
-        about="The day on which the run was made, and its fingerprint, which is the same for runs of the same "
-        "configuration, dataset content and model files.",
+        about="The day on which the run was made.",
     ),
 )
-
-FIELDS = (*RUN_FIELDS, *(field for column in COLUMNS for field in column.fields))
-"""Every value of a row for programs."""

@@ -14,8 +14,7 @@ from app.core.states import OPEN_RUN_STATES
 from app.leaderboard import board
 from app.leaderboard.answer import Card
 from app.leaderboard.cards import ENOUGH, newest_run
-from app.leaderboard.columns import COLUMNS
-from app.leaderboard.documents import as_csv
+from app.leaderboard.columns import COLUMNS, format_csv
 from app.leaderboard.entries import Entry
 from app.leaderboard.service import Row, ranked
 from app.leaderboard.web import card, entries
@@ -49,12 +48,10 @@ def index() -> str:
     budget = budget or (answer.opening_s if answer else max((run.budget_s for run in listed), default=10.0))
     sort = request.args.get("sort", "first")
     sort = sort if sort in board.SORTS else "first"
-    view = "scatter" if request.args.get("view") == "scatter" else "curves"
     rows = ranked(listed, budget, dataset=dataset or None, target=target or None, selection=selection)
     whole = request.args.get("rows") == "all"
-    shown = board.selected(request.args.getlist("columns"))
-    groups, left_out = board.groups(
-        rows, budget, sort, view, whole=whole, answered=set(answer.runs.values()) if answer else ()
+    groups, lead, left_out = board.arrange_groups(
+        rows, budget, sort, whole=whole, answered=set(answer.runs.values()) if answer else ()
     )
     return render_template(
         "leaderboard/index.html",
@@ -65,19 +62,14 @@ def index() -> str:
         enough=ENOUGH,
         everything=bool(everything),
         groups=groups,
+        lead=lead,
         left_out=left_out,
         budget=budget,
         grid=_grid(rows, answer),
         sort=sort,
         sort_label=board.SORTS[sort],
-        view=view,
         whole=whole,
         columns=COLUMNS,
-        optional=board.OPTIONAL,
-        shown=shown,
-        # In the order of the columns, so that the same selection always has the same address.
-        selected=None if shown == board.SHOWN_BY_DEFAULT else ["", *(key for key in board.OPTIONAL if key in shown)],
-        default=board.SHOWN_BY_DEFAULT,
         dataset=dataset,
         target=target,
         datasets=sorted({run.dataset for run in listed}),
@@ -104,7 +96,7 @@ def csv() -> Response:
         only = set(ids_in("runs", request.args))
         rows = [row for row in rows if row.run.id in only]
     return Response(
-        as_csv(rows),
+        format_csv(rows),
         content_type="text/csv; charset=utf-8",
         headers={"Content-Disposition": "attachment; filename=leaderboard.csv"},
     )

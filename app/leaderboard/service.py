@@ -16,9 +16,9 @@ from evaluation.metrics import wilson
 class Row:
     """One run on the leaderboard at a budget.
 
-    `rank` is its place among the `n_ranked` runs of its group; None and 0 for a run that is not ranked. `budget_s` is
-    the budget the shares were read at: the requested one, or the run's own if that is smaller (`capped`: the run
-    stopped there, so its shares are lower bounds). Intervals are Wilson's at 95 %.
+    `place` is its place among the `n_in_group` runs that compare with it; runs with equal shares have the same one.
+    `budget_s` is the budget the shares were read at: the requested one, or the run's own if that is smaller (`capped`:
+    the run stopped there, so its shares are lower bounds). Intervals are Wilson's at 95 %.
     """
 
     run: Entry
@@ -26,8 +26,18 @@ class Row:
     capped: bool
     pass_first: float
     pass_all: float
-    rank: int | None = None
-    n_ranked: int = 0
+    place: int = 0
+    n_in_group: int = 0
+
+    @property
+    def rank(self) -> int | None:
+        """The place of a run that is ranked: one that finished over a whole dataset."""
+        return self.place if self.run.label is None else None
+
+    @property
+    def group(self) -> object:
+        """What rows that compare have in common."""
+        return self.run.label is None, self.run.group
 
     @property
     def ranking_loss(self) -> float:
@@ -63,7 +73,7 @@ def ranked(
         raise BadInputError(f"budget is {budget_s:g}: it must be above 0 seconds", "budget")
     rows = [_row(run, budget_s) for run in runs if selection.archived or not run.archived]
     rows.sort(key=lambda row: (row.run.label is not None, -row.pass_first, -row.pass_all))
-    _rank(row for row in rows if row.run.label is None)
+    _place(rows)
     return [
         row
         for row in rows
@@ -73,16 +83,16 @@ def ranked(
     ]
 
 
-def _rank(rows: Iterable[Row]) -> None:
-    """Ranks the rows, which are in the order of their shares, in their groups."""
+def _place(rows: Iterable[Row]) -> None:
+    """Gives the rows, which are in the order of their shares, their places in their groups."""
     groups: defaultdict[object, list[Row]] = defaultdict(list)
     for row in rows:
-        groups[row.run.group].append(row)
+        groups[row.group].append(row)
     for group in groups.values():
         above = group[0]
         for place, row in enumerate(group, start=1):
             tied = (above.pass_first, above.pass_all) == (row.pass_first, row.pass_all)
-            row.rank, row.n_ranked = above.rank if tied and place > 1 else place, len(group)
+            row.place, row.n_in_group = above.place if tied and place > 1 else place, len(group)
             above = row
 
 

@@ -72,7 +72,7 @@ def pages(database: Database) -> dict[str, str]:
         if not ended:
             raise BadInputError("no run in the database has ended: make one with `make demo`")
         run = max(ended, key=_informativeness)
-        paths = {"leaderboard": "/", "latency": "/?view=scatter", "runs": "/runs", "run": f"/runs/{run.id}"}
+        paths = {"leaderboard": "/", "runs": "/runs", "run": f"/runs/{run.id}"}
         paths |= {tab: f"/runs/{run.id}?tab={tab}" for tab in ("tasks", "failures", "timing", "config")}
         lines = tasks_with_samples(session, run.id)
         task = max(lines, key=lambda t: len({s.verdict for s in t.samples}))

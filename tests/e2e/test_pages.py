@@ -17,7 +17,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 PAGES = {
     "leaderboard": "/",
-    "scatter": "/?view=scatter",
     "runs": "/runs",
     "runs by name": "/runs?sort=name&name=nothing-like-this",
     "run": "/runs/{siblings}",
@@ -199,7 +198,6 @@ def test_without_the_server_the_slider_says_that_the_figures_are_old(site, page)
 
 def test_ranks_count_all_runs_at_the_budget_of_the_slider_where_only_some_rows_are_shown(site, page, monkeypatch):
     monkeypatch.setattr(board, "ROWS_SHOWN", 1)
-    monkeypatch.setattr(board, "ROWS_AT_LEAST", 1)
     page.goto(site.url + "/?sort=speed")
     row = page.locator("table.board").first.locator("tr[data-run]")
     for budget in ("1.5", "8"):
@@ -212,53 +210,6 @@ def test_ranks_count_all_runs_at_the_budget_of_the_slider_where_only_some_rows_a
     page.get_by_role("link", name="Show all 3").click()
     expect(row).to_have_count(3)
     assert page.url.count("budget=8") == 1
-
-
-def test_the_slider_moves_the_points_and_the_front_of_the_scatter(site, page):
-    page.goto(site.url + "/?view=scatter")
-    figure = page.locator("figure.chart").first
-    front, dots = figure.locator("svg.wide .front"), figure.locator("svg.wide .dot")
-
-    def drawn() -> tuple[list[str | None], list[str | None]]:
-        return [front.get_attribute("d")], [dot.get_attribute("cx") for dot in dots.all()]
-
-    lines, places = drawn()
-    heights = [dot.get_attribute("cy") for dot in dots.all()]
-    page.get_by_label("Budget per task", exact=True).fill("1.5")
-    shown_budget(page)
-    assert drawn()[0] != lines
-    assert drawn()[1] == places, "the frame stays"
-    assert [dot.get_attribute("cy") for dot in dots.all()] != heights
-    expect(figure.locator("svg.wide desc")).to_have_text(re.compile("at a budget of 1.5 s"))
-
-
-def test_columns_are_chosen_at_once_and_kept_in_the_address(site, page):
-    page.goto(site.url)
-    heads = page.locator("table.board").first.locator("thead th")
-    expect(heads.filter(has_text="tokens/s")).to_be_hidden()
-    page.get_by_text("Columns", exact=True).first.click()
-    page.get_by_label("tokens/s").check()
-    page.get_by_label("Ranking loss", exact=True).uncheck()
-    expect(heads.filter(has_text="tokens/s")).to_be_visible()
-    expect(heads.filter(has_text="Ranking loss")).to_be_hidden()
-    page.reload()
-    expect(heads.filter(has_text="tokens/s")).to_be_visible()
-    heads.filter(has_text="tokens/s").get_by_role("link").click()
-    page.wait_for_url("**sort=throughput**")
-    expect(heads.filter(has_text="Ranking loss")).to_be_hidden()
-
-
-def test_escape_closes_the_columns_and_gives_the_focus_back(site, page):
-    page.goto(site.url)
-    page.get_by_text("Columns", exact=True).first.click()
-    page.get_by_label("tokens/s").focus()
-    page.keyboard.press("Escape")
-    expect(page.get_by_label("tokens/s")).to_be_hidden()
-    assert page.evaluate("document.activeElement.textContent") == "Columns"
-    page.keyboard.press("Enter")
-    expect(page.get_by_label("tokens/s")).to_be_visible()
-    page.get_by_role("heading", name="Leaderboard").click()
-    expect(page.get_by_label("tokens/s")).to_be_hidden()
 
 
 @pytest.mark.parametrize("keys", [(), ("ArrowLeft",)], ids=["as loaded", "after the slider moved"])
@@ -318,20 +269,17 @@ def test_a_dataset_is_uploaded_from_its_page(site, page, tmp_path):
     page.get_by_role("link", name="sums/0").wait_for()
 
 
-def test_on_a_phone_a_row_is_a_card_that_shows_every_selected_column_with_its_label(site, page):
+def test_on_a_phone_a_row_is_a_card_that_shows_every_column_with_its_label(site, page):
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(site.url)
-    selected = ["Rank", *(column.label for column in COLUMNS if column.required or column.shown)]
+    labels = ["Rank", *(column.label for column in COLUMNS)]
     cells = page.locator("tr[data-run]").first.locator("td:visible")
-    assert [cell.get_attribute("data-label") for cell in cells.all()] == selected
-    for cell, label in zip(cells.all(), selected, strict=True):
+    assert [cell.get_attribute("data-label") for cell in cells.all()] == labels
+    for cell, label in zip(cells.all(), labels, strict=True):
         assert cell.evaluate("cell => getComputedStyle(cell, '::before').content") == f'"{label}"'
         box = cell.bounding_box()
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= 390
-    page.get_by_text("Columns", exact=True).first.click()
-    page.get_by_label("Ranking loss", exact=True).uncheck()
-    expect(cells).to_have_count(len(selected) - 1)
 
 
 def test_the_theme_is_kept(site, page):

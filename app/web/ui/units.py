@@ -104,11 +104,6 @@ def decimal(value: float | None, digits: int = 2) -> str:
     return UNKNOWN if value is None else f"{value:.{digits}f}".replace("-", "−")
 
 
-def gibibytes(value: int | None) -> str:
-    """Bytes as read: `1.52 GiB`."""
-    return UNKNOWN if value is None else f"{value / 2**30:.2f} GiB"
-
-
 def milliseconds(value: float | None) -> str:
     """Milliseconds with three significant digits below a hundred."""
     return UNKNOWN if value is None else (f"{value:.0f}" if value >= 100 else f"{value:.3g}")

@@ -122,7 +122,6 @@ def test_a_page_of_a_run_reads_no_text_of_its_samples(world):
 def three_runs(world, monkeypatch):
     """Three runs of a group that shows two of them."""
     monkeypatch.setattr(board, "ROWS_SHOWN", 2)
-    monkeypatch.setattr(board, "ROWS_AT_LEAST", 1)
     for name, skill, pace in (("best", 0.9, 3.0), ("middle", 0.5, 2.0), ("quick", 0.1, 0.5)):
         world.add_run(name, limit=None, n=1, skill=skill, pace=pace)
     return world
@@ -177,7 +176,7 @@ def test_a_hundred_runs_make_a_page_that_ends(world):
     for i in range(60):
         world.add_run(f"run {i}", limit=1, n=1, device=f"device {i % 2}")
     page = world.client.get("/").get_data(as_text=True)
-    assert page.count("data-run=") == board.ROWS_IN_ALL == 2 * board.ROWS_SHOWN
+    assert page.count("data-run=") == board.ROWS_SHOWN + board.ROWS_OF_OTHERS
     assert page.count(">Show all 30<") == 2
 
 

@@ -15,7 +15,6 @@ from app.runs.repository import tasks_with_samples
 
 HEADINGS = {
     "/": "Nothing has been measured yet",
-    "/?view=scatter": "Nothing has been measured yet",
     "/studies": "Studies",
     "/studies/new": "New study",
     "/runs": "Runs",
@@ -282,15 +281,6 @@ def test_the_test_of_a_completion_stands_as_it_was_typed(world):
     run = submit(world.context, spec)
     page = html.unescape(world.client.get(f"/complete/{run}").get_data(as_text=True))
     assert test in page
-
-
-def test_columns_named_in_the_address_are_the_ticked_ones(world):
-    world.add_run("whole", limit=None, n=1)
-    ticked = r'value="(\w+)" id="show-\w+" checked'
-    few = world.client.get("/?columns=&columns=loss&columns=nonsense").get_data(as_text=True)
-    assert "throughput" not in re.findall(ticked, world.client.get("/").get_data(as_text=True))
-    assert re.findall(ticked, few) == ["loss"]
-    assert "columns=&amp;columns=loss" in few
 
 
 def test_progress_tells_pace_and_overruns(world):

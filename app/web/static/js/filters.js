@@ -4,6 +4,12 @@ for (const toolbar of document.querySelectorAll("[data-filters]")) {
   toolbar.addEventListener("change", ({ target }) => {
     const isFilter = target instanceof HTMLSelectElement ||
       (target instanceof HTMLInputElement && ["checkbox", "search"].includes(target.type));
-    if (isFilter && target.name !== "columns") target.form?.requestSubmit();
+    if (isFilter) target.form?.requestSubmit();
   });
 }
+
+// An empty filter stays out of the address.
+document.addEventListener("formdata", (event) => {
+  if (event.target instanceof HTMLFormElement && event.target.method !== "get") return;
+  for (const [name, value] of [...event.formData]) if (!value) event.formData.delete(name);
+});

@@ -1,4 +1,4 @@
-// Pointing at a row of a table of runs, at its curve or at its point highlights all three, and the name.
+// Pointing at a row of a table of runs or at its curve highlights both, and the name.
 
 /**
  * Highlights the run that an element belongs to; nothing for another element. It listens on the page,
@@ -7,12 +7,12 @@
  * @param {EventTarget | null} target
  */
 function highlight(target) {
-  const part = target instanceof Element && target.closest("[data-run], [data-curve], [data-dot]");
-  const { run, curve, dot } = part instanceof HTMLElement || part instanceof SVGElement ? part.dataset : {};
-  const key = run || curve || dot;
-  const drawn = key ? document.querySelector(`[data-curve="${key}"], [data-dot="${key}"]`) : null;
+  const part = target instanceof Element && target.closest("[data-run], [data-curve]");
+  const { run, curve } = part instanceof HTMLElement || part instanceof SVGElement ? part.dataset : {};
+  const key = run || curve;
+  const drawn = key ? document.querySelector(`[data-curve="${key}"]`) : null;
   const parts = drawn && document.querySelector("table.board")
-    ? ["run", "curve", "dot", "label"].flatMap((name) => [...document.querySelectorAll(`[data-${name}="${key}"]`)])
+    ? ["run", "curve", "label"].flatMap((name) => [...document.querySelectorAll(`[data-${name}="${key}"]`)])
     : [];
   for (const lit of document.querySelectorAll(".lit")) if (!parts.includes(lit)) lit.classList.remove("lit");
   for (const figure of document.querySelectorAll("figure.chart.pointed")) figure.classList.remove("pointed");

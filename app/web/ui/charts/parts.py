@@ -26,13 +26,12 @@ class Tick:
 
 @dataclass(frozen=True)
 class Label:
-    """Text at the end of a curve or beside a point, or the point itself; `key` names whose it is."""
+    """Text at the end of a curve, or a point; `key` names whose it is."""
 
     x: float
     y: float
     text: str
     css: str
-    anchor: str = "start"
     key: str = ""
 
 

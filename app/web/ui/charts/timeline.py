@@ -60,7 +60,7 @@ def timeline(lives: Sequence[Life], budget: float, wall: float) -> Timeline:
         mark = next(m * 10.0**e for e in range(-4, 5) for m in (1, 2, 5) if span / (m * 10.0**e) <= width / 110)
         d.x_ticks = [Tick(x(i * mark), seconds(i * mark) if i else "0") for i in range(int(span / mark) + 1)]
         d.cursor = x(budget) if budget <= span else None
-        d.labels = [Label(d.cursor, 11, f"budget {seconds(budget)}", "", "end")] if d.cursor else []
+        d.labels = [Label(d.cursor, 11, f"budget {seconds(budget)}", "")] if d.cursor else []
         drawings.append((d, [_bar(life, d.top + i * STEP, x, d.cursor) for i, life in enumerate(lives)]))
     return Timeline(
         f"{counted(len(lives), 'sample')} from the start of the task to {seconds(wall)}, "

@@ -12,32 +12,10 @@ from hypothesis import strategies as st
 from app.web.ui.charts.axes import lay_out
 from app.web.ui.charts.curves import Curve, difference, pass_curves
 from app.web.ui.charts.parts import LINE, Label, name_ends
-from app.web.ui.charts.scatter import Point, pareto, scatter
 from app.web.ui.charts.timeline import Life, ledger, timeline
 from tests.app.web.ui.charts.paths import corners
 
 SHARES = st.floats(0, 1)
-SECONDS = st.floats(0.05, 500)
-
-
-@given(st.lists(st.tuples(SECONDS, SHARES), max_size=12))
-def test_nobody_beats_a_point_of_the_front_and_somebody_beats_every_other(found):
-    items = [Point(str(i), x, y, y) for i, (x, y) in enumerate(found)]
-    front = pareto(items)
-    for p in front:
-        assert not any(q.x <= p.x and q.y >= p.y and (q.x, q.y) != (p.x, p.y) for q in items)
-    for p in items:
-        assert p in front or p.y == 0 or any(q.x <= p.x and q.y >= p.y for q in front)
-
-
-def test_the_frame_of_the_scatter_stays_when_the_budget_moves_the_points():
-    late = scatter([Point("a", 2.0, 0.4, 0.4)], "t", "x", 9, budget=10)
-    early = scatter([Point("a", 2.0, 0.0, 0.4)], "t", "x", 9, budget=1)
-    frames = [(axes.low, axes.high, axes.top) for axes in (early.layouts[0], late.layouts[0])]
-    assert frames[0] == frames[1]
-    assert early.drawings[0].dots[0].x == late.drawings[0].dots[0].x
-    assert early.drawings[0].dots[0].y == early.drawings[0].bottom
-    assert "on the front, beaten by none in both: none" in early.description
 
 
 @given(st.lists(SHARES, min_size=2, max_size=20))
@@ -98,12 +76,6 @@ def test_names_that_have_room_stand_beside_their_ends():
     name_ends(drawing, [Label(drawing.right, y, "a", "") for y in (40.0, 100.0, 300.0)], 24)
     assert [label.y for label in drawing.labels] == [40.0, 100.0, 300.0]
     assert not drawing.lines, "nothing needs a line to its end"
-
-
-def test_points_of_a_scatter_all_have_their_name():
-    chart = scatter([Point(f"run {i}", 2.0, 0.4, 0.4) for i in range(8)], "t", "x", 9, budget=5)
-    ys = sorted(label.y for label in chart.drawings[0].labels)
-    assert all(below - above > LINE - 0.1 for above, below in pairwise(ys))
 
 
 def test_a_reading_holds_at_its_budget_and_a_line_is_not_read_past_its_end():
