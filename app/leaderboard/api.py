@@ -8,10 +8,11 @@ from pydantic import Field
 from app.annotations.schemas import AnnotatedQuery
 from app.core.db.storable import Text
 from app.leaderboard.columns import BoardPage, make_board_row
+from app.leaderboard.entries import Entries
 from app.leaderboard.service import ranked
-from app.leaderboard.web import entries
 from app.web.http.operations import operation
 from app.web.http.paging import page_from_list
+from app.web.http.web import kept, session
 
 bp = Blueprint("leaderboard_api", __name__, url_prefix="/api/v1")
 
@@ -28,6 +29,7 @@ class BoardQuery(AnnotatedQuery):
 @operation({200: BoardPage})
 def index(query: BoardQuery) -> BoardPage:
     """Runs by Pass@First within a budget."""
-    rows = ranked(entries(), query.budget, dataset=query.dataset, target=query.target, selection=query.selection())
+    runs = kept(Entries).read(session())
+    rows = ranked(runs, query.budget, dataset=query.dataset, target=query.target, selection=query.selection())
     page, following = page_from_list(rows, query, lambda row: str(row.run.id))
     return BoardPage(rows=[make_board_row(row) for row in page], next=following)

@@ -13,16 +13,15 @@ from app.core.errors import BadInputError
 from app.core.states import OPEN_RUN_STATES
 from app.leaderboard import board
 from app.leaderboard.answer import Card
-from app.leaderboard.cards import ENOUGH, newest_run
+from app.leaderboard.cards import ENOUGH, Cards, newest_run
 from app.leaderboard.columns import COLUMNS, format_csv
-from app.leaderboard.entries import Entry
+from app.leaderboard.entries import Entries, Entry
 from app.leaderboard.service import Row, ranked
-from app.leaderboard.web import card, entries
 from app.runs.forms import parse_budget
 from app.runs.repository import RunFilter, list_runs
 from app.studies.loading import reference_to_load
 from app.studies.sentences import describe_answer
-from app.web.http.web import context, ids_in, session
+from app.web.http.web import context, ids_in, kept, session
 from evaluation.metrics import BUDGET_GRID
 from evaluation.studies.analysis import study_budgets
 
@@ -42,7 +41,7 @@ def index() -> str:
         error, budget = str(problem), None
     dataset, target = request.args.get("dataset", ""), request.args.get("target", "")
     selection = from_address(request.args)
-    everything = entries()
+    everything = kept(Entries).read(session())
     listed = [run for run in everything if selection.archived or not run.archived]
     answer, failed = _answer(everything, dataset)
     budget = budget or (answer.opening_s if answer else max((run.budget_s for run in listed), default=10.0))
@@ -91,7 +90,8 @@ def csv() -> Response:
     """The rows at `?budget=` seconds as CSV, with `?runs=` of these runs alone; unranked runs have a label."""
     budget = parse_budget(request.args.get("budget"))
     dataset, target = request.args.get("dataset") or None, request.args.get("target") or None
-    rows = ranked(entries(), budget, dataset=dataset, target=target, selection=from_address(request.args))
+    everything = kept(Entries).read(session())
+    rows = ranked(everything, budget, dataset=dataset, target=target, selection=from_address(request.args))
     if "runs" in request.args:
         only = set(ids_in("runs", request.args))
         rows = [row for row in rows if row.run.id in only]
@@ -105,7 +105,7 @@ def csv() -> Response:
 def _answer(everything: Sequence[Entry], dataset: str) -> tuple[Card | None, bool]:
     """(the answer, whether it cannot be computed): the runs below it still can be shown."""
     try:
-        return card(everything, dataset), False
+        return kept(Cards).read(session(), everything, dataset), False
     except Exception:
         log.exception("the answer of the first page could not be computed")
         return None, True

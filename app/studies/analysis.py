@@ -18,7 +18,7 @@ from app.runs.engine_time import busy_s
 from app.runs.models import Run, RunTask
 from app.runs.outcomes import load_outcomes, read_tasks
 from app.runs.provenance import target_parameters
-from app.studies.models import Study, StudyArm
+from app.studies.models import Study
 from app.studies.progress import of_study
 from evaluation.studies.analysis import Analysis, analyse
 from evaluation.studies.arms import Arm, ArmComparison, ArmTiming
@@ -88,20 +88,10 @@ def _timed(session: Session, study: Study) -> _Kept:
 
 def analysis(session: Session, study: Study) -> StudyAnalysis:
     """The study over the tasks that all arms have graded, without those that were dropped or have failed."""
-    compared = compare_arms(session, study)
-    names = tuple(arm.name for arm in _compared_arms(study))
-    left_out = tuple(arm.name for arm in study.arms if arm.name not in names)
-    return StudyAnalysis(None if compared is None else analyse(compared), names, left_out)
-
-
-def compare_arms(session: Session, study: Study, *, archived: bool = True) -> ArmComparison | None:
-    """The arms that were neither dropped nor have failed; unless `archived`, without those whose run is archived.
-
-    None while they have no graded task in common.
-    """
-    return compare_named_runs(
-        session, {arm.name: arm.run for arm in _compared_arms(study, archived=archived)}, study.budget_s
-    )
+    arms = {arm.name: arm.run for arm in study.arms if arm.dropped_at is None and arm.run.state is not RunState.FAILED}
+    compared = compare_named_runs(session, arms, study.budget_s)
+    left_out = tuple(arm.name for arm in study.arms if arm.name not in arms)
+    return StudyAnalysis(None if compared is None else analyse(compared), tuple(arms), left_out)
 
 
 def compare_named_runs(session: Session, runs: Mapping[str, Run], end_s: float) -> ArmComparison | None:
@@ -112,14 +102,6 @@ def compare_named_runs(session: Session, runs: Mapping[str, Run], end_s: float) 
     if found.outcomes is None or len(found.places) < len(runs):
         return None
     return ArmComparison([arm_of(session, name, run) for name, run in runs.items()], found.outcomes, end_s)
-
-
-def _compared_arms(study: Study, *, archived: bool = True) -> list[StudyArm]:
-    return [
-        arm
-        for arm in study.arms
-        if arm.dropped_at is None and arm.run.state is not RunState.FAILED and (archived or not arm.run.archived)
-    ]
 
 
 def arm_of(session: Session, name: str, run: Run) -> Arm:

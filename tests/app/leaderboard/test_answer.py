@@ -13,8 +13,7 @@ from sqlalchemy import event
 from app.core.db.types import utcnow
 from app.core.states import RunState
 from app.leaderboard import cards
-from app.leaderboard.answer import COMPARED
-from app.leaderboard.cards import Cards
+from app.leaderboard.cards import COMPARED, Cards
 from app.leaderboard.entries import Entries
 from app.runs import figures
 from app.studies.models import Study
@@ -156,13 +155,13 @@ def test_past_the_budget_of_a_run_the_others_are_compared(world, card):
     assert (found.shortest_s, found.budget_s) == (3.0, 20.0)
 
 
-def test_a_study_at_work_answers_from_enough_common_tasks_on(world, card):
-    arms = [arm | {"state": RunState.RUNNING, "limit": 60} for arm in (QUICK, GOOD)]
-    world.add_study(arms[0] | {"done": cards.ENOUGH - 1}, arms[1] | {"done": 40}, name="early")
+def test_a_study_at_work_leaves_the_answer_to_one_that_has_ended(world, card):
+    arms = [arm | {"state": RunState.RUNNING, "limit": 60, "done": 40} for arm in (QUICK, GOOD)]
+    world.add_study(*arms, name="at work")
     assert card() is None
-    world.add_study(arms[0] | {"done": cards.ENOUGH}, arms[1] | {"done": 40}, name="later")
-    found = card()
-    assert (found.study.name, found.study.in_progress, found.n_tasks) == ("later", True, cards.ENOUGH)
+    world.add_study(QUICK | {"limit": cards.ENOUGH}, GOOD | {"limit": 40}, name="ended")
+    world.add_study(*arms, name="later at work")
+    assert (card().study.name, card().n_tasks) == ("ended", cards.ENOUGH)
 
 
 def test_dropped_and_failed_arms_take_no_tasks_from_the_others(world, card):
@@ -273,14 +272,14 @@ def test_an_answer_that_is_being_computed_holds_up_no_other_dataset(world, monke
     entries, kept = Entries(), Cards()
     begun, may_end = threading.Event(), threading.Event()
 
-    def of_runs(session, runs):
+    def make_card(session, source):
         if not begun.is_set():
             begun.set()
             assert may_end.wait(60)
-        return answer_of(session, runs)
+        return answer_of(session, source)
 
-    answer_of = cards.of_runs
-    monkeypatch.setattr(cards, "of_runs", of_runs)
+    answer_of = cards.make_card
+    monkeypatch.setattr(cards, "make_card", make_card)
 
     def read(dataset):
         with world.context.database.read() as session:

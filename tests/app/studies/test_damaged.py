@@ -128,7 +128,7 @@ def test_one_study_that_cannot_be_analysed_takes_no_list_with_it(world, referenc
     page = world.client.get("/studies").text
     assert page.count("Cannot be computed: the log of the server says why") == 1
     assert ">sound</a>" in page
-    monkeypatch.setattr("app.leaderboard.cards.of_study", lambda *_: 1 / 0)
+    monkeypatch.setattr("app.leaderboard.cards.make_card", lambda *_: 1 / 0)
     first = world.client.get("/")
     assert first.status_code == 200
     assert "The answer cannot be computed" in first.text
