@@ -13,7 +13,6 @@ from app.comparison.loading import Overlaid
 from app.comparison.matrix import Only, matrix
 from app.comparison.pair import compare_runs, measured_run
 from app.core.db.storable import Text
-from app.core.errors import BadInputError
 from app.runs import repository
 from app.web.http.operations import operation
 from app.web.http.schemas import RequestModel
@@ -93,6 +92,5 @@ def _load(query: OverlayQuery, *, details: bool = False) -> Overlaid:
 
 
 def _budget(found: Overlaid, asked: float | None) -> float:
-    if words := presentation.too_long(found, asked):
-        raise BadInputError(words, "budget")
-    return min(asked or presentation.opening_budget(found), found.longest_s)
+    presentation.require_measured(found, asked)
+    return asked or presentation.opening_budget(found)

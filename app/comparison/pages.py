@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any
 from urllib.parse import quote_plus
 
 from flask import Blueprint, redirect, render_template, request, url_for
@@ -22,18 +22,14 @@ from app.runs.labels import labels_of_runs
 from app.runs.outcomes import read_tasks
 from app.runs.presentation import in_finish_order
 from app.web.http.web import session
-from app.web.ui.charts.comparison import FIGURES, choose_figure, draw_comparison, find_slider_budgets, find_span
+from app.web.ui.charts.comparison import FIGURES, choose_figure, draw_comparison, find_slider_budgets
 from app.web.ui.display import FAILURE_SIGNS
 from app.web.ui.units import brief_seconds, exact
-from decoding.suggest import one_of
 from evaluation.verdicts import FAILURES
 
 bp = Blueprint("overlay", __name__)
 
-CHARACTERS_SHOWN = 165_000  # of the rows of the matrix: 164 tasks of HumanEval and 12 runs in one page below 200 kB
-CELL = 42  # characters of a cell beside its address
-K = TypeVar("K", bound=str)
-T = TypeVar("T")
+CELLS_SHOWN = 2000  # of the matrix: 164 tasks of HumanEval and 12 runs in one page below 200 kB
 
 
 @bp.get("/overlay")
@@ -65,11 +61,11 @@ def show(runs: str) -> str:
     curves = presentation.compute_curves(found, numbers_of(session(), ids))
     figure = next((key for key in FIGURES if key == request.args.get("figure")), None)
     drawn_figure = figure or choose_figure(curves)
-    pair, span, notes = None, None, describe_caveats(found)
+    pair, notes = None, describe_caveats(found)
     if found.letters == LETTERS[:2]:
         pair = compare(found, [read_tasks(session(), run_id) for run_id in ids], budget)
-        span, notes = find_span(curves, found.longest_s), report.describe_notes(pair)
-    chart = draw_comparison(curves, drawn_figure, len(found.task_ids), budget, span)
+        notes = report.describe_notes(pair)
+    chart = draw_comparison(curves, drawn_figure, len(found.task_ids), budget)
     return render_template(
         "overlay/curves.html",
         **_frame(found, runs, budget, errors),
@@ -78,7 +74,7 @@ def show(runs: str) -> str:
         speed=report.describe_speed(pair) if pair else "",
         changes=report.describe_changes(*found.runs) if pair else None,
         times=report.describe_times(*found.runs) if pair else None,
-        gap=presentation.draw_gap(pair, span, curves[1].series) if pair and span else None,
+        differences=report.describe_budgets(pair) if pair else None,
         differing=presentation.find_differing(pair) if pair else [],
         figure=figure,
         drawn_figure=drawn_figure,
@@ -97,14 +93,14 @@ def matrix(runs: str) -> str:
     """What each run made of each task at `?budget=`, filtered by `?only=` and `?failure=`; `?from=` a row goes on."""
     found = loading.load(session(), loading.parse_ids([runs]), details=True)
     errors: list[str] = []
-    only = _or(None, errors, lambda: _one_of("only", matrices.ONLY)) or "all"
-    failure = _or(None, errors, lambda: _one_of("failure", FAILURES))
+    only = next((key for key in matrices.ONLY if key == request.args.get("only")), "all")
+    failure = next((failure for failure in FAILURES if failure == request.args.get("failure")), None)
     budget = _budget(found, errors)
     made = matrices.matrix(found, budget, only, failure)
     text = request.args.get("from", "0")
     start = int(text) if len(text) < 10 and text.isascii() and text.isdigit() else 0
-    rows = _rows_that_fit(made.rows[start:], budget)
-    end = start + len(rows)
+    end = start + max(CELLS_SHOWN // len(found.runs), 1)
+    rows = [_describe_row(row, budget) for row in made.rows[start:end]]
     return render_template(
         "overlay/matrix.html",
         **_frame(found, runs, budget, errors),
@@ -133,7 +129,7 @@ def task(runs: str) -> str:
     found = [(letter, known[run_id]) for letter, run_id in zip(LETTERS, ids, strict=False) if run_id in known]
     errors: list[str] = []
     longest = min(run.budget_s for _, run in found)
-    budget = min(_or(None, errors, lambda: parse_budget(request.args.get("budget"))) or longest, longest)
+    budget = min(_parse_budget(errors) or longest, longest)
     sides = []
     for (letter, run), label in zip(found, labels_of_runs([run for _, run in found]), strict=True):
         signs = in_finish_order(rows[run.id].samples if run.id in rows else (), budget)
@@ -151,30 +147,21 @@ def task(runs: str) -> str:
     )
 
 
-def _or(default: T, errors: list[str], read: Callable[[], T]) -> T:
-    """What `read` returns; the default if it raises BadInputError, whose sentence joins `errors`."""
+def _parse_budget(errors: list[str], found: Overlaid | None = None) -> float | None:
+    """The budget (seconds) that the address names; what is wrong with it joins `errors`."""
+    asked = None
     try:
-        return read()
+        asked = parse_budget(request.args.get("budget"))
+        if found is not None:
+            presentation.require_measured(found, asked)
     except BadInputError as problem:
         errors.append(str(problem))
-        return default
-
-
-def _one_of(name: str, known: Iterable[K]) -> K | None:
-    """The word that a parameter of the address has; None without one. Raises BadInputError for an unknown word."""
-    text = request.args.get(name)
-    found = next((word for word in known if word == text), None)
-    if text and found is None:
-        raise BadInputError(f"{name} is {text[:40]!r}: {one_of(text[:40], list(known))}", name)
-    return found
+    return asked
 
 
 def _budget(found: Overlaid, errors: list[str]) -> float:
     """The budget (seconds) that the address names, at most the shortest of the runs; without one the usual one."""
-    asked = _or(None, errors, lambda: parse_budget(request.args.get("budget")))
-    if words := presentation.too_long(found, asked):
-        errors.append(words)
-    return min(asked or presentation.opening_budget(found), found.longest_s)
+    return min(_parse_budget(errors, found) or presentation.opening_budget(found), found.longest_s)
 
 
 def _frame(found: Overlaid, runs: str, budget_s: float, errors: Sequence[str]) -> dict[str, Any]:
@@ -183,17 +170,10 @@ def _frame(found: Overlaid, runs: str, budget_s: float, errors: Sequence[str]) -
     return {"found": found, "runs": runs, "names": names, "budget": budget_s, "errors": errors}
 
 
-def _rows_that_fit(rows: Sequence[matrices.MatrixRow], budget_s: float) -> list[tuple[str, str, list[tuple[str, str]]]]:
-    """The first rows that one page has room for: task id, address of the task, and class and text of each cell."""
-    made: list[tuple[str, str, list[tuple[str, str]]]] = []
-    left = CHARACTERS_SHOWN
-    for row in rows:
-        address = f"task?id={quote_plus(row.task_id, safe='/')}&budget={exact(budget_s)}"
-        left -= len(row.cells) * (len(address) + CELL)
-        if made and left < 0:
-            break
-        made.append((row.task_id, address, [(cell.sign.family[0], _cell_text(cell)) for cell in row.cells]))
-    return made
+def _describe_row(row: matrices.MatrixRow, budget_s: float) -> tuple[str, str, list[tuple[str, str]]]:
+    """Task id, address of the task, and class and text of each cell."""
+    address = f"task?id={quote_plus(row.task_id, safe='/')}&budget={exact(budget_s)}"
+    return row.task_id, address, [(cell.sign.family[0], _cell_text(cell)) for cell in row.cells]
 
 
 def _cell_text(cell: matrices.MatrixCell) -> str:

@@ -10,7 +10,8 @@ from app.runs import configuration
 from app.runs.models import Run
 from app.runs.results import Figures
 from app.web.ui.tables import TextTable, format_markdown_table, quote_markdown
-from app.web.ui.units import count, decimal, milliseconds, percent, points, seconds
+from app.web.ui.units import count, decimal, exact_seconds, milliseconds, percent, points, seconds
+from evaluation.studies.answer import named_budgets
 
 SHOWN_TASKS = 50
 TIMES: Sequence[tuple[str, Callable[[Figures], float | None], Callable[[float | None], str]]] = (
@@ -40,6 +41,23 @@ def _describe_figure(label: str, one: PairedFigure, compared: RunComparison) -> 
     interval = f"{points(decision.low, n)} to {points(decision.high, n)}"
     wins, losses = str(len(one.paired.wins)), str(len(one.paired.losses))
     return (f"{label} at {seconds(compared.budget_s)}", *shares, interval, f"{one.paired.p:.3f}", wins, losses)
+
+
+def describe_budgets(compared: RunComparison) -> TextTable:
+    """The difference in Pass@First at a row of budgets."""
+    runs, n = compared.found.compared, compared.found.compared.n_tasks
+    rows = []
+    for budget in named_budgets(compared.found.longest_s):
+        decision = runs.decide("first", 1, 0, budget)
+        shares = (percent(runs.share("first", run, budget), n) for run in range(2))
+        limits = f"{points(decision.low, n)} to {points(decision.high, n)}"
+        rows.append((exact_seconds(budget), *shares, points(decision.difference, n), limits))
+    return TextTable(
+        "B minus A in Pass@First",
+        "The intervals hold at all budgets together (95 %). Where one includes 0, neither run is shown to be better.",
+        ("Budget", "A", "B", "Difference in points", "95 % interval"),
+        tuple(rows),
+    )
 
 
 def describe_changes(a: Run, b: Run) -> TextTable:

@@ -44,13 +44,6 @@ class VersionedCache(Generic[K, V]):
                 slot.kept = (version, compute())
             return slot.kept[1]
 
-    def known(self, key: K) -> V | None:
-        """The value that is in memory, of whatever version; None if there is none. Never waits for a computation."""
-        with self._bookkeeping:
-            slot = self._slots.get(key)
-        kept = slot.kept if slot is not None else None
-        return kept[1] if kept is not None else None
-
     def _used(self, key: K) -> _Slot[V]:
         """The slot of the key, now the last used."""
         with self._bookkeeping:

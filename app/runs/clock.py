@@ -5,7 +5,6 @@ The thresholds stand here alone; docs/clock.md explains them.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,9 +13,8 @@ from typing import Protocol
 
 from app.runs.models import Calibration, RunTask
 from app.runs.results import Figures
-from app.web.ui.charts.lines import Level, levels
-from app.web.ui.charts.parts import Chart
-from app.web.ui.units import counted, milliseconds, percent
+from app.web.ui.tables import TextTable
+from app.web.ui.units import counted, milliseconds, percent, seconds
 
 DRIFT = 0.10
 """How much slower the fixed benchmark step may be in the slowest third of a run than in its fastest."""
@@ -140,36 +138,34 @@ def describe_disturbance(runs: Iterable[Figures]) -> str:
     return f"Measured on {machine} ({', '.join(causes)}): " if causes else ""
 
 
-def charts(tasks: Sequence[RunTask], calibrations: Sequence[Calibration]) -> list[tuple[str, str, Chart]]:
-    """(heading, note, chart) of what is known: the calibrations, then what tasks lost; [] for a run from before."""
-    lost = [
-        (task.started_at, share, task.task.task_id)
-        for task in tasks
-        if task.started_at is not None and (share := lost_share(task)) is not None
-    ]
-    start = min([*(at for at, _, _ in lost), *(c.at for c in calibrations)], default=None)
-    if start is None:
-        return []
-    found = []
+def describe_clock(tasks: Sequence[RunTask], calibrations: Sequence[Calibration]) -> list[TextTable]:
+    """The calibrations, and the tasks that lost more than the limit to others; [] for a run from before."""
+    lost = sorted(
+        ((share, task) for task in tasks if (share := lost_share(task)) is not None and share > LOST_TO_OTHERS),
+        key=lambda pair: -pair[0],
+    )
+    tables = []
     if calibrations:
-        note = "A fixed benchmark step, timed before, during and after the run, against the fastest one."
-        found.append(("Speed of the machine", note, _speed(calibrations, start)))
-    if lost:
-        note = "CPU time of other processes, and time withheld by the hypervisor, while the task was decoded."
-        points = [Level((at - start).total_seconds(), share, task_id) for at, share, task_id in sorted(lost)]
-        title, heads = "Share of the machine lost to others", ("Task", "Lost to others")
-        found.append(("Lost to others, by task", note, levels(points, title, heads, LOST_TO_OTHERS)))
-    return found
-
-
-def _speed(calibrations: Sequence[Calibration], start: dt.datetime) -> Chart:
-    fastest = min(c.verify_s for c in calibrations)
-    points = [
-        Level(
-            (c.at - start).total_seconds(),
-            c.verify_s / fastest - 1,
-            f"{milliseconds(1000 * c.verify_s)} ms, {c.read_bytes_per_s / 1e9:.1f} GB/s",
+        fastest, start = min(c.verify_s for c in calibrations), min(c.at for c in calibrations)
+        rows = [
+            (
+                seconds((c.at - start).total_seconds()),
+                milliseconds(1000 * c.verify_s),
+                percent(c.verify_s / fastest - 1),
+                f"{c.read_bytes_per_s / 1e9:.1f}",
+            )
+            for c in calibrations
+        ]
+        note = (
+            f"A fixed benchmark step, timed before, during and after the run; up to {percent(DRIFT)} slower is allowed."
         )
-        for c in calibrations
-    ]
-    return levels(points, "Slower than at its fastest", ("Verify and memory read", "Slower by"), DRIFT)
+        headings = ("After", "Verify, ms", "Slower than at its fastest", "Memory read, GB/s")
+        tables.append(TextTable("Speed of the machine", note, headings, tuple(rows)))
+    if lost:
+        note = (
+            f"Tasks in which other processes and the hypervisor took more than {percent(LOST_TO_OTHERS)} of the "
+            "machine while they were decoded."
+        )
+        found = tuple((task.task.task_id, percent(share)) for share, task in lost)
+        tables.append(TextTable("Lost to others", note, ("Task", "Lost to others"), found))
+    return tables

@@ -17,6 +17,7 @@ from app.runs.options import DeclaredOption, Fieldset, options_of
 from app.runs.schemas import DecodingSpec, RunSpec
 from app.web.ui.display import twice
 from app.web.ui.form_errors import labelled, sentence
+from evaluation.decisions import MARGIN
 
 BASIC = frozenset({"target", "dataset", "limit", "n", "budget_s"})
 """The options that a form shows at once."""
@@ -133,6 +134,19 @@ def parse_budget(text: str | None) -> float | None:
     if not 0 < value < math.inf:
         raise BadInputError(f"budget is {value:g}: give a number of seconds above 0", "budget")
     return value
+
+
+def parse_margin(text: str | None) -> float:
+    """The margin as a share of the tasks, from points in the address of a page. Raises BadInputError."""
+    if not text:
+        return MARGIN
+    try:
+        points = float(text)
+    except ValueError:
+        points = 0.0
+    if not 0 < points <= 100:
+        raise BadInputError(f"margin is {text[:40]!r}: give points above 0, at most 100, such as 5", "margin")
+    return points / 100
 
 
 def _in_order(kind: type[DecodingSpec]) -> list[DeclaredOption]:

@@ -210,8 +210,8 @@ def _tab(tab: str, run: Run, figures: Figures, budget: float) -> dict[str, Any]:
         return {"causes": failure_messages.causes(session(), run.id), "most": failure_messages.SHOWN}
     if tab == "timing":
         tasks = repository.tasks_alone(session(), run.id)
-        charts = clock.charts(tasks, run.calibrations)
-        return {"timing": shown.timing(run, tasks, figures), "clock": charts, "lost_share": clock.lost_share}
+        tables = clock.describe_clock(tasks, run.calibrations)
+        return {"timing": shown.timing(run, tasks, figures), "clock": tables, "lost_share": clock.lost_share}
     api = f"/api/v1/runs/{run.id}"
     downloads = [("Run and figures, JSON", api), ("Samples, JSON lines", f"{api}/export")]
     return {"configuration": configuration.table(run), "downloads": downloads}

@@ -73,11 +73,6 @@ class Analyses:
         )
         return kept.found
 
-    def known(self, study: Study) -> StudyAnalysis | None:
-        """The analysis that is in memory, however old; None if there is none."""
-        kept = self._kept.known(study.id)
-        return kept.found if kept else None
-
 
 def _timed(session: Session, study: Study) -> _Kept:
     started = time.monotonic()

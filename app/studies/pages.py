@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Mapping
-from typing import Any, Literal
 
-import structlog
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response as AnyResponse
@@ -21,15 +18,15 @@ from app.datasets.service import BUILTIN
 from app.language_models.service import drafter_choices
 from app.runs.colours import numbers_of
 from app.runs.failed_samples import count_failed_samples
-from app.runs.forms import parse_budget
-from app.runs.quiet import QUIET_LIMIT_S, describe_quiet_wait
+from app.runs.forms import parse_budget, parse_margin
+from app.runs.quiet import QUIET_LIMIT_S
 from app.studies import forms, render, report, repository, service
 from app.studies import presentation as shown
 from app.studies.analysis import Analyses, StudyAnalysis
 from app.studies.loading import load_reference, reference_to_load
 from app.studies.models import Study, StudyTag
 from app.studies.progress import ArmProgress, of_runs, of_study, remaining_s
-from app.studies.render import check_measured, find_disturbance
+from app.studies.render import check_measured
 from app.studies.sentences import describe_answer, describe_verdict
 from app.web.http.security import needs
 from app.web.http.web import context, id_in_address, kept, session
@@ -37,10 +34,8 @@ from app.web.ui.units import exact, seconds
 from evaluation.decisions import MARGIN
 
 bp = Blueprint("studies", __name__)
-log = structlog.get_logger(__name__)
 
 PAGE_SIZE = 20
-ANALYSE_S = 1.0  # after this time the list shows answers that are in memory, and no others
 TABS = {"answer": "Answer", "details": "Details", "arms": "Arms"}
 FEW = 6  # arms whose progress stands open on a page
 
@@ -52,23 +47,16 @@ def index() -> str:
     studies = repository.list_studies(session(), limit=PAGE_SIZE + 1, before=before, selection=selection)
     following = studies[PAGE_SIZE - 1].id if len(studies) > PAGE_SIZE else None
     studies = studies[:PAGE_SIZE]
-    progress = of_runs(session(), [arm.run_id for study in studies for arm in study.arms])
-    started = time.monotonic()
-    lines = []
-    for study in studies:
-        is_late = time.monotonic() - started > ANALYSE_S
-        said = _known_or_computed(study, known=is_late)
-        finished = sum(progress[arm.run_id].finished for arm in study.arms)
-        lines.append((study, said, shown.short_names(study), finished, sum(run.n_tasks for run in study.runs)))
     return render_template(
         "studies/index.html",
-        lines=lines,
+        studies=studies,
+        progress=of_runs(session(), [arm.run_id for study in studies for arm in study.arms]),
         following=following,
         reference=reference_to_load(context()),
         selection=selection,
         filtered=selection.narrows or before is not None,
         tags=known_tags(session(), StudyTag),
-        any_archived=not lines and any_archived(session(), Study),
+        any_archived=not studies and any_archived(session(), Study),
     )
 
 
@@ -77,39 +65,52 @@ def show(study_id: uuid.UUID) -> str:
     """One tab (`?tab=`) of a study at `?budget=` seconds (default: shown.opening_budget), by a `?margin=` in points."""
     study = repository.get_study(session(), study_id)
     said, progress = _analysis(study), of_study(session(), study)
-    tab = request.args.get("tab", "answer")
-    tab = tab if tab in TABS and said.found else "answer" if said.found else "arms"
-    error, budget, margin = None, study.budget_s, MARGIN
+    found, is_open = said.found, study.state in OPEN_RUN_STATES
+    tabs = TABS if found else {"arms": TABS["arms"]}
+    tab = next((tab for tab in tabs if tab == request.args.get("tab")), next(iter(tabs)))
+    error, budget, margin = None, shown.opening_budget(found) if found else study.budget_s, MARGIN
     try:
-        budget = _budget(study, said)
-        margin = _parse_margin(request.args.get("margin"))
+        asked = parse_budget(request.args.get("budget")) or budget
+        check_measured(study, asked)
+        budget = asked
+        margin = parse_margin(request.args.get("margin"))
     except BadInputError as problem:
         error = str(problem)
-        if problem.field == "budget":
-            budget = shown.opening_budget(said.found) if said.found else budget
+    document = render.document(study, said, progress, budget, margin)
+    tables = report.describe_details(document) if tab == "details" else []
+    if document.answer and tab == "answer":
+        tables = [report.describe_answers(document), report.describe_reached(document)]
+    numbers = numbers_of(session(), [arm.run_id for arm in study.arms])
     return render_template(
         f"studies/{tab}.html",
         study=study,
-        study_open=study.state in OPEN_RUN_STATES,
-        resumable=_resumable(study, progress),
+        study_open=is_open,
+        document=document,
+        progress=progress,
+        remaining_s=remaining_s,
+        resumable=not is_open and _is_resumable(study, progress),
         said=said,
-        found=said.found,
+        found=found,
+        curves={one.arm: one for one in found.curves} if found else {},
         labels=shown.short_names(study),
         runs={arm.name: arm.run_id for arm in study.arms},
-        lines=shown.arm_lines(study, said, progress, budget),
-        left_s=remaining_s(study.arms, progress),
-        waiting=describe_quiet_wait(study.runs),
-        disturbance=find_disturbance(study, said.compared),
+        notes=report.notes,
         later=_later(study, said, budget),
+        tables=tables,
+        sentences=describe_answer(document.at_budget, render.measured(study, found))
+        if found and document.at_budget
+        else [],
+        verdict=describe_verdict,
+        chart=shown.draw_arms(study, found, budget, numbers) if found and tab == "answer" else None,
+        downloads=_downloads(study),
         few=FEW,
         tab=tab,
-        tabs=TABS if said.found else {"arms": TABS["arms"]},
+        tabs=tabs,
         budget=budget,
-        grid=shown.slider_budgets(said.found) if said.found else (),
+        grid=shown.slider_budgets(found) if found else (),
         error=error,
         asked_margin=None if margin == MARGIN else exact(round(100 * margin, 6)),
         **annotation_pages.values(study_id),
-        **_tab(tab, study, said, progress, budget, margin),
     )
 
 
@@ -198,59 +199,9 @@ def _form(values: MultiDict[str, str], filled: forms.Filled, errors: dict[str, s
     )
 
 
-def _budget(study: Study, said: StudyAnalysis) -> float:
-    """The budget to show, in seconds. Raises BadInputError for one that is not a number in the range of the study."""
-    asked = parse_budget(request.args.get("budget"))
-    if asked is not None:
-        check_measured(study, asked)
-    opening = shown.opening_budget(said.found) if said.found else study.budget_s
-    return asked or opening
-
-
-def _parse_margin(text: str | None) -> float:
-    """The margin as a share, from points in the address. Raises BadInputError."""
-    if not text:
-        return MARGIN
-    try:
-        points = float(text)
-    except ValueError:
-        points = 0.0
-    if not 0 < points <= 100:
-        raise BadInputError(f"margin is {text[:40]!r}: give points above 0, at most 100, such as 5", "margin")
-    return points / 100
-
-
-def _tab(
-    tab: str, study: Study, said: StudyAnalysis, progress: Mapping[uuid.UUID, ArmProgress], budget: float, margin: float
-) -> dict[str, Any]:
-    found = said.found
-    if found is None or tab == "arms":
-        return {"downloads": _downloads(study)}
-    document = render.document(study, said, progress, budget, margin)
-    if tab == "details":
-        return {"tables": report.describe_details(document)}
-    answer = found.answer_at(budget, margin)
-    return {
-        "answer": answer,
-        "sentences": describe_answer(answer, render.measured(study, found)),
-        "verdict": describe_verdict,
-        "tables": [report.describe_answers(document), report.describe_reached(document)],
-        "chart": shown.draw_arms(study, found, budget, numbers_of(session(), [arm.run_id for arm in study.arms])),
-    }
-
-
 def _analysis(study: Study) -> StudyAnalysis:
     """What the study says; while it works an older one will do, so that the page does not slow what is measured."""
     return kept(Analyses).get(session(), study, rested=study.state in OPEN_RUN_STATES)
-
-
-def _known_or_computed(study: Study, *, known: bool) -> StudyAnalysis | Literal["failed"] | None:
-    """The analysis, with `known` only if it is in memory; "failed" where it cannot be computed: others still can."""
-    try:
-        return kept(Analyses).known(study) if known else _analysis(study)
-    except Exception:
-        log.exception("a study could not be analysed", study=str(study.id))
-        return "failed"
 
 
 def _later(study: Study, said: StudyAnalysis, budget: float) -> str:
@@ -264,11 +215,11 @@ def _later(study: Study, said: StudyAnalysis, budget: float) -> str:
     return count_failed_samples(session(), runs).advice
 
 
-def _resumable(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> bool:
-    """Whether Resume would find work: an arm that has ended with tasks left and was not dropped."""
-    if study.state in OPEN_RUN_STATES or study.measured_elsewhere:
-        return False
-    return any(arm.dropped_at is None and progress[arm.run_id].finished < arm.run.n_tasks for arm in study.arms)
+def _is_resumable(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> bool:
+    """Whether Resume would find work in an ended study: an arm that was not dropped has tasks left."""
+    return not study.measured_elsewhere and any(
+        arm.dropped_at is None and progress[arm.run_id].finished < arm.run.n_tasks for arm in study.arms
+    )
 
 
 def _downloads(study: Study) -> list[tuple[str, str]]:

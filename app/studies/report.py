@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from app.annotations import presentation as annotation
 from app.runs.options import options_of
@@ -256,12 +256,16 @@ def _arms(found: StudyDocument) -> TextTable:
     )  # fmt: skip
 
 
-def notes(arm: ArmDocument) -> str:
-    """Why an arm is not compared to its end, or its times are not to be trusted; empty where nothing is to say."""
+def notes(arm: ArmDocument, names: Mapping[str, str] | None = None) -> str:
+    """Why an arm is not compared to its end, or its times are not to be trusted; empty where nothing is to say.
+
+    `names` is what to call other arms, their full names by default.
+    """
     said = []
     if arm.dropped_at is not None:
+        better = (names or {}).get(arm.dropped_by or "", arm.dropped_by)
         said.append(
-            f"dropped after {counted(arm.dropped_after or 0, 'task')}, {when(arm.dropped_at)}: {arm.dropped_by} is "
+            f"dropped after {counted(arm.dropped_after or 0, 'task')}, {when(arm.dropped_at)}: {better} is "
             "better at every budget of interest"
         )
     if arm.error:

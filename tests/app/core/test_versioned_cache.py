@@ -24,7 +24,6 @@ def test_a_computation_blocks_neither_other_keys_nor_what_is_known_of_its_own():
         assert begun.wait(60)
         other = pool.submit(cache.get, "quick", 1, lambda: 2)
         assert other.result(60) == 2
-        assert cache.known("slow") is None
         may_end.set()
         assert cold.result(60) == 1
 
@@ -50,14 +49,13 @@ def test_a_value_is_replaced_when_its_version_changes_unless_it_is_still_good():
     assert cache.get("key", 1, lambda: "new") == "old"
     assert cache.get("key", 2, lambda: "new", still_good=lambda value: value == "old") == "old"
     assert cache.get("key", 2, lambda: "new") == "new"
-    assert cache.known("key") == "new"
 
 
 def test_the_keys_used_last_stay():
     cache: VersionedCache[int, int] = VersionedCache(2)
     for key in (1, 2, 1, 3):
         cache.get(key, 0, lambda key=key: key)
-    assert [cache.known(key) for key in (1, 2, 3)] == [1, None, 3]
+    assert [cache.get(key, 0, lambda: 0) for key in (1, 3, 2)] == [1, 3, 0]
 
 
 def test_a_computation_that_fails_leaves_nothing_and_is_tried_again():
@@ -65,5 +63,4 @@ def test_a_computation_that_fails_leaves_nothing_and_is_tried_again():
     cache.get("key", 1, lambda: 1)
     with pytest.raises(ZeroDivisionError):
         cache.get("key", 2, lambda: 1 // 0)
-    assert cache.known("key") is None
     assert cache.get("key", 2, lambda: 2) == 2

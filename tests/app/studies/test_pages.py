@@ -75,21 +75,15 @@ def test_without_studies_the_list_says_what_a_study_is_and_what_to_do(world, mon
     assert ("Load the reference study" in page) == reference
 
 
-def test_the_list_shows_the_answer_of_each_study_and_has_pages(world, monkeypatch):
+def test_the_list_has_pages(world, monkeypatch):
     monkeypatch.setattr(pages, "PAGE_SIZE", 2)
     for number in range(3):
         world.add_study(arm(n=1), arm(n=4), name=f"study {number}")
     first = world.client.get("/studies").get_data(as_text=True)
     assert re.findall(r"study \d", first) == ["study 2", "study 1"]
-    assert re.search(r"At 10 s</span>:\s+n = \d, \d+ %", first)
+    assert "24 of 24" in first
     following = html.unescape(re.search(r'href="(/studies\?before=[^"]+)"', first)[1])
     assert "study 0" in text_of(world.client.get(following))
-
-
-def test_the_list_answers_although_the_analyses_take_long(world, monkeypatch):
-    world.add_study(arm(n=1), arm(n=4))
-    monkeypatch.setattr(pages, "ANALYSE_S", -1.0)
-    assert "Open the study for its answer" in text_of(world.client.get("/studies"))
 
 
 def test_a_study_that_is_being_analysed_holds_up_no_other(world, monkeypatch):
@@ -182,9 +176,9 @@ def test_page_rest_and_file_give_the_figures_of_the_definition_at_the_budget(wor
         assert f"{100 * first:.0f} % / {100 * every:.0f} %" in details
 
 
-def test_list_rows_and_address_say_the_same_at_each_named_budget(world, paper):
+def test_rows_and_address_say_the_same_at_each_named_budget(world, paper):
     document = world.client.get(f"/api/v1{paper}").json
-    whole, listed = (text_of(world.client.get(address)) for address in (paper, "/studies"))
+    whole = text_of(world.client.get(paper))
     with world.context.database.read() as session:
         labels = short_names(get_study(session, uuid.UUID(paper.removeprefix("/studies/"))))
     assert [one["budget_s"] for one in document["answer"]] == [1.0, 2.0, 3.0, 5.0, 10.0]
@@ -198,9 +192,6 @@ def test_list_rows_and_address_say_the_same_at_each_named_budget(world, paper):
             assert f"Pass@First {share[:-2]} %" in page
             assert re.search(rf" {budget:g} s {re.escape(labels[one['use']])} ", whole)
             assert re.search(rf"ithin {budget:g} s [a-z; ]*{re.escape(one['use'])}: {share}", document["sentence"])
-    for one in document["answer"][-3:]:
-        if one["arm"]:
-            assert re.search(rf"At {one['budget_s']:g} s : {re.escape(labels[one['use']])}, \d+ %", listed)
 
 
 def test_a_study_of_one_task_claims_nothing(world):
@@ -249,8 +240,8 @@ def test_a_dropped_arm_names_the_better_one_and_a_failed_one_its_reason(world):
     )
     drop(world, study, position=2, by=1)
     page = text_of(world.client.get(f"/studies/{study}?tab=arms"))
-    assert "Dropped after 8 tasks: sibling, n = 4 is better at every budget of interest" in page
-    assert "Failed: no sandbox on this machine" in page
+    assert re.search(r"Dropped after 8 tasks, .* UTC: sibling, n = 4 is better at every budget of interest", page)
+    assert "No sandbox on this machine" in page
     assert "Left out of the comparison: no drafter, n = 4; sibling, n = 8" in page
     assert "over the 12 tasks in common" in page
 

@@ -20,13 +20,12 @@ _SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 @dataclass(frozen=True)
 class Axes:
-    """A drawing with its ranges: `low` to `high` from left to right, `floor` to `top` from the bottom up."""
+    """A drawing with its ranges: `low` to `high` from left to right, 0 to `top` from the bottom up."""
 
     drawing: Drawing
     low: float
     high: float
     top: float
-    floor: float = 0.0
     linear: bool = False  # the axis of x, which is logarithmic otherwise
 
     def x(self, value: float) -> float:
@@ -41,8 +40,7 @@ class Axes:
 
     def y(self, value: float) -> float:
         """Pixels of a value of y."""
-        share = (value - self.floor) / (self.top - self.floor)
-        return round(self.drawing.bottom - share * (self.drawing.bottom - self.drawing.top), 1)
+        return round(self.drawing.bottom - value / self.top * (self.drawing.bottom - self.drawing.top), 1)
 
     def steps(self, xs: Sequence[float], values: Sequence[float], *, backwards: bool = False) -> str:
         """Path data of a step function that takes `values[i]` at pixel `xs[i]` and keeps it until the next.
@@ -82,9 +80,9 @@ class Axes:
         """Ticks along a logarithmic x at round seconds."""
         self.draw_x((mark for mark in _TICKS if self.low * 0.999 <= mark <= self.high * 1.001), seconds)
 
-    def round_marks(self, least: float = 0.0) -> list[float]:
-        """Multiples of a round number, of `least` or more, for a linear x from 0 up."""
-        step = max(round_step(self.high, (self.drawing.right - self.drawing.left) / 90), least)
+    def round_marks(self) -> list[float]:
+        """Multiples of a round whole number, for a linear x from 0 up."""
+        step = max(round_step(self.high, (self.drawing.right - self.drawing.left) / 90), 1.0)
         return [i * step for i in range(int(self.high / step) + 1)]
 
     def draw_y(self, *, shares: bool = True) -> None:
@@ -92,13 +90,6 @@ class Axes:
         step = round_step(self.top, MOST_STEPS)
         for i in range(int(self.top / step + _ROUNDING) + 1):
             self.drawing.y_ticks.append(Tick(self.y(i * step), f"{100 * i * step:g} %" if shares else f"{i * step:g}"))
-
-    def draw_points(self) -> None:
-        """Ticks along y in percentage points, on both sides of 0."""
-        step = max(self.top, -self.floor) / 2
-        for i in range(-2, 3):
-            if self.floor <= i * step <= self.top:
-                self.drawing.y_ticks.append(Tick(self.y(i * step), f"{100 * i * step:+g}".replace("-", "−")))
 
     def draw_budget(self, budget: float | None) -> None:
         """The cursor at `budget` seconds."""
@@ -118,7 +109,6 @@ def lay_out(
     low: float,
     high: float,
     top: float,
-    floor: float = 0.0,
     *,
     linear: bool = False,
     width: float = WIDE,
@@ -127,8 +117,8 @@ def lay_out(
     layouts = zip(("wide", "narrow"), (width, NARROW), heights, label_rooms, strict=True)
     wide, narrow = (
         Axes(
-            Drawing(name, across, height, left=44, right=across - room, top=22, bottom=height - 46, base=height - 46),
-            *(low, high, top, floor),
+            Drawing(name, across, height, left=44, right=across - room, top=22, bottom=height - 46),
+            *(low, high, top),
             linear=linear,
         )
         for name, across, height, room in layouts
@@ -164,12 +154,3 @@ def round_top(value: float) -> float:
     """The smallest multiple of a round number that `value` does not exceed."""
     step = round_step(max(value, 1e-3), MOST_STEPS)
     return step * max(math.ceil(value / step), 1)
-
-
-def polyline(places: Sequence[tuple[float, float] | None]) -> str:
-    """Path data through the places, with a gap where one is missing."""
-    parts, pen = [], "M"
-    for place in places:
-        parts.append(f"{pen} {place[0]:g} {place[1]:g}" if place else "")
-        pen = "L" if place else "M"
-    return " ".join(filter(None, parts))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from app.web.ui.charts.curves import BEFORE_RISE, Curve, pass_curves
+from app.web.ui.charts.curves import Curve, pass_curves
 from app.web.ui.charts.parts import Chart
 from evaluation import metrics
 from evaluation.metrics import BUDGET_GRID
@@ -38,10 +38,8 @@ def choose_figure(lines: Sequence[LineCurve]) -> Shown:
     return "both" if len(lines) <= FEW else "first"
 
 
-def draw_comparison(
-    lines: Sequence[LineCurve], figure: Shown, n_tasks: int, budget_s: float, span: tuple[float, float] | None = None
-) -> Chart:
-    """The curves over `n_tasks` in one chart, with a cursor at the budget; `span` (seconds) goes to `pass_curves`."""
+def draw_comparison(lines: Sequence[LineCurve], figure: Shown, n_tasks: int, budget_s: float) -> Chart:
+    """The curves over `n_tasks` in one chart, with a cursor at the budget."""
     drawn = []
     for line in lines:
         # Names would not find room beside many curves; the values below the chart say whose letter it is.
@@ -54,19 +52,7 @@ def draw_comparison(
             drawn.append(Curve(*every, key=line.key, name=f"{line.name}, Pass@All"))
     words = "Pass@First and Pass@All" if figure == "both" else FIGURES[figure]
     room = LABEL_ROOM if len(lines) <= FEW else 64
-    return pass_curves(drawn, f"{words} against the budget", n_tasks, budget=budget_s, label_room=room, span=span)
-
-
-def find_span(lines: Sequence[LineCurve], longest_s: float) -> tuple[float, float]:
-    """The seconds from just below where the first curve rises to `longest_s`, for charts below each other."""
-    rises = [
-        budget
-        for line in lines
-        for budget, share in zip(line.curve.budgets, line.curve.pass_all, strict=True)
-        if share > 0
-    ]
-    first = min([*rises, longest_s])
-    return max((x for x in BUDGET_GRID if x < first), default=BEFORE_RISE * first), longest_s
+    return pass_curves(drawn, f"{words} against the budget", n_tasks, budget=budget_s, label_room=room)
 
 
 def find_slider_budgets(lines: Sequence[LineCurve], drawn: Chart, budget_s: float) -> list[float]:

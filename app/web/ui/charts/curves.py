@@ -5,12 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from app.web.ui.charts.axes import WIDE, lay_out, nice_top, table_budgets, time_range
 from app.web.ui.charts.parts import LINE, Chart, Label, Path, name_ends, series_css
 from app.web.ui.charts.reading import Reading
-from app.web.ui.units import counted, per_cent, percent, points, seconds
+from app.web.ui.units import counted, percent, seconds
 
 BEFORE_RISE = 0.7  # of the time of the first rise: where an axis begins
 LONGEST_LABEL = 24  # characters beside a curve
@@ -67,15 +66,13 @@ def pass_curves(
     *,
     budget: float,
     label_room: float = 96,
-    span: tuple[float, float] | None = None,
     width: float = WIDE,
 ) -> Chart:
     """Pass against budget, over `n_tasks`, 0 at the bottom, with a cursor at `budget` seconds.
 
-    `span` is the range of seconds to draw (None: from just below where the curves rise, up to their ends). The wide
-    drawing is `width` pixels wide.
+    It begins just below where the curves rise. The wide drawing is `width` pixels wide.
     """
-    low, high = time_range(span or [b for c in curves for b in from_first_rise(c)])
+    low, high = time_range([b for c in curves for b in from_first_rise(c)])
     end = min(high, max((c.budgets[-1] for c in curves), default=high))
     whole = [c for c in curves if c.budgets]
     curves = [c.between(low, high) for c in whole]
@@ -106,7 +103,7 @@ def pass_curves(
         table_head=("Budget", *(c.label for c in curves)),
         table=[(seconds(b), *(percent(c.at(b), n_tasks) for c in whole)) for b in table_budgets(low, end)],
         keys=[(c.label, c.css, c.key) for c in curves],
-        reading=Reading(whole, low, high, budget, lambda share: per_cent(share, n_tasks)),
+        reading=Reading(whole, low, high, budget, n_tasks),
     )
 
 
@@ -115,62 +112,6 @@ def with_cursor(chart: Chart, budget: float) -> Chart:
     wide, narrow = (replace(a, drawing=replace(a.drawing, cursor=a.inside(budget))) for a in chart.layouts)
     reading = chart.reading and replace(chart.reading, budget=budget)
     return replace(chart, layouts=(wide, narrow), reading=reading)
-
-
-class Gap(Protocol):
-    """A difference at one budget with its interval."""
-
-    @property
-    def difference(self) -> float: ...  # noqa: D102
-    @property
-    def low(self) -> float: ...  # noqa: D102
-    @property
-    def high(self) -> float: ...  # noqa: D102
-
-
-def difference(
-    budgets: Sequence[float],
-    band: Sequence[Gap],
-    title: str,
-    n_tasks: int,
-    *,
-    budget: float,
-    label_room: float = 96,
-    series: int = 1,
-) -> Chart:
-    """The difference of two runs over `n_tasks` and the budget with its band, around a line at 0."""
-    delta, low, high = ([getattr(gap, name) for gap in band] for name in ("difference", "low", "high"))
-    start, end = time_range(budgets)
-    reach = nice_top(max(max(map(abs, low), default=0.0), max(map(abs, high), default=0.0)))
-    layouts = lay_out((280, 240), (label_room, 16), start, end, reach, -reach)
-    for axes in layouts:
-        axes.draw_times()
-        axes.draw_points()
-        axes.draw_budget(budget)
-        drawing = axes.drawing
-        drawing.base = axes.y(0)
-        xs = [axes.x(b) for b in budgets]
-        drawing.bands = [Path(axes.area(xs, low, high), f"band {series_css(series)}")]
-        drawing.lines = [Path(axes.steps(xs, delta), f"curve {series_css(series)}")]
-        if drawing.name == "wide":
-            last = Label(xs[-1], axes.y(delta[-1]), points(delta[-1], n_tasks), series_css(series))
-            name_ends(drawing, [last], LONGEST_LABEL)
-    lines = [
-        Curve(label, budgets, values, series)
-        for label, values in (("Difference", delta), ("95 % from", low), ("to", high))
-    ]
-    return Chart(
-        title=title,
-        description=f"The difference from {seconds(start)} to {seconds(end)} on a logarithmic axis, with its 95 % "
-        "band; the table below holds the values.",
-        x_title="Budget per task",
-        y_title="Points",
-        layouts=layouts,
-        table_head=("Budget", "Difference, points", "95 % from", "to"),
-        table=[(seconds(b), *(points(line.at(b), n_tasks) for line in lines)) for b in table_budgets(start, end)],
-        keys=[],
-        reading=Reading(lines, start, end, budget, lambda share: points(share, n_tasks), "points"),
-    )
 
 
 def from_first_rise(curve: Curve) -> Sequence[float]:

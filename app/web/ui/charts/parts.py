@@ -46,7 +46,7 @@ class Path:
 
 @dataclass
 class Drawing:
-    """One layout of a chart. `base` is where the axis of x crosses, the bottom unless values can be negative."""
+    """One layout of a chart."""
 
     name: str
     width: float
@@ -55,7 +55,6 @@ class Drawing:
     right: float
     top: float
     bottom: float
-    base: float = 0.0
     x_ticks: list[Tick] = field(default_factory=list)
     y_ticks: list[Tick] = field(default_factory=list)
     bands: list[Path] = field(default_factory=list)

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from app.web.ui.units import exact, exact_seconds
+from app.web.ui.units import exact, exact_seconds, per_cent, percent
 from evaluation.metrics import BUDGET_GRID
 
-
-class Line(Protocol):
-    """A step function of the budget in seconds."""
-
-    @property
-    def budgets(self) -> Sequence[float]:
-        """The budgets at which it steps, and where it ends."""
-
-    def at(self, budget: float) -> float:
-        """Its value at a budget."""
+if TYPE_CHECKING:
+    from app.web.ui.charts.curves import Curve
 
 
 @dataclass(frozen=True)
@@ -28,12 +20,11 @@ class Reading:
     Between those nothing is read, so that a value is never shown beside a budget at which it does not hold.
     """
 
-    curves: Sequence[Line]
+    curves: Sequence[Curve]
     low: float
     high: float
     budget: float  # of the page; the chart shows its values at rest
-    say: Callable[[float], str]  # a value without its unit
-    unit: str = "%"
+    n_tasks: int  # that the shares are of
 
     @property
     def budgets(self) -> list[float]:
@@ -56,10 +47,10 @@ class Reading:
         """The page's budget as read."""
         return exact_seconds(self.budget)
 
-    def values(self, curve: Line) -> list[str]:
+    def values(self, curve: Curve) -> list[str]:
         """The values of a line at the budgets, up to where it ends."""
-        return [self.say(curve.at(budget)) for budget in self.budgets if budget <= curve.budgets[-1]]
+        return [per_cent(curve.at(budget), self.n_tasks) for budget in self.budgets if budget <= curve.budgets[-1]]
 
-    def now(self, curve: Line) -> str:
+    def now(self, curve: Curve) -> str:
         """The value of a line at the page's budget with its unit."""
-        return f"{self.say(curve.at(self.budget))} {self.unit}" if self.budget <= curve.budgets[-1] else "–"
+        return percent(curve.at(self.budget), self.n_tasks) if self.budget <= curve.budgets[-1] else "–"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.web.ui.charts.axes import lay_out
-from app.web.ui.charts.curves import Curve, difference, pass_curves
+from app.web.ui.charts.curves import Curve, pass_curves
 from app.web.ui.charts.parts import LINE, Label, name_ends
 from app.web.ui.charts.timeline import Life, ledger, timeline
 from tests.app.web.ui.charts.paths import corners
@@ -27,16 +26,6 @@ def test_a_curve_stays_inside_its_frame_and_its_table_holds_its_values(values):
             assert drawing.left <= x <= drawing.right
             assert drawing.top <= y <= drawing.bottom
     assert chart.table[-1][1] == f"{100 * values[-1]:.1f} %"
-
-
-def test_a_difference_is_drawn_around_zero():
-    values = ((-0.1, -0.2, 0.0), (0.0, -0.1, 0.1), (0.2, 0.1, 0.3))
-    band = [SimpleNamespace(difference=middle, low=low, high=high) for middle, low, high in values]
-    chart = difference((1, 2, 4), band, "t", 164, budget=4)
-    for drawing in chart.drawings:
-        ys = [y for _, y in corners(drawing.lines[0].d)]
-        assert max(ys) > drawing.base > min(ys)
-    assert chart.table[-1] == ("4 s", "+20.0", "+10.0", "+30.0")
 
 
 def test_a_long_wait_in_the_queue_does_not_hide_where_the_clock_went():

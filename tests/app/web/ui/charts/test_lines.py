@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from app.web.ui.charts.lines import Level, Line, levels, training_chart
+from app.web.ui.charts.lines import Line, training_chart
 
 
 def training(steps, *values, shares=True):
@@ -63,13 +63,3 @@ def test_the_table_holds_every_value():
     made = training([0, 10], [None, 0.25], [0.5, 0.75])
     assert made.table_head == ("Step", "trace 0", "trace 1")
     assert made.table == [("0", "–", "50.0 %"), ("10", "25.0 %", "75.0 %")]
-
-
-def test_a_share_above_the_limit_stands_above_its_line():
-    chart = levels([Level(0.0, 0.02, "a"), Level(30.0, 1.4, "b")], "Lost", ("Task", "Lost to others"), 0.05)
-    for drawing in chart.drawings:
-        (_, below), (_, above) = points(drawing.lines[0].d)
-        limit = float(drawing.lines[1].d.split()[2])
-        assert drawing.top <= above < limit < below <= drawing.bottom
-        assert all(drawing.top <= tick.at <= drawing.bottom for tick in drawing.y_ticks)
-    assert chart.table == [("a", "0 s", "2 %"), ("b", "30 s", "140 %")]
