@@ -15,7 +15,7 @@ from app.comparison.pair import compare_runs, measured_run
 from app.core.db.storable import Text
 from app.runs import repository
 from app.web.http.operations import operation
-from app.web.http.schemas import RequestModel
+from app.web.http.schemas import Budget, Margin, RequestModel
 from app.web.http.web import session
 from evaluation.decisions import MARGIN
 from evaluation.verdicts import Failure
@@ -28,11 +28,8 @@ class OverlayQuery(RequestModel):
 
     runs: Text = Field(description=f"comma-separated ids, {loading.LEAST_RUNS} to {loading.MOST_RUNS}")
     baseline: uuid.UUID | None = Field(None, description="one of them; default: the first")
-    budget: float | None = Field(
-        None,
-        gt=0,
-        allow_inf_nan=False,
-        description="seconds; default: by then the slowest run has a finished sample for half of its tasks",
+    budget: Budget | None = Field(
+        None, description="seconds; default: the first of 5, 10, 20 ... s with a right sample"
     )
 
 
@@ -65,12 +62,8 @@ class CompareQuery(RequestModel):
 
     reference: uuid.UUID
     other: uuid.UUID
-    budget: float | None = Field(
-        None, gt=0, allow_inf_nan=False, description="seconds; none: the shorter budget of both"
-    )
-    margin: float = Field(
-        100 * MARGIN, gt=0, le=100, allow_inf_nan=False, description="points within which two runs are as good"
-    )
+    budget: Budget | None = Field(None, description="seconds; none: the shorter budget of both")
+    margin: Margin = Field(100 * MARGIN, description="points within which two runs are as good")
 
 
 @bp.get("/compare")

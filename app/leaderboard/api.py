@@ -12,6 +12,7 @@ from app.leaderboard.entries import Entries
 from app.leaderboard.service import ranked
 from app.web.http.operations import operation
 from app.web.http.paging import page_from_list
+from app.web.http.schemas import Budget
 from app.web.http.web import kept, session
 
 bp = Blueprint("leaderboard_api", __name__, url_prefix="/api/v1")
@@ -20,7 +21,7 @@ bp = Blueprint("leaderboard_api", __name__, url_prefix="/api/v1")
 class BoardQuery(AnnotatedQuery):
     """The budget to read the shares at, and which runs to list."""
 
-    budget: float | None = Field(None, gt=0, allow_inf_nan=False, description="seconds; default: each run's own budget")
+    budget: Budget | None = Field(None, description="seconds; default: each run's own budget")
     dataset: Text | None = Field(None, description="only runs over this dataset")
     target: Text | None = Field(None, description="only runs of this model")
 

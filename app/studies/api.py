@@ -18,7 +18,7 @@ from app.web.http import idempotency
 from app.web.http.operations import operation
 from app.web.http.paging import page_from_rows
 from app.web.http.responses import download
-from app.web.http.schemas import RequestModel
+from app.web.http.schemas import Budget, Margin, RequestModel
 from app.web.http.security import needs
 from app.web.http.web import context, kept, session
 from evaluation.decisions import MARGIN
@@ -29,15 +29,9 @@ bp = Blueprint("studies_api", __name__, url_prefix="/api/v1")
 class BudgetQuery(RequestModel):
     """A budget to answer for, too."""
 
-    budget: float | None = Field(
-        None, gt=0, allow_inf_nan=False, description="seconds, at most the study's: also says what holds at this budget"
-    )
-    margin: float = Field(
-        100 * MARGIN,
-        gt=0,
-        le=100,
-        allow_inf_nan=False,
-        description="points of Pass@First by which a cheaper arm may be worse and still be as good",
+    budget: Budget | None = Field(None, description="seconds, at most the study's: also says what holds at this budget")
+    margin: Margin = Field(
+        100 * MARGIN, description="points of Pass@First by which a cheaper arm may be worse and still be as good"
     )
 
 

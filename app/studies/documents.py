@@ -12,7 +12,7 @@ from app.annotations.schemas import ArchivedOf, NoteOf, StarredOf, TagsOf
 from app.core.states import RunState
 from app.web.http.schemas import ResponseModel
 from evaluation.decisions import Verdict
-from evaluation.studies.analysis import Reached
+from evaluation.studies.analysis import FrontierPoint, Reached
 from evaluation.studies.answer import Answer, CheaperArm
 from evaluation.studies.paper_table import PaperRow
 from evaluation.studies.samples import FamilySamples
@@ -82,16 +82,6 @@ class StudyInfo(StudyHead):
 
     tasks_common: int = Field(description="graded tasks that all compared arms have; every figure is over these")
     arms_compared: list[str] = Field(description="without arms that were dropped or have failed")
-
-
-class FrontierPoint(ResponseModel):
-    """The best arm at one budget (seconds) and its shares; null while nothing has passed."""
-
-    budget_s: float
-    arm: str | None
-    pass_first: float
-    pass_all: float
-    too_close: bool = Field(description="on these tasks the arm is not shown to be better than every other one")
 
 
 class _Span(ResponseModel):

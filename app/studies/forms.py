@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from pydantic import ValidationError
 from werkzeug.datastructures import MultiDict
 
 from app.core.context import Context
 from app.core.errors import BadInputError
 from app.language_models.service import cached_references, list_models
 from app.runs import service as runs
-from app.runs.forms import FormField, field_error, form_fields
+from app.runs.forms import FormField, field_error, form_fields, parse_form
 from app.runs.options import options_of
 from app.runs.quiet import QUIET_LIMIT_S
 from app.runs.schemas import ArmOptions, RunSpec
 from app.studies import presets, service
 from app.studies.grid import Grid, grid
-from app.studies.schemas import MIN_ARMS, StudySpec
-from app.web.ui.form_errors import labelled, sentence
+from app.studies.schemas import StudySpec
 
 SHARED = ("dataset", "limit", "task_ids", "weak", "budget_s", "seed", "name")
 OWN_GRID = ("drafter", "n")  # a preset sets these itself
@@ -73,20 +69,24 @@ def first_values() -> MultiDict[str, str]:
 
 def filled(ctx: Context, values: MultiDict[str, str]) -> Filled:
     """The study that the form describes, checked as far as that goes without running anything."""
-    shared, errors = _shared(values)
-    preset = values.get("preset", "")
-    lists, faults = _lists(values, OWN_GRID if preset else ())
-    if errors or faults:
-        return Filled(None, 0, errors=faults | errors)
+    given = {name: values[name] for name in SHARED if values.get(name, "").strip()}
+    shared, errors = parse_form(RunSpec, {"target": "any", **given}, LABELS, {}, lambda _: None)
     arms = Grid((), ())
     try:
-        arms = _arms(preset, lists)
-        spec = StudySpec(**shared, arms=arms.arms)
+        arms = _arms(values)
+        if shared is None:
+            return Filled(None, 0, arms.left_out, errors)
+        spec = StudySpec(
+            **shared.model_dump(include=set(SHARED)),
+            race="race" in values,
+            quiet_limit_s=QUIET_LIMIT_S if "wait_for_quiet" in values else None,
+            arms=arms.arms,
+        )
         for arm in spec.arms:  # before anything is looked up: an error must not reveal which files exist
             runs.require_allowed(ctx, arm.target, arm.drafter)
         _, _, tasks = service.check(ctx, spec)
     except BadInputError as fault:
-        return Filled(None, 0, arms.left_out, _error(fault))
+        return Filled(None, 0, arms.left_out, _error(fault) | errors)
     return Filled(spec, len(tasks), arms.left_out)
 
 
@@ -127,42 +127,11 @@ def model_choices() -> list[tuple[str, str]]:
     return [(model.ref, "" if model.ref in cached else "is downloaded first") for model in list_models()]
 
 
-def _shared(values: MultiDict[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """(the values that all arms share, a sentence for each invalid one)."""
-    given: dict[str, Any] = {name: values[name].strip() for name in SHARED if values.get(name, "").strip()}
-    if "task_ids" in given:
-        given["task_ids"] = tuple(_words(given["task_ids"]))
-    given["race"] = "race" in values
-    given["quiet_limit_s"] = QUIET_LIMIT_S if "wait_for_quiet" in values else None
-    stand_ins = [{"target": "any", "n": n} for n in range(1, MIN_ARMS + 1)]
-    try:
-        StudySpec.model_validate({**given, "arms": stand_ins})
-    except ValidationError as error:
-        faults: dict[str, str] = {}
-        for fault in error.errors():
-            name = str(fault["loc"][0]) if fault["loc"] else "limit"  # the only rule between fields
-            text = sentence(LABELS[name], fault) if fault["loc"] else fault["msg"].removeprefix("Value error, ")
-            faults.setdefault(name, labelled(text, "task_ids", LABELS["task_ids"]))
-        return given, faults
-    return given, {}
-
-
-def _lists(values: MultiDict[str, str], hidden: Sequence[str]) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """(the values of each option in which arms may differ, a sentence for each option with an invalid one)."""
-    lists = {name: chosen(values, name) for name in ArmOptions.model_fields if name not in hidden}
-    faults: dict[str, str] = {}
-    for name, given in lists.items():
-        for value in given:
-            try:
-                ArmOptions.model_validate({"target": "any", name: value})
-            except ValidationError as error:
-                faults.setdefault(name, sentence(LABELS[name], error.errors()[0]))
-    return lists, faults
-
-
-def _arms(preset: str, lists: dict[str, list[str]]) -> Grid:
+def _arms(values: MultiDict[str, str]) -> Grid:
     """The arms. Raises BadInputError that names the field."""
-    given = {name: found for name, found in lists.items() if found}
+    preset = values.get("preset", "")
+    names = [name for name in ArmOptions.model_fields if not (preset and name in OWN_GRID)]
+    given = {name: found for name in names if (found := chosen(values, name))}
     if preset:
         return presets.arms(preset, given.pop("target", []), given)
     if "target" not in given:
@@ -172,11 +141,7 @@ def _arms(preset: str, lists: dict[str, list[str]]) -> Grid:
 
 def chosen(values: MultiDict[str, str], name: str) -> list[str]:
     """All values of an option, of ticked boxes and of texts, each once."""
-    return list(dict.fromkeys(word for text in values.getlist(name) for word in _words(text)))
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"[^\s,]+", text)
+    return list(dict.fromkeys(word for text in values.getlist(name) for word in re.findall(r"[^\s,]+", text)))
 
 
 def _error(fault: BadInputError) -> dict[str, str]:

@@ -13,7 +13,6 @@ from app.runs.quiet import describe_quiet_wait
 from app.studies.analysis import StudyAnalysis
 from app.studies.documents import (
     ArmDocument,
-    FrontierPoint,
     NamedAnswer,
     StudyDocument,
     StudyHead,
@@ -25,7 +24,7 @@ from app.studies.progress import ArmProgress, remaining_s
 from app.studies.sentences import Measured, describe_study
 from app.web.ui.units import exact, exact_seconds
 from evaluation.decisions import MARGIN
-from evaluation.studies.analysis import Analysis, Frontier
+from evaluation.studies.analysis import Analysis
 from evaluation.studies.answer import Answer
 
 NOTHING_YET = "Nothing can be said yet: the arms have no graded task in common."
@@ -62,8 +61,8 @@ def document(
         disturbance=find_disturbance(study, analysis.compared) if found else "",
         answer=[_named(answer) for answer in answers],
         reached=list(found.reached) if found else [],
-        frontier=_frontier(found, found.frontier_first) if found else [],
-        frontier_all=_frontier(found, found.frontier_all) if found else [],
+        frontier=list(found.frontier_first) if found else [],
+        frontier_all=list(found.frontier_all) if found else [],
         paper_table=list(found.paper_table) if found else [],
         samples=list(found.samples_with(at)) if found else [],
         speculation=list(found.speculation) if found else [],
@@ -126,12 +125,3 @@ def _arms(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> list[ArmDo
         )
         for arm in study.arms
     ]
-
-
-def _frontier(found: Analysis, line: Frontier) -> list[FrontierPoint]:
-    curves = {one.arm: one.curve for one in found.curves}
-    points = []
-    for budget, arm, too_close in zip(line.budgets, line.arms, line.too_close, strict=True):
-        first, every = (0.0, 0.0) if arm is None else curves[arm].at(budget)
-        points.append(FrontierPoint(budget_s=budget, arm=arm, pass_first=first, pass_all=every, too_close=too_close))
-    return points

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from app.annotations import presentation as annotation
 from app.runs.options import options_of
 from app.runs.schemas import ArmOptions
-from app.studies.documents import ArmDocument, FrontierPoint, StudyDocument
+from app.studies.documents import ArmDocument, StudyDocument
 from app.studies.sentences import describe_verdict, format_margin, format_tasks_to_decide
 from app.web.ui.tables import ArmName, TextTable
 from app.web.ui.units import (
@@ -23,6 +23,7 @@ from app.web.ui.units import (
     when,
 )
 from evaluation.decisions import Verdict
+from evaluation.studies.analysis import FrontierPoint
 from evaluation.studies.paper_table import FINISHED, PaperPoint, PaperRow
 from evaluation.studies.samples import FamilySamples
 from evaluation.studies.speculation import Gain

@@ -53,14 +53,14 @@ class Reached:
 
 
 @dataclass(frozen=True, slots=True)
-class Frontier:
-    """Per budget (seconds) the leading arm (None while nothing has passed), its share, and whether it is not shown to
-    be better than every other arm."""
+class FrontierPoint:
+    """The leading arm at a budget (seconds) with its shares; None while nothing has passed."""
 
-    budgets: tuple[float, ...]
-    arms: tuple[str | None, ...]
-    values: tuple[float, ...]
-    too_close: tuple[bool, ...]
+    budget_s: float
+    arm: str | None
+    pass_first: float
+    pass_all: float
+    too_close: bool  # it is not shown to be better than every other arm
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ class Analysis:
     curves: tuple[ArmCurve, ...]
     answers: tuple[Answer, ...]  # at `named_budgets`, with the usual margin
     reached: tuple[Reached, ...]  # the budget that each share of the tasks takes
-    frontier_first: Frontier
-    frontier_all: Frontier
+    frontier_first: tuple[FrontierPoint, ...]  # by Pass@First, at each of `budgets`
+    frontier_all: tuple[FrontierPoint, ...]  # by Pass@All
     paper_table: tuple[PaperRow, ...]
     samples: tuple[FamilySamples, ...]  # at a few budgets, from where the arms begin to differ to the study's own
     speculation: tuple[Speculation, ...]  # at the same budgets
@@ -119,8 +119,8 @@ def analyse(compared: ArmComparison) -> Analysis:
         ),
         answers=tuple(answer_at(compared, budget) for budget in named_budgets(compared.end_s)),
         reached=tuple(_find_reached(compared, curves, share) for share in SHARES),
-        frontier_first=_find_frontier(compared, "first", budgets),
-        frontier_all=_find_frontier(compared, "all", budgets),
+        frontier_first=tuple(_find_leader(compared, "first", budget) for budget in budgets),
+        frontier_all=tuple(_find_leader(compared, "all", budget) for budget in budgets),
         paper_table=paper_table(compared),
         samples=samples(compared, few),
         speculation=speculation(compared, few),
@@ -158,14 +158,11 @@ def _find_reached(compared: ArmComparison, curves: Sequence[Curve], share: float
     return Reached(share, budget_s, arm.name if arm else None)
 
 
-def _find_frontier(compared: ArmComparison, figure: Figure, budgets: tuple[float, ...]) -> Frontier:
-    leaders = [compared.find_leader(figure, budget) for budget in budgets]
-    return Frontier(
-        budgets,
-        tuple(None if arm is None else compared.arms[arm].name for arm in leaders),
-        tuple(float(compared.outcomes.solved(figure, budget).mean(axis=1).max()) for budget in budgets),
-        tuple(
-            arm is not None and not compared.leads_clearly(figure, arm, budget)
-            for arm, budget in zip(leaders, budgets, strict=True)
-        ),
+def _find_leader(compared: ArmComparison, figure: Figure, budget_s: float) -> FrontierPoint:
+    arm = compared.find_leader(figure, budget_s)
+    if arm is None:
+        return FrontierPoint(budget_s, None, 0.0, 0.0, too_close=False)
+    first, every = (compared.share(one, arm, budget_s) for one in FIGURES)
+    return FrontierPoint(
+        budget_s, compared.arms[arm].name, first, every, not compared.leads_clearly(figure, arm, budget_s)
     )

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.core.errors import BadInputError
 from decoding.suggest import one_of
 
 S = TypeVar("S", bound=BaseModel)
+Budget = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+"""Seconds in a query."""
+Margin = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
+"""Points in a query."""
 LONGEST_ECHO = 60
 
 

@@ -53,7 +53,7 @@ def test_the_form_starts_a_study(world):
 @pytest.mark.parametrize(
     ("values", "field", "said"),
     [
-        ({"n": "1, many"}, "n", "Samples per task is “many”: give a whole number"),
+        ({"n": "1, many"}, "n", "Samples per task is 'many': input should be a valid integer"),
         ({"n": "4"}, "", "one arm is not a study"),
         ({"target": ""}, "target", "Target model is empty: choose a model"),
         ({"target": "nosuchmodel"}, "target", "nosuchmodel"),
@@ -62,16 +62,16 @@ def test_the_form_starts_a_study(world):
             "target",
             "arm 1 (/etc/passwd, sibling, n = 1): model file '/etc/passwd' is not a .gguf file",
         ),
-        ({"drafter": "telepathy!"}, "drafter", "Drafter is “telepathy!”: use none, ngram, sibling"),
+        ({"drafter": "telepathy!"}, "drafter", "Drafter is 'telepathy!': use none, ngram, sibling"),
         ({"budget_s": "soon"}, "budget_s", "Budget per task, seconds is “soon”: give a number"),
         ({"limit": "0"}, "limit", "First tasks only is “0”"),
-        ({"limit": "2", "task_ids": "HumanEval/0"}, "limit", "exclude each other"),
+        ({"limit": "2", "task_ids": "HumanEval/0"}, "task_ids", "exclude each other"),
         ({"task_ids": "HumanEval/999"}, "task_ids", "HumanEval/999"),
         ({"dataset": "nosuchset"}, "dataset", "nosuchset"),
         ({"preset": "unheard"}, "preset", "Question is 'unheard': use one of bass"),
         ({"n": " ".join(map(str, range(1, 40)))}, "", "32 arms at most"),
         ({"seed": "-1", "n": "x"}, "seed", "give 0 or more"),
-        ({"seed": "-1", "n": "x"}, "n", "give a whole number"),
+        ({"seed": "-1", "n": "x"}, "n", "input should be a valid integer"),
     ],
 )
 def test_a_refused_form_names_field_and_remedy_and_keeps_the_values(world, values, field, said):

@@ -62,12 +62,9 @@ def test_the_parts_say_the_same_at_every_budget_that_one_asks_for(analysis: Anal
     assert [answer.budget_s for answer in analysis.answers] == [1.0, 2.0, 3.0, 5.0, 10.0]
     for answer in analysis.answers:
         assert answer == analysis.answer_at(answer.budget_s)
-        place = analysis.budgets.index(answer.budget_s)
-        assert (answer.arm, answer.pass_first) == (
-            analysis.frontier_first.arms[place],
-            analysis.frontier_first.values[place],
-        )
-        assert (answer.verdict != "better") == analysis.frontier_first.too_close[place] or answer.arm is None
+        point = analysis.frontier_first[analysis.budgets.index(answer.budget_s)]
+        assert (answer.arm, answer.pass_first) == (point.arm, point.pass_first)
+        assert (answer.verdict != "better") == point.too_close or answer.arm is None
     between = analysis.answer_at(2.345)
     own = next(one for one in analysis.curves if one.arm == between.arm)
     assert own.at(2.345)[0] == (between.pass_first, between.interval)
@@ -138,8 +135,7 @@ def test_a_study_without_results_or_budget_is_refused_with_the_reason() -> None:
 
 def test_the_frontier_changes_hands_with_the_leader_and_says_where_the_lead_is_undecided() -> None:
     found = analyse(score([passing("a", 30, 100, 0.9), passing("b", 60, 100, 3.9)], 8.0))
-    frontier = found.frontier_first
-    at = dict(zip(frontier.budgets, zip(frontier.arms, frontier.values, frontier.too_close, strict=True), strict=True))
+    at = {point.budget_s: (point.arm, point.pass_first, point.too_close) for point in found.frontier_first}
     assert (at[0.5], at[1.0], at[2.0]) == ((None, 0.0, False), ("a", 0.3, True), ("a", 0.3, False))
     assert (at[4.0], at[8.0]) == (("b", 0.6, True), ("b", 0.6, False)), "a step in which the lead changes is undecided"
 
@@ -148,7 +144,7 @@ def test_pass_all_has_its_own_frontier() -> None:
     chooses_well = arm("first", [[(1.0, True), (1.0, False)]] * 3 + [[(1.0, False)] * 2] * 6)
     has_one = arm("all", [[(1.0, False), (1.0, True)]] * 9)
     found = analyse(score([chooses_well, has_one], 1.0))
-    assert (found.frontier_first.arms[-1], found.frontier_all.arms[-1]) == ("first", "all")
+    assert (found.frontier_first[-1].arm, found.frontier_all[-1].arm) == ("first", "all")
 
 
 def test_the_arm_that_reaches_a_share_first_is_named_and_a_share_nobody_reaches_has_none() -> None:
