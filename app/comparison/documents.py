@@ -8,11 +8,10 @@ from typing import Any, Self
 from pydantic import Field
 
 from app.comparison.decision import Conclusion
-from app.comparison.lines import Line, LineShare, compute_lines
+from app.comparison.lines import LineDocument, compute_lines
 from app.comparison.loading import Overlaid
 from app.comparison.matrix import Matrix, MatrixRow
 from app.comparison.pair import PairedFigure, RunComparison
-from app.runs.models import Run
 from app.web.http.schemas import ResponseModel
 from evaluation.decisions import Verdict
 
@@ -27,22 +26,6 @@ class OverlaidRun(ResponseModel):
     letter: str
     budget_s: float
     tasks_graded: int
-
-
-class LineDocument(ResponseModel):
-    """One run at the budget and as a curve up to its own end.
-
-    `curve_first[i]` and `curve_all[i]` are its shares from `budgets[i]` seconds to the next.
-    """
-
-    key: str
-    label: str
-    runs: list[uuid.UUID]
-    pass_first: LineShare
-    pass_all: LineShare
-    budgets: list[float]
-    curve_first: list[float]
-    curve_all: list[float]
 
 
 class OverlayDocument(ResponseModel):
@@ -60,11 +43,7 @@ class OverlayDocument(ResponseModel):
 
     @classmethod
     def at(cls, found: Overlaid, budget_s: float) -> Self:
-        """The lines at the budget, each with its curve, which has a point at the budget."""
-        lines = [
-            _describe_line(found, line, run, budget_s)
-            for line, run in zip(compute_lines(found, budget_s), found.runs, strict=True)
-        ]
+        """The lines at the budget."""
         return cls(
             dataset=found.runs[0].dataset.name,
             budget_s=budget_s,
@@ -72,7 +51,7 @@ class OverlayDocument(ResponseModel):
             tasks=list(found.task_ids),
             measured_in_turn=found.in_turn,
             runs=_runs(found),
-            lines=lines,
+            lines=compute_lines(found, budget_s),
         )
 
 
@@ -168,13 +147,6 @@ def _describe(one: PairedFigure) -> PairedDifference:
     undecided = {"verdict": "undecided", "tasks_to_decide": None} if one.withheld else {}
     decided = {name: getattr(one.decision, name) for name in DECIDED}
     return PairedDifference.of(one.paired, withheld=one.withheld, **decided | undecided)
-
-
-def _describe_line(found: Overlaid, line: Line, run: Run, budget_s: float) -> LineDocument:
-    curve = found.compared.outcomes.curve(found.runs.index(run), run.budget_s)
-    budgets = sorted({*curve.budgets, budget_s})
-    first, every = zip(*map(curve.at, budgets), strict=True)
-    return LineDocument.of(line, runs=[run.id], budgets=budgets, curve_first=list(first), curve_all=list(every))
 
 
 def _runs(found: Overlaid) -> list[OverlaidRun]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import uuid
 
 from pydantic import Field
 
@@ -35,22 +35,43 @@ class LineShare(ResponseModel):
     difference: LineDifference | None = Field(description="to the baseline; null for the baseline itself")
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A run of an overlay at a budget. The first one is the baseline run and has no differences."""
+class LineDocument(ResponseModel):
+    """One run at the budget and as a curve up to its own end. The first one is the baseline run.
+
+    `curve_first[i]` and `curve_all[i]` are its shares from `budgets[i]` seconds to the next.
+    """
 
     key: str
     label: str
+    runs: list[uuid.UUID]
     pass_first: LineShare
     pass_all: LineShare
+    budgets: list[float]
+    curve_first: list[float]
+    curve_all: list[float]
 
 
-def compute_lines(found: Overlaid, budget_s: float) -> list[Line]:
-    """Each run at `budget_s` seconds."""
-    return [
-        Line(letter, label, *(_compute_share(found, figure, run, budget_s) for figure in FIGURES))
-        for run, (letter, label) in enumerate(zip(found.letters, found.labels, strict=True))
-    ]
+def compute_lines(found: Overlaid, budget_s: float) -> list[LineDocument]:
+    """Each run at `budget_s` seconds, with its curve, which has a point there."""
+    lines = []
+    for place, (run, letter, label) in enumerate(zip(found.runs, found.letters, found.labels, strict=True)):
+        curve = found.compared.outcomes.curve(place, run.budget_s)
+        budgets = sorted({*curve.budgets, budget_s})
+        first, every = zip(*map(curve.at, budgets), strict=True)
+        pass_first, pass_all = (_compute_share(found, figure, place, budget_s) for figure in FIGURES)
+        lines.append(
+            LineDocument(
+                key=letter,
+                label=label,
+                runs=[run.id],
+                pass_first=pass_first,
+                pass_all=pass_all,
+                budgets=budgets,
+                curve_first=list(first),
+                curve_all=list(every),
+            )
+        )
+    return lines
 
 
 def _compute_share(found: Overlaid, figure: Figure, run: int, budget_s: float) -> LineShare:

@@ -93,7 +93,7 @@ def matrix(runs: str) -> str:
     """What each run made of each task at `?budget=`, filtered by `?only=` and `?failure=`; `?from=` a row goes on."""
     found = loading.load(session(), loading.parse_ids([runs]), details=True)
     errors: list[str] = []
-    only = next((key for key in matrices.ONLY if key == request.args.get("only")), "all")
+    only: matrices.Only = next((key for key in matrices.ONLY if key == request.args.get("only")), "all")
     failure = next((failure for failure in FAILURES if failure == request.args.get("failure")), None)
     budget = _budget(found, errors)
     made = matrices.matrix(found, budget, only, failure)

@@ -6,16 +6,14 @@ import uuid
 from collections import defaultdict
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from app.leaderboard.columns import COLUMNS
 from app.leaderboard.entries import Entry, labels_of
 from app.leaderboard.service import Row
 from app.runs.colours import series_of
 from app.web.ui.charts.axes import HALF
-from app.web.ui.charts.curves import Curve, pass_curves, with_cursor
+from app.web.ui.charts.curves import Curve, pass_curves
 from app.web.ui.charts.parts import Chart
-from evaluation.metrics import BUDGET_GRID
 
 CURVES_SHOWN = 8  # readers cannot tell more lines apart
 ROWS_SHOWN = 10  # of the first group, unless the reader asks for all rows
@@ -129,15 +127,10 @@ def _draw(group: Group, budget: float) -> Lead:
     )[:CURVES_SHOWN]
     series = dict(zip((run.id for run in runs), series_of([run.number for run in runs]), strict=True))
     names, one = labels_of(runs), group.run
-    curves = tuple(
+    curves = [
         Curve(names[run.id], run.curve.budgets, run.curve.pass_first, series[run.id], key=str(run.id)) for run in runs
-    )
+    ]
     part = "" if group.ranked else f", {one.n_tasks} of {one.dataset_tasks} tasks,"
     title = f"Pass@First against the budget, {one.dataset}{part} on {one.device}"
-    return Lead(with_cursor(_draw_curves(title, curves, one.n_tasks), budget), series)
-
-
-@lru_cache(maxsize=64)
-def _draw_curves(title: str, curves: tuple[Curve, ...], n_tasks: int) -> Chart:
-    """Cached: only the cursor on the chart depends on the budget."""
-    return pass_curves(curves, title, n_tasks, budget=BUDGET_GRID[0], label_room=176, width=HALF)
+    chart = pass_curves(curves, title, one.n_tasks, budget=budget, label_room=176, width=HALF)
+    return Lead(chart, series)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Collection, Sequence
-from itertools import groupby
 from typing import Any, NamedTuple
 
 from sqlalchemy import func, select
@@ -97,12 +96,15 @@ def list_ended_studies(session: Session, dataset: str = "") -> list[EndedStudy]:
     if dataset:
         newest = newest.join(Study.dataset).where(Dataset.name == dataset)
     query = (
-        select(Study.id, Study.name, Study.measured_elsewhere, StudyArm.run_id, StudyArm.name)
+        select(Study.id, Study.name, Study.measured_elsewhere, StudyArm.run_id, StudyArm.name.label("arm"))
         .join(Study.arms)
         .join(StudyArm.run)
         .where(Study.id.in_(newest.scalar_subquery()))
         .where(StudyArm.dropped_at.is_(None), Run.state != RunState.FAILED, Run.archived.is_(False))
         .order_by(Study.id.desc(), StudyArm.position)
     )
-    by_study = groupby(session.execute(query).all(), key=lambda row: row[:3])
-    return [EndedStudy(*study, {run_id: name for *_, run_id, name in rows}) for study, rows in by_study]
+    found: dict[uuid.UUID, EndedStudy] = {}
+    for row in session.execute(query):
+        study = found.setdefault(row.id, EndedStudy(row.id, row.name, row.measured_elsewhere, {}))
+        study.arms[row.run_id] = row.arm
+    return list(found.values())

@@ -132,7 +132,7 @@ def task(run_id: uuid.UUID, task_id: str) -> str:
         address=exact(budget) if asked else None,
         timeline=shown.task_timeline(budget, row, signs[: shown.SQUARES_OF_TASK]),
         most_lives=shown.SQUARES_OF_TASK,
-        ledger_parts=shown.ledger(row),
+        steps=shown.list_steps(row),
         walk=_walk(row, show, budget),
         show=show,
     )

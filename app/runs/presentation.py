@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
+from typing import NamedTuple
 
 from app.core.states import PASSED
 from app.runs.figures import in_budget_s, is_finished
@@ -15,8 +16,7 @@ from app.runs.results import Figures
 from app.samples.models import Sample
 from app.web.ui.charts.curves import Curve, pass_curves
 from app.web.ui.charts.parts import Chart
-from app.web.ui.charts.timeline import Life, Segment, Timeline, timeline
-from app.web.ui.charts.timeline import ledger as lay_out
+from app.web.ui.charts.timeline import Life, Timeline, timeline
 from app.web.ui.display import VerdictSign, verdict_sign
 from app.web.ui.units import (
     count,
@@ -102,12 +102,20 @@ class TaskLine:
         return sum(s.n_tokens for s in self.row.samples) if self.row.samples else None
 
 
+class Step(NamedTuple):
+    """One step of a task: its seconds, and their share of the work, None for the wait before it."""
+
+    label: str
+    value_s: float
+    share: float | None
+
+
 @dataclass(frozen=True)
 class Timing:
     """Mean seconds per decoded task by step, with the cards and the slowest tasks of the Timing tab."""
 
     tasks: int
-    parts: list[Segment]
+    steps: list[Step]
     scores: list[Score]
     slowest: list[RunTask]
 
@@ -276,9 +284,7 @@ def timing(run: Run, tasks: Sequence[RunTask], figures: Figures) -> Timing | Non
     decoded = [t for t in tasks if t.wall_s is not None]
     if not decoded:
         return None
-    parts = lay_out(
-        [(css, label, fmean(getattr(t, css + "_s") or 0.0 for t in decoded)) for css, label in STEPS], QUEUE
-    )
+    steps = _share_out({name: fmean(getattr(t, name + "_s") or 0.0 for t in decoded) for name, _ in STEPS})
     walls = [t.wall_s or 0.0 for t in decoded]
     past = [max(w - run.budget_s, 0.0) for w in walls]
     cards = [
@@ -304,7 +310,7 @@ def timing(run: Run, tasks: Sequence[RunTask], figures: Figures) -> Timing | Non
     memory = max((t.peak_memory_bytes or 0 for t in decoded), default=0)
     if memory:
         cards.append(Score("Peak memory", decimal(memory / 2**30, 2), "GiB", "of the device, highest over all tasks"))
-    return Timing(len(decoded), parts, cards, sorted(decoded, key=lambda t: -(t.wall_s or 0.0))[:SLOWEST])
+    return Timing(len(decoded), steps, cards, sorted(decoded, key=lambda t: -(t.wall_s or 0.0))[:SLOWEST])
 
 
 def curve_chart(curve: metrics.Curve, n_tasks: int, budget: float, series: int) -> Chart:
@@ -322,11 +328,20 @@ def curve_chart(curve: metrics.Curve, n_tasks: int, budget: float, series: int) 
     )
 
 
-def ledger(row: RunTask) -> list[Segment]:
+def list_steps(row: RunTask) -> list[Step]:
     """Each step of one task in the order they happen; empty before it was decoded."""
     if row.wall_s is None:
         return []
-    return lay_out([(css, label, getattr(row, css + "_s") or 0.0) for css, label in STEPS], QUEUE)
+    return _share_out({name: getattr(row, name + "_s") or 0.0 for name, _ in STEPS})
+
+
+def _share_out(seconds_of: Mapping[str, float]) -> list[Step]:
+    """The steps with their shares of the work; the wait in the queue is none of it."""
+    work = sum(value for name, value in seconds_of.items() if name != QUEUE)
+    return [
+        Step(label, seconds_of[name], None if name == QUEUE else seconds_of[name] / work if work else 0.0)
+        for name, label in STEPS
+    ]
 
 
 def task_timeline(budget: float, row: RunTask, signs: Sequence[SampleSign]) -> Timeline | None:

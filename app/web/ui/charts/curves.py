@@ -107,13 +107,6 @@ def pass_curves(
     )
 
 
-def with_cursor(chart: Chart, budget: float) -> Chart:
-    """The same chart with the cursor at `budget` seconds, where it is read at rest."""
-    wide, narrow = (replace(a, drawing=replace(a.drawing, cursor=a.inside(budget))) for a in chart.layouts)
-    reading = chart.reading and replace(chart.reading, budget=budget)
-    return replace(chart, layouts=(wide, narrow), reading=reading)
-
-
 def from_first_rise(curve: Curve) -> Sequence[float]:
     """The seconds from just below where the curve leaves 0, as nothing is to be seen earlier, and to its end."""
     rise = next((budget for budget, value in zip(curve.budgets, curve.values, strict=True) if value > 0), None)

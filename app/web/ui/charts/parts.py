@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -110,17 +109,13 @@ def name_ends(drawing: Drawing, ends: Sequence[Label], room: int) -> None:
 
 
 def _spread(ys: Sequence[float], top: float, bottom: float) -> list[float]:
-    """The places nearest to `ys` (least squares), in their order, a LINE apart, and from `top` to `bottom`."""
-    order = sorted(range(len(ys)), key=lambda i: ys[i])
+    """Places near `ys`, in their order, a LINE apart (nearer where there is no room), and from `top` to `bottom`."""
     apart = min(LINE, (bottom - top) / max(len(ys) - 1, 1))
-    blocks: list[list[float]] = []  # what touches moves together: offsets from a stack of labels that begins at 0
-    for rank, i in enumerate(order):
-        blocks.append([ys[i] - rank * apart])
-        while len(blocks) > 1 and fmean(blocks[-2]) > fmean(blocks[-1]):
-            blocks[-2:] = [blocks[-2] + blocks[-1]]
-    starts = [fmean(block) for block in blocks for _ in block]
-    lowest = bottom - (len(ys) - 1) * apart
-    out = [0.0] * len(ys)
-    for rank, (i, start) in enumerate(zip(order, starts, strict=True)):
-        out[i] = round(min(max(start, top), lowest) + rank * apart, 1)
-    return out
+    order = sorted(range(len(ys)), key=lambda i: ys[i])
+    out, above = [0.0] * len(ys), top - apart
+    for i in order:  # down from the top
+        out[i] = above = max(ys[i], above + apart)
+    below = bottom + apart
+    for i in reversed(order):  # and what went too far up again
+        out[i] = below = min(out[i], below - apart)
+    return [round(y, 1) for y in out]

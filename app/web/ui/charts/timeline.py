@@ -1,4 +1,4 @@
-"""The samples of a task on its clock, and where the seconds of a task went."""
+"""The samples of a task on its clock."""
 
 from __future__ import annotations
 
@@ -74,33 +74,3 @@ def _bar(life: Life, y: float, x: Callable[[float], float], cursor: float | None
     end = x(life.end)
     crossed = cursor is not None and end <= cursor < end + 5 + _WORDS
     return Bar(life, y, x(min(life.first, life.end)), end, (cursor if cursor and crossed else end) + 5)
-
-
-@dataclass(frozen=True)
-class Segment:
-    """One step of the ledger. `x` and `width` are per mille of the bar; `share` is None for a step that is not to
-    scale."""
-
-    css: str
-    name: str
-    value: float
-    x: float
-    width: float
-    share: float | None
-
-
-def ledger(parts: Sequence[tuple[str, str, float]], waiting: str) -> list[Segment]:
-    """(class, name, seconds) of each step as segments of one bar, in order.
-
-    The step of class `waiting` is apart: a task may wait for hours while others are worked, so its segment is cut to
-    a quarter of the rest, and the shares are of the rest.
-    """
-    work = sum(value for css, _, value in parts if css != waiting)
-    drawn = [min(value, work / 4) if css == waiting else value for css, _, value in parts]
-    scale = 1000 / sum(drawn) if sum(drawn) else 0.0
-    segments, x = [], 0.0
-    for (css, name, value), length in zip(parts, drawn, strict=True):
-        share = None if css == waiting else value / work if work else 0.0
-        segments.append(Segment(css, name, value, round(x, 2), round(length * scale, 2), share))
-        x += length * scale
-    return segments

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.web.ui.charts.axes import lay_out
 from app.web.ui.charts.curves import Curve, pass_curves
 from app.web.ui.charts.parts import LINE, Label, name_ends
-from app.web.ui.charts.timeline import Life, ledger, timeline
+from app.web.ui.charts.timeline import Life, timeline
 from tests.app.web.ui.charts.paths import corners
 
 SHARES = st.floats(0, 1)
@@ -26,18 +25,6 @@ def test_a_curve_stays_inside_its_frame_and_its_table_holds_its_values(values):
             assert drawing.left <= x <= drawing.right
             assert drawing.top <= y <= drawing.bottom
     assert chart.table[-1][1] == f"{100 * values[-1]:.1f} %"
-
-
-def test_a_long_wait_in_the_queue_does_not_hide_where_the_clock_went():
-    segments = ledger([("queue", "Queue", 3600.0), ("verify", "Verify", 3.0), ("draft", "Draft", 1.0)], "queue")
-    assert [s.value for s in segments] == [3600.0, 3.0, 1.0]
-    assert [s.share for s in segments] == [None, 0.75, 0.25]
-    assert sum(s.width for s in segments) == pytest.approx(1000, abs=0.1)
-    assert segments[0].width == pytest.approx(200, abs=0.1)
-
-
-def test_a_ledger_of_nothing_has_no_width():
-    assert [s.width for s in ledger([("queue", "Queue", 0.0), ("verify", "Verify", 0.0)], "queue")] == [0, 0]
 
 
 def test_the_seconds_of_a_bar_are_not_written_across_the_budget_line():
