@@ -16,6 +16,13 @@ Budget = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Margin = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
 """Points in a query."""
 LONGEST_ECHO = 60
+NUMBER_REMEDIES = {
+    "int_parsing": "give a whole number",
+    "int_from_float": "give a whole number",
+    "float_parsing": "give a number",
+    "bool_parsing": "give true or false",
+}
+"""What to do about a text that is no number, by pydantic's name of the fault."""
 
 
 class _Schema(BaseModel):
@@ -80,6 +87,7 @@ def bad_input(error: ValidationError) -> BadInputError:
         message = one_of(fault["input"], known)
     if fault["type"] == "string_pattern_mismatch" and "\0" in str(fault["input"]):
         message = "a text must not hold the character NUL: remove it"
+    message = NUMBER_REMEDIES.get(fault["type"], message)
     given = repr(fault["input"])
     given = given if len(given) <= LONGEST_ECHO else f"{given[:LONGEST_ECHO]}... ({len(given)} characters)"
     return BadInputError(f"{field} is {given}: {message[0].lower() + message[1:]}", field)

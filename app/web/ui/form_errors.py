@@ -6,15 +6,11 @@ import re
 
 from pydantic_core import ErrorDetails
 
+from app.web.http.schemas import LONGEST_ECHO, NUMBER_REMEDIES
 from app.web.ui.display import sentence as capitalized
 
-LONGEST_ECHO = 60
-_REMEDIES = {
-    "int_parsing": "give a whole number",
-    "int_from_float": "give a whole number",
-    "float_parsing": "give a number",
+_REMEDIES = NUMBER_REMEDIES | {
     "finite_number": "give a number",
-    "bool_parsing": "give true or false",
     "greater_than": "give a number above {gt}",
     "greater_than_equal": "give {ge} or more",
     "less_than": "give a number below {lt}",

@@ -53,7 +53,7 @@ def test_the_form_starts_a_study(world):
 @pytest.mark.parametrize(
     ("values", "field", "said"),
     [
-        ({"n": "1, many"}, "n", "Samples per task is 'many': input should be a valid integer"),
+        ({"n": "1, many"}, "n", "Samples per task is 'many': give a whole number"),
         ({"n": "4"}, "", "one arm is not a study"),
         ({"target": ""}, "target", "Target model is empty: choose a model"),
         ({"target": "nosuchmodel"}, "target", "nosuchmodel"),
@@ -71,7 +71,7 @@ def test_the_form_starts_a_study(world):
         ({"preset": "unheard"}, "preset", "Question is 'unheard': use one of bass"),
         ({"n": " ".join(map(str, range(1, 40)))}, "", "32 arms at most"),
         ({"seed": "-1", "n": "x"}, "seed", "give 0 or more"),
-        ({"seed": "-1", "n": "x"}, "n", "input should be a valid integer"),
+        ({"seed": "-1", "n": "x"}, "n", "give a whole number"),
     ],
 )
 def test_a_refused_form_names_field_and_remedy_and_keeps_the_values(world, values, field, said):
