@@ -22,7 +22,7 @@ NUMBER_REMEDIES = {
     "float_parsing": "give a number",
     "bool_parsing": "give true or false",
 }
-"""What to do about a text that is no number, by pydantic's name of the fault."""
+"""What to do about text in place of a number, by the name that pydantic gives the fault."""
 
 
 class _Schema(BaseModel):

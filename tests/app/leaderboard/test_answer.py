@@ -155,12 +155,12 @@ def test_past_the_budget_of_a_run_the_others_are_compared(world, card):
     assert (found.shortest_s, found.budget_s) == (3.0, 20.0)
 
 
-def test_a_study_at_work_leaves_the_answer_to_one_that_has_ended(world, card):
+def test_a_running_study_leaves_the_answer_to_one_that_has_ended(world, card):
     arms = [arm | {"state": RunState.RUNNING, "limit": 60, "done": 40} for arm in (QUICK, GOOD)]
-    world.add_study(*arms, name="at work")
+    world.add_study(*arms, name="running")
     assert card() is None
     world.add_study(QUICK | {"limit": cards.ENOUGH}, GOOD | {"limit": 40}, name="ended")
-    world.add_study(*arms, name="later at work")
+    world.add_study(*arms, name="later running")
     assert (card().study.name, card().n_tasks) == ("ended", cards.ENOUGH)
 
 
