@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from app.language_models.drafters import Speed, TrainingPoint
+from app.web.ui.charts.chart import Chart
 from app.web.ui.charts.lines import Line, training_chart
-from app.web.ui.charts.parts import Chart
 from app.web.ui.units import ordinal
 
 PLAIN = "none"

@@ -12,8 +12,9 @@ from app.leaderboard.entries import Entry, labels_of
 from app.leaderboard.service import Row
 from app.runs.colours import series_of
 from app.web.ui.charts.axes import HALF
-from app.web.ui.charts.curves import Curve, pass_curves
-from app.web.ui.charts.parts import Chart
+from app.web.ui.charts.chart import Chart
+from app.web.ui.charts.curve import Curve
+from app.web.ui.charts.curves import pass_curves
 
 CURVES_SHOWN = 8  # readers cannot tell more lines apart
 ROWS_SHOWN = 10  # of the first group, unless the reader asks for all rows

@@ -9,8 +9,8 @@ from app.runs.colours import series_of
 from app.runs.labels import setting_words, short_labels
 from app.studies.models import Study
 from app.web.ui import opening
+from app.web.ui.charts.chart import Chart
 from app.web.ui.charts.comparison import LineCurve, choose_figure, draw_comparison
-from app.web.ui.charts.parts import Chart
 from evaluation.studies.analysis import Analysis
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.web.ui.charts.axes import lay_out, round_top
-from app.web.ui.charts.parts import CHARACTER, Chart, Label, Path, name_ends, series_css
+from app.web.ui.charts.chart import Chart
+from app.web.ui.charts.parts import CHARACTER, Label, Path, name_ends, series_css
 from app.web.ui.units import count, counted, decimal, percent
 
 POSITIONS = 1000  # a drafter is compared at more positions than this

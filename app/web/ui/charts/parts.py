@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from app.web.ui.charts.axes import Axes
-    from app.web.ui.charts.reading import Reading
 
 SERIES = 6  # distinct colours in charts.css; later series repeat them with another dash
 LINE = 15  # pixels from one label to the next below it
@@ -61,26 +56,6 @@ class Drawing:
     labels: list[Label] = field(default_factory=list)
     dots: list[Label] = field(default_factory=list)
     cursor: float | None = None
-
-
-@dataclass(frozen=True)
-class Chart:
-    """A chart ready for its macro: two drawings, a title, one sentence of description and the table below it."""
-
-    title: str
-    description: str
-    x_title: str
-    y_title: str
-    layouts: tuple[Axes, Axes]
-    table_head: tuple[str, ...]
-    table: list[tuple[str, ...]]
-    keys: list[tuple[str, str, str]]  # label, classes and key of every series
-    reading: Reading | None = None  # of a chart with a budget axis
-
-    @property
-    def drawings(self) -> tuple[Drawing, ...]:
-        """The wide and the narrow one."""
-        return tuple(axes.drawing for axes in self.layouts)
 
 
 def series_css(series: int) -> str:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from app.web.ui.charts.curve import Curve
 from app.web.ui.units import exact, exact_seconds, per_cent, percent
 from evaluation.metrics import BUDGET_GRID
-
-if TYPE_CHECKING:
-    from app.web.ui.charts.curves import Curve
 
 
 @dataclass(frozen=True)

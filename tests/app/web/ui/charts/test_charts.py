@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.web.ui.charts.axes import lay_out
-from app.web.ui.charts.curves import Curve, pass_curves
+from app.web.ui.charts.curve import Curve
+from app.web.ui.charts.curves import pass_curves
 from app.web.ui.charts.parts import LINE, Label, name_ends
 from app.web.ui.charts.timeline import Life, timeline
 from tests.app.web.ui.charts.paths import corners
