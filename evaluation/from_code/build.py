@@ -11,6 +11,7 @@ from typing import Any
 
 from evaluation.datasets import Task
 from evaluation.from_code import checks, mutants
+from evaluation.from_code.called import list_called_examples
 from evaluation.from_code.calls.annotations import keep_annotated
 from evaluation.from_code.calls.cases import Case, keep_repeatable
 from evaluation.from_code.calls.observe import Program
@@ -277,7 +278,12 @@ def source_of(work: Workplace, function: Function, judge: str, trust: Trust) -> 
 def _source(work: Workplace, function: Function, cases: Sequence[Case], spec: Spec) -> dict[str, Any]:
     tops = {name.partition(".")[0] for name in spec.modules} - work.project.top_names()
     near = sum(case.nearby for case in cases)
-    source = {**source_of(work, function, JUDGE, Trust.PROXY), "cases": len(cases), "nearby_cases": near}
+    source = {
+        **source_of(work, function, JUDGE, Trust.PROXY),
+        "cases": len(cases),
+        "nearby_cases": near,
+        "called": list_called_examples(function, work.recording),
+    }
     return {**source, "packages": sorted(tops)} if tops else source
 
 

@@ -32,7 +32,7 @@ from evaluation.verdicts import Status, Trust
 MIN_CASES = 2
 MAX_DIFFERENT = 0.1
 """Share of the recorded calls that may differ in the sandbox."""
-WEAK_BELOW = 0.8
+WEAK_BELOW = 0.9
 """Mutation score below which a test is called weak."""
 MAX_MUTANTS = 40
 MIN_MUTANTS = 3

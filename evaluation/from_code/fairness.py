@@ -178,7 +178,8 @@ def _describe_kind(case: Case) -> tuple[object, ...]:
     if isinstance(result, dict) and "bytes" in result:
         result = bytes.fromhex(result["bytes"]).decode("latin-1")
     if not isinstance(result, str):
-        return outcome.raised[:1], outcome.after is None, type(result).__name__, result in (None, True, [], 0)
+        kind = result["object"][0] if isinstance(result, dict) and "object" in result else type(result).__name__
+        return outcome.raised[:1], outcome.after is None, kind, result in (None, True, [], 0)
     longer = (len(result) > len(before)) - (len(result) < len(before))
     return longer, result == before, result.lower() == before.lower(), result in before, before in result
 

@@ -146,7 +146,7 @@ def _faults(node: ast.expr | ast.stmt, names: list[str]) -> list[tuple[str, list
             return [("condition", [type(node)(node.elt, [every])])]
         case ast.Return(value=ast.expr() as value):
             nothing = isinstance(value, ast.Constant) and value.value is None
-            return [] if nothing else [("result", [ast.Return(ast.Constant(None))])]
+            return [] if nothing else [("result", list(_other_results(value)))]
         case ast.Break():
             return [("jump", [ast.Continue()])]
         case ast.Continue():
@@ -167,6 +167,13 @@ def _faults(node: ast.expr | ast.stmt, names: list[str]) -> list[tuple[str, list
 
 def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) > 1
+
+
+def _other_results(value: ast.expr) -> Iterator[ast.stmt]:
+    yield ast.Return(ast.Constant(None))
+    if any(isinstance(each, ast.Call) for each in ast.walk(value)):  # what it does for its effect is still done
+        both = ast.Tuple([value, ast.Constant(None)], ast.Load())
+        yield ast.Return(ast.Subscript(both, ast.Constant(1), ast.Load()))
 
 
 def _other_constants(value: object) -> Iterator[ast.expr]:

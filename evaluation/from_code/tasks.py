@@ -88,7 +88,7 @@ def completion_row(
         test = source_of_objects_test(cases, name, in_order)
     return {
         "task_id": task_id(project, function),
-        "prompt": prompt_of(project, function, context, LINES_BEFORE, examples),
+        "prompt": prompt_of(project, function, context, LINES_BEFORE, examples, source["called"]),
         "entry_point": name,
         "canonical_solution": solution_of(function),
         "test": test,
@@ -108,7 +108,7 @@ def infilling_row(completion: Mapping[str, Any], function: Function, before: int
     lines = function.module.lines
     start, end = function.solution_line - 1, function.node.end_lineno or len(lines)
     head = min(start, max(start - before, function.first_line - 1))
-    notes = notes_of(function, completion["source"].get("examples", ()))
+    notes = notes_of(function, completion["source"].get("examples", ()), completion["source"].get("called", ()))
     return {
         **completion,
         "prompt": "".join(lines[max(0, start - before) : head]) + notes + "".join(lines[head:start]),

@@ -171,7 +171,7 @@ def _others(
 ) -> tuple[list[ast.stmt], list[ast.stmt], list[ast.stmt]]:
     """The answer's other statements without what the module has: before and after the one with the function, and at
     the module's end."""
-    known, own = runtime_names(tree), {ast.dump(node) for node in tree.body}
+    known, own = runtime_names(tree), {ast.dump(node) for node in _inside(tree)}
     checked = defined_names(tree) - known  # by type checkers alone
     before: list[ast.stmt] = []
     after: list[ast.stmt] = []

@@ -51,6 +51,8 @@ def list_nearby(cases: Sequence[Case], node: ast.FunctionDef | ast.AsyncFunction
     are switches are turned.
     """
     calls = [values.read_plain(case.call) for case in sorted(cases, key=lambda case: case.digest)]
+    if node.name == "__init__" and any(_has_content(args[0]) for args, _ in calls if args):
+        return {}  # an exception is made with the arguments that its constructor gets, and keeps them
     pools: dict[Place, list[Any]] = {}
     for args, kwargs in calls:
         for place, value in [*enumerate(args), *kwargs.items()]:
@@ -78,6 +80,11 @@ def list_nearby(cases: Sequence[Case], node: ast.FunctionDef | ast.AsyncFunction
     turns = [sorted(queues[key], key=digest_of) for key in sorted(queues, key=str)]
     found = [text for each in zip_longest(*turns) for text in each if text is not None]
     return {text: likely[text] for text in found[:limit]}
+
+
+def _has_content(value: object) -> bool:
+    """Whether it is an object with a content beside its attributes."""
+    return isinstance(value, Opaque) and bool(value.tree.get("object", (None, None))[1])
 
 
 def _take(call: tuple[tuple[Any, ...], dict[str, Any]], place: Place) -> Any:

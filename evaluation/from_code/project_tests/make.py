@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from evaluation.from_code.build import TaskResult, Workplace, source_of
+from evaluation.from_code.called import list_called_examples
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.observe import Outcome
 from evaluation.from_code.fairness import UNDESCRIBED
@@ -37,11 +38,12 @@ def make(suite: Suite, work: Workplace, function: Function) -> TaskResult:
 def _row(suite: Suite, work: Workplace, function: Function) -> dict[str, Any]:
     cases = _recorded(work, function)
     context = work.options.context
-    told = prompt_of(work.project, function, context, LINES_BEFORE)
+    called = list_called_examples(function, work.recording)
+    told = prompt_of(work.project, function, context, LINES_BEFORE, called=called)
     constants = find_constants(function.node, work.attribute_names, for_tests=True)
     untold = [each for each in constants if not each.is_in(told)]
     examples = fairness.choose_examples(cases, function, untold)
-    prompt = prompt_of(work.project, function, context, LINES_BEFORE, examples)
+    prompt = prompt_of(work.project, function, context, LINES_BEFORE, examples, called)
     spec, facts = suites.checked(suite, work.recording.covering, function)
     assert suite.judge is not None
     unstated = list(map(str, fairness.list_unstated(suite.judge, spec, function, untold, cases, examples)))
@@ -50,6 +52,7 @@ def _row(suite: Suite, work: Workplace, function: Function) -> dict[str, Any]:
     source = source_of(work, function, JUDGE, Trust.IN_GUEST)
     facts |= {
         "examples": examples,
+        "called": called,
         "unstated": unstated,
         "stated_share": round(max(0.0, 1 - len(unstated) / max(1, len(constants))), 4),
     }

@@ -32,14 +32,19 @@ _CODING = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*[-\w.]")
 
 
 def prompt_of(
-    project: Project, function: Function, context: Context = "function", before: int = 80, examples: Sequence[str] = ()
+    project: Project,
+    function: Function,
+    context: Context = "function",
+    before: int = 80,
+    examples: Sequence[str] = (),
+    called: Sequence[str] = (),
 ) -> str:
     """The prompt: what the context says, then the function's decorators, signature and docstring.
 
-    `examples` are shown as a comment. A `function` context that does not fit is cut; a file is not. Raises
-    ExcludedError for a prompt that is still too long.
+    `examples`, and those of functions that it calls, are shown as comments. A `function` context that does not fit
+    is cut; a file is not. Raises ExcludedError for a prompt that is still too long.
     """
-    head = notes_of(function, examples) + signature_of(function)
+    head = notes_of(function, examples, called) + signature_of(function)
     if context == "function":
         imported = describe_imported(project, function, min(MAX_OF_PROJECT, (MAX_CHARS - len(head)) // 2))
         text = imported + _of_function(project, function, MAX_CHARS - len(head) - len(imported)) + head
@@ -54,9 +59,10 @@ def prompt_of(
     return text
 
 
-def notes_of(function: Function, examples: Sequence[str]) -> str:
+def notes_of(function: Function, examples: Sequence[str], called: Sequence[str] = ()) -> str:
     """The examples as comments before the function, "" where there are none."""
-    lines = ("For example:", *examples) if examples else ()
+    lines = [*(("What it calls, for example:", *called) if called else ())]
+    lines += ("For example:", *examples) if examples else ()
     return "".join(f"{function.indent}# {line}\n" for line in lines)
 
 

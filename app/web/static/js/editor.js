@@ -2,7 +2,7 @@
 // Its language is Python, or what the select named by the textarea's data-language-from says.
 // Inside a shadow root CodeMirror keeps its styles in constructed sheets; the page's policy refuses style elements.
 
-// @ts-types="../../../deploy/editor/codemirror.d.ts"
+// @ts-types="../../../../deploy/editor/codemirror.d.ts"
 import {
   bracketMatching,
   closeBrackets,

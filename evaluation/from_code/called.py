@@ -1,0 +1,68 @@
+"""What the project's functions that a body calls give back, from the recorded calls of these.
+
+A prompt shows their signatures; what they return often stands nowhere but in their bodies.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from evaluation.from_code.calls.literals import shown
+from evaluation.from_code.calls.record import Recording
+from evaluation.from_code.calls.recorded import Call
+from evaluation.from_code.calls.volatile import is_volatile
+from evaluation.from_code.recording import values
+from evaluation.from_code.recording.values import Opaque
+from evaluation.from_code.source.find import Function
+from evaluation.from_code.standard_types import NAMES_OF_STANDARD_TYPES
+
+_MAX_CHARS = 200
+_PER_FUNCTION = 2
+_MAX_EXAMPLES = 6
+
+
+def list_called_examples(function: Function, recording: Recording) -> list[str]:
+    """Recorded calls of the functions that the body calls, the shortest whose results differ. An object whose method is
+    called is shown by its class alone."""
+    found: list[str] = []
+    for name, is_of_own in _find_called(function).items():
+        keys = [key for key in recording.calls if _name_of(key).rpartition(".")[2] == name and key != function.key]
+        if len(keys) == 1 and (is_of_own or name not in NAMES_OF_STANDARD_TYPES):
+            found += _list_shortest(_name_of(keys[0]), recording.calls[keys[0]])
+    return found[:_MAX_EXAMPLES]
+
+
+def _find_called(function: Function) -> dict[str, bool]:
+    """The names that a body calls, in its order, and whether each is called of an attribute of its own object."""
+    found: dict[str, bool] = {}
+    for node in ast.walk(function.node):
+        match node:
+            case ast.Call(func=ast.Name(id=name)):
+                found.setdefault(name, False)
+            case ast.Call(func=ast.Attribute(attr=name, value=value)):
+                is_own = isinstance(value, ast.Attribute) and ast.unparse(value.value) in ("self", "cls")
+                found[name] = found.get(name, False) or is_own
+    return found
+
+
+def _name_of(key: str) -> str:
+    """The qualified name in a function's key."""
+    return key.split(":")[-2]
+
+
+def _list_shortest(name: str, calls: Sequence[Call]) -> list[str]:
+    texts = {_show(name, call): call.returned for call in calls if not (call.raised or call.iterator)}
+    found: dict[str | None, str] = {}
+    for text in sorted(texts, key=lambda text: (len(text), text)):
+        if len(text) <= _MAX_CHARS and text.isprintable() and not is_volatile(text):
+            found.setdefault(texts[text], text)
+    return list(found.values())[:_PER_FUNCTION]
+
+
+def _show(name: str, call: Call) -> str:
+    args, kwargs = values.read_plain(call.call)
+    given = [*map(shown, args), *(f"{key}={shown(value)}" for key, value in kwargs.items())]
+    if "." in name and args and isinstance(args[0], Opaque):
+        given[0] = f"<{name.rpartition('.')[0]} ...>"
+    return f"{name}({', '.join(given)}) returns {shown(values.read_plain(call.returned or 'null'))}"
