@@ -68,3 +68,9 @@ def test_an_exception_is_left_out_and_becomes_one_that_its_caller_does_not_catch
     assert len(found) == 2
     assert sum("raise ArithmeticError" in source for source in found) == 1
     assert not any("raise ValueError" in source for source in found)
+
+
+def test_a_result_is_forgotten_with_and_without_its_effects():
+    sources = {mutant.source for mutant in mutants(function("def f(x):\n    return sum(x)\n"), 20)}
+    assert {"def f(x):\n    return None", "def f(x):\n    return (sum(x), None)[1]"} <= sources
+    assert not any("[1]" in m.source for m in mutants(function("def f(x):\n    return x + 2\n"), 20))

@@ -135,3 +135,11 @@ def test_names_that_the_module_leaves_to_type_checkers_may_be_imported_and_used(
     exec(compile(found.source, "m", "exec"), namespace)
     assert namespace["f"](3) == 3  # type: ignore[operator]
     assert found.source.startswith("from __future__ import annotations\n")
+
+
+def test_a_statement_that_the_module_has_under_a_condition_does_not_run_again() -> None:
+    module = "def f():\n    return 1\n\ntry:\n    import nothing\n    f.late = nothing\nexcept ImportError:\n    pass\n"
+    found = splice(module, "f", 1, "f.late = nothing\ndef f():\n    return 2\n")
+    assert found is not None
+    assert found.source.count("f.late") == 1
+    exec(compile(found.source, "m", "exec"), {})

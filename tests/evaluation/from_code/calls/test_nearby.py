@@ -120,3 +120,11 @@ def test_tuples_of_one_length_keep_it():
 
 def test_an_argument_takes_the_value_of_another_one_of_its_type():
     assert (("a", "a"), {}) in nearby("def f(x, y): ...", case("a", "b"), case("c", "d"))
+
+
+def test_a_constructor_of_an_exception_keeps_the_arguments_that_it_was_made_with():
+    made = Opaque({"object": ["m:OddError", ["a b", 1], []]})
+    bare = Opaque({"object": ["m:Thing", None, []]})
+    source = "def __init__(self, text, number): ..."
+    assert nearby(source, case(made, "a b", 1), case(made, "c d", 2)) == []
+    assert nearby(source, case(bare, "a b", 1), case(bare, "c d", 2))

@@ -1,0 +1,73 @@
+"""A prompt shows what the project's functions that a body calls return, from their recorded calls."""
+
+from __future__ import annotations
+
+import pytest
+
+from evaluation.from_code.called import list_called_examples
+from evaluation.from_code.calls.record import Recording
+from evaluation.from_code.calls.recorded import Call, digest_of
+from evaluation.from_code.recording import values
+from evaluation.from_code.recording.values import Opaque
+from evaluation.from_code.source.context import prompt_of
+from evaluation.from_code.source.find import find
+
+SHOP = """
+from tables import Table, lookup
+
+
+class Shop:
+    def price(self, name):
+        row = self.table.get(lookup(name), None)
+        seen = name.split(",")
+        return row, seen
+"""
+TABLES = """
+class Table:
+    def get(self, key, default):
+        value = self.rows.get(key, default)
+        return value, 1
+
+
+def lookup(name):
+    key = name.upper()
+    return key, len(key)
+
+
+class Other:
+    def split(self, mark):
+        parts = []
+        return parts
+"""
+
+
+def call(*args, returned):
+    text = values.write((args, {}))
+    return Call(text, digest_of(text), "shape", values.write(returned))
+
+
+@pytest.fixture
+def found(opened):
+    project = opened(shop=SHOP, tables=TABLES)
+    functions = {function.qualified: function for function in find(project)}
+    table = Opaque({"object": ["tables:Table", None, [["rows", {"dict": []}]]]})
+    calls = {
+        functions["lookup"].key: [call("plum" * 90, returned=(1, 2)), call("pear", returned=("PEAR", 4))],
+        functions["Table.get"].key: [call(table, ("PEAR", 4), None, returned=(None, 1))],
+        functions["Other.split"].key: [call("a,b", ",", returned=["a", "b"])],
+    }
+    return project, functions["Shop.price"], Recording(calls)
+
+
+def test_what_called_functions_return_is_shown_with_their_objects_by_class(found):
+    _, function, recording = found
+    assert list_called_examples(function, recording) == [
+        "Table.get(<Table ...>, ('PEAR', 4), None) returns (None, 1)",
+        "lookup('pear') returns ('PEAR', 4)",
+    ]
+
+
+def test_they_stand_before_the_functions_own_examples(found):
+    project, function, _ = found
+    prompt = prompt_of(project, function, examples=["price(1) returns 2"], called=["lookup(1) returns 3"])
+    assert "    # What it calls, for example:\n    # lookup(1) returns 3\n    # For example:\n    # price(1)" in prompt
