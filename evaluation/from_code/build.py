@@ -18,7 +18,15 @@ from evaluation.from_code.calls.observe import Program
 from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.calls.recorded import Call
 from evaluation.from_code.calls.variety import choose
-from evaluation.from_code.fairness import Fairness, Need, drop_cases, find_exceptions, find_needs, judge_fairness
+from evaluation.from_code.fairness import (
+    Fairness,
+    Need,
+    drop_cases,
+    find_exceptions,
+    find_needs,
+    judge_fairness,
+    list_showable,
+)
 from evaluation.from_code.mutants import Mutant
 from evaluation.from_code.nearby_cases import NearbyCases, find_nearby_cases
 from evaluation.from_code.placing.spec import Spec
@@ -46,6 +54,8 @@ BUILDER = "from-code-9"
 """A change of the recording, the choice or the output gets a new version, so that stored datasets keep their
 meaning."""
 JUDGE = "cases"
+_MAX_SHOWABLE = 30
+"""Cases of which the examples are chosen that tell most mutants apart."""
 
 
 @dataclass
@@ -164,8 +174,7 @@ def _add_fair(
     docstring = ast.get_docstring(function.node) or ""
     cases = [*chosen, *near.shown, *near.judging]
     needs = _find_needs(work, function, program, cases)
-    noticed = checks.list_noticed(work.sandbox, program, cases, [mutant.source for mutant in faulty])
-    faults = list(map(frozenset, noticed))
+    faults = _find_faults(work, function, program, cases, faulty)
 
     def judge() -> Fairness:
         shown = frozenset(number for number, case in enumerate(cases) if case in near.shown)
@@ -177,6 +186,17 @@ def _add_fair(
         cases = [case for number, case in enumerate(cases) if number not in unfair]
         fair = judge()
     return cases, fair
+
+
+def _find_faults(
+    work: Workplace, function: Function, program: Program, cases: Sequence[Case], faulty: Sequence[Mutant]
+) -> list[frozenset[int]]:
+    """For each mutant the cases that notice it, of those that the prompt shows or may show."""
+    showable = list_showable(cases, function.qualified, ast.get_docstring(function.node) or "")[:_MAX_SHOWABLE]
+    numbers = [*(number for number, case in enumerate(cases) if case.documented), *showable]
+    sources = [mutant.source for mutant in faulty]
+    noticed = checks.list_noticed(work.sandbox, program, [cases[number] for number in numbers], sources)
+    return [frozenset(numbers[place] for place in places) for places in noticed]
 
 
 def _find_needs(work: Workplace, function: Function, program: Program, cases: Sequence[Case]) -> list[Need]:

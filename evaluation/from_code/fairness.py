@@ -81,6 +81,14 @@ def find_exceptions(cases: Sequence[Case], prompt: str, line: int) -> list[Need]
     return [need for need in needs if not need.constant.is_in(prompt)]
 
 
+def list_showable(cases: Sequence[Case], name: str, docstring: str) -> list[int]:
+    """The numbers of the cases that a prompt may show as examples, the shortest first."""
+    texts = {number: shown_case(case, name, _ALL_CHARS) for number, case in enumerate(cases) if not case.documented}
+    usable = [number for number in sorted(texts, key=lambda n: _rank(cases[n])) if texts[number].isprintable()]
+    short = [number for number in usable if len(texts[number]) <= MAX_EXAMPLE_CHARS]
+    return short if short or docstring else [n for n in usable if len(texts[n]) <= _LONG_EXAMPLE_CHARS]
+
+
 def judge_fairness(
     cases: Sequence[Case],
     name: str,
@@ -95,11 +103,7 @@ def judge_fairness(
     `faults` are the numbers of the cases that notice each mutant.
     """
     whole = [shown_case(case, name, _ALL_CHARS) for case in cases]
-    ranked = sorted(range(len(cases)), key=lambda number: _rank(cases[number]))
-    usable = [n for n in ranked if whole[n].isprintable() and not cases[n].documented]
-    candidates = [n for n in usable if len(whole[n]) <= MAX_EXAMPLE_CHARS]
-    if not (candidates or docstring):
-        candidates = [n for n in usable if len(whole[n]) <= _LONG_EXAMPLE_CHARS]
+    candidates = list_showable(cases, name, docstring)
     documented = [number for number, case in enumerate(cases) if case.documented]
     constants = [_list_shown(number, text, needs, whole) for number, text in enumerate(whole)]
     noticed = [{place for place, each in enumerate(faults) if n in each} for n in range(len(cases))]
