@@ -28,6 +28,9 @@ def list_called_examples(function: Function, recording: Recording) -> list[str]:
     found: list[str] = []
     for name, is_of_own in _find_called(function).items():
         keys = [key for key in recording.calls if _name_of(key).rpartition(".")[2] == name and key != function.key]
+        if is_of_own:
+            own = function.qualified.rpartition(".")[0]
+            keys = [key for key in keys if _name_of(key).rpartition(".")[0] != own]
         if len(keys) == 1 and (is_of_own or name not in NAMES_OF_STANDARD_TYPES):
             found += _list_shortest(_name_of(keys[0]), recording.calls[keys[0]])
     return found[:_MAX_EXAMPLES]

@@ -118,7 +118,9 @@ def judge_fairness(
     _add_telling(chosen, candidates, noticed, documented, len)
     if ">>>" not in docstring:
         wanted = MAX_EXAMPLES if len(docstring) < _SHORT_DOCSTRING else _USUAL_EXAMPLES
-        chosen += _find_varied(cases, [n for n in candidates if len(whole[n]) <= _EXAMPLE_CHARS], chosen, wanted)
+        short = [number for number in candidates if len(whole[number]) <= _EXAMPLE_CHARS]
+        for describe, some in ((_describe_kind, short), (_describe_kind, candidates), (_effect, short)):
+            chosen += _find_varied(cases, some, chosen, wanted, describe)
     if not (chosen or docstring):
         chosen += candidates[:_USUAL_EXAMPLES]
     told = set().union(*(constants[number] for number in [*chosen, *documented]))
@@ -158,15 +160,20 @@ def _find_unseen_numbers(needs: Sequence[Need], examples: Sequence[str], docstri
     return unseen if len({need.constant.value for need in unseen}) > _GUESSABLE_NUMBERS else []
 
 
-def _find_varied(cases: Sequence[Case], candidates: Sequence[int], chosen: Sequence[int], wanted: int) -> list[int]:
-    """Further examples up to the wanted number: first those that differ in kind, then in what they do."""
+def _find_varied(
+    cases: Sequence[Case],
+    candidates: Sequence[int],
+    chosen: Sequence[int],
+    wanted: int,
+    describe: Callable[[Case], object],
+) -> list[int]:
+    """Further examples up to the wanted number that differ in what `describe` says of them."""
     found: list[int] = []
-    for describe in (_describe_kind, _effect):
-        known = {describe(cases[number]) for number in [*chosen, *found]}
-        for number in candidates:
-            if len(chosen) + len(found) < wanted and describe(cases[number]) not in known:
-                known.add(describe(cases[number]))
-                found.append(number)
+    known = {describe(cases[number]) for number in chosen}
+    for number in candidates:
+        if len(chosen) + len(found) < wanted and describe(cases[number]) not in known:
+            known.add(describe(cases[number]))
+            found.append(number)
     return found
 
 
