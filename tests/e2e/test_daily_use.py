@@ -1,4 +1,4 @@
-"""Daily use: select runs, tag, export and overlay them, walk through tasks, and lose the server for a while."""
+"""Daily use: select runs, export and overlay them, walk through tasks, and lose the server for a while."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
-def test_selected_runs_are_tagged_together_and_exported(site, page):
+def test_selected_runs_are_exported_and_overlaid(site, page):
     page.goto(site.url + "/runs")
     bar = page.get_by_role("form", name="Selected runs")
     expect(bar).to_be_hidden()
@@ -17,11 +17,6 @@ def test_selected_runs_are_tagged_together_and_exported(site, page):
         page.get_by_label(f"Select {name}", exact=True).check()
     expect(bar.get_by_text("2 runs selected")).to_be_visible()
     assert Axe().run(page).violations_count == 0
-    bar.get_by_label("Tag", exact=True).fill("pair")
-    bar.get_by_label("Tag", exact=True).press("Enter")
-    expect(page.locator("a.tag").get_by_text("pair", exact=True)).to_have_count(2)
-    for name in ("siblings", "plain"):
-        page.get_by_label(f"Select {name}", exact=True).check()
     with page.expect_download() as download:
         bar.get_by_role("button", name="CSV").click()
     assert len(download.value.path().read_text().splitlines()) == 3
@@ -43,8 +38,6 @@ def test_the_arrow_keys_walk_through_the_tasks_of_a_filter_failures_first(site, 
     page.wait_for_load_state()
     page.keyboard.press("ArrowLeft")
     expect(heading).to_have_text(second)
-    page.get_by_role("link", name="Beside").click()
-    expect(page.get_by_role("heading", level=1)).to_contain_text(second.split()[0])
 
 
 def test_a_page_without_its_server_says_so_and_forgets_it_when_the_server_is_back(site, page):
