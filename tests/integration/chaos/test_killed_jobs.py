@@ -151,7 +151,7 @@ def count_tasks(ctx: Context, name: str) -> int:
 KINDS = {  # how a job is opened, after how many steps each worker is killed, and what shows that it is done
     "check_dataset": (open_check, 2, lambda ctx: count(ctx, DatasetCheck) == 1),
     "import_samples": (open_import, 3, lambda ctx: (count(ctx, Sample), count(ctx, Run)) == (2 * N_TASKS, 1)),
-    "import_archive": (open_archive, 9, lambda ctx: (count(ctx, Study), count(ctx, Run)) == (1, 2)),
+    "import_archive": (open_archive, 2, lambda ctx: (count(ctx, Study), count(ctx, Run)) == (1, 2)),
     "delete_object": (open_deletion, 2, lambda ctx: (count(ctx, Sample), count(ctx, Run)) == (0, 0)),
     "translate_dataset": (open_translation, 1, lambda ctx: count_tasks(ctx, "additions-js") == N_TASKS),
 }
