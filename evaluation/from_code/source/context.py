@@ -41,7 +41,7 @@ def prompt_of(
 ) -> str:
     """The prompt: what the context says, then the function's decorators, signature and docstring.
 
-    `examples`, and those of functions that it calls, are shown as comments. A `function` context that does not fit
+    `examples` and `called`, examples of what it calls, are shown as comments. A `function` context that does not fit
     is cut; a file is not. Raises ExcludedError for a prompt that is still too long.
     """
     head = notes_of(function, examples, called) + signature_of(function)
