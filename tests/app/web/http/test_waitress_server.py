@@ -77,7 +77,7 @@ def expire(server) -> None:
 
 
 def assert_answers(server) -> None:
-    client = http.client.HTTPConnection("127.0.0.1", server.effective_port, timeout=30)
+    client = http.client.HTTPConnection("127.0.0.1", server.effective_port, timeout=120)
     client.request("GET", "/api/v1/health/live")
     assert client.getresponse().status == 200
     client.close()
