@@ -144,7 +144,7 @@ def _row(work: Workplace, function: Function) -> dict[str, Any]:
     score = checks.judge_mutants(sandbox, program, chosen, checks.MutationScore(faulty, faulty))
     near = find_nearby_cases(sandbox, program, _undecorated(node), chosen, cases, score.survivors)
     cases, fair = _add_fair(work, function, program, chosen, near, faulty)
-    row = _row_without_unstated(work, function, program, cases, fair, faulty)
+    row = _row_without_unstated(work, function, program, cases, fair, score)
     if row is None:
         row = _judged_row(work, function, program, cases, fair, score)
         row["source"] |= {
@@ -217,15 +217,24 @@ def _row_without_unstated(
     program: Program,
     cases: Sequence[Case],
     fair: Fairness,
-    faulty: tuple[Mutant, ...],
+    score: checks.MutationScore,
 ) -> dict[str, Any] | None:
-    """The task without the cases that ask for what the prompt does not tell; None where the others are not enough."""
+    """The task without the cases that ask for what the prompt does not tell; None where the others are not enough.
+
+    Mutants that only these cases notice do not count either: that part of the function is not asked for.
+    """
     stated = [case for number, case in enumerate(cases) if number not in fair.unstated_cases]
     if len(stated) == len(cases) or len(stated) < checks.MIN_CASES:
         return None
     try:
         _check_variety(stated)
-        row = _judged_row(work, function, program, stated, fair, checks.MutationScore(faulty, faulty))
+        missed = checks.judge_mutants(work.sandbox, program, cases, score).survivors
+        every = checks.MutationScore(score.mutants, score.mutants)
+        left = checks.judge_mutants(work.sandbox, program, stated, every).survivors
+        asked = tuple(mutant for mutant in score.mutants if mutant in missed or mutant not in left)
+        if len(asked) < checks.MIN_MUTANTS:
+            return None
+        row = _judged_row(work, function, program, stated, fair, checks.MutationScore(asked, asked))
     except ExcludedError:
         return None
     row["source"] |= {"unstated": [], "unstated_cases": len(fair.unstated_cases), "stated_share": 1.0}

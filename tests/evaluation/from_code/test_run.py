@@ -365,7 +365,7 @@ def grade(points, notes=""):
 """
 GRADE_TESTS = """
 import grade
-for points in range(20, 100, 3):
+for points in range(2, 100, 3):
     grade.grade(points)
 grade.grade(95, "a")
 grade.grade(1, "x" * 301)
