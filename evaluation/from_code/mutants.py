@@ -214,7 +214,8 @@ def _other_calls(node: ast.Call, args: list[ast.expr], keywords: list[ast.keywor
             yield ast.Call(node.func, [*args[:index], ast.Constant(None), *args[index + 1 :]], keywords)
     if len(args) > 1:
         yield ast.Call(node.func, args[:-1], keywords)
-        if not any(isinstance(arg, ast.Starred) for arg in args):
+        in_any_order = isinstance(node.func, ast.Name) and node.func.id in ("max", "min")
+        if not in_any_order and not any(isinstance(arg, ast.Starred) for arg in args):
             yield ast.Call(node.func, [args[1], args[0], *args[2:]], keywords)
     for index in range(len(keywords)):
         yield ast.Call(node.func, args, keywords[:index] + keywords[index + 1 :])
