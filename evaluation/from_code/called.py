@@ -18,6 +18,8 @@ from evaluation.from_code.source.find import Function
 from evaluation.from_code.standard_types import NAMES_OF_STANDARD_TYPES
 
 _MAX_CHARS = 200
+_MAX_WRITTEN = 2000
+"""Characters of a recorded result: a longer one would never fit, and takes long to show."""
 _PER_FUNCTION = 2
 _MAX_EXAMPLES = 6
 
@@ -55,7 +57,8 @@ def _name_of(key: str) -> str:
 
 
 def _list_shortest(name: str, calls: Sequence[Call]) -> list[str]:
-    texts = {_show(name, call): call.returned for call in calls if not (call.raised or call.iterator)}
+    usable = [call for call in calls if not (call.raised or call.iterator) and len(call.returned or "") <= _MAX_WRITTEN]
+    texts = {_show(name, call): call.returned for call in usable}
     found: dict[str | None, str] = {}
     for text in sorted(texts, key=lambda text: (len(text), text)):
         if len(text) <= _MAX_CHARS and text.isprintable() and not is_volatile(text):

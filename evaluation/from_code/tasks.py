@@ -13,7 +13,7 @@ from evaluation.from_code.calls.observe import Program
 from evaluation.from_code.placing.spec import CALLS, VALUES, Spec
 from evaluation.from_code.source.closure import Sources
 from evaluation.from_code.source.context import Context, frame_of, notes_of, prompt_of, solution_of
-from evaluation.from_code.source.find import Function
+from evaluation.from_code.source.find import Function, name_decorator
 from evaluation.from_code.source.project import Project
 from evaluation.prompting import BLOCK_STOP
 
@@ -23,7 +23,7 @@ LINES_AFTER = 40
 
 def task_id(project: Project, function: Function) -> str:
     """The id of a function's task: project, module and function; a setter has its kind too."""
-    names = [ast.unparse(each).rpartition(".")[2] for each in function.node.decorator_list]
+    names = map(name_decorator, function.node.decorator_list)
     accessor = next((f".{name}" for name in names if name in ("setter", "deleter")), "")
     return f"{project.name}/{function.module.name}.{function.qualified}{accessor}"
 

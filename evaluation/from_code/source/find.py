@@ -52,7 +52,7 @@ class Function:
             return "function"
         if self.node.name == "__init__":
             return "constructor"
-        names = list(map(_name_of, self.node.decorator_list))
+        names = list(map(name_decorator, self.node.decorator_list))
         if any(name in ("property", "cached_property", "setter", "deleter", "getter") for name in names):
             return "property"
         return next((name for name in names if name in ("classmethod", "staticmethod")), "method")
@@ -60,7 +60,7 @@ class Function:
     @property
     def is_wrapped(self) -> bool:
         """Whether it has a decorator that may change what callers see: recorded calls saw the function itself."""
-        return not {_name_of(each) for each in self.node.decorator_list} <= _KEEPS_RESULTS
+        return not {name_decorator(each) for each in self.node.decorator_list} <= _KEEPS_RESULTS
 
     @property
     def first_line(self) -> int:
@@ -112,7 +112,7 @@ def _in_body(module: Module, body: list[ast.stmt], owners: tuple[ast.ClassDef, .
 
 
 def _unfit(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    decorators = set(map(_name_of, node.decorator_list))
+    decorators = set(map(name_decorator, node.decorator_list))
     if "overload" in decorators:
         return "is a declaration of an overload"
     if "abstractmethod" in decorators or all(map(_is_placeholder, node.body)):
@@ -127,7 +127,7 @@ def _unfit(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     return ""
 
 
-def _name_of(decorator: ast.expr) -> str:
+def name_decorator(decorator: ast.expr) -> str:
     """The last name of a decorator: `cache` for @functools.cache and @cache()."""
     return ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator).rpartition(".")[2]
 
