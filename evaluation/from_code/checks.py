@@ -21,7 +21,7 @@ from evaluation.from_code.calls.observe import (
 from evaluation.from_code.calls.observe import list_noticed as observe_noticed
 from evaluation.from_code.calls.recorded import Call, digest_of
 from evaluation.from_code.faults import without_faults
-from evaluation.from_code.mutants import Mutant
+from evaluation.from_code.mutants import Mutant, has_unnoticed_line
 from evaluation.from_code.placing.inside import MAX_MESSAGE
 from evaluation.from_code.placing.same import agrees
 from evaluation.from_code.reasons import ExcludedError
@@ -71,9 +71,9 @@ class MutationScore:
         return self.killed / self.judged
 
     def is_weak(self, cases: Sequence[Case]) -> bool:
-        """Whether the test notices too few faults. Few recorded cases have to notice several kinds of them, and to have
-        several results, too."""
-        if self.score < WEAK_BELOW:
+        """Whether the test notices too few faults, or none of a line. Few recorded cases have to notice several kinds
+        of them, and to have several results, too."""
+        if self.score < WEAK_BELOW or has_unnoticed_line(self.mutants, self.survivors):
             return True
         if sum(not case.nearby for case in cases) > FEW_CASES:
             return False

@@ -67,6 +67,11 @@ def mutants(function: Definition, limit: int) -> list[Mutant]:
     return sorted(chosen, key=lambda mutant: (mutant.line, mutant.operator, mutant.source))
 
 
+def has_unnoticed_line(judged: Sequence[Mutant], survivors: Sequence[Mutant]) -> bool:
+    """Whether some line has mutants of which none is noticed: no test asks what that line does."""
+    return not {mutant.line for mutant in judged} <= {mutant.line for mutant in judged if mutant not in survivors}
+
+
 def _local_names(function: Definition) -> list[str]:
     """Parameters and variables, in the order of their names."""
     every = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from textwrap import indent
 
 from evaluation.from_code.faults import without_faults
-from evaluation.from_code.mutants import Mutant, mutants, trivial
+from evaluation.from_code.mutants import Mutant, has_unnoticed_line, mutants, trivial
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.source.find import Function
 from evaluation.project_tests.judge import ProjectJudge
@@ -38,9 +38,19 @@ class Checked:
     """The tests of a task, and the mutants that they were tried on."""
 
     tests: tuple[str, ...]
-    judged: int
+    mutants: tuple[Mutant, ...]
     survivors: tuple[Mutant, ...]
     write: bool  # the tests need a folder to write in
+
+    @property
+    def score(self) -> float:
+        """Share of the mutants that the tests kill, from 0 to 1."""
+        return 1 - len(self.survivors) / len(self.mutants)
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether the tests notice too few faults, or none of a line."""
+        return self.score < WEAK_BELOW or has_unnoticed_line(self.mutants, self.survivors)
 
 
 def varied(tests: Sequence[str], limit: int) -> list[str]:
@@ -83,7 +93,7 @@ def check(judge: ProjectJudge, spec: ProjectTests, function: Function) -> Checke
     for text in empty:
         if passes(text):
             raise ExcludedError("has tests that a body without content passes", text.rpartition("\n")[2].strip())
-    return Checked(tuple(tests), len(faulty), tuple(survivors), write)
+    return Checked(tuple(tests), tuple(faulty), tuple(survivors), write)
 
 
 def list_noticed(judge: ProjectJudge, spec: ProjectTests, function: Function, variants: Sequence[str]) -> list[str]:

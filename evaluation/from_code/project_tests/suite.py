@@ -154,14 +154,12 @@ def checked(suite: Suite, covering: Covering, function: Function) -> tuple[Proje
         suite.environment,
     )
     found = checks.check(suite.judge, spec, function)
-    survivors = len(found.survivors)
-    score = round(1 - survivors / found.judged, 4)
     return replace(spec, tests=found.tests, writes=found.write), {
         "tests": len(found.tests),
-        "mutants": found.judged,
-        "killed": found.judged - survivors,
-        "mutation_score": score,
-        "weak": score < checks.WEAK_BELOW,
+        "mutants": len(found.mutants),
+        "killed": len(found.mutants) - len(found.survivors),
+        "mutation_score": round(found.score, 4),
+        "weak": found.is_weak,
         "survivors": [f"line {mutant.line}: {mutant.operator}" for mutant in found.survivors],
         "installed": list(suite.files.distributions),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from evaluation.from_code.mutants import mutants
+from evaluation.from_code.mutants import has_unnoticed_line, mutants
 
 SOURCE = '''
 def grade(points, limit=10, *, strict=False):
@@ -74,3 +74,11 @@ def test_a_result_is_forgotten_with_and_without_its_effects():
     sources = {mutant.source for mutant in mutants(function("def f(x):\n    return sum(x)\n"), 20)}
     assert {"def f(x):\n    return None", "def f(x):\n    return (sum(x), None)[1]"} <= sources
     assert not any("[1]" in m.source for m in mutants(function("def f(x):\n    return x + 2\n"), 20))
+
+
+def test_a_line_of_which_no_mutant_is_noticed_is_found_whatever_the_score():
+    found = mutants(function(), 40)
+    last = [mutant for mutant in found if mutant.line == found[-1].line]
+    assert has_unnoticed_line(found, last)
+    assert len(last) > 1 and not has_unnoticed_line(found, last[1:])
+    assert not has_unnoticed_line(found, [])
