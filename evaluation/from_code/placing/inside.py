@@ -140,7 +140,9 @@ class Placed:
         """What a call does, as JSON."""
         return json.dumps(self.row(text, self.function))
 
-    def row(self, text: str, function: Any, steps: Any = None, rebuilt: bool = False) -> dict[str, Any]:
+    def row(
+        self, text: str, function: Any, steps: Any = None, rebuilt: bool = False, with_views: bool = True
+    ) -> dict[str, Any]:
         """What a call does; `rebuilt`: whether the arguments are what was recorded is checked."""
         try:
             args, kwargs = values.read(text)
@@ -175,7 +177,7 @@ class Placed:
             return {"refused": str(reason), "iterator": "iterator" in row}
         if after != text:
             row["after"] = json.loads(after)
-        seen = [read_views(value, self._is_own) for value in (*args, *kwargs.values(), result)]
+        seen = [read_views(value, self._is_own) for value in (*args, *kwargs.values(), result) if with_views]
         if any(seen):
             row["seen"] = seen
         return row
@@ -225,20 +227,22 @@ class Placed:
         return json.dumps([*found, self._list_noticed(self.function, cases)])
 
     def _list_noticed(self, function: Any, cases: list[Any]) -> list[int]:
-        return [number for number, case in enumerate(cases) if not self._verdict(function, [case])[0]]
+        return [n for n, case in enumerate(cases) if not agrees(self._row_of(function, case), case[2], case[1], False)]
 
     def _verdict(self, function: Any, cases: list[Any]) -> list[bool]:
-        verdict = [True, True]
-        for call, tree, expected, steps in cases:
-            tracer = Tracer(steps * MUTANT_STEPS + MAX_STEPS // 20, 0, -1)
-            got = self.row(call, function, tracer.trace)
-            verdict = [
-                ok and agrees(got, expected, tree, in_order)
-                for ok, in_order in zip(verdict, (False, True), strict=True)
-            ]
-            if not any(verdict):
-                break
-        return verdict
+        in_order = True
+        for case in cases:
+            got = self._row_of(function, case)
+            in_order = in_order and agrees(got, case[2], case[1], True)
+            if not in_order and not agrees(got, case[2], case[1], False):
+                return [False, False]
+        return [True, in_order]
+
+    def _row_of(self, function: Any, case: Any) -> dict[str, Any]:
+        """What a variant does in a case, with views where the case expects some."""
+        call, _, expected, steps = case
+        counter = StepCounter(steps * MUTANT_STEPS + MAX_STEPS // 20)
+        return self.row(call, function, counter.trace, with_views="seen" in expected)
 
     def _variant(self, source: str) -> Any:
         """The function with the code of a variant, None where it cannot be exchanged."""
@@ -261,31 +265,49 @@ class Placed:
         return int(self.function.__code__.co_flags) & 0x1000000  # from __future__ import annotations
 
 
-class Tracer:
-    """Counts the steps of a call, and notes those from line to line inside the function."""
+class StepCounter:
+    """Ends a call after a number of steps: function calls, and lines of the candidate."""
 
-    def __init__(self, limit: int, first: int, last: int) -> None:
+    def __init__(self, limit: int) -> None:
         self.steps = 0
         self.limit = limit
-        self.first, self.last = first, last
-        self.arcs: set[tuple[int, int]] = set()
 
-    def _count(self) -> None:
+    def count(self) -> None:
+        """Raises Stopped after too many steps."""
         self.steps += 1
         if self.steps > self.limit:
             raise Stopped("too long")
 
     def trace(self, frame: Any, event: str, _value: Any) -> Any:
         """What sys.settrace calls."""
-        self._count()
+        self.count()
+        return self._count_line if frame.f_code.co_filename == FILE else None
+
+    def _count_line(self, frame: Any, event: str, _value: Any) -> Any:
+        if event == "line":
+            self.count()
+        return self._count_line
+
+
+class Tracer(StepCounter):
+    """Counts the steps of a call, and notes those from line to line inside the function."""
+
+    def __init__(self, limit: int, first: int, last: int) -> None:
+        super().__init__(limit)
+        self.first, self.last = first, last
+        self.arcs: set[tuple[int, int]] = set()
+
+    def trace(self, frame: Any, event: str, _value: Any) -> Any:
+        """What sys.settrace calls."""
+        self.count()
         code = frame.f_code
-        if code.co_filename != FILE or not (self.last < 0 or self.first <= code.co_firstlineno <= self.last):
+        if code.co_filename != FILE or not self.first <= code.co_firstlineno <= self.last:
             return None
         previous = [0]
 
         def lines(inner: Any, what: str, _: Any) -> Any:
             if what == "line":
-                self._count()
+                self.count()
                 self.arcs.add((previous[0], inner.f_lineno - self.first))
                 previous[0] = inner.f_lineno - self.first
             elif what == "return":

@@ -46,6 +46,8 @@ def same(got: Any, expected: Any, in_order: bool) -> bool:
     Attributes whose name begins with `_` belong to the implementation and are left out, and the kinds of dict of
     `collections` are as good as a dict with the same items.
     """
+    if got == expected and repr(got) == repr(expected):  # the usual case, and True is no 1
+        return True
     known: tuple[dict[Any, Any], dict[Any, Any]] = ({}, {})
     number(got, known[0])
     number(expected, known[1])

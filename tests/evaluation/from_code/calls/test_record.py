@@ -149,6 +149,29 @@ def test_tests_that_draw_their_inputs_draw_the_same_ones_in_every_recording(open
     assert first == second
 
 
+def test_tests_with_hypothesis_draw_the_same_inputs_in_every_recording(opened, tmp_path):
+    project = opened(cart=CART)
+    (project.root / "test_drawn.py").write_text(
+        textwrap.dedent("""
+        from hypothesis import given, settings, strategies as st
+        import cart
+
+        @given(st.lists(st.integers()))
+        def test_total(prices):
+            cart.total(prices)
+
+        @settings(max_examples=30)
+        @given(st.text())
+        def test_caller(name):
+            cart.caller(name)
+    """)
+    )
+    command = [sys.executable, "-m", "pytest", "-q"]
+    first, second = (record(project, find(project), [command], tmp_path / name, 60) for name in ("one", "two"))
+    assert by_name(first) == by_name(second)
+    assert min(len(found) for found in by_name(first).values()) >= 20
+
+
 def test_calls_that_do_not_repeat_are_dropped_and_cost_none_of_those_that_do(opened, tmp_path):
     test = "import time, uuid\nfor i in range(200):\n    cart.nested([time.time_ns()])\n    cart.nested([i])\n"
     first = by_name(run(opened, tmp_path, test + "cart.nested([0, uuid.uuid4().int])\n"))["nested"]
