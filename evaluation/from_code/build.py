@@ -138,7 +138,7 @@ def _row(work: Workplace, function: Function) -> dict[str, Any]:
     chosen = choose(cases)
     _check_variety(chosen)
     program = Program(program.spec.only(sorted(loaded)), program.definition)
-    faulty = tuple(mutants.mutants(_undecorated(node), checks.MAX_MUTANTS))
+    faulty = tuple(mutants.mutants(_undecorated(node), checks.MAX_MUTANTS, function.owner))
     if len(faulty) < checks.MIN_MUTANTS:
         raise ExcludedError(f"has fewer than {checks.MIN_MUTANTS} mutants, too few to judge its test", str(len(faulty)))
     score = checks.judge_mutants(sandbox, program, chosen, checks.MutationScore(faulty, faulty))
@@ -192,7 +192,7 @@ def _find_faults(
     work: Workplace, function: Function, program: Program, cases: Sequence[Case], faulty: Sequence[Mutant]
 ) -> list[frozenset[int]]:
     """For each mutant the cases that notice it, of those that the prompt shows or may show."""
-    showable = list_showable(cases, function.qualified, ast.get_docstring(function.node) or "")[:_MAX_SHOWABLE]
+    showable = list_showable(cases, function.qualified)[:_MAX_SHOWABLE]
     numbers = [*(number for number, case in enumerate(cases) if case.documented), *showable]
     sources = [mutant.source for mutant in faulty]
     noticed = checks.list_noticed(work.sandbox, program, [cases[number] for number in numbers], sources)

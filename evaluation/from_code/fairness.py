@@ -23,7 +23,8 @@ _EXAMPLE_CHARS = 100
 MAX_EXAMPLE_CHARS = 320
 """Of an example that alone tells a constant or takes a branch."""
 _LONG_EXAMPLE_CHARS = 1000
-"""Of an example where there is no docstring, and no shorter one."""
+"""Of an example where there is no shorter one."""
+_KIND_DEPTH = 6
 _ALL_CHARS = 10_000
 _GUESSABLE_NUMBERS = 2
 UNDESCRIBED = "what it does, since neither docstring nor example says it"
@@ -81,12 +82,12 @@ def find_exceptions(cases: Sequence[Case], prompt: str, line: int) -> list[Need]
     return [need for need in needs if not need.constant.is_in(prompt)]
 
 
-def list_showable(cases: Sequence[Case], name: str, docstring: str) -> list[int]:
-    """The numbers of the cases that a prompt may show as examples, the shortest first."""
+def list_showable(cases: Sequence[Case], name: str) -> list[int]:
+    """The numbers of the cases that a prompt may show as examples, the shortest first; long ones where all are."""
     texts = {number: shown_case(case, name, _ALL_CHARS) for number, case in enumerate(cases) if not case.documented}
     usable = [number for number in sorted(texts, key=lambda n: _rank(cases[n])) if texts[number].isprintable()]
     short = [number for number in usable if len(texts[number]) <= MAX_EXAMPLE_CHARS]
-    return short if short or docstring else [n for n in usable if len(texts[n]) <= _LONG_EXAMPLE_CHARS]
+    return short or [n for n in usable if len(texts[n]) <= _LONG_EXAMPLE_CHARS]
 
 
 def judge_fairness(
@@ -97,13 +98,14 @@ def judge_fairness(
     shown: frozenset[int] = frozenset(),
     faults: Sequence[frozenset[int]] = (),
 ) -> Fairness:
-    """Chooses the examples of a prompt: those that tell constants, the `shown` cases, those that take other branches
-    or notice other `faults`, and a few others where the docstring has none. Its own, which are cases, do the same.
+    """Chooses the examples of a prompt: those that tell constants, the `shown` cases, those that take other branches,
+    notice other `faults` or have other kinds of values in them, and a few others where the docstring has none. Its own,
+    which are cases, do the same.
 
     `faults` are the numbers of the cases that notice each mutant.
     """
     whole = [shown_case(case, name, _ALL_CHARS) for case in cases]
-    candidates = list_showable(cases, name, docstring)
+    candidates = list_showable(cases, name)
     documented = [number for number, case in enumerate(cases) if case.documented]
     constants = [_list_shown(number, text, needs, whole) for number, text in enumerate(whole)]
     noticed = [{place for place, each in enumerate(faults) if n in each} for n in range(len(cases))]
@@ -116,6 +118,7 @@ def judge_fairness(
     chosen += sorted(shown - set(chosen))
     _add_telling(chosen, candidates, [set(case.outcome.arcs) for case in cases], documented, len)
     _add_telling(chosen, candidates, noticed, documented, len)
+    _add_telling(chosen, candidates, list(map(_find_kinds, cases)), documented, len)
     if ">>>" not in docstring:
         wanted = MAX_EXAMPLES if len(docstring) < _SHORT_DOCSTRING else _USUAL_EXAMPLES
         short = [number for number in candidates if len(whole[number]) <= _EXAMPLE_CHARS]
@@ -193,6 +196,40 @@ def _describe_kind(case: Case) -> tuple[object, ...]:
         return outcome.raised[:1], outcome.after is None, kind, result in (None, True, [], 0)
     longer = (len(result) > len(before)) - (len(result) < len(before))
     return longer, result == before, result.lower() == before.lower(), result in before, before in result
+
+
+def _find_kinds(case: Case) -> set[str]:
+    """The kinds of values in arguments and result, each with what it is in: a list in a dict, a negative number."""
+    found: set[str] = set()
+
+    def note(tree: Any, place: str, depth: int) -> None:
+        if isinstance(tree, dict):
+            ((tag, body),) = tree.items()
+            if tag in ("number", "float"):
+                note(body[1] if tag == "number" else float(body), place, depth)
+            elif tag == "object":
+                note(body[1:], f"{place}/{body[0]}", depth + 1)
+            else:
+                note(body, f"{place}/{tag}", depth + 1)
+        elif isinstance(tree, list) and tree and depth < _KIND_DEPTH:
+            for part in tree:
+                note(part, place + "/list", depth + 1)
+        else:
+            found.add(f"{place}/{_name_kind(tree)}")
+
+    args, kwargs = json.loads(case.call)["tuple"]
+    for name, tree in [*enumerate(args["tuple"]), *kwargs["dict"]]:
+        note(tree, str(name), 0)
+    note(json.loads(case.outcome.returned or "null"), "result", 0)
+    return found
+
+
+def _name_kind(tree: Any) -> str:
+    if isinstance(tree, bool) or tree is None:
+        return repr(tree)
+    if isinstance(tree, int | float):
+        return "0" if tree == 0 else "below 0" if tree < 0 else "above 0"
+    return type(tree).__name__ if tree else f"empty {type(tree).__name__}"
 
 
 def _rank(case: Case) -> tuple[bool, int, str]:

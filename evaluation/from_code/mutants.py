@@ -11,7 +11,7 @@ import ast
 import builtins
 import copy
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from evaluation.source import compile_error
@@ -40,14 +40,14 @@ class Mutant:
     line: int
 
 
-def mutants(function: Definition, limit: int) -> list[Mutant]:
-    """At most `limit` mutants of a function that all differ, taken from each operator in turn.
+def mutants(function: Definition, limit: int, owner: ast.ClassDef | None = None) -> list[Mutant]:
+    """At most `limit` mutants of a function that all differ, taken from each operator in turn; `owner` is its class.
 
     The choice depends on the source alone.
     """
     original = ast.unparse(function)
     found: dict[str, Mutant] = {}
-    names = _local_names(function)
+    names = _Names(_local_names(function), _find_defaults(function, owner))
     sites = list(_sites(function, names))
     for index, (operator, line, variants) in enumerate(sites):
         for variant in range(variants):
@@ -72,6 +72,32 @@ def has_unnoticed_line(judged: Sequence[Mutant], survivors: Sequence[Mutant]) ->
     return not {mutant.line for mutant in judged} <= {mutant.line for mutant in judged if mutant not in survivors}
 
 
+@dataclass(frozen=True)
+class _Names:
+    """The parameters and variables of a function; the usual values of parameters, and of attributes by `self.NAME`."""
+
+    local: list[str]
+    defaults: Mapping[str, ast.Constant]
+
+
+def _find_defaults(function: Definition, owner: ast.ClassDef | None) -> dict[str, ast.Constant]:
+    """The constants that stand for a parameter, or for an attribute which a constructor gives the same name."""
+    found = _read_defaults(function.args)
+    for each in owner.body if owner else ():
+        if isinstance(each, ast.FunctionDef) and each.name == "__init__" and each is not function:
+            found |= {f"self.{name}": value for name, value in _read_defaults(each.args).items()}
+    return found
+
+
+def _read_defaults(arguments: ast.arguments) -> dict[str, ast.Constant]:
+    positional = [*arguments.posonlyargs, *arguments.args]
+    pairs = [
+        *zip(reversed(positional), reversed(arguments.defaults), strict=False),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+    ]
+    return {argument.arg: value for argument, value in pairs if isinstance(value, ast.Constant)}
+
+
 def _local_names(function: Definition) -> list[str]:
     """Parameters and variables, in the order of their names."""
     every = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
@@ -79,7 +105,7 @@ def _local_names(function: Definition) -> list[str]:
     return sorted({argument.arg for argument in every} | stored)
 
 
-def _sites(function: Definition, names: list[str]) -> Iterator[tuple[str, int, int]]:
+def _sites(function: Definition, names: _Names) -> Iterator[tuple[str, int, int]]:
     """(operator, line, number of variants) of each place that a fault can be put in, in a fixed order."""
     for node, _parent, _field in _nodes(function):
         for operator, variants in _faults(node, names):
@@ -100,7 +126,7 @@ def _nodes(function: Definition) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST,
         for name, value in ast.iter_fields(node):
             skipped = name in ("annotation", "returns", "decorator_list") or isinstance(node, ast.Raise | ast.Assert)
             identity = isinstance(node, ast.Compare) and isinstance(node.ops[0], _IDENTITY) and name == "comparators"
-            if skipped or identity or isinstance(node, ast.JoinedStr):
+            if skipped or identity or name == "format_spec":
                 continue
             if isinstance(value, ast.AST):
                 todo.append((value, node, (name, None)))
@@ -108,7 +134,7 @@ def _nodes(function: Definition) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST,
                 todo.extend((each, node, (name, i)) for i, each in enumerate(value) if isinstance(each, ast.AST))
 
 
-def _faults(node: ast.expr | ast.stmt, names: list[str]) -> list[tuple[str, list[ast.AST]]]:
+def _faults(node: ast.expr | ast.stmt, names: _Names) -> list[tuple[str, list[ast.AST]]]:
     """(operator, replacements of the node) that apply to a node."""
     match node:
         case ast.BinOp(op=op) if type(op) in _ARITHMETIC:
@@ -136,8 +162,11 @@ def _faults(node: ast.expr | ast.stmt, names: list[str]) -> list[tuple[str, list
             return [("condition", [ast.If(ast.UnaryOp(ast.Not(), test), node.body, node.orelse)])]
         case ast.While(test=test):
             return [("condition", [ast.While(ast.UnaryOp(ast.Not(), test), node.body, node.orelse)])]
-        case ast.Name(id=name, ctx=ast.Load()) if name in names and len(names) > 1:
-            return [("variable", [ast.Name(names[names.index(name) - 1], ast.Load())])]
+        case ast.Name(id=name, ctx=ast.Load()) if name in names.local:
+            other = names.local[names.local.index(name) - 1]
+            return [("variable", [ast.Name(other, ast.Load())]), *_take_for_granted(name, names)]
+        case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Load()):
+            return _take_for_granted(f"self.{name}", names)
         case ast.List(elts=[_, *_] as parts, ctx=ast.Load()) | ast.Tuple(elts=[_, *_] as parts, ctx=ast.Load()):
             shorter = (parts[:-1], parts[1:]) if len(parts) > 1 else (parts[:-1],)
             return [("element", [type(node)(each, ast.Load()) for each in shorter])]
@@ -159,7 +188,7 @@ def _faults(node: ast.expr | ast.stmt, names: list[str]) -> list[tuple[str, list
         case ast.Subscript(slice=ast.Slice() as cut, ctx=ast.Load()):
             return [("slice", [ast.Subscript(node.value, other, node.ctx) for other in _other_slices(cut)])]
         case ast.Call(args=args, keywords=keywords):
-            return [("argument", list(_other_calls(node, args, keywords)))]
+            return [("argument", list(_other_calls(node, args, keywords))), ("effect", list(_without_effect(node)))]
         case ast.Raise():
             return [("exception", [ast.Pass(), *_other_exceptions(node)])]
         case ast.Expr(value=value) if not isinstance(value, ast.Constant):
@@ -168,6 +197,31 @@ def _faults(node: ast.expr | ast.stmt, names: list[str]) -> list[tuple[str, list
             nothing = isinstance(value, ast.Constant) and value.value is None
             return [] if nothing else [("statement", [ast.Assign(node.targets, ast.Constant(None))])]
     return []
+
+
+def _take_for_granted(name: str, names: _Names) -> list[tuple[str, list[ast.AST]]]:
+    """The usual value in place of a parameter or attribute."""
+    return [("default", [names.defaults[name]])] if name in names.defaults else []
+
+
+def _without_effect(node: ast.Call) -> Iterator[ast.expr]:
+    """What a call gives, without what it changes: `pop` that removes nothing, `setdefault` that stores nothing; and a
+    heap that keeps no order."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=value, attr="pop" | "setdefault"), args=[_, _] as args, keywords=[]):
+            yield ast.Call(ast.Attribute(value, "get", ast.Load()), args, [])
+        case ast.Call(func=ast.Attribute(value=value, attr="pop"), args=[key], keywords=[]):
+            yield ast.Subscript(value, key, ast.Load())
+        case ast.Call(func=ast.Attribute(value=value, attr="pop" | "popleft" as name), args=[], keywords=[]):
+            yield ast.Subscript(value, ast.Constant(-1 if name == "pop" else 0), ast.Load())
+        case ast.Call(
+            func=ast.Name(id="heappush" | "heappop" as name) | ast.Attribute(attr="heappush" | "heappop" as name),
+            args=[heap, *items], keywords=[],
+        ):  # fmt: skip
+            if name == "heappush":
+                yield ast.Call(ast.Attribute(heap, "append", ast.Load()), items, [])
+            else:
+                yield ast.Subscript(heap, ast.Constant(0), ast.Load())
 
 
 def _is_text(node: ast.expr) -> bool:
@@ -237,7 +291,7 @@ def _other_exceptions(node: ast.Raise) -> Iterator[ast.stmt]:
 class _Mutator:
     """Puts one variant of one fault into a function, at the site with this number."""
 
-    def __init__(self, site: int, variant: int, names: list[str]) -> None:
+    def __init__(self, site: int, variant: int, names: _Names) -> None:
         self._names = names
         self._site = site
         self._variant = variant

@@ -34,7 +34,7 @@ def program_of(function: Function, sources: Sources) -> Program:
     modules = {
         name: (each.is_package, each.source) for name, each in sources.closure(module).items() if name != module.name
     }
-    owner = function.owners[-1] if function.owners else None
+    owner = function.owner
     functions = [n for n in ast.walk(owner) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)] if owner else []
     spec = Spec(
         module.name,

@@ -69,7 +69,7 @@ def check(judge: ProjectJudge, spec: ProjectTests, function: Function) -> Checke
 
     Raises ExcludedError where they are not worth it.
     """
-    faulty = mutants(function.node, MAX_MUTANTS)
+    faulty = mutants(function.node, MAX_MUTANTS, function.owner)
     if len(faulty) < MIN_MUTANTS:
         raise ExcludedError(f"has fewer than {MIN_MUTANTS} mutants, too few to judge its tests", str(len(faulty)))
     empty = trivial(function.node, ("ValueError", "TypeError", "KeyError"), function.is_generator)

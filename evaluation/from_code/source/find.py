@@ -41,6 +41,11 @@ class Function:
         return f"{self.module.path}:{self.qualified}:{self.node.lineno}"
 
     @property
+    def owner(self) -> ast.ClassDef | None:
+        """The class that it is a method of."""
+        return self.owners[-1] if self.owners else None
+
+    @property
     def is_generator(self) -> bool:
         """Whether a call returns a generator."""
         return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in own_nodes(self.node))

@@ -99,7 +99,7 @@ def _find_methods(project: Project, function: Function) -> Iterator[tuple[Module
     object too, which may be of a class that derives from its own."""
     functions = [node.func for node in ast.walk(function.node) if isinstance(node, ast.Call)]
     called = {each.attr: each.value for each in functions if isinstance(each, ast.Attribute)}
-    own = {getattr(each, "name", "") for each in function.owners[-1].body} if function.owners else set()
+    own = {getattr(each, "name", "") for each in function.owner.body} if function.owner else set()
     for name in sorted(called):
         is_own = isinstance(called[name], ast.Name) and called[name].id in ("self", "cls")  # type: ignore[attr-defined]
         if name in (own if is_own else NAMES_OF_STANDARD_TYPES):

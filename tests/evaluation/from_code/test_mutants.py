@@ -83,3 +83,36 @@ def test_a_line_of_which_no_mutant_is_noticed_is_found_whatever_the_score():
     assert len(last) > 1
     assert not has_unnoticed_line(found, last[1:])
     assert not has_unnoticed_line(found, [])
+
+
+STREAM = """
+class Stream:
+    def __init__(self, number, weight=16):
+        self.number, self.weight = number, weight
+
+    def take(self, key, limit=10):
+        found = self.known.pop(key, None)
+        last = self.items.pop()
+        heapq.heappush(self.queue, last)
+        return f"{found} of {limit}, weight {self.weight:>{limit}}"
+"""
+
+
+def bodies(operator):
+    (owner,) = ast.parse(STREAM).body
+    found = [mutant.source for mutant in mutants(owner.body[1], 200, owner) if mutant.operator == operator]
+    usual = ast.unparse(owner.body[1])
+    return [line.strip() for source in found for line in source.splitlines() if line not in usual]
+
+
+def test_what_a_call_changes_is_left_undone():
+    assert bodies("effect") == [
+        "found = self.known.get(key, None)", "last = self.items[-1]", "self.queue.append(last)",
+    ]  # fmt: skip
+
+
+def test_the_usual_value_stands_for_parameters_and_attributes():
+    assert sorted(bodies("default")) == [
+        "return f'{found} of {10}, weight {self.weight:>{limit}}'",
+        "return f'{found} of {limit}, weight {16:>{limit}}'",
+    ]
