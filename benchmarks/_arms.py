@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 
-from benchmarks._speed import TOP_P, Speed
 from decoding.attention.choice import pick_attention
 from decoding.config import EngineConfig
 from decoding.drafters.registry import parse_drafter
@@ -17,7 +17,7 @@ from decoding.models import loading
 from decoding.models.device import pick_device, pick_dtype
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.prepare import load_head, load_model
-from decoding.request import Request, SamplingParams
+from decoding.request import Completion, Request, SamplingParams
 from evaluation import dataset_files, prompting
 
 PLAIN, GENERATE = "none", "generate"
@@ -26,6 +26,23 @@ INT8 = "int8:"
 """The prefix of an arm whose target has 8-bit weights."""
 PEER = "@"
 """The prefix of another engine."""
+TOP_P = 0.95
+"""Of every arm."""
+
+
+@dataclass(frozen=True)
+class Speed:
+    """One prompt decoded by one arm."""
+
+    tokens: int  # over all samples
+    seconds: float  # prefill included
+    completion: Completion | None = None  # for arms of our engine
+    first_s: float | None = None  # when the first sample had finished, if known
+
+    @property
+    def rate(self) -> float:
+        """Tokens per second."""
+        return self.tokens / self.seconds
 
 
 class Peer(Protocol):

@@ -13,11 +13,11 @@ from benchmarks._arms import (
     SIBLING,
     SIBLING_TRAINED,
     TRAINED,
+    Speed,
     is_ours,
     weights_of,
 )
 from benchmarks._report import spread
-from benchmarks._speed import Speed
 from decoding.models.loaded import LoadedModel
 from decoding.request import Round
 
@@ -49,6 +49,7 @@ def rows(model: str, n: int, temperature: float, speeds: Speeds) -> Iterator[dic
             "first finished s": spread([run.first_s for run in runs if run.first_s is not None] or [float("nan")])[1],
             "acceptance length": 1 + accepted / rounds if rounds else float("nan"),
             "acceptance rate": accepted / drafted if drafted else float("nan"),
+            "other texts": _count_other_texts(speeds, arm),
             "first ms/token": first,
             "last": last,
             "all": mean,
@@ -110,6 +111,16 @@ def _ratio(speeds: Speeds, arm: str, base: str) -> tuple[float, float, float] | 
     if arm not in speeds or base not in speeds or arm == base:
         return None
     return spread([a.rate / b.rate for a, b in zip(speeds[arm], speeds[base], strict=True)])
+
+
+def _count_other_texts(speeds: Speeds, arm: str) -> int | str:
+    """How many samples have another text than plain decoding with the same weights gives them."""
+    plain = INT8 + PLAIN if weights_of(arm) == "int8" else PLAIN
+    if not is_ours(arm) or plain not in speeds or arm == plain:
+        return "-"
+    pairs = zip(speeds[arm], speeds[plain], strict=True)
+    both = [(a.completion.samples, b.completion.samples) for a, b in pairs if a.completion and b.completion]
+    return sum(x.text != y.text for ours, theirs in both for x, y in zip(ours, theirs, strict=True))
 
 
 def _shown(ratio: tuple[float, float, float] | None) -> str:

@@ -22,8 +22,7 @@ from benchmarks._arms import INT8, PLAIN, Arms, Peer, is_ours, weights_of
 from benchmarks._decode_figures import LLAMA_CPP, round_vs_weight_read
 from benchmarks._headline_plan import CELLS, PREFIX, QWEN, START, VERDICTS, Cell, runnable
 from benchmarks._headline_rows import Prompt
-from benchmarks._prefix import first_token_ratios
-from benchmarks._timing import read_bandwidth
+from benchmarks._timing import first_token_ratios, read_bandwidth
 
 _EXPECTED_S = {VERDICTS: 30.0, PREFIX: 30.0}
 """About what the parts beside decoding take, for the time left."""

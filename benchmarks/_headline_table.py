@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import _generated
 from benchmarks._headline_plan import START
 from benchmarks._headline_rows import SHORT
 
@@ -15,7 +14,20 @@ ROOT = Path(__file__).parents[1]
 _REPORTS = ROOT / "docs" / "results"
 PAGES = {_REPORTS / "headline.md": _REPORTS / "headline.json"}
 """The report of each page that has a table, as `make headline` stores it."""
-BLOCK = "headline"
+FIRST, LAST = "<!-- headline: generated -->", "<!-- headline: end -->"
+
+
+class NoBlockError(ValueError):
+    """The page has no place for the table."""
+
+
+def split_page(page: Path) -> tuple[str, str, str]:
+    """Return (what precedes the table, the table, what follows it). Raises NoBlockError."""
+    whole = page.read_text("utf-8")
+    if whole.count(FIRST) != 1 or whole.count(LAST) != 1:
+        raise NoBlockError(f"{page.name} needs one line {FIRST} and one line {LAST}")
+    start, end = whole.index(FIRST) + len(FIRST), whole.index(LAST)
+    return whole[:start], whole[start:end].strip("\n"), whole[end:]
 
 
 def text(report: Mapping[str, Any]) -> str:
@@ -40,7 +52,7 @@ def text(report: Mapping[str, Any]) -> str:
             lines.setdefault(row["label"], dict.fromkeys(columns, ""))[row["column"]] = _cell(row)
     first = [{"ratio": label, **cells} for label, cells in lines.items()]
     second = [{"beside decoding": row["label"], "": _cell(row)} for row in rows if not row["column"]]
-    return "\n\n".join([head + left_out, *(_generated.markdown(table) for table in (first, second) if table)])
+    return "\n\n".join([head + left_out, *(_markdown(table) for table in (first, second) if table)])
 
 
 def _cell(row: Mapping[str, Any]) -> str:
@@ -48,10 +60,21 @@ def _cell(row: Mapping[str, Any]) -> str:
     return f"{row['median']:.2f} ({row['q1']:.2f} to {row['q3']:.2f}){arm}"
 
 
+def _markdown(rows: Sequence[Mapping[str, str]]) -> str:
+    lines = [[*rows[0]], ["---"] * len(rows[0]), *[[*row.values()] for row in rows]]
+    return "\n".join(f"| {' | '.join(line)} |".replace("|  ", "| ") for line in lines)
+
+
+def write_table(page: Path, table: str) -> None:
+    """Replace the table of a page. Raises NoBlockError."""
+    before, _, after = split_page(page)
+    page.write_text(f"{before}\n\n{table}\n\n{after}", "utf-8")
+
+
 def main() -> None:
-    """Write the blocks."""
+    """Write the tables."""
     for page, report in PAGES.items():
-        _generated.write(page, BLOCK, text(json.loads(report.read_text("utf-8"))))
+        write_table(page, text(json.loads(report.read_text("utf-8"))))
 
 
 if __name__ == "__main__":

@@ -14,8 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks._convert import gguf_file
-from benchmarks._speed import TOP_P, Speed
+from benchmarks._arms import TOP_P, Speed
+from decoding.models import registry, sources
+from decoding.models.errors import NoSourceError, SourceError, WrongHashError
+from decoding.models.registry import KnownModel
 
 _PROGRAM = Path(__file__).with_name("_llamacpp_process.py")
 _OF_OUR_OPENMP = ("OMP_", "GOMP_", "KMP_")
@@ -63,7 +65,7 @@ def missing() -> str | None:
 def running(model: str, n_threads: int, n_samples: int) -> Iterator[LlamaCpp]:
     """Run llama.cpp on a registered model for up to `n_samples` samples. Raises NoSourceError and EngineError."""
     with tempfile.TemporaryDirectory() as folder:
-        file = gguf_file(model, Path(folder))
+        file = _fetch_gguf(model, Path(folder))
         command = [sys.executable, str(_PROGRAM), str(file), str(n_threads), str(n_samples)]
         own = {name: value for name, value in os.environ.items() if not name.startswith(_OF_OUR_OPENMP)}
         log = Path(folder) / "log"
@@ -77,3 +79,17 @@ def running(model: str, n_threads: int, n_samples: int) -> Iterator[LlamaCpp]:
                 yield LlamaCpp(process, log)
             finally:
                 process.kill()
+
+
+def _fetch_gguf(ref: str, folder: Path) -> Path:
+    """Fetch the GGUF file of a registered model into a folder, from the first source that works.
+
+    Raises ValueError for a model that is not in the registry, and NoSourceError.
+    """
+    model = registry.resolve(ref)
+    if not isinstance(model, KnownModel):
+        raise ValueError(f"{ref} is not a model of the registry: only registered models come as GGUF")
+    for source in model.sources:
+        with contextlib.suppress(SourceError, WrongHashError):
+            return sources.download(source, model, folder, None)
+    raise NoSourceError(f"{model.name} could not be fetched from any source")

@@ -9,12 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from benchmarks import _load_others
-from benchmarks import _load_plan as plan
+from benchmarks import _load_client
 from benchmarks._load_client import Client, Reply
 from benchmarks._load_figures import Measured
 from benchmarks._load_grading import Judge
-from benchmarks._load_service import ServiceError
+from benchmarks._load_service import ServiceError, watch_others
 from evaluation.datasets import Dataset, Task
 from evaluation.load_metrics import point
 
@@ -112,7 +111,7 @@ class Load:
 
         Raises RefusedError for a request that it does not understand, ServiceError if it does not answer.
         """
-        requests = plan.one_by_one(self.prompts, self._options.seed)
+        requests = _load_client.one_by_one(self.prompts, self._options.seed)
         least = Client(
             client.url, client.token, client.body | {"n": 1, "max_tokens": 1, "budget_s": LOADING_S}, LOADING_S
         )
@@ -137,14 +136,14 @@ class Load:
             if settled % 10 == 0:
                 self._progress(f"idle: {settled} of {len(requests)} answered", 0.0)
 
-        requests = plan.one_by_one(self.prompts, self._options.seed)
+        requests = _load_client.one_by_one(self.prompts, self._options.seed)
         self._progress(f"idle: 0 of {len(requests)} answered, one at a time", 0.0)
         lost = self._watch()
         replies, waited = client.in_turn(requests, progress)
         self._settle(None, replies, waited, waited, lost())
 
     def _loaded(self, client: Client, rate: float) -> None:
-        requests = plan.window(rate, self._options.duration, self.prompts, self._options.seed)
+        requests = _load_client.window(rate, self._options.duration, self.prompts, self._options.seed)
 
         def progress(sent: int, settled: int, seconds: float) -> None:
             self._progress(f"at {rate:g}/s: {sent} of {len(requests)} sent, {settled} settled", seconds)
@@ -157,7 +156,7 @@ class Load:
 
     def _watch(self) -> Callable[[], float | None]:
         """Measures what others take of the service's machine, where that is this one."""
-        return _load_others.watch() if self._options.url is None else lambda: None
+        return watch_others() if self._options.url is None else lambda: None
 
     def _settle(
         self,

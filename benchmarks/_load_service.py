@@ -1,4 +1,4 @@
-"""A service of the benchmark's own: `bassline serve` in a process, with an empty data folder, removed afterwards."""
+"""A service of the benchmark's own: `bassline serve` with an empty data folder; and what other programs take."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import psutil
+
+from app.jobs.work import machine_use
 
 _OWN = {
     "BASSLINE_DATABASE_URL": "",
@@ -58,3 +62,30 @@ def _address(process: subprocess.Popen[bytes], log: Path) -> str:
             raise ServiceError(f"`bassline serve` does not start: {last}")
         time.sleep(0.05)
     return found[1]
+
+
+def watch_others() -> Callable[[], float | None]:
+    """Begins to measure. The result gives the share of this machine that others took since, at most 1.
+
+    Others are all but this process and its children: the services that it measures. None where the system does not
+    show it.
+    """
+    before = machine_use.read(_own_s())
+
+    def lost() -> float | None:
+        use = machine_use.since(before, _own_s())
+        return None if use is None else min((use.others_cpu_s + use.steal_s) / use.capacity_s, 1.0)
+
+    return lost
+
+
+def _own_s() -> float:
+    """CPU seconds of this process and its children, also of those that have ended."""
+    this, total = psutil.Process(), 0.0
+    for process in (this, *this.children(recursive=True)):
+        try:
+            times = process.cpu_times()
+        except psutil.Error:  # it has just ended
+            continue
+        total += times.user + times.system + times.children_user + times.children_system
+    return total

@@ -1,4 +1,4 @@
-"""Timing of device work: CUDA graphs between two events on a GPU, the clock on a CPU; inputs larger than the caches."""
+"""Timing of device work, with inputs larger than the caches, and of the first token after a known beginning."""
 
 from __future__ import annotations
 
@@ -8,11 +8,17 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from decoding.engine import Engine
+from decoding.request import Request
+
 _REPLAYS = 7
 _REPEATS = 3
 # Inputs rotate among copies of at least this size in all, several times the L2 cache of any current GPU.
 _COLD_BYTES = 256 * 2**20
 _MAX_COPIES = 64
+SHARED_TOKENS = 512
+OWN_TOKENS = 32
+PREFIX_REPEATS = 6
 
 
 def n_copies(n_bytes: int) -> int:
@@ -76,3 +82,31 @@ def _median(work: Callable[[], object]) -> float:
         work()
         times.append(time.perf_counter() - before)
     return statistics.median(times)
+
+
+def first_token_ratios(engine: Engine) -> list[float]:
+    """Return the time to the first token of a second request over the first one's, of PREFIX_REPEATS pairs.
+
+    Their prompts share SHARED_TOKENS tokens and end with OWN_TOKENS others.
+    """
+    ratios = []
+    for repeat in range(PREFIX_REPEATS):
+        shared = _text(engine, SHARED_TOKENS, 7919 * (repeat + 1))
+        own = (_text(engine, OWN_TOKENS, 104729 * (2 * repeat + which)) for which in (1, 2))
+        first, second = (_first_token_s(engine, shared + text) for text in own)
+        ratios.append(second / first)
+    return ratios
+
+
+def _text(engine: Engine, n_tokens: int, seed: int) -> str:
+    """Words that are tokens of their own, so that joined texts have joined tokens."""
+    tokenizer = engine.target.tokenizer
+    words = [word for word in ("def", "return", "import", "class", "for", "while", "print", "list", "value", "name")
+             if len(tokenizer(" " + word, add_special_tokens=False)["input_ids"]) == 1]  # fmt: skip
+    return "".join(" " + words[(seed * (place + 1) >> 3) % len(words)] for place in range(n_tokens))
+
+
+def _first_token_s(engine: Engine, prompt: str) -> float:
+    (sample,) = engine.generate(Request(prompt, n=1, max_new_tokens=4, prefix_cache=True)).samples
+    assert sample.first_token_s is not None
+    return sample.first_token_s

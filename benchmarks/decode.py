@@ -9,8 +9,10 @@ shows their median and quartiles. Samples run to their end-of-sequence token or 
     bassline bench decode --models qwen2.5-coder-0.5b --arms none,sibling/goodput,sibling/goodput/maximal
     bassline bench decode --models smollm2-135m --arms none,trained/goodput,sibling/goodput,sibling+trained/goodput
 
-An arm is none, DRAFTER/LENGTH[/RULE], either with int8: in front for 8-bit weights, or generate. Beside the speeds, the
-report has by how much the prefix cache brings the first token forward.
+An arm is none, DRAFTER/LENGTH[/RULE], either with int8: in front for 8-bit weights, or generate. Other engines take
+part as --endpoint and --openvino (docs/decoding-speed.md); what does not run is named with the reason. Beside the
+speeds, the report has how many texts of an arm differ from plain decoding with the same weights, and by how much the
+prefix cache brings the first token forward.
 """
 
 from __future__ import annotations
@@ -21,7 +23,6 @@ import sys
 import time
 from collections import defaultdict
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -29,28 +30,22 @@ import torch
 from benchmarks._arms import (
     GENERATE,
     INT8,
-    PEER,
     PLAIN,
     SIBLING_TRAINED,
     TRAINED,
     Arms,
     Peer,
+    Speed,
     attention_on,
     dtype_on,
     is_ours,
     weights_of,
 )
-from benchmarks._convert import convert_seconds
 from benchmarks._decode_figures import figures, round_vs_weight_read, rows
-from benchmarks._openvino import OpenVino
-from benchmarks._prefix import first_token_ratios
 from benchmarks._report import Report, print_table
-from benchmarks._speed import Speed
-from benchmarks._timing import read_bandwidth
+from benchmarks._timing import first_token_ratios, read_bandwidth
 from decoding.models import trained_heads
 from decoding.models.device import DTYPES, device_name
-from decoding.models.errors import first_line
-from decoding.request import RequestError
 
 MODELS = ("qwen2.5-coder-0.5b", "smollm2-135m", "qwen2.5-coder-1.5b")
 LOOKUP_ARMS = (
@@ -79,17 +74,18 @@ ARMS = {
 
 def main(argv: list[str] | None = None) -> int:
     """Run the arms, print the table, write JSON if asked; return 0."""
-    return run("decode", _options(argv))
-
-
-def run(bench: str, options: argparse.Namespace) -> int:
-    """Measure as the options say, and report under the name of the benchmark."""
+    options = _options(argv)
     device = torch.device(options.device)
     options.dtype = dtype_on(options.device, options.dtype)
-    report = Report(bench, device_name(device), {**vars(options), "attention": attention_on(options.device)})
+    report = Report("decode", device_name(device), {**vars(options), "attention": attention_on(options.device)})
     bandwidth = read_bandwidth(device)
     report.settings["read_bandwidth_gb_per_s"] = bandwidth / 1e9
-    peers, report.settings["not_run"] = _peers(options.endpoint, options.openvino)
+    peers: dict[str, Peer] = {}
+    report.settings["not_run"] = {}
+    if options.endpoint or options.openvino:  # only then, so that the benchmark runs where the service is not installed
+        from benchmarks._peers import find_peers  # noqa: PLC0415
+
+        peers, report.settings["not_run"] = find_peers(options.endpoint, options.openvino)
     cells = list(product(_numbers(options.batches, int), _numbers(options.temperatures, float)))
     for name in options.models.split(","):
         names = options.arms.split(",") if options.arms else _usual_arms(name, options.device)
@@ -109,8 +105,6 @@ def run(bench: str, options: argparse.Namespace) -> int:
             report.figures.setdefault(
                 "prefix.first_token_ratio", statistics.median(first_token_ratios(arms.engine(PLAIN)))
             )
-    if options.convert:
-        report.figures["convert.seconds"] = convert_seconds(options.models.split(",")[0])
     settings = f"{options.tasks} prompts, at most {options.max_tokens} tokens, {options.dtype}"
     print(f"{report.device}; {settings}; memory read at {bandwidth / 1e9:.1f} GB/s")
     for name, reason in report.settings["not_run"].items():
@@ -120,28 +114,6 @@ def run(bench: str, options: argparse.Namespace) -> int:
     print_table([{"figure": figure, "value": value} for figure, value in sorted(report.figures.items())])
     report.write(options.json)
     return 0
-
-
-def _peers(endpoints: list[tuple[str, str, str]], openvino: str | None) -> tuple[dict[str, Peer], dict[str, str]]:
-    """(the engines that answer, why the others do not), by the names of their arms."""
-    found: dict[str, Peer] = {}
-    not_run: dict[str, str] = {}
-    if openvino is not None:
-        try:
-            found[f"{PEER}openvino"] = OpenVino(Path(openvino), torch.get_num_threads())
-        except (ImportError, RuntimeError) as error:
-            not_run[f"{PEER}openvino"] = first_line(error)
-    if endpoints:
-        # Only here, so that the benchmark runs where the service is not installed.
-        from app.core.remote.chunks import RemoteServerError  # noqa: PLC0415
-        from benchmarks._endpoint import Endpoint  # noqa: PLC0415
-
-        for name, model, url in endpoints:
-            try:
-                found[PEER + name] = Endpoint(model, url)
-            except (RequestError, RemoteServerError, TimeoutError) as error:
-                not_run[PEER + name] = first_line(error)
-    return found, not_run
 
 
 def _endpoint(text: str) -> tuple[str, str, str]:
@@ -175,12 +147,6 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="bassline bench decode", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    add_options(parser)
-    return parser.parse_args(argv)
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the measurement."""
     parser.add_argument("--models", default=",".join(MODELS), help="targets, comma-separated")
     parser.add_argument("--arms", help="comma-separated; default: the arms that suit the model")
     parser.add_argument("--batches", default="1,8", help="samples per prompt, comma-separated")
@@ -190,9 +156,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", default="auto", choices=["auto", *DTYPES])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--json", metavar="FILE", help="also write the report as JSON; - for standard output")
-    parser.add_argument(
-        "--convert", action="store_true", help="also fetch the first model's GGUF file and time its conversion"
-    )
     parser.add_argument(
         "--openvino",
         metavar="FOLDER",
@@ -206,6 +169,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=MODEL@URL",
         help="another server on this machine that speaks OpenAI's /v1/completions, as an arm (repeat for several)",
     )
+    return parser.parse_args(argv)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ import math
 import os
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,9 +29,9 @@ from typing import Any
 from app.cli.common import opened_context
 from app.core.errors import BasslineError
 from app.datasets.service import as_plain, require
+from benchmarks._load_client import how_many_prompts, shuffled
 from benchmarks._load_figures import draw_quality, figures, row, sentences
 from benchmarks._load_grading import Judge
-from benchmarks._load_plan import how_many_prompts, shuffled
 from benchmarks._load_run import Load, RefusedError
 from benchmarks._load_service import ServiceError, own_service
 from benchmarks._report import Report, print_table
@@ -119,16 +120,16 @@ def _options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.
     parser.add_argument("--target", required=True, help="the model that the service decodes with")
     parser.add_argument("--rates", type=_rates, default="0.1,0.2,0.5,1,2", help="requests per second, comma-separated")
     parser.add_argument("--budget", type=_number(0, LARGEST_BUDGET_S), default=5.0, help="seconds for each request")
-    parser.add_argument("--n", type=_count, default=4, help="samples of each request")
+    parser.add_argument("--n", type=_whole(1, 10_000), default=4, help="samples of each request")
     parser.add_argument("--duration", type=_number(0, 86400), default=60.0, help="seconds for which requests arrive")
     parser.add_argument("--dataset", default=BUILTIN, help="name of a dataset")
     parser.add_argument("--drafter", default="", help="source of proposed tokens; by default the service's")
     parser.add_argument("--temperature", type=float, default=0.2)
-    parser.add_argument("--max-tokens", type=_count, default=256)
+    parser.add_argument("--max-tokens", type=_whole(1, 10_000), default=256)
     parser.add_argument(
         "--prompt-mode", choices=("auto", *MODES), default="auto", help="how a task becomes a prompt; auto: as in eval"
     )
-    parser.add_argument("--seed", type=_seed, default=0, help="of arrivals, prompts and samples")
+    parser.add_argument("--seed", type=_whole(0, 2**62), default=0, help="of arrivals, prompts and samples")
     parser.add_argument("--url", type=_url, help="a running service, such as http://HOST:8000; default: one of its own")
     parser.add_argument("--token", default="", help="for --url: an API token of the scope submit")
     parser.add_argument(
@@ -152,7 +153,7 @@ def _rates(text: str) -> list[float]:
     return rates
 
 
-def _number(above: float, most: float) -> Any:
+def _number(above: float, most: float) -> Callable[[str], float]:
     def parse(text: str) -> float:
         try:
             value = float(text)
@@ -165,16 +166,13 @@ def _number(above: float, most: float) -> Any:
     return parse
 
 
-def _seed(text: str) -> int:
-    if not (text.isdecimal() and int(text) < 2**62):
-        raise argparse.ArgumentTypeError(f"{text!r}: give a whole number from 0")
-    return int(text)
+def _whole(least: int, most: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not (text.isdecimal() and least <= int(text) <= most):
+            raise argparse.ArgumentTypeError(f"{text!r}: give a whole number from {least}")
+        return int(text)
 
-
-def _count(text: str) -> int:
-    if not (text.isdecimal() and 1 <= int(text) <= 10_000):
-        raise argparse.ArgumentTypeError(f"{text!r}: give a whole number from 1")
-    return int(text)
+    return parse
 
 
 def _url(text: str) -> str:

@@ -1,7 +1,9 @@
 """The figures of `bassline bench decode` are ratios taken prompt by prompt, the best speculative arm's first."""
 
+from benchmarks._arms import Speed
 from benchmarks._decode_figures import figures as _figures
-from benchmarks._speed import Speed
+from benchmarks._decode_figures import rows as _rows
+from decoding.request import Completion, Sample
 
 
 def speeds(**rates: list[float]) -> dict[str, list[Speed]]:
@@ -51,3 +53,28 @@ def test_plain_decoding_is_held_against_llama_cpp_and_speculation_against_the_be
 
 def speed_of(rate: int) -> list[Speed]:
     return [Speed(rate, 1.0)] * 2
+
+
+def test_texts_that_differ_from_plain_decoding_are_counted() -> None:
+    measured = {arm: [Speed(2, 1.0, completion_of(*texts))] for arm, texts in TEXTS.items()}
+    counted = {row["arm"]: row["other texts"] for row in _rows("m", 2, 0.8, measured)}
+    assert counted == {"none": "-", "sibling/goodput": 1, "int8:none": "-", "int8:sibling/goodput": 0}
+
+
+TEXTS = {
+    "none": ("a", "b"),
+    "sibling/goodput": ("a", "c"),
+    "int8:none": ("a", "d"),
+    "int8:sibling/goodput": ("a", "d"),
+}
+
+
+def completion_of(*texts: str) -> Completion:
+    samples = [
+        Sample(
+            index=i, seed=0, text=text, token_ids=[1], logprobs=[-0.1], origins=["draft"], ends=[1],
+            finish_reason="stop", first_token_s=0.1, finished_s=1.0, n_rounds=1, n_drafted=1, n_accepted=1,
+        )
+        for i, text in enumerate(texts)
+    ]  # fmt: skip
+    return Completion(samples, 1, [], 0.1, 1.0)

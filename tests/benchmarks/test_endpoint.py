@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import threading
@@ -11,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from benchmarks import decode
-from benchmarks._endpoint import Endpoint
+from benchmarks._peers import Endpoint, find_peers
 from benchmarks._report import Report
 
 
@@ -67,22 +66,20 @@ def test_all_tokens_of_n_samples_are_counted_whatever_way_the_server_makes_them(
 
 
 def test_a_server_that_does_not_answer_is_named_with_the_reason():
-    found, not_run = decode._peers([("away", "m", "http://127.0.0.1:9/v1")], None)
+    found, not_run = find_peers([("away", "m", "http://127.0.0.1:9/v1")], None)
     assert found == {}
     assert not_run["@away"].startswith("http://127.0.0.1:9/v1 cannot be reached")
 
 
 def test_openvino_without_its_package_is_named_with_the_reason(monkeypatch):
     monkeypatch.setitem(sys.modules, "openvino_genai", None)
-    found, not_run = decode._peers([], "exported")
+    found, not_run = find_peers([], "exported")
     assert found == {}
     assert "openvino_genai" in not_run["@openvino"]
 
 
 def test_all_options_of_a_measurement_can_be_written_as_json(tmp_path):
-    parser = argparse.ArgumentParser()
-    decode.add_options(parser)
-    options = parser.parse_args(["--openvino", "exported", "--endpoint", "a=m@http://x/v1", "--convert"])
+    options = decode._options(["--openvino", "exported", "--endpoint", "a=m@http://x/v1"])
     Report("decode", "a machine", vars(options)).write(str(tmp_path / "report.json"))
     assert json.loads((tmp_path / "report.json").read_text())["settings"]["openvino"] == "exported"
 

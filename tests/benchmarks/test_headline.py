@@ -14,12 +14,11 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks import _generated, _headline_plan, _headline_run, _headline_table, _llamacpp, headline
+from benchmarks import _headline_plan, _headline_run, _headline_table, _llamacpp, headline
 from benchmarks import _headline_rows as rows
-from benchmarks._arms import Arms, attention_on
+from benchmarks._arms import Arms, Speed, attention_on
 from benchmarks._headline_plan import CELLS, DRAFTERS, PREFIX, QWEN, VERDICTS, runnable
 from benchmarks._headline_rows import IncomparableError, Prompt
-from benchmarks._speed import Speed
 from decoding.attention.backends import backend_of
 from decoding.attention.choice import pick_attention
 
@@ -309,18 +308,19 @@ def test_llama_cpp_for_one_sample_is_not_asked_for_two(tmp_path: Path) -> None:
 
 def test_a_page_without_the_block_is_refused(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("a\n<!-- x: generated -->\nold\n<!-- x: end -->\nb\n")
-    _generated.write(page, "x", "new")
-    assert _generated.read(page, "x") == "new"
+    page.write_text(f"a\n{_headline_table.FIRST}\nold\n{_headline_table.LAST}\nb\n")
+    _headline_table.write_table(page, "new")
+    assert _headline_table.split_page(page)[1] == "new"
     assert page.read_text().startswith("a\n")
     assert page.read_text().endswith("\nb\n")
-    with pytest.raises(_generated.NoBlockError, match=r"page\.md needs one line"):
-        _generated.write(page, "y", "new")
+    page.write_text("a\nb\n")
+    with pytest.raises(_headline_table.NoBlockError, match=r"page\.md needs one line"):
+        _headline_table.write_table(page, "new")
 
 
 def test_pages_agree_with_the_stored_reports() -> None:
     for page, report in _headline_table.PAGES.items():
-        assert _generated.read(page, _headline_table.BLOCK) == _headline_table.text(json.loads(report.read_text()))
+        assert _headline_table.split_page(page)[1] == _headline_table.text(json.loads(report.read_text()))
 
 
 README_RATIOS = {

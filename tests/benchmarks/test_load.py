@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from benchmarks import _load_client, load
-from benchmarks import _load_plan as plan
 from benchmarks._load_client import Client
 from benchmarks._load_figures import Measured, figures, sentences
 from benchmarks._load_grading import Judge
@@ -34,15 +33,15 @@ TASKS = [
 
 @given(st.floats(0.01, 50), st.floats(0.5, 100), st.integers(0, 2**40))
 def test_arrivals_are_as_many_as_the_rate_says_in_order_within_the_window_and_the_same_for_a_seed(rate, duration, seed):
-    found = plan.arrivals(rate, duration, seed)
+    found = _load_client.arrivals(rate, duration, seed)
     assert len(found) == max(1, round(rate * duration))
     assert found == sorted(found)
     assert 0 <= found[0] <= found[-1] <= duration
-    assert found == plan.arrivals(rate, duration, seed)
+    assert found == _load_client.arrivals(rate, duration, seed)
 
 
 def test_gaps_between_arrivals_are_those_of_a_poisson_process():
-    gaps = np.diff(plan.arrivals(2.0, 5_000.0, seed=1))
+    gaps = np.diff(_load_client.arrivals(2.0, 5_000.0, seed=1))
     assert stats.kstest(gaps, stats.expon(scale=0.5).cdf).pvalue > 0.01
 
 
@@ -50,16 +49,16 @@ def test_gaps_between_arrivals_are_those_of_a_poisson_process():
 def test_every_rate_asks_for_the_prompts_of_the_idle_service_in_turn_each_time_with_another_seed(
     rates, duration, budget, seed
 ):
-    count = plan.how_many_prompts(rates, duration, budget)
-    prompts = plan.shuffled(TASKS, seed)[:count]
-    idle = {request.task.task_id for request in plan.one_by_one(prompts, seed)}
+    count = _load_client.how_many_prompts(rates, duration, budget)
+    prompts = _load_client.shuffled(TASKS, seed)[:count]
+    idle = {request.task.task_id for request in _load_client.one_by_one(prompts, seed)}
     for rate in rates:
-        window = plan.window(rate, duration, prompts, seed)
+        window = _load_client.window(rate, duration, prompts, seed)
         assert {request.task.task_id for request in window} <= idle
         assert len({request.seed for request in window}) == len({request.key for request in window}) == len(window)
         asked_for = [sum(r.task is prompt for r in window) for prompt in prompts]
         assert max(asked_for) - min(asked_for) <= 1
-    assert sorted(task.task_id for task in plan.shuffled(TASKS, seed)) == [task.task_id for task in TASKS]
+    assert sorted(task.task_id for task in _load_client.shuffled(TASKS, seed)) == [task.task_id for task in TASKS]
 
 
 @pytest.fixture
@@ -105,8 +104,8 @@ def client(service, **body) -> Client:
     return Client(service.url, "secret", {"target": "m", "n": 2, **body}, budget_s=5.0)
 
 
-def requests(*due: float) -> list[plan.Planned]:
-    return [plan.Planned(f"1/{i}", at, TASKS[i % 3], seed=i) for i, at in enumerate(due)]
+def requests(*due: float) -> list[_load_client.Planned]:
+    return [_load_client.Planned(f"1/{i}", at, TASKS[i % 3], seed=i) for i, at in enumerate(due)]
 
 
 def test_a_request_is_sent_when_it_is_due_though_no_earlier_one_was_answered(service):

@@ -1,18 +1,25 @@
-"""Another engine: a server on this machine that speaks OpenAI's /v1/completions."""
+"""Other engines: servers on this machine that speak OpenAI's /v1/completions, and OpenVINO GenAI in this process."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
 
 from app.core.remote.chunks import RemoteServerError
 from app.core.remote.connection import BusyWait, ServerConnection
 from app.core.remote.event_loop import run_in_own_loop
 from app.core.remote.profile import ServerProfile, probe_server
 from app.core.remote.target import RemoteTarget
-from benchmarks._speed import TOP_P, Speed
+from benchmarks._arms import PEER, TOP_P, Peer, Speed
+from decoding.models.errors import first_line
+from decoding.request import RequestError
 
 LONGEST_S = 600.0
 MAX_EVENT_BYTES = 1024 * 1024
@@ -85,3 +92,46 @@ async def _count(server: ServerConnection, body: dict[str, object], n_choices: i
     if not answer.pieces and answer.first_s is None:
         raise RemoteServerError(f"{server.address} ended its answer without a choice that was asked for")
     return answer
+
+
+class OpenVino:
+    """A pipeline on a model that `optimum-cli export openvino` wrote: n samples of a prompt in one batch."""
+
+    def __init__(self, folder: Path, n_threads: int) -> None:
+        """Raises ImportError where openvino-genai is not installed, and RuntimeError if it cannot load the folder."""
+        import openvino_genai  # noqa: PLC0415
+
+        self._pipeline: Any = openvino_genai.LLMPipeline(str(folder), "CPU", INFERENCE_NUM_THREADS=n_threads)
+        self._tokenizer = self._pipeline.get_tokenizer()
+        self.run("def add(a, b):\n", 2, 0.2, 4)
+
+    def run(self, prompt: str, n: int, temperature: float, max_tokens: int) -> Speed:
+        """Decode n samples of one prompt."""
+        config = self._pipeline.get_generation_config()
+        config.max_new_tokens = max_tokens
+        config.num_return_sequences = n
+        config.do_sample = temperature > 0
+        config.temperature, config.top_p = temperature or 1.0, TOP_P
+        started = time.perf_counter()
+        tokens = self._tokenizer.encode(prompt, add_special_tokens=False)
+        done = self._pipeline.generate(tokens, config)
+        return Speed(sum(len(sample) for sample in done.tokens), time.perf_counter() - started)
+
+
+def find_peers(
+    endpoints: Sequence[tuple[str, str, str]], openvino: str | None
+) -> tuple[dict[str, Peer], dict[str, str]]:
+    """(the engines that answer, why the others do not), by the names of their arms."""
+    found: dict[str, Peer] = {}
+    not_run: dict[str, str] = {}
+    if openvino is not None:
+        try:
+            found[f"{PEER}openvino"] = OpenVino(Path(openvino), torch.get_num_threads())
+        except (ImportError, RuntimeError) as error:
+            not_run[f"{PEER}openvino"] = first_line(error)
+    for name, model, url in endpoints:
+        try:
+            found[PEER + name] = Endpoint(model, url)
+        except (RequestError, RemoteServerError, TimeoutError) as error:
+            not_run[PEER + name] = first_line(error)
+    return found, not_run
