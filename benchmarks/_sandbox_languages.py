@@ -63,4 +63,4 @@ def _items(name: str) -> Iterator[tuple[str, Task]]:
         except LeftOutError:
             continue
         assert made.signature is not None
-        yield language.prompt.oracle(made.signature, made.cases), made
+        yield language.write_oracle(made.signature, made.cases), made

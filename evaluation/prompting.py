@@ -91,7 +91,7 @@ def build(task: Task, mode: Mode, infill_format: InfillFormat | None = None) -> 
         text = task.prompt if messages is None and task.prompt_token_ids is None else None
         return Prompt(mode, version, text, messages, "", task.stop, task.prompt_token_ids)
     if task.language != PYTHON:
-        stop = registry.language(task.language).prompt.STOP
+        stop = registry.language(task.language).STOP
     else:
         stop = BLOCK_STOP if opens_entry_point(task) else PROGRAM_STOP
     return Prompt(mode, version, task.prompt, None, "", _joined(stop, task.stop))
@@ -99,7 +99,7 @@ def build(task: Task, mode: Mode, infill_format: InfillFormat | None = None) -> 
 
 def _fence(task: Task) -> str:
     """The name after the fence of a block in the task's language."""
-    return PYTHON if task.language == PYTHON else registry.language(task.language).prompt.FENCES[0]
+    return PYTHON if task.language == PYTHON else registry.language(task.language).FENCES[0]
 
 
 def opens_entry_point(task: Task) -> bool:

@@ -1,18 +1,21 @@
-"""What every language provides: a toolchain, names and literals of types, a driver, and prompts. See docs/languages.md.
+"""What every language provides: a toolchain, types and literals, drivers, prompts and oracles. See docs/languages.md.
 
-A language is a folder with the four modules `toolchain`, `types`, `driver` and `prompt`, whose functions are declared
-here, and one line in `registry`.
+A language is a folder with the modules `toolchain` and `language`, and one line in `registry`.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
 
 from evaluation.languages.cases import Case, Signature
 from evaluation.languages.types import Type
+from evaluation.languages.values import Json, float_form, from_json
 from evaluation.sandbox.programs import Tools
+
+_MIN_INT = -(2**63)
 
 
 class UnsupportedError(ValueError):
@@ -49,7 +52,7 @@ class Syntax:
     comments: tuple[str, ...] = ("comment",)
 
 
-class ToolchainPart(Protocol):
+class ToolchainModule(Protocol):
     """`toolchain.py`."""
 
     INSTALL: str
@@ -59,54 +62,104 @@ class ToolchainPart(Protocol):
         """The toolchain of this machine. Raises ToolchainError."""
 
 
-class TypesPart(Protocol):
-    """`types.py`."""
+class Language(ABC):
+    """A language that answers may be written in."""
 
-    def name(self, kind: Type) -> str:
+    FENCES: ClassVar[tuple[str, ...]]
+    """The names after a fence, the usual one first."""
+    STOP: ClassVar[tuple[str, ...]] = ("\n}", "\n```")
+    """What ends an answer that continues an open function: here the first closing brace without indentation, which
+    extraction writes."""
+    SYNTAX: ClassVar[Syntax]
+    RESERVED: ClassVar[frozenset[str]]
+    """Words of the language that no function or parameter may have as its name; an underscore is added to them."""
+    NONE: ClassVar[str]
+    """How it writes what is absent."""
+    FLOATS: ClassVar[Mapping[Json, str]]
+    """The floats that are not written as Python does, by their JSON form."""
+
+    def __init__(self, name: str, label: str, toolchain: ToolchainModule) -> None:
+        self.name, self.label, self.toolchain = name, label, toolchain
+
+    @abstractmethod
+    def write_type(self, kind: Type) -> str:
         """The type as written in a declaration or a doc comment. Raises UnsupportedError."""
 
-    def literal(self, value: object, kind: Type) -> str:
-        """An expression for a Python value of that type. Raises UnsupportedError, also for an int out of range."""
+    @abstractmethod
+    def write_text(self, value: str) -> str:
+        """A literal of a string. Raises UnsupportedError, as the next ones do."""
 
+    @abstractmethod
+    def write_int(self, value: int) -> str:
+        """A literal of an int."""
 
-class DriverPart(Protocol):
-    """`driver.py`."""
+    @abstractmethod
+    def write_container(self, value: Any, kind: Type) -> str:
+        """An expression for a list, tuple or dict."""
 
-    def files(self, program: str, signature: Signature) -> Mapping[str, str]:
+    def write_present(self, value: object, kind: Type) -> str:
+        """An expression for the value of an optional."""
+        return self.write_literal(value, kind)
+
+    def write_literal(self, value: object, kind: Type) -> str:
+        """An expression for a Python value of that type. Raises UnsupportedError for one that it cannot express."""
+        if value is None:
+            return self.NONE
+        if kind.kind == "optional":
+            return self.write_present(value, kind.item)
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, str):
+            return self.write_text(value)
+        if isinstance(value, float):
+            return self.FLOATS.get(float_form(value)) or repr(value)
+        if isinstance(value, int):
+            return self.write_int(value)
+        if isinstance(value, list | tuple | dict):
+            return self.write_container(value, kind)
+        raise UnsupportedError(f"a {type(value).__name__}")
+
+    def write_form(self, form: Json, kind: Type) -> str:
+        """The same for a value in JSON form."""
+        return self.write_literal(from_json(form, kind), kind)
+
+    def write_items(self, values: list[Any] | tuple[Any, ...], kind: Type) -> list[str]:
+        """The items of a list or of a tuple of that type."""
+        kinds = [kind.item] * len(values) if isinstance(values, list) else kind.parts
+        return [self.write_literal(item, part) for item, part in zip(values, kinds, strict=True)]
+
+    @abstractmethod
+    def write_files(self, program: str, signature: Signature) -> Mapping[str, str]:
         """The files of a judgement by name: the program, and the driver that calls it."""
 
-    def whole(self, program: str, test: str) -> Mapping[str, str]:
+    @abstractmethod
+    def write_test_files(self, program: str, test: str) -> Mapping[str, str]:
         """The files of a program that its test is part of: run, it exits with 0 if the test passes."""
 
-
-class PromptPart(Protocol):
-    """`prompt.py`."""
-
-    FENCES: tuple[str, ...]
-    """The names after a fence, the usual one first."""
-    STOP: tuple[str, ...]
-    """What ends an answer that continues an open function."""
-    SYNTAX: Syntax
-    RESERVED: frozenset[str]
-    """Words of the language that no function or parameter may have as its name; an underscore is added to them."""
-
-    def prompt(self, signature: Signature, text: str) -> str:
+    @abstractmethod
+    def write_prompt(self, signature: Signature, text: str) -> str:
         """The doc comment and the head of the function, opened."""
 
-    def example(self, call: str, result: str) -> str:
-        """A call and its result, as lines of the doc comment."""
+    def write_example(self, call: str, result: str) -> str:
+        """A call and its result, as a line of the doc comment."""
+        return f"{call} // {result}"
 
-    def oracle(self, signature: Signature, cases: Sequence[Case]) -> str:
+    @abstractmethod
+    def write_oracle(self, signature: Signature, cases: Sequence[Case]) -> str:
         """A program that answers from the table of cases."""
 
 
-@dataclass(frozen=True, slots=True)
-class Language:
-    """A language that answers may be written in."""
+def write_int64(value: int, least: str | None = None) -> str:
+    """A 64-bit integer; `least` is how the language writes the smallest. Raises UnsupportedError for others."""
+    if not _MIN_INT <= value < -_MIN_INT:
+        raise UnsupportedError("an int beyond 64 bits")
+    return least if least and value == _MIN_INT else str(value)
 
-    name: str
-    label: str
-    toolchain: ToolchainPart = field(repr=False)
-    types: TypesPart = field(repr=False)
-    driver: DriverPart = field(repr=False)
-    prompt: PromptPart = field(repr=False)
+
+def require_unicode(value: str) -> str:
+    """Returns the text. Raises UnsupportedError for one with half a character."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise UnsupportedError("a string that is not Unicode") from None
+    return value

@@ -34,7 +34,7 @@ def extract_by_grammar(task: Task, raw: str, mode: Mode) -> Extraction:
         return Extraction(task.program(text), "completion", VERSION)
     language, opened = registry.language(task.language), mode == "chat"
     if len(text) <= MAX_CHARS:
-        for reading, how, program in _readings(task, text, opened, language.prompt.SYNTAX):
+        for reading, how, program in _readings(task, text, opened, language.SYNTAX):
             if (cut := trimmed(program, task.entry_point, language, task.test)) is not None:
                 return Extraction(_with_preamble(task, cut, language), how, VERSION, reading)
     return _literal(task, text, opened)
@@ -76,7 +76,7 @@ def _readings(task: Task, text: str, opened: bool, syntax: Syntax) -> Iterator[t
 def function_opened(prompt: str, language: Language) -> str | None:
     """The name of the function that a prompt leaves open, None for no function."""
     for ending in _ENDINGS[1:]:
-        named = [part for part in parts(prompt + ending, language.prompt.SYNTAX) if part.names and not part.has_error]
+        named = [part for part in parts(prompt + ending, language.SYNTAX) if part.names and not part.has_error]
         if named:
             return named[-1].names[-1]
     return None
@@ -88,7 +88,7 @@ def trimmed(program: str, entry_point: str, language: Language, test: str = "") 
     The last whole definition of the function wins. What follows it is dropped from the first syntax error on. `main` is
     a demonstration, and what the test that becomes a part of the program defines would be defined twice.
     """
-    syntax = language.prompt.SYNTAX
+    syntax = language.SYNTAX
     every = parts(program, syntax)
     broken = next((i for i, part in enumerate(every) if part.has_error), len(every))
     whole = every[:broken]
@@ -123,7 +123,7 @@ def _is_kept(part: Part, entry_point: str, syntax: Syntax) -> bool:
 def _with_preamble(task: Task, program: str, language: Language) -> str:
     """The program after the definitions of the prompt that it does not have itself, and after the imports and the like
     of which it has none."""
-    syntax = language.prompt.SYNTAX
+    syntax = language.SYNTAX
     own = parts(program, syntax)
     names, kinds = {name for part in own for name in part.names}, {part.kind for part in own}
     given = [part for part in parts(task.prompt + "\n}\n", syntax) if not part.has_error]

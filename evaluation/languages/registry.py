@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-from typing import Any
 
 from evaluation.datasets import PYTHON
 from evaluation.languages.base import Language
@@ -19,7 +18,6 @@ LANGUAGES = {
 }
 """Name (the folder, and the value of a task's field `language`) and label. Python is judged by tests, not by cases."""
 LABELS = {PYTHON: "Python", **LANGUAGES}
-_PARTS = ("toolchain", "types", "driver", "prompt")
 
 
 class UnknownLanguageError(ValueError):
@@ -31,5 +29,8 @@ def language(name: str) -> Language:
     """The language of that name. Raises UnknownLanguageError."""
     if name not in LANGUAGES:
         raise UnknownLanguageError(f"{name[:60]!r} is not a language that can be judged: use {', '.join(LANGUAGES)}")
-    parts: dict[str, Any] = {part: importlib.import_module(f"evaluation.languages.{name}.{part}") for part in _PARTS}
-    return Language(name, LANGUAGES[name], **parts)
+    own, toolchain = (
+        importlib.import_module(f"evaluation.languages.{name}.{part}") for part in ("language", "toolchain")
+    )
+    found: Language = own.LANGUAGE(name, LANGUAGES[name], toolchain)
+    return found

@@ -44,7 +44,7 @@ def _judge(
 ) -> Result:
     limits, ended = replace(limits, threads=toolchain.tools.run_threads), None
     with sandbox.programs(toolchain.tools) as slot:
-        slot.put(language.driver.whole(program, test))
+        slot.put(language.write_test_files(program, test))
         if toolchain.tools.compile is not None and (failed := compile_failure(slot)) is not None:
             failure, wall_s = failed
             return Result(failure.status, failure.detail, failure.traceback, wall_s=wall_s)

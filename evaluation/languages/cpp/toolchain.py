@@ -14,7 +14,7 @@ from pathlib import Path
 
 from evaluation.languages import finding
 from evaluation.languages.base import Toolchain
-from evaluation.languages.cpp.driver import HEADER
+from evaluation.languages.cpp.language import HEADER
 from evaluation.sandbox.programs import COMPILE_LIMITS, FOLDER, Command, Tools
 
 INSTALL = "apt-get install g++"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from evaluation.languages import finding
 from evaluation.languages.base import Toolchain, ToolchainError
-from evaluation.languages.rust.driver import CRATE
+from evaluation.languages.rust.language import CRATE
 from evaluation.sandbox.programs import COMPILE_LIMITS, FOLDER, Command, Tools
 
 INSTALL = "apt-get install rustc-web"

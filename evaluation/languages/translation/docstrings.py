@@ -63,12 +63,12 @@ def _shown(call: str, result: str, signature: Signature, language: Language) -> 
         expected = _literal(ast.literal_eval(result.strip()), signature.returns, language)
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError, UnsupportedError):
         return None
-    return language.prompt.example(signature.write_call(args), expected)
+    return language.write_example(signature.write_call(args), expected)
 
 
 def _literal(value: object, kind: Type, language: Language) -> str:
     try:
-        return language.types.literal(from_json(to_json(value, kind), kind), kind)
+        return language.write_literal(from_json(to_json(value, kind), kind), kind)
     except ValueFormError as error:
         raise ValueError(str(error)) from None
 
@@ -79,7 +79,7 @@ def _in_words(line: str, language: Language) -> str:
     def word(found: re.Match[str]) -> str:
         value, kind = _WORDS[found[0]]
         try:
-            return language.types.literal(value, Type(kind))
+            return language.write_literal(value, Type(kind))
         except UnsupportedError:
             return found[0]
 

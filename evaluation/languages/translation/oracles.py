@@ -29,7 +29,7 @@ def failure(
     """None where all oracles do as their tables say, else what went wrong, in a few words."""
     for wrong in (frozenset[int](), *_wrong_positions(len(cases), toolchain.tools.compile is not None)):
         table = [_wrong(case, signature.returns) if i in wrong else case for i, case in enumerate(cases)]
-        program = language.prompt.oracle(signature, table)
+        program = language.write_oracle(signature, table)
         judgement = run_cases(sandbox, language, toolchain, program, signature, cases, LIMITS)
         if judgement.failure is not None:
             return f"the oracle does not run: {judgement.failure.status}: {judgement.failure.detail}"

@@ -132,7 +132,7 @@ def translated(source: Source, language: Language) -> Task:
     """The task in that language. Raises LeftOutError."""
     signature = _renamed(source.signature, language)
     try:
-        prompt = language.prompt.prompt(signature, docstrings.translated(source.text, source.signature, language))
+        prompt = language.write_prompt(signature, docstrings.translated(source.text, source.signature, language))
         cases = _cases(source, signature, language)
     except UnsupportedError as error:
         raise LeftOutError(f"{language.label} cannot express it: {error}") from None
@@ -154,7 +154,7 @@ def _renamed(signature: Signature, language: Language) -> Signature:
     """The signature with another name where the language has the word for itself."""
 
     def free(name: str) -> str:
-        return f"{name}_" if name in language.prompt.RESERVED else name
+        return f"{name}_" if name in language.RESERVED else name
 
     parameters = tuple(Parameter(free(each.name), each.type) for each in signature.parameters)
     return Signature(free(signature.name), parameters, signature.returns)
@@ -186,7 +186,7 @@ def _cases(source: Source, signature: Signature, language: Language) -> list[Cas
 def _held(value: object, kind: Type, language: Language) -> Json:
     """The JSON form of a value that the language can hold. Raises UnsupportedError and ValueFormError."""
     form = to_json(value, kind)
-    language.types.literal(from_json(form, kind), kind)
+    language.write_literal(from_json(form, kind), kind)
     return form
 
 

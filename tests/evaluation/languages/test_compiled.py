@@ -42,7 +42,7 @@ def test_values_of_every_type_cross_both_ways(language):
     if language.name in HAS_NONE:
         every, rows, whole = {**EVERY, "k": "none"}, [[*args, None] for args in ARGS], f"{WHOLE[:-1]}, none]"
     task = task_of(language.name, "f", every, whole, [{"args": row, "result": row, "tolerance": 0} for row in rows])
-    head = language.prompt.prompt(task.signature, "Returns its arguments.")
+    head = language.write_prompt(task.signature, "Returns its arguments.")
     program = head + RETURNED[language.name].format(", ".join(every))
     verdict = Grader(Sandbox.detect(), LIMITS).judge(program, task)
     assert (verdict.status, verdict.detail) == ("passed", "")
@@ -77,7 +77,7 @@ def test_an_oracle_passes_and_one_that_is_wrong_fails_at_its_case_alone(language
     wrong = task_of(language.name, "f", parameters, returns, [*cases[:-1], {"args": cases[-1]["args"], **other}])
     toolchain = language.toolchain.find()
     for asked, statuses in ((task, {"passed"}), (wrong, {"wrong_answer", "exception"})):
-        program = language.prompt.oracle(asked.signature, asked.cases)
+        program = language.write_oracle(asked.signature, asked.cases)
         judged = judging.run_cases(Sandbox.detect(), language, toolchain, program, task.signature, task.cases, LIMITS)
         assert judged.failure is None
         *others, last = [outcome.status for outcome in judged.outcomes]

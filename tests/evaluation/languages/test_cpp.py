@@ -24,9 +24,9 @@ def judge():
 
 def test_types_and_literals_are_written_as_the_language_does():
     kind = parse_type("dict[str, list[tuple[int, optional[float]]]]")
-    assert CPP.types.name(kind) == "std::map<std::string, std::vector<std::tuple<long long, std::optional<double>>>>"
+    assert CPP.write_type(kind) == "std::map<std::string, std::vector<std::tuple<long long, std::optional<double>>>>"
     value = {"a\n\0é": [(-(2**63), None)]}
-    assert CPP.types.literal(value, kind).endswith(
+    assert CPP.write_literal(value, kind).endswith(
         '{{std::string("a\\n\\000é", 5), {{(-9223372036854775807LL - 1), std::nullopt}}}}'
     )
 
@@ -34,11 +34,11 @@ def test_types_and_literals_are_written_as_the_language_does():
 def test_what_the_language_cannot_hold_is_unsupported():
     for value, kind in ((2**63, "int"), ("\ud800", "str")):
         with pytest.raises(UnsupportedError):
-            CPP.types.literal(value, Type(kind))
+            CPP.write_literal(value, Type(kind))
 
 
 def test_a_prompt_is_a_comment_that_cannot_end_early_and_an_opened_function():
-    prompt = CPP.prompt.prompt(TWICE.signature, "Twice */ a.\n" + CPP.prompt.example("f(1)", "2"))
+    prompt = CPP.write_prompt(TWICE.signature, "Twice */ a.\n" + CPP.write_example("f(1)", "2"))
     assert prompt == "#include <bits/stdc++.h>\n\n/**\n * Twice * / a.\n * f(1) // 2\n */\nlong long f(long long a) {\n"
 
 

@@ -24,25 +24,25 @@ def judge():
 
 def test_types_and_literals_are_written_as_the_language_does():
     kind = parse_type("dict[str, list[tuple[int, optional[float]]]]")
-    assert RUST.types.name(kind) == "HashMap<String, Vec<(i64, Option<f64>)>>"
+    assert RUST.write_type(kind) == "HashMap<String, Vec<(i64, Option<f64>)>>"
     value = {"a\n\0é": [(-(2**63), None), (2, 0.5)]}
     wanted = 'HashMap::from([("a\\n\\u{0}é".to_string(), vec![(i64::MIN, None), (2, Some(0.5))])])'
-    assert RUST.types.literal(value, kind) == wanted
-    assert RUST.types.name(parse_type("tuple[int]")) == "(i64,)"
+    assert RUST.write_literal(value, kind) == wanted
+    assert RUST.write_type(parse_type("tuple[int]")) == "(i64,)"
 
 
 def test_what_the_language_cannot_hold_is_unsupported():
     for value, kind in ((2**63, "int"), ("\ud800", "str")):
         with pytest.raises(UnsupportedError):
-            RUST.types.literal(value, parse_type(kind))
+            RUST.write_literal(value, parse_type(kind))
     for kind in ("dict[float, int]", f"tuple[{', '.join(['int'] * 13)}]"):
         with pytest.raises(UnsupportedError):
-            RUST.types.name(parse_type(kind))
+            RUST.write_type(parse_type(kind))
 
 
 def test_a_prompt_is_a_doc_comment_and_an_opened_function_after_what_it_uses():
     task = task_of("rust", "f", {"a": "list[dict[str, int]]"}, "none", [{"args": [[]], "result": None}])
-    prompt = RUST.prompt.prompt(task.signature, "Twice a.\n\n" + RUST.prompt.example("f(1)", "2"))
+    prompt = RUST.write_prompt(task.signature, "Twice a.\n\n" + RUST.write_example("f(1)", "2"))
     head = "fn f(a: Vec<HashMap<String, i64>>) {\n"
     assert prompt == f"use std::collections::HashMap;\n\n/// Twice a.\n///\n/// assert_eq!(f(1), 2);\n{head}"
 

@@ -1,0 +1,169 @@
+"""Types, literals, drivers, prompts and oracles in C++. The driver is the precompiled driver.hpp, with an entry that
+reads the arguments by their types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import ClassVar
+
+from evaluation.languages.base import Language, Syntax, require_unicode, write_int64
+from evaluation.languages.cases import Case, Signature
+from evaluation.languages.types import Type
+
+HEADER = (resources.files("evaluation.languages.cpp") / "driver.hpp").read_text("utf-8")
+_ENTRY = """\
+#undef main
+int main() {{
+  bassline::serve([](bassline::Line& args, std::string& out) {{
+    bassline::take(args, "[");
+{reads}    {call}
+    bassline::write(out, result);
+  }});
+}}
+"""
+_INCLUDE = "#include <bits/stdc++.h>\n"
+_SAME = """\
+template <class T> bool same(const T& a, const T& b) {
+  if constexpr (std::is_same_v<T, double>) {
+    return std::isnan(a) ? std::isnan(b) : a == b && std::signbit(a) == std::signbit(b);
+  } else if constexpr (requires { a.has_value(); }) {
+    return a.has_value() == b.has_value() && (!a || same(*a, *b));
+  } else if constexpr (requires { typename T::value_type; } && !std::is_same_v<T, std::string>) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) { return same(x, y); });
+  } else if constexpr (requires { std::tuple_size<T>::value; }) {
+    return [&]<size_t... I>(std::index_sequence<I...>) {
+      return (same(std::get<I>(a), std::get<I>(b)) && ...);
+    }(std::make_index_sequence<std::tuple_size_v<T>>());
+  } else if constexpr (std::is_same_v<T, std::nullopt_t>) {
+    return true;
+  } else {
+    return a == b;
+  }
+}
+"""
+_SIMPLE = {
+    "bool": "bool", "int": "long long", "float": "double", "str": "std::string", "none": "std::nullopt_t",
+}  # fmt: skip
+_GENERIC = {"list": "std::vector", "tuple": "std::tuple", "dict": "std::map", "optional": "std::optional"}
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+class Cpp(Language):
+    """C++."""
+
+    FENCES = ("cpp", "c++", "cc", "cxx", "c")
+    SYNTAX = Syntax(
+        "tree_sitter_cpp", "language",
+        functions=("function_definition", "class_specifier", "struct_specifier", "union_specifier", "enum_specifier"),
+        kept=(
+            *("preproc_include", "preproc_def", "preproc_function_def", "preproc_call", "preproc_ifdef", "preproc_if"),
+            *("using_declaration", "alias_declaration", "type_definition", "namespace_definition", "comment"),
+            *("declaration", "template_declaration", "static_assert_declaration", "concept_definition", ";"),
+        ),
+    )  # fmt: skip
+    RESERVED = frozenset({
+        "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch",
+        "char", "char8_t", "char16_t", "char32_t", "class", "compl", "concept", "const", "consteval", "constexpr",
+        "constinit", "const_cast", "continue", "co_await", "co_return", "co_yield", "decltype", "default", "delete",
+        "do", "double", "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "float", "for",
+        "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq",
+        "nullptr", "operator", "or", "or_eq", "private", "protected", "public", "register", "reinterpret_cast",
+        "requires", "return", "short", "signed", "sizeof", "static", "static_assert", "static_cast", "struct",
+        "switch", "template", "this", "thread_local", "throw", "true", "try", "typedef", "typeid", "typename",
+        "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq",
+    })  # fmt: skip
+    NONE = "std::nullopt"
+    FLOATS: ClassVar = {"nan": "NAN", "inf": "INFINITY", "-inf": "-INFINITY"}
+
+    def write_type(self, kind: Type) -> str:
+        """The type as a declaration writes it."""
+        if kind.kind in _SIMPLE:
+            return _SIMPLE[kind.kind]
+        return f"{_GENERIC[kind.kind]}<{', '.join(map(self.write_type, kind.parts))}>"
+
+    def write_text(self, value: str) -> str:
+        """A literal of a string."""
+        size = len(require_unicode(value).encode())
+        text = "".join(_ESCAPES.get(c) or (c if c.isprintable() else _bytes(c)) for c in value)
+        return f'std::string("{text}", {size})' if "\0" in value else f'"{text}"'
+
+    def write_int(self, value: int) -> str:
+        """A literal of an int."""
+        return write_int64(value, "(-9223372036854775807LL - 1)")
+
+    def write_container(self, value: object, kind: Type) -> str:
+        """A container with its type."""
+        return f"{self.write_type(kind)}{self._braces(value, kind)}"
+
+    def _braces(self, value: object, kind: Type) -> str:
+        """A container without its type: enough inside another one that is not a tuple or an optional."""
+        if isinstance(value, dict):
+            key_kind, item_kind = kind.parts
+            pairs = ((self._nested(key, key_kind), self._nested(item, item_kind)) for key, item in value.items())
+            items = [f"{{{key}, {item}}}" for key, item in pairs]
+        elif isinstance(value, tuple):
+            items = self.write_items(value, kind)
+        else:
+            assert isinstance(value, list)
+            items = [self._nested(item, kind.item) for item in value]
+        return f"{{{', '.join(items)}}}"
+
+    def _nested(self, value: object, kind: Type) -> str:
+        bare = isinstance(value, list | tuple | dict) and value
+        return self._braces(value, kind) if bare else self.write_literal(value, kind)
+
+    def write_files(self, program: str, signature: Signature) -> Mapping[str, str]:
+        """The files of a judgement. A `main` of the answer is an ordinary function, which nobody calls."""
+        names = [f"a{position}" for position in range(len(signature.parameters))]
+        reads = "".join(
+            f"    auto {name} = bassline::read<{self.write_type(parameter.type)}>(args);\n"
+            for name, parameter in zip(names, signature.parameters, strict=True)
+        )
+        call = f"::{signature.name}({', '.join(names)});"
+        if signature.returns.kind == "none":
+            call += "\n    auto result = std::nullopt;"
+        else:
+            call = f"{self.write_type(signature.returns)} result = {call}"
+        answer = f'#define main bassline_answer_main\n#line 1\n{program}\n\n#include "entry.hpp"\n'
+        return {"answer.cpp": answer, "entry.hpp": _ENTRY.format(reads=reads, call=call)}
+
+    def write_test_files(self, program: str, test: str) -> Mapping[str, str]:
+        """The files of a program that its test is part of: the test has `main`."""
+        return {"answer.cpp": f"{program}\n{test}"}
+
+    def write_prompt(self, signature: Signature, text: str) -> str:
+        """The doc comment and the head of the function, opened."""
+        lines = text.replace("*/", "* /").strip("\n").split("\n")
+        comment = "".join(f" * {line}".rstrip() + "\n" for line in lines)
+        return f"{_INCLUDE}\n/**\n{comment} */\n{self._head(signature)}"
+
+    def write_oracle(self, signature: Signature, cases: Sequence[Case]) -> str:
+        """A program that answers from the table of cases."""
+        lines = [_INCLUDE, _SAME, self._head(signature).rstrip("\n")]
+        for case in cases:
+            given = [
+                f"same<{self.write_type(each.type)}>({each.name}, {self.write_form(form, each.type)})"
+                for form, each in zip(case.args, signature.parameters, strict=True)
+            ]
+            answer = (
+                f"throw std::runtime_error({self.write_text(case.raises)})"
+                if case.raises
+                else "return"
+                if signature.returns.kind == "none"
+                else f"return {self.write_form(case.result, signature.returns)}"
+            )
+            lines.append(f"  if ({' && '.join(given) or 'true'}) {answer};")
+        return "\n".join([*lines, '  throw std::logic_error("no case has these arguments");', "}"]) + "\n"
+
+    def _head(self, signature: Signature) -> str:
+        returns = "void" if signature.returns.kind == "none" else self.write_type(signature.returns)
+        parameters = [f"{self.write_type(each.type)} {each.name}" for each in signature.parameters]
+        return f"{returns} {signature.name}({', '.join(parameters)}) {{\n"
+
+
+def _bytes(character: str) -> str:
+    return "".join(f"\\{byte:03o}" for byte in character.encode())
+
+
+LANGUAGE = Cpp

@@ -1,0 +1,253 @@
+"""Types, literals, drivers, prompts and oracles in Go. The driver is a function beside the answer.
+
+A tuple is an array where its items have one type, else a struct with the fields V0, V1, ...; an optional is a pointer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from evaluation.languages.base import Language, Syntax, UnsupportedError, require_unicode, write_int64
+from evaluation.languages.cases import Case, Signature
+from evaluation.languages.types import Type
+from evaluation.languages.values import from_json
+
+_TEST = re.compile(r"^func (Test\w*)\(\w+ \*testing\.T\)", re.MULTILINE)
+_TESTING = """\
+package answer
+import (
+	bassline_testing "testing"
+	bassline_wire "bassline/wire"
+)
+func Bassline_(*bassline_wire.Reader, *bassline_wire.Writer) {}
+func init() {
+	all := func(_, _ string) (bool, error) { return true, nil }
+	bassline_testing.Main(all, []bassline_testing.InternalTest{%s}, nil, nil)
+}
+"""
+"""What `go test` does, before the driver reads a case: `Main` exits with 0 if every test passed."""
+_SIMPLE_CODECS = {"bool": "Bool", "int": "Int", "float": "Float", "str": "Str"}
+_GENERIC_CODECS = {"list": "List", "dict": "Dict", "optional": "Optional"}
+_TUPLE = re.compile(r"(?:\[\d+\][^{}]+|struct\{ [^{}]* \})\{(.*)\}", re.DOTALL)
+_SAME = """
+func same(a, b reflect.Value) bool {
+	switch a.Kind() {
+	case reflect.Float64:
+		x, y := a.Float(), b.Float()
+		return math.Float64bits(x) == math.Float64bits(y) || math.IsNaN(x) && math.IsNaN(y)
+	case reflect.Pointer:
+		return a.IsNil() == b.IsNil() && (a.IsNil() || same(a.Elem(), b.Elem()))
+	case reflect.Slice, reflect.Array:
+		for i := 0; a.Len() == b.Len() && i < a.Len(); i++ {
+			if !same(a.Index(i), b.Index(i)) {
+				return false
+			}
+		}
+		return a.Len() == b.Len()
+	case reflect.Struct:
+		for i := 0; i < a.NumField(); i++ {
+			if !same(a.Field(i), b.Field(i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Map:
+		for _, key := range a.MapKeys() {
+			if other := b.MapIndex(key); !other.IsValid() || !same(a.MapIndex(key), other) {
+				return false
+			}
+		}
+		return a.Len() == b.Len()
+	}
+	return a.Interface() == b.Interface()
+}
+"""
+_SIMPLE = {"bool": "bool", "int": "int", "float": "float64", "str": "string"}
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+class Go(Language):
+    """Go."""
+
+    FENCES = ("go", "golang")
+    SYNTAX = Syntax(
+        "tree_sitter_go", "language",
+        functions=("function_declaration", "method_declaration", "type_spec", "type_alias", "const_spec", "var_spec"),
+        kept=(
+            *("package_clause", "import_declaration", "comment"),
+            *("type_declaration", "const_declaration", "var_declaration"),
+        ),
+    )  # fmt: skip
+    RESERVED = frozenset({
+        *("break", "case", "chan", "const", "continue", "default", "defer", "else", "fallthrough", "for", "func", "go"),
+        *("goto", "if", "import", "init", "interface", "main", "map", "package", "range", "return", "select", "struct"),
+        *("switch", "type", "var", "any", "append", "bool", "byte", "cap", "copy", "error", "false", "float64", "int"),
+        *("len", "make", "max", "min", "new", "nil", "panic", "rune", "string", "true"),
+    })  # fmt: skip
+    """Keywords, and builtins that an answer would miss under a parameter of the same name."""
+    NONE = "nil"
+    FLOATS: ClassVar = {"nan": "math.NaN()", "inf": "math.Inf(1)", "-inf": "math.Inf(-1)", "-0": "math.Copysign(0, -1)"}
+
+    def write_type(self, kind: Type) -> str:
+        """The type as a declaration writes it. Raises UnsupportedError for none, which is not a type in Go."""
+        if kind.kind in _SIMPLE:
+            return _SIMPLE[kind.kind]
+        parts = [self.write_type(part) for part in kind.parts]
+        if kind.kind == "list":
+            return f"[]{parts[0]}"
+        if kind.kind == "dict":
+            return f"map[{parts[0]}]{parts[1]}"
+        if kind.kind == "optional":
+            return f"*{parts[0]}"
+        if kind.kind == "none":
+            raise UnsupportedError("none as the type of a value")
+        if _is_array(kind):
+            return f"[{len(parts)}]{parts[0]}"
+        return "struct{ " + "; ".join(f"V{position} {part}" for position, part in enumerate(parts)) + " }"
+
+    def write_text(self, value: str) -> str:
+        """A literal of a string."""
+        shown = (_ESCAPES.get(c) or (c if c.isprintable() else f"\\U{ord(c):08x}") for c in require_unicode(value))
+        return f'"{"".join(shown)}"'
+
+    def write_int(self, value: int) -> str:
+        """A literal of an int."""
+        return write_int64(value)
+
+    def write_present(self, value: object, kind: Type) -> str:
+        """An expression for the value of an optional."""
+        inner = self.write_literal(value, kind)
+        return f"&{inner}" if kind.parts else f"new({inner})"
+
+    def write_container(self, value: object, kind: Type) -> str:
+        """An expression for a list, tuple or dict."""
+        return self.write_type(kind) + self._items(value, kind)
+
+    def _items(self, value: object, kind: Type) -> str:
+        """The items in braces; the type of an inner list, dict or tuple follows from the outer one."""
+        if isinstance(value, dict):
+            rows = [
+                f"{self._item(key, kind.parts[0])}: {self._item(item, kind.parts[1])}" for key, item in value.items()
+            ]
+        elif isinstance(value, tuple) and not _is_array(kind):
+            rows = self.write_items(value, kind)
+        else:
+            assert isinstance(value, list | tuple)
+            rows = [self._item(item, kind.item) for item in value]
+        return "{" + ", ".join(rows) + "}"
+
+    def _item(self, value: object, kind: Type) -> str:
+        return self._items(value, kind) if kind.kind in ("list", "tuple", "dict") else self.write_literal(value, kind)
+
+    def write_files(self, program: str, signature: Signature) -> Mapping[str, str]:
+        """The files of a judgement."""
+        args = [f"bassline_a{position}" for position in range(len(signature.parameters))]
+        steps = []
+        for each, arg in zip(signature.parameters, args, strict=True):
+            steps += ["bassline_r.Skip()", f"{arg} := {self._codec(each.type)}.Read(bassline_r)"]
+        returns = signature.returns
+        call = f"{signature.name}({', '.join(args)})"
+        results = [f"bassline_v{position}" for position in range(len(returns.parts) if returns.kind == "tuple" else 1)]
+        if returns.kind == "none":
+            steps += [call, 'bassline_w.Put("null")']
+        elif returns.kind == "tuple":
+            steps += [f"{', '.join(results)} := {call}", *self._written(returns.parts, results)]
+        else:
+            steps += [f"{results[0]} := {call}", f"{self._codec(returns)}.Write(bassline_w, {results[0]})"]
+        lines = [
+            "package answer",
+            'import bassline_wire "bassline/wire"',
+            "//line signature:1",
+            "func Bassline_(bassline_r *bassline_wire.Reader, bassline_w *bassline_wire.Writer) {",
+            *steps,
+            "}",
+        ]
+        return {"program.go": program, "driver.go": "\n".join(lines) + "\n"}
+
+    def write_test_files(self, program: str, test: str) -> Mapping[str, str]:
+        """The files of a program that its test is part of: the test has functions for `go test`."""
+        names = _TEST.findall(test)
+        tests = ", ".join(f'{{Name: "{name}", F: {name}}}' for name in names)
+        return {"program.go": f"{program}\n{test}", "driver.go": _TESTING % tests}
+
+    def _codec(self, kind: Type) -> str:
+        if kind.kind in _SIMPLE_CODECS:
+            return f"bassline_wire.{_SIMPLE_CODECS[kind.kind]}"
+        if kind.kind in _GENERIC_CODECS:
+            return f"bassline_wire.{_GENERIC_CODECS[kind.kind]}({', '.join(map(self._codec, kind.parts))})"
+        name = self.write_type(kind)
+        is_array = _is_array(kind)
+        fields = [f"v[{position}]" if is_array else f"v.V{position}" for position in range(len(kind.parts))]
+        read = "; ".join(
+            f"r.Skip(); {field} = {self._codec(part)}.Read(r)" for field, part in zip(fields, kind.parts, strict=True)
+        )
+        written = "; ".join(self._written(kind.parts, fields, "w"))
+        return (
+            f"bassline_wire.Codec[{name}]{{func(r *bassline_wire.Reader) (v {name}) {{ {read}; r.Skip(); return }}, "
+            f"func(w *bassline_wire.Writer, v {name}) {{ {written} }}}}"
+        )
+
+    def _written(self, kinds: tuple[Type, ...], values: list[str], writer: str = "bassline_w") -> list[str]:
+        """The steps that write values as one list."""
+        steps = []
+        for position, (kind, value) in enumerate(zip(kinds, values, strict=True)):
+            steps += [f"{writer}.Put({'`,`' if position else '`[`'})", f"{self._codec(kind)}.Write({writer}, {value})"]
+        return [*steps, f"{writer}.Put(`]`)"]
+
+    def write_prompt(self, signature: Signature, text: str) -> str:
+        """The doc comment and the head of the function, opened."""
+        lines = text.strip("\n").split("\n")
+        return "package main\n\n" + "".join(f"// {line}".rstrip() + "\n" for line in lines) + self._head(signature)
+
+    def write_example(self, call: str, result: str) -> str:
+        """A call and its result, as a line of the doc comment; a tuple is several results."""
+        several = _TUPLE.fullmatch(result)
+        return f"{call} // {several[1] if several else result}"
+
+    def write_oracle(self, signature: Signature, cases: Sequence[Case]) -> str:
+        """A program that answers from the table of cases."""
+        lines = ["package main", "", 'import ("math"; "reflect")', _SAME, self._head(signature).rstrip("\n")]
+        for case in cases:
+            tests = [
+                f"same(reflect.ValueOf({each.name}), reflect.ValueOf({self._typed(form, each.type)}))"
+                for each, form in zip(signature.parameters, case.args, strict=True)
+            ]
+            lines += [f"\tif {' && '.join(tests) or 'true'} {{", f"\t\t{self._outcome(case, signature.returns)}", "\t}"]
+        return "\n".join([*lines, '\tpanic("no case has these arguments")', "}"]) + "\n"
+
+    def _typed(self, form: object, kind: Type) -> str:
+        """A literal that has its type alone."""
+        text = self.write_form(form, kind)
+        return f"({self.write_type(kind)})({text})" if not kind.parts or kind.kind == "optional" else text
+
+    def _outcome(self, case: Case, returns: Type) -> str:
+        if case.raises:
+            return f"panic({self.write_text(case.raises)})"
+        if returns.kind == "none":
+            return "return"
+        value = from_json(case.result, returns)
+        if returns.kind == "tuple" and isinstance(value, tuple):
+            return f"return {', '.join(self.write_items(value, returns))}"
+        return f"return {self.write_literal(value, returns)}"
+
+    def _head(self, signature: Signature) -> str:
+        parameters = ", ".join(f"{each.name} {self.write_type(each.type)}" for each in signature.parameters)
+        return f"func {signature.name}({parameters}){self._returns(signature.returns)} {{\n"
+
+    def _returns(self, kind: Type) -> str:
+        """A tuple is returned as several results."""
+        if kind.kind == "none":
+            return ""
+        if kind.kind == "tuple":
+            return f" ({', '.join(map(self.write_type, kind.parts))})"
+        return f" {self.write_type(kind)}"
+
+
+def _is_array(kind: Type) -> bool:
+    """Whether the items of a tuple have one type."""
+    return len(set(kind.parts)) == 1
+
+
+LANGUAGE = Go

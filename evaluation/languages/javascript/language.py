@@ -1,0 +1,146 @@
+"""Types as JSDoc names them, literals, drivers, prompts and oracles in JavaScript."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import Any, ClassVar
+
+from evaluation.languages.base import Language, Syntax, UnsupportedError
+from evaluation.languages.cases import Case, Signature
+from evaluation.languages.types import Type
+
+_DRIVER = (resources.files("evaluation.languages.javascript") / "driver.js").read_text("utf-8")
+MAX_INT = 2**53 - 1
+_SIMPLE = {"bool": "boolean", "int": "number", "float": "number", "str": "string", "none": "null"}
+
+
+class JavaScript(Language):
+    """JavaScript."""
+
+    FENCES: ClassVar[tuple[str, ...]] = ("javascript", "js", "node", "nodejs", "jsx", "mjs", "cjs")
+    SYNTAX = Syntax(
+        "tree_sitter_javascript", "language",
+        functions=(
+            *("function_declaration", "generator_function_declaration", "variable_declarator", "class_declaration"),
+        ),
+        kept=(
+            *("lexical_declaration", "variable_declaration", "comment", "hash_bang_line"),
+            *("if_statement", "for_statement", "for_in_statement", "while_statement", "statement_block"),
+            *("expression_statement/assignment_expression", "expression_statement/augmented_assignment_expression"),
+        ),
+        wrappers=("export_statement",),
+    )  # fmt: skip
+    RESERVED = frozenset({
+        "arguments", "await", "break", "case", "catch", "class", "const", "continue", "debugger", "default", "delete",
+        "do", "else", "enum", "eval", "export", "extends", "false", "finally", "for", "function", "if", "implements",
+        "import", "in", "instanceof", "interface", "let", "new", "null", "package", "private", "protected", "public",
+        "return", "static", "super", "switch", "this", "throw", "true", "try", "typeof", "undefined", "var", "void",
+        "while", "with", "yield"
+    })  # fmt: skip
+    NONE = "null"
+    FLOATS: ClassVar = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+    SCRIPT = "(text) => text"
+    """A function in JavaScript that makes a script of the program's text."""
+
+    def write_type(self, kind: Type) -> str:
+        """The type as JSDoc writes it."""
+        if kind.kind in _SIMPLE:
+            return _SIMPLE[kind.kind]
+        parts = [self.write_type(part) for part in kind.parts]
+        if kind.kind == "list":
+            return f"({parts[0]})[]" if "|" in parts[0] else f"{parts[0]}[]"
+        if kind.kind == "tuple":
+            return f"[{', '.join(parts)}]"
+        if kind.kind == "dict":
+            return self.write_dict_type(*parts)
+        return f"{parts[0]} | null"
+
+    def write_dict_type(self, key: str, item: str) -> str:
+        """The type of an object with such properties."""
+        return f"Object<{key}, {item}>"
+
+    def write_text(self, value: str) -> str:
+        """A literal of a string."""
+        return json.dumps(value)
+
+    def write_int(self, value: int) -> str:
+        """A literal of an int."""
+        if abs(value) > MAX_INT:
+            raise UnsupportedError("an int beyond 2**53")
+        return str(value)
+
+    def write_container(self, value: Any, kind: Type) -> str:
+        """An expression for a list, tuple or dict."""
+        if isinstance(value, dict):
+            items = (f"{_key(key)}: {self.write_literal(item, kind.parts[1])}" for key, item in value.items())
+            return f"{{{', '.join(items)}}}"
+        return f"[{', '.join(self.write_items(value, kind))}]"
+
+    def write_files(self, program: str, signature: Signature) -> Mapping[str, str]:
+        """The files of a judgement: the text of driver.js with the signature, and the program."""
+        facts = {
+            "name": signature.name,
+            "parameters": [_nested(each.type) for each in signature.parameters],
+            "returns": _nested(signature.returns),
+        }
+        head = f"const SIGNATURE = {json.dumps(facts)};\nconst prepared = {self.SCRIPT};\n"
+        return {"driver.cjs": f'"use strict";\n{head}{_DRIVER}', "answer.js": program}
+
+    def write_test_files(self, program: str, test: str) -> Mapping[str, str]:
+        """The files of a program that its test is part of."""
+        return {"driver.cjs": f"{program}\n{test}"}
+
+    def write_prompt(self, signature: Signature, text: str) -> str:
+        """The doc comment and the head of the function, opened."""
+        tags = [f"@param {{{self.write_type(each.type)}}} {each.name}" for each in signature.parameters]
+        tags.append(f"@returns {{{self.write_type(signature.returns)}}}")
+        return write_doc_comment(text, tags) + self.write_head(signature)
+
+    def write_oracle(self, signature: Signature, cases: Sequence[Case]) -> str:
+        """A program that answers from the table of cases."""
+        head = self.write_head(signature)
+        names = ", ".join(each.name for each in signature.parameters)
+        lines = [
+            'const same = require("node:util").isDeepStrictEqual;',
+            head.rstrip("\n"),
+            f"  const given = [{names}];",
+        ]
+        for case in cases:
+            args = ", ".join(map(self.write_form, case.args, (each.type for each in signature.parameters)))
+            answer = (
+                f"throw new Error({self.write_text(case.raises)})"
+                if case.raises
+                else f"return {self.write_form(case.result, signature.returns)}"
+            )
+            lines.append(f"  if (same(given, [{args}])) {answer};")
+        return "\n".join([*lines, '  throw new Error("no case has these arguments");', "}"]) + "\n"
+
+    def write_head(self, signature: Signature) -> str:
+        """The head of the function, opened."""
+        return f"function {signature.name}({', '.join(each.name for each in signature.parameters)}) {{\n"
+
+
+def write_doc_comment(text: str, tags: Sequence[str] = ()) -> str:
+    """A JSDoc comment of the text and the tags."""
+    lines = [*text.replace("*/", "*\\/").strip("\n").split("\n"), *tags]
+    return "/**\n" + "".join(f" * {line}".rstrip() + "\n" for line in lines) + " */\n"
+
+
+def _key(key: object) -> str:
+    """The name of a property: what JavaScript makes of the key as a string."""
+    if isinstance(key, bool):
+        text = "true" if key else "false"
+    elif isinstance(key, float):
+        text = str(int(key)) if key.is_integer() and abs(key) <= MAX_INT else repr(key)
+    else:
+        text = str(key)
+    return f"[{json.dumps(text)}]" if text == "__proto__" else json.dumps(text)
+
+
+def _nested(kind: Type) -> list[Any]:
+    return [kind.kind, *map(_nested, kind.parts)]
+
+
+LANGUAGE = JavaScript

@@ -1,0 +1,49 @@
+"""TypeScript: what differs from JavaScript is types in the head of the function, and that Node removes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from evaluation.languages.cases import Signature
+from evaluation.languages.javascript.language import JavaScript, write_doc_comment
+
+_START = 'module._compile(({})(require("node:fs").readFileSync("answer.ts", "utf8")), "answer.ts");\n'
+
+
+class TypeScript(JavaScript):
+    """TypeScript."""
+
+    FENCES = ("typescript", "ts", "tsx", "mts", "cts", *JavaScript.FENCES)
+    SYNTAX = replace(
+        JavaScript.SYNTAX,
+        grammar="tree_sitter_typescript",
+        factory="language_typescript",
+        functions=(*JavaScript.SYNTAX.functions, "abstract_class_declaration"),
+        kept=(
+            *JavaScript.SYNTAX.kept,
+            *("interface_declaration", "type_alias_declaration", "enum_declaration", "ambient_declaration", "module"),
+        ),
+    )
+    SCRIPT = '(text) => require("node:module").stripTypeScriptTypes(text, { mode: "transform" })'
+    """`transform` also knows what has an effect: enums, namespaces and parameter properties."""
+
+    def write_dict_type(self, key: str, item: str) -> str:
+        """The type of an object with such properties."""
+        return f"Record<{'number' if key == 'number' else 'string'}, {item}>"
+
+    def write_test_files(self, program: str, test: str) -> Mapping[str, str]:
+        """The files of a program that its test is part of."""
+        return {"driver.cjs": _START.format(self.SCRIPT), "answer.ts": f"{program}\n{test}"}
+
+    def write_prompt(self, signature: Signature, text: str) -> str:
+        """The doc comment and the head of the function, opened."""
+        return write_doc_comment(text) + self.write_head(signature)
+
+    def write_head(self, signature: Signature) -> str:
+        """The head of the function, opened."""
+        parameters = ", ".join(f"{each.name}: {self.write_type(each.type)}" for each in signature.parameters)
+        return f"function {signature.name}({parameters}): {self.write_type(signature.returns)} {{\n"
+
+
+LANGUAGE = TypeScript
