@@ -33,7 +33,7 @@ def measure(name: str, rounds: int, workers: int, limit: int, device: str) -> Re
     items = list(islice(_items(name), min(limit, _SAMPLES)))
     figures: dict[str, float] = {}
     rows = []
-    for tier in TIERS[:2]:
+    for tier in TIERS:
         try:
             grader = Grader(Sandbox.detect(only=tier))
         except SandboxUnavailableError:

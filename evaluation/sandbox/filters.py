@@ -29,9 +29,8 @@ _ALLOWED = (
     "setrlimit", "getcpu", "sched_yield", "sched_get_priority_max", "sched_get_priority_min", "poll", "ppoll",
     "select", "pselect6", "epoll_create", "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait",
     "epoll_pwait2", "eventfd", "eventfd2", "pipe", "pipe2", "wait4", "waitid", "getrandom",
-    "exit", "exit_group",
+    "exit", "exit_group", "open", "openat",
 )  # fmt: skip
-_OPENING = ("open", "openat")
 _STARTING = ("execve", "readlink", "readlinkat")
 """For a process that becomes a program of another toolchain; the JVM finds its own files by realpath."""
 _COMPILING = (
@@ -85,8 +84,8 @@ class Filter:
 
 
 @cache
-def build(open_files: bool, runs: Literal["python", "program", "compiler", "writer"] = "python") -> Filter:
-    """Return the filter for this machine; `open_files` is False where no Landlock restricts files.
+def build(runs: Literal["python", "program", "compiler", "writer"] = "python") -> Filter:
+    """Return the filter for this machine.
 
     `runs` says what the confined process becomes: a program may be started, a compiler may start others, and a
     writer is Python that has a folder of its own to write in.
@@ -115,7 +114,7 @@ def build(open_files: bool, runs: Literal["python", "program", "compiler", "writ
         return pyseccomp.Arg(position, pyseccomp.EQ, value)
 
     more = {"python": (), "program": _STARTING, "compiler": (*_STARTING, *_COMPILING), "writer": _WRITING}[runs]
-    for name in (*_ALLOWED, *(_OPENING if open_files else ()), *more):
+    for name in (*_ALLOWED, *more):
         allow(name)
     thread = 0 if runs == "compiler" else _CLONE_THREAD
     allow("clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, thread | _NEW_NAMESPACES, thread))

@@ -90,8 +90,6 @@ class ProgramSlot:
     @classmethod
     def start(cls, tier: Tier, interpreter: Interpreter, tools: Tools) -> ProgramSlot:
         """Start both. Raises ZygoteError."""
-        if not tier.open_files:
-            raise ZygoteError("no file can be opened in this tier, so no other toolchain can run in it")
         folder = Path(tempfile.mkdtemp(prefix="bassline-programs-"))
         if identity():
             os.chown(folder, NOBODY, NOBODY)

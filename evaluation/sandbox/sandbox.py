@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 from evaluation.sandbox import filters, interpreter, probes, supervisor
-from evaluation.sandbox.gvisor import inside_gvisor
 from evaluation.sandbox.inside.checker import OBSTACLE
 from evaluation.sandbox.interpreter import Interpreter
 from evaluation.sandbox.jobs import Job, Result, Task, in_guest, prepare
@@ -20,7 +19,7 @@ from evaluation.sandbox.limits import Limits
 from evaluation.sandbox.packages import Packages, PackagesError
 from evaluation.sandbox.pool import Pool
 from evaluation.sandbox.programs import ProgramSlot, Tools
-from evaluation.sandbox.tiers import TIERS, Tier, candidates
+from evaluation.sandbox.tiers import TIERS, Tier, list_candidates
 from evaluation.sandbox.zygotes import Slot, ZygoteError
 from evaluation.verdicts import Status
 
@@ -32,7 +31,7 @@ class SandboxUnavailableError(Exception):
 class Sandbox:
     """A tier that passed its self-test. Safe to use from many threads; each running job has its own slot."""
 
-    _detected: dict[tuple[int, str | None, str | None, str], Sandbox] = {}  # noqa: RUF012
+    _detected: dict[tuple[int, str | None, str], Sandbox] = {}  # noqa: RUF012
     _detecting = threading.Lock()
 
     def __init__(
@@ -52,19 +51,18 @@ class Sandbox:
         atexit.register(self.close)
 
     @classmethod
-    def detect(cls, only: str | None = None, outer: str | None = None, packages: Packages | None = None) -> Sandbox:
+    def detect(cls, only: str | None = None, packages: Packages | None = None) -> Sandbox:
         """Return the best tier whose self-test passes now; the choice is made once per process.
 
-        `only` restricts the choice to one of TIERS. `outer="gvisor"` declares that the service runs under gVisor, which
-        is checked. Programs may import `packages` beside the standard library; the self-test runs with them in place.
-        Raises SandboxUnavailableError, and ValueError for an unknown tier.
+        `only` restricts the choice to one of TIERS. Programs may import `packages` beside the standard library; the
+        self-test runs with them in place. Raises SandboxUnavailableError, and ValueError for an unknown tier.
         """
         if only is not None and only not in TIERS:
             raise ValueError(f"unknown sandbox tier {only!r}: choose one of {', '.join(TIERS)}")
-        key = (os.getpid(), only, outer, "" if packages is None else packages.sha256)
+        key = (os.getpid(), only, "" if packages is None else packages.sha256)
         with cls._detecting:
             if key not in cls._detected:
-                tiers = [t for t in candidates(outer) if only in (None, t.name)]
+                tiers = [t for t in list_candidates() if only in (None, t.name)]
                 cls._detected[key] = cls._choose(tiers, packages)
             return cls._detected[key]
 
@@ -88,7 +86,7 @@ class Sandbox:
 
     @property
     def tier(self) -> str:
-        """Return "bwrap", "landlock" or "seccomp"."""
+        """Return "bwrap" or "landlock"."""
         return self._tier.name
 
     @property
@@ -113,7 +111,7 @@ class Sandbox:
             "namespaces": self._tier.namespaces,
             "userns_disabled": self._tier.disable_userns,
             "landlock_abi": self._landlock_abi,
-            "seccomp_rules": filters.build(self._tier.open_files).names,
+            "seccomp_rules": filters.build().names,
             "interpreter": self._python.executable,
             "python": ".".join(map(str, self._python.version)),
             "packages": "" if self._packages is None else self._packages.label,
@@ -123,8 +121,6 @@ class Sandbox:
 
     def verify(self) -> list[str]:
         """Run the probes now; return the reasons to refuse this tier, empty if every probe was blocked."""
-        if self._tier.name == "seccomp" and not inside_gvisor():
-            return ["gVisor was declared but this kernel is not gVisor"]
         result = self.probe(probes.applicable())
         reasons = probes.failures(result)
         if result.status == Status.SANDBOX_ERROR:

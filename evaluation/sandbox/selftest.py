@@ -1,15 +1,10 @@
-"""The self-test: the built-in probes one by one, then a corpus of hostile programs and their traces on the host.
-
-`python -m evaluation.sandbox.selftest [CORPUS] [TIER]` prints the table.
-"""
+"""The self-test: the built-in probes one by one, then a corpus of hostile programs and their traces on the host."""
 
 from __future__ import annotations
 
 import csv
 import json
 import resource
-import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
@@ -160,25 +155,3 @@ def _judge(sandbox: Sandbox, corpus: Path, entry: dict[str, str], tasks: dict[st
 
 def _memory_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def main(arguments: list[str]) -> int:
-    """Print the table; return the exit status."""
-    corpus = Path(arguments[0]) if arguments else None
-    sandbox = Sandbox.detect(only=arguments[1]) if len(arguments) > 1 else None
-    started = time.monotonic()
-
-    def show(row: SelftestRow) -> None:
-        flag = "ok " if row.ok else "BAD"
-        line = f"{flag} {row.kind:8}{row.name:24}{row.expected:24}{row.observed:16}{row.wall_s:6.2f} s  {row.note}"
-        sys.stdout.write(line.rstrip() + "\n")
-
-    report = run_selftest(corpus, show, sandbox)
-    bad = sum(not row.ok for row in report.rows)
-    spent = time.monotonic() - started
-    sys.stdout.write(f"tier {report.tier}: {len(report.rows)} rows, {bad} differ, {spent:.1f} s\n")
-    return 0 if report.ok else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

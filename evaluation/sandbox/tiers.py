@@ -10,26 +10,17 @@ from dataclasses import dataclass
 
 from evaluation.sandbox.interpreter import NOBODY, Interpreter
 
-TIERS = ("bwrap", "landlock", "seccomp")
+TIERS = ("bwrap", "landlock")
 SCRATCH = "/scratch"
 """Where a zygote's private file system is mounted. Not below /tmp: staged projects may be there."""
-_PRELOAD = (
+PRELOAD = (
     "abc", "bisect", "cmath", "collections", "collections.abc", "contextlib", "copy", "ctypes", "dataclasses",
     "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "heapq", "io", "itertools", "json",
     "math", "numbers", "operator", "re", "string", "struct", "textwrap", "time", "traceback", "types", "typing",
     "unicodedata", "array", "ast", "calendar",
 )  # fmt: skip
-"""Without `threading` and `random`: their hooks run at every fork, which costs more than importing them when needed."""
-_PRELOAD_ALL = (
-    "argparse", "asyncio", "base64", "binascii", "colorsys", "concurrent.futures", "concurrent.futures.thread",
-    "configparser", "csv", "difflib", "dis", "errno", "fnmatch", "glob", "graphlib", "gc", "hmac", "html",
-    "inspect", "ipaddress", "keyword", "locale", "logging", "pathlib", "pickle", "pprint", "queue", "random",
-    "sched", "secrets", "select", "selectors", "shlex", "shutil", "signal", "stat", "statistics", "stringprep",
-    "subprocess", "symtable", "sys", "tempfile", "threading", "timeit", "token", "tokenize", "unittest",
-    "urllib.parse", "uuid", "warnings", "weakref", "zlib", "zoneinfo", "encodings.idna", "encodings.latin_1",
-    "encodings.ascii", "encodings.utf_16", "encodings.utf_32",
-)  # fmt: skip
-"""Where no file can be opened later, only modules loaded before can be imported."""
+"""The modules that a zygote imports before it forks. Without `threading` and `random`: their hooks run at every fork,
+which costs more than importing them when needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +39,12 @@ NOTHING = Grant()
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """A way to isolate. `open_files`: the filter allows opening files, as Landlock or a mount tree restricts them."""
+    """A way to isolate."""
 
     name: str
     namespaces: bool = False
     disable_userns: bool = False
     landlock_required: bool = False
-    open_files: bool = True
 
     @property
     def label(self) -> str:
@@ -65,11 +55,6 @@ class Tier:
     def has_scratch(self) -> bool:
         """Return whether a zygote can have a private file system of a limited size."""
         return self.namespaces and _limits_size()
-
-    @property
-    def preload(self) -> tuple[str, ...]:
-        """Return the modules that a zygote imports before it forks."""
-        return _PRELOAD if self.open_files else (*_PRELOAD, *_PRELOAD_ALL)
 
     def root_names(self, interpreter: Interpreter) -> list[str]:
         """Return the names that a listing of / may show inside: those bound there, none without a mount tree."""
@@ -125,11 +110,10 @@ def _settings(interpreter: Interpreter, disable_userns: bool, grant: Grant) -> l
     return [*namespaces, *userns, *guards, *identity, *tree, *devices, *end]
 
 
-def candidates(outer: str | None) -> list[Tier]:
-    """Return the tiers to try, best first; `outer` is "gvisor" where the operator declares that container runtime."""
-    tiers = [
+def list_candidates() -> list[Tier]:
+    """Return the tiers to try, best first."""
+    return [
         Tier("bwrap", namespaces=True, disable_userns=True),
         Tier("bwrap", namespaces=True),
         Tier("landlock", landlock_required=True),
     ]
-    return [*tiers, Tier("seccomp", open_files=False)] if outer == "gvisor" else tiers

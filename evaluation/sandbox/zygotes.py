@@ -21,7 +21,7 @@ import psutil
 from evaluation.sandbox import filters
 from evaluation.sandbox.interpreter import Interpreter, identity
 from evaluation.sandbox.limits import Limits
-from evaluation.sandbox.tiers import NOTHING, SCRATCH, Grant, Tier
+from evaluation.sandbox.tiers import NOTHING, PRELOAD, SCRATCH, Grant, Tier
 
 _START_S = 20.0
 _START_WITH_PROJECT_S = 180.0
@@ -67,7 +67,7 @@ class Zygote:
 
     def __post_init__(self) -> None:
         try:
-            policy = filters.build(self.tier.open_files, self._runs)
+            policy = filters.build(self._runs)
         except (OSError, ValueError, RuntimeError) as error:
             raise ZygoteError(str(error)) from error
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -106,14 +106,13 @@ class Zygote:
         """A zygote without namespaces is not confined: it must not run packages that came with a dataset."""
         if self.role == "launcher":
             return ()
-        return (*self.tier.preload, *(self.interpreter.preload if self.tier.namespaces else ()))
+        return (*PRELOAD, *(self.interpreter.preload if self.tier.namespaces else ()))
 
     def _boot(self, policy: filters.Filter) -> None:
         self._control.settimeout(_START_WITH_PROJECT_S if self.interpreter.project else _START_S)
         settings = {
             "role": self.role,
             "namespaces": self.tier.namespaces,
-            "landlock": self.tier.open_files,
             "trees": (*self.interpreter.trees, *self.grant.trees),
             "hidden": self.interpreter.hidden,
             "folder": self.grant.folder,
@@ -159,7 +158,7 @@ class Zygote:
     def waited_s(self) -> float:
         """Return how many seconds the threads of the running job were ready to run and waited for a CPU.
 
-        It is 0 where the kernel does not say: under gVisor, and where /proc hides other users' processes.
+        It is 0 where the kernel does not say, and where /proc hides other users' processes.
         """
         waited_ns = 0
         with contextlib.suppress(psutil.Error, OSError, ValueError):
@@ -253,7 +252,7 @@ def _random_mark(_process: int) -> str:
 
 def _family(pid: int) -> list[psutil.Process]:
     """A process and its descendants, parents first. Raises psutil.Error and OSError for one that has ended."""
-    if not Path(f"/proc/{pid}/task/{pid}/children").exists():  # gVisor and small kernels: read every process
+    if not Path(f"/proc/{pid}/task/{pid}/children").exists():  # small kernels: read every process
         return [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
     found, waiting = [], [pid]
     while waiting:

@@ -17,10 +17,8 @@ from evaluation.sandbox import (
     Job,
     Limits,
     Sandbox,
-    SandboxUnavailableError,
     filters,
     interpreter,
-    probes,
     supervisor,
     zygotes,
 )
@@ -47,26 +45,6 @@ def send(message):
 
 def test_every_probe_is_blocked(sandbox):
     assert sandbox.verify() == []
-
-
-def test_the_tier_for_gvisor_blocks_every_probe_without_landlock_and_namespaces():
-    bare = Sandbox(Tier("seccomp", open_files=False), interpreter.find())
-    try:
-        assert bare.probe(probes.applicable()).status == "passed"
-        assert (
-            bare.run(
-                job("import re\nfrom concurrent.futures import ThreadPoolExecutor\ndef add(a, b):\n    return a + b\n"),
-                LIMITS,
-            ).status
-            == "passed"
-        )
-    finally:
-        bare.close()
-
-
-def test_gvisor_is_not_believed_but_looked_for():
-    with pytest.raises(SandboxUnavailableError, match="not gVisor"):
-        Sandbox.detect(only="seccomp", outer="gvisor")
 
 
 def test_an_open_probe_refuses_the_tier_by_name():
@@ -272,7 +250,7 @@ def test_a_sandbox_that_cannot_start_says_so_and_blames_nobody():
 
 
 def test_a_guest_that_cannot_confine_itself_gets_no_code(monkeypatch):
-    broken = Filter(b"\0" * 8, filters.build(True).kill_calls, 0)
+    broken = Filter(b"\0" * 8, filters.build().kill_calls, 0)
     monkeypatch.setattr(filters, "build", lambda *_options: broken)
     broken_sandbox = Sandbox(Tier("landlock", landlock_required=True), interpreter.find())
     try:
