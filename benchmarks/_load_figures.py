@@ -6,14 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from evaluation.load_comparison import bound_capacity
-from evaluation.load_metrics import (
-    UNCLOCKED_S,
-    Point,
-    RateResult,
-    against_idle,
-)
-from evaluation.load_sentences import LoadedService, describe_capacity
+from evaluation.load_comparison import LoadedService, RateResult, against_idle, bound_capacity, describe_capacity
+from evaluation.load_metrics import UNCLOCKED_S, Point
 
 Rate = float | None  # None: idle
 SERVICE = "service"  # begins the names of figures
@@ -42,10 +36,10 @@ class Measured:
         points = sorted(self.loaded, key=lambda point: point.rate or 0.0)
         return [RateResult(point.rate or 0.0, point.pass_first, point.by_prompt) for point in points]
 
-    def summarize(self, budget_s: float, dataset: str = "", dataset_tasks: int | None = None) -> LoadedService:
+    def summarize(self) -> LoadedService:
         """What the sentences are about. KeyError before it was measured idle."""
         idle = RateResult(0.0, self.idle.pass_first, self.idle.by_prompt)
-        return LoadedService(idle, self.tried, budget_s, dataset, dataset_tasks)
+        return LoadedService(idle, self.tried)
 
 
 def row(point: Point) -> dict[str, Any]:
@@ -77,7 +71,7 @@ def draw_quality(measured: Measured) -> Iterator[str]:
         yield f"  {rate:>6}  {'█' * filled}{'·' * (BAR - filled)} {100 * point.pass_first:.0f} %"
 
 
-def figures(measured: Measured, budget_s: float) -> dict[str, float]:
+def figures(measured: Measured) -> dict[str, float]:
     """Every point as flat names, and the capacity of the service (0: below every tried rate)."""
     found: dict[str, float] = {}
     for rate, point in measured.points.items():
@@ -87,7 +81,7 @@ def figures(measured: Measured, budget_s: float) -> dict[str, float]:
         found[f"{at}.right_in_time_per_s"] = point.right_in_time_per_s
         found[f"{at}.tokens_per_s"] = point.tokens_per_s
     if measured.loaded:
-        service = measured.summarize(budget_s)
+        service = measured.summarize()
         shown = bound_capacity(against_idle(service.idle, service.tried))
         found[f"capacity.{SERVICE}"] = service.capacity or 0.0
         found[f"capacity.{SERVICE}.low"] = shown.low or 0.0
@@ -95,9 +89,9 @@ def figures(measured: Measured, budget_s: float) -> dict[str, float]:
     return found
 
 
-def sentences(measured: Measured, budget_s: float, dataset: str = "", dataset_tasks: int | None = None) -> list[str]:
+def sentences(measured: Measured) -> list[str]:
     """What the service carries, and whether its own clock can be believed, a line each."""
-    lines = [describe_capacity(measured.summarize(budget_s, dataset, dataset_tasks))] if measured.loaded else []
+    lines = [describe_capacity(measured.summarize())] if measured.loaded else []
     unclocked = max((point.unclocked_p95_s or 0.0 for point in measured.points.values()), default=0.0)
     if unclocked > UNCLOCKED_S:
         lines.append(

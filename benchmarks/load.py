@@ -96,7 +96,7 @@ def _report(options: argparse.Namespace, load: Load, dataset: Dataset) -> LoadRe
     measured = load.measured
     report.load_tests = [load.document(dataset)] if measured.loaded else []
     report.rows = [row(point) for point in measured.points.values()]
-    report.figures = figures(measured, options.budget)
+    report.figures = figures(measured)
     out = sys.stderr if options.json == "-" else sys.stdout
     with contextlib.redirect_stdout(out):
         print(
@@ -107,8 +107,7 @@ def _report(options: argparse.Namespace, load: Load, dataset: Dataset) -> LoadRe
         print("\nPass@First by requests per second:")
         for line in draw_quality(measured):
             print(line)
-        said = sentences(measured, options.budget, dataset.name, len(dataset.tasks))
-        for line in (*said, *load.faults):
+        for line in (*sentences(measured), *load.faults):
             print(line)
     return report
 

@@ -1,4 +1,4 @@
-"""What load takes from a service: its Pass@First against the idle service, paired by prompt, with an interval.
+"""What load takes from a service: Pass@First against the idle service, paired by prompt, in figures and words.
 
 Requests are not independent where a prompt is asked for several times: how hard it is does not change. So every
 interval here is over prompts, each with the mean of its own requests. Both sides of a comparison had the same prompts.
@@ -16,7 +16,7 @@ from evaluation.metrics import MetricError
 
 MARGIN = 0.05
 """By how much Pass@First may be lower than on the idle service at a rate that the service still carries."""
-POWER = 0.8
+POINTS = f"{100 * MARGIN:g} points"
 CONFIDENCE = 0.95
 
 
@@ -27,19 +27,23 @@ class PromptTally(NamedTuple):
     right: int
 
 
+class RateResult(NamedTuple):
+    """A rate that was tried (0: idle), Pass@First at it, and the tallies of its prompts in their order."""
+
+    rate: float
+    pass_first: float
+    by_prompt: Sequence[Sequence[int]]
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Pass@First of A minus B, as the mean over the prompts that both had, with its 95 % interval.
-
-    `prompts_needed` would show a difference of MARGIN in 80 % of the cases, with as many requests for each.
-    """
+    """Pass@First of A minus B, as the mean over the prompts that both had, with its 95 % interval."""
 
     delta: float
     low: float
     high: float
     prompts: int
     requests: int  # of A and B together
-    prompts_needed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +89,29 @@ def compare_tallies(a: Mapping[str, PromptTally], b: Mapping[str, PromptTally]) 
         high=high,
         prompts=len(deltas),
         requests=sum(a[one].asked + b[one].asked for one in prompts),
-        prompts_needed=max(len(deltas) + 1, _prompts_to_detect(square)),
     )
+
+
+def capacity(idle_pass_first: float, tried: Iterable[RateResult]) -> float | None:
+    """The highest tried rate at which Pass@First is within MARGIN of the idle service; None where none is.
+
+    A service without a right answer when idle has nothing to lose, and no capacity.
+    """
+    if not idle_pass_first:
+        return None
+    least = idle_pass_first - MARGIN - 1e-9
+    return max((one.rate for one in tried if one.pass_first >= least), default=None)
+
+
+def against_idle(idle: RateResult, tried: Iterable[RateResult]) -> list[tuple[float, Difference]]:
+    """Each tried rate minus the idle service, paired by prompt."""
+    own = _by_place(idle.by_prompt)
+    return [(one.rate, compare_tallies(_by_place(one.by_prompt), own)) for one in tried]
+
+
+def _by_place(by_prompt: Sequence[Sequence[int]]) -> dict[str, PromptTally]:
+    """The tallies by the place of their prompt: every rate asks for the same prompts, in the same order."""
+    return {str(place): PromptTally(asked, right) for place, (asked, right) in enumerate(by_prompt)}
 
 
 def bound_capacity(tried: Sequence[tuple[float, Difference]]) -> CapacityRange:
@@ -130,7 +155,72 @@ def _bounds(centre: float, error: float) -> tuple[float, float]:
     return max(-1.0, centre - half), min(1.0, centre + half)
 
 
-def _prompts_to_detect(square: float) -> int:
-    """How many prompts show a difference of MARGIN, where the mean square of a prompt's difference stays as it is."""
-    errors = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) + NormalDist().inv_cdf(POWER)
-    return math.ceil(square * (errors / MARGIN) ** 2)
+@dataclass(frozen=True, slots=True)
+class LoadedService:
+    """A service as a load test measured it: idle, and at each tried rate in order."""
+
+    idle: RateResult
+    tried: Sequence[RateResult]
+
+    @property
+    def capacity(self) -> float | None:
+        """The best estimate, in requests per second."""
+        return capacity(self.idle.pass_first, self.tried)
+
+
+def describe_capacity(service: LoadedService) -> str:
+    """What rate the service carries by the best estimate, and what of that is shown."""
+    rates, idle = ", ".join(f"{one.rate:g}" for one in service.tried), f"{100 * service.idle.pass_first:.0f} %"
+    if not service.idle.pass_first:
+        return "The idle service has no right answer in time, so there is no quality that load could take away."
+    found = service.capacity
+    if found is None:
+        said = (
+            f"It carries none of the rates tried, {rates} requests per second, by the best estimate: Pass@First is "
+            f"more than {POINTS} below the {idle} of the idle service."
+        )
+    else:
+        said = (
+            f"It carries {_per_second(found)} by the best estimate: there Pass@First is within {POINTS} of the {idle} "
+            f"of the idle service, or above. Tried: {rates}."
+        )
+    return f"{said} {_describe_range(service, found)}"
+
+
+def _describe_range(service: LoadedService, estimate: float | None) -> str:
+    compared = against_idle(service.idle, service.tried)
+    shown, last = bound_capacity(compared), compared[-1][0]
+    least = f"no rate is shown to stay within {POINTS}" if shown.low is None else f"at least {shown.low:g} is shown"
+    more = "" if shown.low is None else f" than {POINTS}"
+    if shown.high is None:
+        most = "every tried rate is shown to lose more"
+    elif shown.high == last:
+        most = f"no rate is shown to lose more{more}"
+    else:
+        most = f"all rates above {shown.high:g} are shown to lose more{more}"
+    text = f"By intervals of 95 %, {least} and {most}"
+    above = [pair for pair in compared if estimate is not None and pair[0] >= estimate]
+    undecided = [pair for pair in (*above, *compared) if not _is_decided(pair[1])]
+    if not undecided:
+        return f"{text} ({_on(compared[-1][1])})."
+    rate, nearest = undecided[0]
+    return f"{text}. At {rate:g} the difference is {_interval(nearest)}: undecided."
+
+
+def _is_decided(found: Difference) -> bool:
+    return found.low > -MARGIN or found.high < -MARGIN
+
+
+def _interval(found: Difference) -> str:
+    bounds = (f"{100 * value:+.1f}" for value in (found.delta, found.low, found.high))
+    delta, low, high = (text.replace("-", "−") for text in bounds)
+    return f"{delta} points (95 %: {low} to {high}; {_on(found)})"
+
+
+def _on(found: Difference) -> str:
+    prompts = "1 prompt" if found.prompts == 1 else f"{found.prompts} prompts"
+    return f"{prompts}, {found.requests} requests"
+
+
+def _per_second(rate: float) -> str:
+    return f"{rate:g} {'request' if rate == 1 else 'requests'} per second"

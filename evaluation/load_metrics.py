@@ -9,18 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
-from evaluation.load_comparison import (
-    MARGIN,
-    Difference,
-    PromptTally,
-    compare_tallies,
-    effective_requests,
-    tally,
-)
+from evaluation.load_comparison import PromptTally, effective_requests, tally
 from evaluation.metrics import MetricError, SampleOutcome, wilson
 from evaluation.outcomes import PairedOutcomes
 
@@ -84,14 +77,6 @@ class Point:
     lost_to_others: float | None = None  # share of the machine that other programs took meanwhile; None: unknown
 
 
-class RateResult(NamedTuple):
-    """A rate that was tried (0: idle), Pass@First at it, and the tallies of its prompts in their order."""
-
-    rate: float
-    pass_first: float
-    by_prompt: Sequence[Sequence[int]]
-
-
 def point(
     asked: Sequence[LoadedRequest], rate: float | None, budget_s: float, window_s: float, elapsed_s: float
 ) -> Point:
@@ -138,28 +123,6 @@ def point(
         n_given=fmean(len(one.samples) for one in answered) if answered else None,
         by_prompt=tuple((one.asked, one.right) for one in tallies.values()),
     )
-
-
-def capacity(idle_pass_first: float, tried: Iterable[RateResult]) -> float | None:
-    """The highest tried rate at which Pass@First is within MARGIN of the idle service; None where none is.
-
-    A service without a right answer when idle has nothing to lose, and no capacity.
-    """
-    if not idle_pass_first:
-        return None
-    least = idle_pass_first - MARGIN - 1e-9
-    return max((one.rate for one in tried if one.pass_first >= least), default=None)
-
-
-def against_idle(idle: RateResult, tried: Iterable[RateResult]) -> list[tuple[float, Difference]]:
-    """Each tried rate minus the idle service, paired by prompt."""
-    own = _by_place(idle.by_prompt)
-    return [(one.rate, compare_tallies(_by_place(one.by_prompt), own)) for one in tried]
-
-
-def _by_place(by_prompt: Sequence[Sequence[int]]) -> dict[str, PromptTally]:
-    """The tallies by the place of their prompt: every rate asks for the same prompts, in the same order."""
-    return {str(place): PromptTally(asked, right) for place, (asked, right) in enumerate(by_prompt)}
 
 
 def _interval(share: float, tallies: Iterable[PromptTally]) -> tuple[float, float]:

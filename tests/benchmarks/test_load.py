@@ -209,10 +209,10 @@ def service_at(right: dict[float | None, int], requests: int = 20) -> Measured:
 
 def test_the_capacity_is_the_highest_rate_that_keeps_its_quality_in_figures_and_words():
     measured = service_at({None: 16, 0.2: 15, 1.0: 16, 2.0: 3})
-    found = figures(measured, 5.0)
+    found = figures(measured)
     assert (found["capacity.service"], found["capacity.service.high"]) == (1.0, 1.0)
     assert found["service.r2.pass_first"] == 0.15
-    assert "It carries 1 request per second by the best estimate" in " ".join(sentences(measured, 5.0))
+    assert "It carries 1 request per second by the best estimate" in " ".join(sentences(measured))
 
 
 @pytest.mark.parametrize(

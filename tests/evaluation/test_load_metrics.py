@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.load_metrics import LoadedRequest, RateResult, capacity, point
+from evaluation.load_comparison import RateResult, capacity
+from evaluation.load_metrics import LoadedRequest, point
 from evaluation.metrics import MetricError, SampleOutcome
 
 BUDGET_S = 5.0
