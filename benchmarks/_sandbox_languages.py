@@ -17,7 +17,7 @@ from evaluation import dataset_files
 from evaluation.datasets import Task
 from evaluation.grading import Grader
 from evaluation.languages import registry
-from evaluation.languages.translation.reasons import LeftOutError
+from evaluation.languages.translation.inference import LeftOutError
 from evaluation.languages.translation.translate import read_source, translated
 from evaluation.sandbox import Sandbox, SandboxUnavailableError
 from evaluation.sandbox.tiers import TIERS

@@ -16,23 +16,13 @@ MAX_BYTES = 256 * 2**20
 
 def text_of(data: bytes, origin: str, error: type[ValueError]) -> str:
     """The text of a file, decompressed; raises `error` where it is too large, a broken gzip file or not UTF-8."""
-    try:
-        if data[:2] == GZIP_MAGIC:
-            with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-                data = file.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            raise error(f"{origin} decompresses to more than {MAX_BYTES // 2**20} MiB: split it")
-        return data.decode("utf-8-sig")
-    except (OSError, EOFError, zlib.error) as reason:
-        raise error(f"{origin} is not a complete gzip file: {reason}") from None
-    except UnicodeDecodeError as reason:
-        raise error(f"{origin} is not UTF-8 at byte {reason.start}: save it as UTF-8") from None
+    return "\n".join(stream_lines(data, origin, error, error))
 
 
 def stream_lines(data: bytes, origin: str, error: type[ValueError], too_large: type[ValueError]) -> Iterator[str]:
     """The lines of a file, decompressed as they are taken, so that a small file never takes much memory.
 
-    Raises `too_large` after MAX_BYTES, `error` as `text_of` does.
+    Raises `too_large` after MAX_BYTES, `error` for a broken gzip file and for text that is not UTF-8.
     """
     n_bytes = 0
     try:

@@ -16,12 +16,13 @@ Failure = Literal[
 ]  # fmt: skip
 FAILURES: tuple[Failure, ...] = get_args(Failure)
 """Every class of failure, in the order in which a sample meets them on its way from the model to a verdict."""
+_UNKNOWN_NAME = ("NameError", "ImportError", "ModuleNotFoundError", "UnboundLocalError")
 
 
 class Status(enum.StrEnum):
     """The outcome for one program. Only SANDBOX_ERROR is not the program's doing: such a sample is not scored."""
 
-    failure: Failure | None  # the class of a sample with this status (evaluation/failures.py refines it)
+    failure: Failure | None  # the class of a sample with this status, which `failure_of` refines
     meaning: str
 
     def __new__(cls, value: str, failure: Failure | None = None, meaning: str = "") -> Self:
@@ -72,3 +73,22 @@ class Verdict:
     def passed(self) -> bool:
         """Whether the program is right."""
         return self.status is Status.PASSED
+
+
+def failure_of(status: str, detail: str, finished: bool) -> Failure | None:
+    """The class of one judged sample; None for one that passed.
+
+    `status` and `detail` are the verdict's. A sample that the deadline cut off is `not_finished` whatever its
+    fragment did, unless the fragment passed. Raises ValueError for a status that `Status` does not list.
+    """
+    if status == Status.PASSED:
+        return None
+    if status not in set(Status):
+        raise ValueError(f"status is {status!r}: choose one of {', '.join(Status)}")
+    if status == Status.SANDBOX_ERROR:
+        return "sandbox"
+    if not finished:
+        return "not_finished"
+    if status == Status.EXCEPTION and detail.startswith(_UNKNOWN_NAME):
+        return "name_or_import"
+    return Status(status).failure

@@ -13,8 +13,7 @@ from pydantic import Field
 from app.comparison.loading import Overlaid
 from app.web.http.schemas import ResponseModel
 from app.web.ui.display import FAILURE_SIGNS, VERDICTS, VerdictSign
-from evaluation.failures import failure_of
-from evaluation.verdicts import FAILURES, Failure, Status
+from evaluation.verdicts import FAILURES, Failure, Status, failure_of
 
 Only = Literal["all", "different", "lost"]
 ONLY: dict[Only, str] = {

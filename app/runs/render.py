@@ -9,7 +9,7 @@ from app.runs.figures import in_budget_s
 from app.runs.models import Run
 from app.samples.models import Sample
 from app.web.http.schemas import ResponseModel
-from evaluation.failures import failure_of
+from evaluation.verdicts import failure_of
 
 
 def run_of(run: Run) -> RunDocument:

@@ -15,7 +15,7 @@ from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 from app.search.documents import ExcerptDocument, HitDocument, SearchPage
 from app.search.schemas import SearchQuery
-from evaluation.failures import failure_of
+from evaluation.verdicts import failure_of
 
 LOOKED_AT = 20_000  # samples whose texts one page reads
 AROUND = 90  # characters of a line shown on each side of a match

@@ -73,6 +73,14 @@ def text(record: Record, field: str, default: str | None = None) -> str:
     return value
 
 
+def optional_text(record: Record, field: str) -> str | None:
+    """A string, which may be blank or left out. Raises RecordError."""
+    value = record.get(field)
+    if value is not None and not isinstance(value, str):
+        raise RecordError(f"field {field}: is a {type(value).__name__}, give a string or leave it out")
+    return value
+
+
 def mapping(record: Record, field: str) -> dict[str, Any] | None:
     """The JSON object in an optional field. Raises RecordError."""
     value = record.get(field)

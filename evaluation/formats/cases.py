@@ -6,7 +6,7 @@ docs/languages.md explains them.
 from __future__ import annotations
 
 from evaluation.datasets import PYTHON, Task
-from evaluation.formats.base import Format, Record, RecordError, mapping, stops, text
+from evaluation.formats.base import Format, Record, RecordError, mapping, optional_text, stops, text
 from evaluation.languages import registry
 from evaluation.languages.cases import CaseError, read_cases, read_signature
 
@@ -14,9 +14,6 @@ from evaluation.languages.cases import CaseError, read_cases, read_signature
 def to_task(record: Record) -> Task:
     """The task in a record; `canonical_solution`, `stop` and `suffix` may be left out. Raises RecordError."""
     language = text(record, "language")
-    suffix = record.get("suffix")
-    if suffix is not None and not isinstance(suffix, str):
-        raise RecordError(f"field suffix: is a {type(suffix).__name__}, give a string or leave it out")
     try:
         registry.language(language)
         signature = read_signature(record.get("signature"))
@@ -31,7 +28,7 @@ def to_task(record: Record) -> Task:
         entry_point=signature.name,
         test="",
         canonical_solution=text(record, "canonical_solution", default=""),
-        suffix=suffix,
+        suffix=optional_text(record, "suffix"),
         stop=stops(record),
         source=mapping(record, "source"),
         language=language,

@@ -1,6 +1,9 @@
 """HumanEval (Chen et al., arXiv 2107.03374): task_id, prompt, entry_point, test, canonical_solution.
 
-It is the default: a record that no other format claims is read as one of these.
+It is the default: a record that no other format claims is read as one of these. With a `suffix` it is a task of
+HumanEval-Infilling (Bavarian et al., arXiv 2207.14255), whose program is prompt + answer + suffix, or program_prefix +
+answer where that optional field is given. The published single-line set marks itself in its task ids only; an answer of
+it ends with its line.
 """
 
 from __future__ import annotations
@@ -8,19 +11,25 @@ from __future__ import annotations
 from typing import Any
 
 from evaluation.datasets import Task
-from evaluation.formats.base import Format, Record, RecordError, mapping, stops, text
+from evaluation.formats.base import Format, Record, RecordError, mapping, optional_text, stops, text
 from evaluation.project_tests.spec import ProjectTests
+
+_SINGLE_LINE = "SingleLineInfilling/"
 
 
 def to_task(record: Record) -> Task:
     """The task in a record; `canonical_solution` may be left out. Raises RecordError."""
+    task_id, suffix = text(record, "task_id"), optional_text(record, "suffix")
+    line_end = ("\n",) if suffix is not None and task_id.startswith(_SINGLE_LINE) else ()
     return Task(
-        task_id=text(record, "task_id"),
+        task_id=task_id,
         prompt=text(record, "prompt"),
         entry_point=text(record, "entry_point"),
         test=text(record, "test"),
         canonical_solution=text(record, "canonical_solution", default=""),
-        stop=stops(record),
+        suffix=suffix,
+        stop=tuple(dict.fromkeys((*line_end, *stops(record)))),
+        program_prefix=None if suffix is None else optional_text(record, "program_prefix"),
         source=mapping(record, "source"),
         project_tests=_project_tests(record),
         module=mapping(record, "module"),

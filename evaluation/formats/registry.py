@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from evaluation.datasets import Task
-from evaluation.formats import cases, evalplus, humaneval, humaneval_x, infilling, mbpp, multipl_e, programs
+from evaluation.formats import cases, evalplus, humaneval, humaneval_x, mbpp, multipl_e, programs
 from evaluation.formats.base import ReadRecord, Record
 
 FORMATS = (
     *(evalplus.FORMAT, multipl_e.FORMAT, humaneval_x.FORMAT, programs.FORMAT, cases.FORMAT),
-    *(mbpp.FORMAT, infilling.FORMAT, humaneval.FORMAT),
+    *(mbpp.FORMAT, humaneval.FORMAT),
 )
 """The first that matches a record reads it; HumanEval's matches every record."""
 

@@ -6,18 +6,26 @@ error and does something wins. Then demonstrations are left out: what is at top 
 
 from __future__ import annotations
 
+import functools
+import importlib
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+
+import tree_sitter
+from tree_sitter import Node
 
 from evaluation.datasets import Task
 from evaluation.extracted import MAX_CHARS, Extraction, How, Reading, blocks, has_no_code
 from evaluation.languages import registry
 from evaluation.languages.base import Language, Syntax
-from evaluation.languages.syntax import Part, body_is_empty, parts
 from evaluation.normalization import answer_of, unix_lines
 from evaluation.prompting import Mode
 
 VERSION = "extraction-tree-3"
+_LATER = ("function", "method", "class", "lambda", "closure")
+_DEPTH = 4
+"""How deep below a top-level node a definition may be: export, declaration, declarator."""
 _MAIN = "main"
 """What a program starts with: in an answer a demonstration, whose errors would cost the answer."""
 _ENDINGS = ("", "\n}\n", "}\n", "\n    }\n}\n")
@@ -44,12 +52,12 @@ def _literal(task: Task, text: str, opened: bool) -> Extraction:
     """The reading without repairs, for an answer of which no other reading is a program."""
     found = [code for _, code in blocks(text, opened) if code.strip()]
     code = found[0] if opened and found else text
-    restated = _names(task.entry_point, code)
+    restated = _mentions(task.entry_point, code)
     how: How = "open_fence" if opened else "function" if restated else "completion"
     return Extraction(code if restated else task.prompt + code, how, VERSION)
 
 
-def _names(name: str, code: str) -> bool:
+def _mentions(name: str, code: str) -> bool:
     return re.search(rf"\b{re.escape(name)}\b", code) is not None
 
 
@@ -60,10 +68,10 @@ def _readings(task: Task, text: str, opened: bool, syntax: Syntax) -> Iterator[t
             yield "continuation", "completion", task.prompt + text + ending
     codes = [(how, code) for how, code in blocks(text, opened) if code.strip()]
     for how, code in codes:
-        if _names(task.entry_point, code):
+        if _mentions(task.entry_point, code):
             yield "function", how or "function", code
     for how, code in codes:
-        if how == "open_fence" and _names(task.entry_point, code):  # the sample may have ended before its last brace
+        if how == "open_fence" and _mentions(task.entry_point, code):  # the sample may have ended before its last brace
             for ending in _ENDINGS[1:]:
                 yield "function", how, code + ending
     for how, code in codes if opened else ():
@@ -134,3 +142,93 @@ def _with_preamble(task: Task, program: str, language: Language) -> str:
         or (not part.names and part.kind in syntax.kept and part.kind not in (*kinds, *syntax.comments))
     ]
     return "".join(f"{text}\n" for text in missing) + program
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A top-level part of a source text."""
+
+    node: Node
+    text: str
+    kind: str
+    inner: str  # the kind of its first part
+    names: tuple[str, ...]  # what it defines
+    has_error: bool
+
+    def uses(self, name: str) -> bool:
+        """Whether it uses this name when it runs, not in a function that may be called later."""
+        wanted = name.encode()
+        return any(not node.named_children and node.text == wanted for node in _walk(self.node, _LATER))
+
+    def without(self, name: str, syntax: Syntax) -> str:
+        """Its text without definitions of this name inside it."""
+        source, start = self.text.encode("utf-8", "replace"), self.node.start_byte
+        inner = [node for node in _walk(self.node) if node is not self.node and node.type in syntax.functions]
+        for node in reversed([node for node in inner if _name(node) == name]):
+            source = source[: node.start_byte - start].rstrip(b" \t") + source[node.end_byte - start :]
+        return source.decode("utf-8", "replace")
+
+
+@functools.cache
+def _parser(grammar: str, factory: str) -> tree_sitter.Parser:
+    return tree_sitter.Parser(tree_sitter.Language(getattr(importlib.import_module(grammar), factory)()))
+
+
+def parts(source: str, syntax: Syntax) -> list[Part]:
+    """The top-level parts of a source text, wrappers taken off; what could not be read is a part with an error."""
+    tree = _parser(syntax.grammar, syntax.factory).parse(source.encode("utf-8", "replace"))
+    return [_part(node, syntax) for node in _top_level(tree.root_node, syntax)]
+
+
+def _top_level(node: Node, syntax: Syntax) -> Iterator[Node]:
+    for child in node.children:
+        if child.type == "ERROR" and node.parent is None and child.named_child_count > 1:
+            yield from _top_level(child, syntax)  # whole definitions may lie in it
+        elif child.type in syntax.wrappers and (inner := child.named_children):
+            yield inner[-1]
+        else:
+            yield child
+
+
+def _part(node: Node, syntax: Syntax) -> Part:
+    names = tuple(_names(node, syntax, _DEPTH))
+    text = (node.text or b"").decode("utf-8", "replace")
+    inner = node.named_children[0].type if node.named_children else ""
+    return Part(node, text, node.type, inner, names, node.has_error or node.is_missing)
+
+
+def _names(node: Node, syntax: Syntax, depth: int) -> Iterator[str]:
+    if node.type in syntax.functions:
+        if (name := _name(node)) is not None:
+            yield name
+        return
+    if depth:
+        for child in node.named_children:
+            yield from _names(child, syntax, depth - 1)
+
+
+def _name(node: Node) -> str | None:
+    """The name that a definition gives: its field `name`, or the innermost of nested declarators."""
+    found = node.child_by_field_name("name")
+    inner: Node | None = node
+    while found is None and inner is not None:
+        inner = inner.child_by_field_name("declarator")
+        if inner is not None and inner.child_by_field_name("declarator") is None:
+            found = inner
+    return None if found is None else (found.text or b"").decode("utf-8", "replace")
+
+
+def body_is_empty(part: Part, syntax: Syntax) -> bool:
+    """Whether a definition does nothing: it has no body, or one with comments alone."""
+    bodies = [body for node in _walk(part.node) if (body := node.child_by_field_name("body")) is not None]
+    return bool(bodies) and all(child.type in syntax.comments for child in bodies[0].named_children)
+
+
+def _walk(node: Node, without: tuple[str, ...] = ()) -> Iterator[Node]:
+    """The node and what is below it, but for nodes whose type holds one of the words in `without`."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        if not any(word in current.type for word in without):
+            yield current
+            stack.extend(reversed(current.children))

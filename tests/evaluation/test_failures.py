@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation import failures
+from evaluation import verdicts
 from evaluation.verdicts import FAILURES, Status
 
 
 def test_every_status_has_a_failure_class_and_every_sample_one() -> None:
-    assert {failures.failure_of(status, "", True) for status in Status} | {"not_finished", "name_or_import"} == {
+    assert {verdicts.failure_of(status, "", True) for status in Status} | {"not_finished", "name_or_import"} == {
         None,
         *FAILURES,
     }
     with pytest.raises(ValueError, match="choose one of passed, wrong_answer"):
-        failures.failure_of("great", "", True)
+        verdicts.failure_of("great", "", True)
 
 
 @pytest.mark.parametrize(
@@ -30,4 +30,4 @@ def test_every_status_has_a_failure_class_and_every_sample_one() -> None:
 def test_an_unfinished_sample_and_an_unknown_name_have_classes_of_their_own(
     status: Status, detail: str, finished: bool, failure: str | None
 ) -> None:
-    assert failures.failure_of(status, detail, finished) == failure
+    assert verdicts.failure_of(status, detail, finished) == failure

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Sequence
 from functools import reduce
 
-from evaluation.languages.translation.reasons import LeftOutError
 from evaluation.languages.types import Type
 
 UNKNOWN = Type("unknown")
@@ -17,6 +16,10 @@ _NAMES = {
 }
 _SEVERAL_TYPES = "values of several types (Union, Any)"
 _LENGTHS = "tuples of several lengths"
+
+
+class LeftOutError(Exception):
+    """The task is left out; the message is the reason in a few words, the same for all tasks that it applies to."""
 
 
 class MixedError(LeftOutError):

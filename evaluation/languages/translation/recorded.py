@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from evaluation.datasets import Task
 from evaluation.from_code.loading import loading
 from evaluation.from_code.recording import values
-from evaluation.languages.translation.reasons import LeftOutError
+from evaluation.languages.translation.inference import LeftOutError
 from evaluation.sandbox import Job, Limits, Sandbox, repeat_faults
 from evaluation.verdicts import Status
 

@@ -12,7 +12,7 @@ from evaluation.datasets import PYTHON, Task
 from evaluation.languages.base import Language, Toolchain, UnsupportedError
 from evaluation.languages.cases import Case, Parameter, Signature
 from evaluation.languages.translation import docstrings, inference, oracles
-from evaluation.languages.translation.reasons import LeftOutError
+from evaluation.languages.translation.inference import LeftOutError
 from evaluation.languages.translation.recorded import RecordedCall, record
 from evaluation.languages.types import Type
 from evaluation.languages.values import Json, ValueFormError, from_json, to_json

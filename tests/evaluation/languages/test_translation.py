@@ -6,7 +6,7 @@ from evaluation.datasets import Task
 from evaluation.languages import registry
 from evaluation.languages.cases import Case
 from evaluation.languages.translation import oracles
-from evaluation.languages.translation.reasons import LeftOutError
+from evaluation.languages.translation.inference import LeftOutError
 from evaluation.languages.translation.translate import read_source, translate, translated
 from evaluation.languages.values import from_json
 from evaluation.sandbox import Sandbox
