@@ -1,9 +1,8 @@
 """Is the service fast with 1,000 runs and 1.3 million samples on PostgreSQL?
 
-Fills an empty database with generated runs, indexes their samples as after an upgrade, requests the pages through
-Flask's test client one after the other, explains every query, and processes runs whose engine and sandbox take no time.
-Without --database it starts a private PostgreSQL with default settings and removes it afterwards. The samples' token
-arrays are empty, as in imported samples; no page reads them.
+Fills an empty database with generated runs, requests the pages through Flask's test client one after the other, and
+processes runs whose engine and sandbox take no time. Without --database it starts a private PostgreSQL with default
+settings and removes it afterwards. The samples' token arrays are empty, as in imported samples; no page reads them.
 
     python -m benchmarks.service --json service.json
     python -m benchmarks.service --database postgresql+psycopg://me@/empty
@@ -60,11 +59,9 @@ def measure(database_url: str, *, runs: int, requests: int, tasks: int, rounds: 
 
 
 def _pages(report: Report, ctx: Context, requests: int) -> None:
-    for page, times, size, plans in _service_pages.measure(ctx, requests):
+    for page, times, size, queries in _service_pages.measure(ctx, requests):
         middle, high = _service_pages.percentiles(times)
-        large = sorted(plans.read_whole & _service_pages.LARGE)
         report.figures[f"{page.name}.p50_ms"], report.figures[f"{page.name}.p95_ms"] = middle, high
-        report.figures[f"{page.name}.large_tables_read_whole"] = len(large)
         report.rows.append(
             {
                 "page": page.name,
@@ -72,9 +69,7 @@ def _pages(report: Report, ctx: Context, requests: int) -> None:
                 "p95 ms": high,
                 "target": page.target_ms or "",
                 "kB": round(size / 1000),
-                "queries": plans.queries,
-                "read whole": " ".join(sorted(plans.read_whole)),
-                "indexes": " ".join(sorted(plans.indexes)),
+                "queries": queries,
             }
         )
         _print_progress(f"{page.name}: p95 {high:.1f} ms")
@@ -124,10 +119,7 @@ def main(argv: list[str] | None = None) -> int:
         f"{report.device}; PostgreSQL {settings['postgresql']}, {settings['runs']} runs, "
         f"{settings['samples']} samples, {settings['database_mb']} MB; {settings['requests']} requests of each page"
     )
-    print_table([{key: value for key, value in row.items() if key != "indexes"} for row in report.rows])
-    print("\nIndexes used:")
-    for row in report.rows:
-        print(f"  {row['page']}: {row['indexes']}")
+    print_table(report.rows)
     print(f"\nJob core over {settings['job_tasks']} tasks, ms per task (target {JOB_TARGET_MS:g}):")
     for database in ("postgresql", "sqlite"):
         middle, most = (report.figures[f"jobs.{database}.ms_per_task.{name}"] for name in ("median", "max"))

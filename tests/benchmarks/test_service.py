@@ -43,7 +43,6 @@ def test_it_fills_a_database_measures_every_page_and_finds_it_filled_again(url, 
     pages = {row["page"]: row for row in report["rows"]}
     # Runs, their curves, studies; and for the first answer its runs with their tags, tasks, samples and calibrations.
     assert pages["leaderboard"]["queries"] == 8
-    assert "uq_samples_run_task_id_index" in pages["task"]["indexes"]
     assert all(report["figures"][f"{page}.p95_ms"] > 0 for page in pages)
     assert all(report["figures"][f"jobs.{name}.ms_per_task.median"] > 0 for name in ("postgresql", "sqlite"))
     assert "Job core" in capsys.readouterr().out
