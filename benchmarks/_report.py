@@ -1,8 +1,11 @@
-"""The report of every benchmark: a table for people, JSON for programs."""
+"""What every benchmark shares: its parser, and its report as a table for people and as JSON for programs."""
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
+import platform
 import statistics
 import sys
 from collections.abc import Sequence
@@ -52,3 +55,25 @@ def print_table(rows: Sequence[dict[str, Any]]) -> None:
 
 def _cell(value: Any) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def build_parser(name: str, description: str | None) -> argparse.ArgumentParser:
+    """Return the parser of a benchmark, with --json: a file that cannot be written is refused before it measures."""
+    parser = argparse.ArgumentParser(
+        prog=f"bassline bench {name}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    saved = "also write the report as JSON; - for standard output"
+    parser.add_argument("--json", metavar="FILE", type=_writable, help=saved)
+    return parser
+
+
+def _writable(text: str) -> str:
+    folder = Path(text).parent
+    if text != "-" and (Path(text).is_dir() or not os.access(text if Path(text).exists() else folder, os.W_OK)):
+        raise argparse.ArgumentTypeError(f"{text} cannot be written: give a file in a folder that exists, or -")
+    return text
+
+
+def describe_machine() -> str:
+    """Return the number of CPUs, their kind and the system."""
+    return f"{os.cpu_count()} CPUs, {platform.machine()}, {platform.system()} {platform.release()}"

@@ -42,7 +42,7 @@ from benchmarks._arms import (
     weights_of,
 )
 from benchmarks._decode_figures import figures, round_vs_weight_read, rows
-from benchmarks._report import Report, print_table
+from benchmarks._report import Report, build_parser, print_table
 from benchmarks._timing import first_token_ratios, read_bandwidth
 from decoding.models import trained_heads
 from decoding.models.device import DTYPES, device_name
@@ -144,9 +144,7 @@ def _numbers(text: str, kind: type) -> list[Any]:
 
 
 def _options(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="bassline bench decode", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = build_parser("decode", __doc__)
     parser.add_argument("--models", default=",".join(MODELS), help="targets, comma-separated")
     parser.add_argument("--arms", help="comma-separated; default: the arms that suit the model")
     parser.add_argument("--batches", default="1,8", help="samples per prompt, comma-separated")
@@ -155,7 +153,6 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--max-tokens", type=int, default=64)
     parser.add_argument("--dtype", default="auto", choices=["auto", *DTYPES])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--json", metavar="FILE", help="also write the report as JSON; - for standard output")
     parser.add_argument(
         "--openvino",
         metavar="FOLDER",

@@ -37,7 +37,7 @@ from tokenizers.models import WordLevel
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from benchmarks import kernels
-from benchmarks._report import Report, print_table
+from benchmarks._report import Report, build_parser, print_table
 from benchmarks._timing import copy_bandwidth, matmul_rate
 from decoding.attention.backends import NAMES
 from decoding.config import EngineConfig
@@ -335,9 +335,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     def shares(text: str) -> list[float]:
         return [float(part) for part in text.split(",")]
 
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.gpu", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = build_parser("gpu", __doc__)
     parser.add_argument("--minutes", type=float, default=9.0, help="end within this time")
     parser.add_argument("--kernel-seconds", type=float, default=120.0, help="part of it for the sweep of the kernels")
     parser.add_argument("--batches", type=numbers, default=[8, 1, 2, 4, 16], help="samples decoded at once, in order")
@@ -349,7 +347,6 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--context", type=int, default=512, help="tokens of the prompt")
     parser.add_argument("--new-tokens", type=int, default=128, help="tokens of each sample")
     parser.add_argument("--tiny", action="store_true", help="tiny shapes, to test the script; no measurement")
-    parser.add_argument("--json", metavar="FILE", help="also write the report as JSON; - for standard output")
     options = parser.parse_args(argv)
     if options.tiny:
         options.batches, options.acceptance, options.draft_lengths, options.generate = [2], [0.8], [2], [2]

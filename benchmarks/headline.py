@@ -38,7 +38,7 @@ from benchmarks._decode_figures import LLAMA_CPP
 from benchmarks._headline_plan import CELLS, PREFIX, VERDICTS, WHOLE
 from benchmarks._headline_rows import Comparison, IncomparableError, Prompt
 from benchmarks._headline_run import Run
-from benchmarks._report import Report, print_table, spread
+from benchmarks._report import Report, build_parser, print_table, spread
 from decoding.models import fetch, trained_heads
 from decoding.models.device import device_name
 from decoding.models.errors import ModelError
@@ -184,14 +184,11 @@ def _judge(comparisons: Sequence[Comparison], twice: Sequence[Comparison], missi
 
 
 def _options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    parser = argparse.ArgumentParser(
-        prog="bassline bench headline", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = build_parser("headline", __doc__)
     parser.add_argument("--tasks", type=int, default=6, help="HumanEval prompts, and rounds of verdicts (default 6)")
     parser.add_argument("--max-tokens", type=int, default=WHOLE, help=f"tokens of an answer at most (default {WHOLE})")
     against = "earlier reports: exit with 1 if a ratio fell below the first of them that was measured on such a machine"
     parser.add_argument("--against", metavar="FILE", nargs="+", type=Path, default=[], help=against)
-    parser.add_argument("--json", metavar="FILE", help="also write the report as JSON; - for standard output")
     return parser, parser.parse_args(argv)
 
 

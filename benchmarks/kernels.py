@@ -26,7 +26,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from benchmarks._report import Report, print_table
+from benchmarks._report import Report, build_parser, print_table
 from benchmarks._timing import copy_bandwidth, n_copies, seconds_each
 from decoding.models.device import device_name
 from kernels import reference
@@ -257,9 +257,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _options(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="bassline bench kernels", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = build_parser("kernels", __doc__)
     parser.add_argument("--batches", default="1,2,4,8,16,32", help="rows, comma-separated")
     parser.add_argument(
         "--contexts", default="128,512,1024,2048,4096,8192", help="tokens of the longest row, comma-separated"
@@ -269,7 +267,6 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float16", "float32"])
     parser.add_argument("--seconds", type=float, default=400.0, help="start no further row after this time")
     parser.add_argument("--tiny", action="store_true", help="a few tiny shapes; no measurement")
-    parser.add_argument("--json", metavar="FILE", help="also write the report as JSON; - for standard output")
     return parser.parse_args(argv)
 
 

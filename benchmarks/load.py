@@ -18,12 +18,10 @@ import argparse
 import contextlib
 import datetime as dt
 import math
-import os
 import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from app.cli.common import opened_context
@@ -34,7 +32,7 @@ from benchmarks._load_figures import draw_quality, figures, row, sentences
 from benchmarks._load_grading import Judge
 from benchmarks._load_run import Load, RefusedError
 from benchmarks._load_service import ServiceError, own_service
-from benchmarks._report import Report, print_table
+from benchmarks._report import Report, build_parser, print_table
 from evaluation import dataset_files
 from evaluation.datasets import Dataset, DatasetError
 from evaluation.prompting import MODES
@@ -113,9 +111,7 @@ def _report(options: argparse.Namespace, load: Load, dataset: Dataset) -> LoadRe
 
 
 def _options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    parser = argparse.ArgumentParser(
-        prog="bassline bench load", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = build_parser("load", __doc__)
     parser.add_argument("--target", required=True, help="the model that the service decodes with")
     parser.add_argument("--rates", type=_rates, default="0.1,0.2,0.5,1,2", help="requests per second, comma-separated")
     parser.add_argument("--budget", type=_number(0, LARGEST_BUDGET_S), default=5.0, help="seconds for each request")
@@ -131,9 +127,6 @@ def _options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.
     parser.add_argument("--seed", type=_whole(0, 2**62), default=0, help="of arrivals, prompts and samples")
     parser.add_argument("--url", type=_url, help="a running service, such as http://HOST:8000; default: one of its own")
     parser.add_argument("--token", default="", help="for --url: an API token of the scope submit")
-    parser.add_argument(
-        "--json", metavar="FILE", type=_file, help="also write the report as JSON; - for standard output"
-    )
     parser.add_argument("--name", default="", help="the name of the load test in the JSON")
     options = parser.parse_args(argv)
     if options.token and options.url is None:
@@ -178,13 +171,6 @@ def _url(text: str) -> str:
     if not text.startswith(("http://", "https://")):
         raise argparse.ArgumentTypeError(f"{text!r}: give the address of the service, such as http://127.0.0.1:8000")
     return text.rstrip("/")
-
-
-def _file(text: str) -> str:
-    folder = Path(text).parent
-    if text != "-" and (Path(text).is_dir() or not os.access(text if Path(text).exists() else folder, os.W_OK)):
-        raise argparse.ArgumentTypeError(f"{text} cannot be written: give a file in a folder that exists, or -")
-    return text
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import statistics
 import sys
 from dataclasses import asdict
 
-from benchmarks._report import Report, print_table
+from benchmarks._report import Report, build_parser, print_table
 from decoding.config import ACCEPTANCES, EngineConfig
 from decoding.draft_length.profiles import Measured, Profile
 from decoding.engine import Engine
@@ -87,9 +87,7 @@ def _measure(engine: Engine, options: argparse.Namespace, batch: int, length: in
 
 
 def _options(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="bassline bench profile", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = build_parser("profile", __doc__)
     parser.add_argument("--target", default="qwen2.5-coder-0.5b")
     parser.add_argument("--drafter", default="sibling")
     parser.add_argument("--batches", default="1,2,4,8,16", help="samples per prompt, comma-separated")
@@ -102,7 +100,6 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--acceptance", default="coupled", choices=list(ACCEPTANCES))
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--json", metavar="FILE", help="also write the report as JSON; - for standard output")
     return parser.parse_args(argv)
 
 

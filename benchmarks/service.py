@@ -10,9 +10,7 @@ settings and removes it afterwards. The samples' token arrays are empty, as in i
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import os
 import platform
 import statistics
 import sys
@@ -27,7 +25,7 @@ from app.core.db import migrate
 from app.core.errors import BadInputError, BasslineError
 from app.core.settings import Settings, load_settings
 from benchmarks import _postgres, _service_jobs, _service_pages, _service_rows
-from benchmarks._report import Report, print_table
+from benchmarks._report import Report, build_parser, describe_machine, print_table
 
 JOB_TARGET_MS = 20.0
 
@@ -46,7 +44,7 @@ def measure(database_url: str, *, runs: int, requests: int, tasks: int, rounds: 
             began = time.perf_counter()
             _service_rows.fill(ctx, runs, _print_progress)
             filled_s = time.perf_counter() - began
-            report = Report("service", _device(), _settings(ctx, requests, tasks, rounds))
+            report = Report("service", describe_machine(), _settings(ctx, requests, tasks, rounds))
             report.figures["fill_s"] = filled_s
             _pages(report, ctx, requests)
         finally:
@@ -91,21 +89,16 @@ def _settings(ctx: Context, requests: int, tasks: int, rounds: int) -> dict[str,
         }
 
 
-def _device() -> str:
-    return f"{os.cpu_count()} CPUs, {platform.machine()}, {platform.system()} {platform.release()}"
-
-
 def _print_progress(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Print the tables and write JSON if asked; return 0."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = build_parser("service", __doc__)
     parser.add_argument("--database", metavar="URL", help="a PostgreSQL database, empty or filled by this benchmark")
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--requests", type=int, default=100, help="of each page")
-    parser.add_argument("--json", metavar="FILE", help="also write the report as JSON; - for standard output")
     options = parser.parse_args(argv)
     observability.configure(load_settings())
     own = contextlib.nullcontext(options.database) if options.database else _postgres.running_cluster()

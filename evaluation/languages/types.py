@@ -52,7 +52,8 @@ def _read(node: ast.expr, text: str, depth: int) -> Type:
         case ast.Subscript(value=ast.Name(id=kind), slice=inside) if kind in GENERIC:
             nodes = inside.elts if isinstance(inside, ast.Tuple) else [inside]
             return _check(Type(kind, tuple(_read(each, text, depth + 1) for each in nodes)))
-    raise TypeTextError(f"{ast.unparse(node)[:60]!r} in {text!r} is not a type: use {_KNOWN}")
+    wrong = node.value if isinstance(node, ast.Subscript) else node
+    raise TypeTextError(f"{ast.unparse(wrong)[:60]!r} in {text!r} is not a type: use {_KNOWN}")
 
 
 def _check(found: Type) -> Type:

@@ -69,23 +69,12 @@ def needs_prompt(prompt: str, test: str, entry_point: str) -> bool:
 class _ConstantDropper(ast.NodeTransformer):
     """Leaves constants out of lists and the like: a test may hold 100,000 of them, and every rule reads the tree."""
 
-    def visit_List(self, node: ast.List) -> ast.List:
-        """The list without its constants."""
-        node.elts = self._visit_variable(node.elts)
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        """The node without the constants among its items."""
+        super().generic_visit(node)
+        if isinstance(node, ast.List | ast.Tuple | ast.Set):
+            node.elts = [part for part in node.elts if not _is_constant(part)]
         return node
-
-    def visit_Tuple(self, node: ast.Tuple) -> ast.Tuple:
-        """The tuple without its constants."""
-        node.elts = self._visit_variable(node.elts)
-        return node
-
-    def visit_Set(self, node: ast.Set) -> ast.Set:
-        """The set without its constants."""
-        node.elts = self._visit_variable(node.elts)
-        return node
-
-    def _visit_variable(self, parts: list[ast.expr]) -> list[ast.expr]:
-        return [part for part in map(self.visit, parts) if not _is_constant(part)]
 
 
 def _is_constant(node: ast.expr) -> bool:
