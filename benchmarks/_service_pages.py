@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
 
 import numpy as np
 from flask.testing import FlaskClient
@@ -19,9 +18,7 @@ from app.core.context import Context
 from app.datasets.models import Task
 from app.runs.models import Run
 from app.site.factory import create_server_app
-from benchmarks import _service_rows
 
-SEARCH_TARGET_MS = 300
 WARM_UP = 5
 
 
@@ -89,27 +86,6 @@ def _pages(ctx: Context) -> list[Page]:
         task_id = rng.choice(task_ids[datasets[uuid.UUID(chosen[:36])]])
         return f"/overlay/{chosen}/task?id={task_id}"
 
-    def search(q: str, page: str = "/search", **values: str) -> str:
-        return f"{page}?{urlencode({'q': q, **values})}"
-
-    def rare(rng: random.Random) -> str:
-        return f"ticket_{rng.randrange(_service_rows.TICKETS)}"
-
-    def name(rng: random.Random) -> str:
-        return rng.choice(_service_rows.NAMES)
-
-    def of_a_run(rng: random.Random) -> str:
-        return search("return", run=str(run(rng)))
-
-    searches = {
-        "search_rare": lambda r: search(rare(r)),
-        "search_name": lambda r: search(name(r)),
-        "search_frequent": lambda _: search("return"),
-        "search_absent": lambda _: search("in return range"),
-        "search_error": lambda r: search(f"name '{name(r)}' is not defined"),
-        "search_run": of_a_run,
-        "api_search": lambda r: search(name(r), "/api/v1/search"),
-    }
     tabs = ("tasks", "failures", "timing", "config")
     return [
         Page("leaderboard", lambda _: "/", 50),
@@ -123,7 +99,6 @@ def _pages(ctx: Context) -> list[Page]:
         Page("run_curve", lambda r: f"/runs/{run(r)}", 100),
         *(Page(f"run_{tab}", lambda r, tab=tab: f"/runs/{run(r)}?tab={tab}", 100) for tab in tabs),  # type: ignore[misc]
         Page("task", task),
-        *(Page(kind, address, SEARCH_TARGET_MS) for kind, address in searches.items()),
         Page("overlay_pair", lambda r: f"/overlay/{many(r, 2)}"),
         Page("overlay", lambda r: f"/overlay/{many(r)}", 150),
         Page("overlay_both", lambda r: f"/overlay/{many(r)}?figure=both", 150),

@@ -31,7 +31,6 @@ COMMANDS = {
     "study": "app.cli.study:study",
     "advise": "app.cli.advise:advise",
     "jobs": "app.cli.jobs:jobs",
-    "search": "app.cli.search:search",
     "leaderboard": "app.cli.leaderboard:leaderboard",
     "datasets": "app.cli.datasets:datasets",
     "models": "app.cli.models:models",

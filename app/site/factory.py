@@ -29,7 +29,6 @@ DOMAINS = (
     "openai",
     "runs",
     "studies",
-    "search",
     "datasets",
     "language_models",
     "workers",

@@ -33,10 +33,6 @@ PAGES = {
     "completion": "/complete/{completion}",
     "hostile completion": "/complete/{hostile completion}",
     "hostile comparison": "/overlay/{hostile},{siblings}",
-    "search": "/search?q=list+index",
-    "search of hostile samples": "/search?q=document.title&run={hostile}",
-    "search form": "/search",
-    "search refused": "/search?q=x&cursor=7",
     "new": "/runs/new",
     "complete": "/complete",
     "compare": "/overlay/{plain},{siblings}",
@@ -49,7 +45,7 @@ PAGES = {
 }
 
 KINDS = (
-    "leaderboard", "runs", "run", "task", "failures", "timing", "completion", "search", "new", "complete", "compare",
+    "leaderboard", "runs", "run", "task", "failures", "timing", "completion", "new", "complete", "compare",
     "models", "datasets", "tokens", "missing",
 )  # fmt: skip
 """A page of each kind. On the 900 kB of the hostile completion axe takes longer than on all others together."""

@@ -40,7 +40,6 @@ CONTRACT = {
     "study delete",
     "study export",
     "study load",
-    "search",
     "leaderboard",
     "datasets list",
     "datasets import",

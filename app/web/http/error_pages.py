@@ -37,7 +37,6 @@ LISTS = {
     "runs": ("runs.index", "All runs"),
     "overlay": ("runs.index", "All runs"),
     "studies": ("studies.index", "All studies"),
-    "search": ("search.index", "Search samples"),
     "complete": ("complete.index", "Complete a prompt"),
     "datasets": ("datasets.index", "All datasets"),
     "models": ("models.index", "All models"),

@@ -172,7 +172,7 @@ def test_no_page_shows_a_button_that_would_be_refused(app, world):
         *("/", "/runs", "/runs/new", "/studies", "/studies/new", "/complete", "/datasets", "/tokens"),
         *(f"/studies/{study}?tab={tab}" for study in (ended, running) for tab in ("answer", "samples", "arms")),
         *(f"/runs/{run}" for run in (halted, queued)),
-        *(f"/complete/{completion}", f"/datasets/{dataset.id}", "/models", "/workers", "/search"),
+        *(f"/complete/{completion}", f"/datasets/{dataset.id}", "/models", "/workers"),
     ]
     sent = {}
     for scope in Scope:

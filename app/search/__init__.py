@@ -1,1 +1,0 @@
-"""Search over the samples of all runs that lists show."""
