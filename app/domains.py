@@ -18,7 +18,6 @@ from app.runs.models import Calibration, Run, RunCurve, RunTag, RunTask
 from app.runs.policy import Policy, register
 from app.samples.models import Sample
 from app.studies.models import Study, StudyArm, StudyTag
-from app.web.http.idempotency_models import IdempotencyKey
 from app.workers.models import Worker
 
 metadata = Base.metadata
@@ -53,7 +52,6 @@ __all__ = [
     "Completion",
     "Dataset",
     "DatasetCheck",
-    "IdempotencyKey",
     "PublishedHead",
     "Run",
     "RunCurve",

@@ -15,7 +15,7 @@ from app.core.states import Scope
 from app.runs import event_stream, repository
 from app.runs.documents import CompletionDocument
 from app.runs.render import run_of, sample_of
-from app.web.http import disconnect, idempotency
+from app.web.http import disconnect
 from app.web.http.disconnect import ClientDisconnected
 from app.web.http.operations import EVENTS, JSON, operation
 from app.web.http.security import needs
@@ -35,7 +35,7 @@ def complete(body: CompletionSpec) -> Response | CompletionDocument:
     """
     ctx, disconnected = context(), disconnect.disconnect_probe(request.environ)
     with waiting.acquire_slot(ctx) as slot:
-        run_id = idempotency.earlier_run() or service.submit(ctx, body)
+        run_id = service.submit(ctx, body)
         if request.accept_mimetypes.best_match([JSON, EVENTS]) != EVENTS:
             return _whole(ctx, run_id, disconnected)
         slot.callback(waiting.cancel, ctx, run_id)

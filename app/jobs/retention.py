@@ -18,7 +18,6 @@ from app.core.states import OPEN_JOB_STATES, OPEN_RUN_STATES
 from app.runs import deletion
 from app.runs.models import Run
 from app.runs.policy import interactive_runs
-from app.web.http.idempotency_models import IdempotencyKey
 
 JOBS_KEPT = dt.timedelta(days=30)  # after their end
 
@@ -31,7 +30,6 @@ def sweep(ctx: Context) -> None:
     now = utcnow()
     ended = (BackgroundJob.state.not_in(OPEN_JOB_STATES), BackgroundJob.finished_at < now - JOBS_KEPT)
     with ctx.database.session() as session:
-        session.execute(delete(IdempotencyKey).where(IdempotencyKey.expires_at < now))
         session.execute(delete(BackgroundJob).where(*ended))
         session.execute(delete(BrowserSession).where(BrowserSession.expires_at < now))
 

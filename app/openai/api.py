@@ -23,7 +23,7 @@ from app.openai.fields import SamplesRequest
 from app.openai.infill import InfillRequest, document
 from app.openai.schemas import ChatRequest, CompletionRequest
 from app.runs import event_stream
-from app.web.http import disconnect, idempotency, problems
+from app.web.http import disconnect, problems
 from app.web.http.schemas import parse_spec
 from app.web.http.security import needs
 from app.web.http.web import context, note_retry_after
@@ -119,7 +119,7 @@ def _answered(asked: SamplesRequest, form: Answers) -> Response | dict[str, Any]
 
 
 def _submitted(ctx: Context, asked: SamplesRequest) -> uuid.UUID:
-    return idempotency.earlier_run() or service.submit(ctx, asked)
+    return service.submit(ctx, asked)
 
 
 def _request(kind: type[R], values: Mapping[str, Any] = MappingProxyType({})) -> R:

@@ -17,7 +17,6 @@ from app.runs.documents import CurveDocument, ProgressDocument, RunDocument, Run
 from app.runs.quiet import describe_quiet_wait
 from app.runs.render import run_of, sample_of
 from app.runs.schemas import ImportSpec, RunSpec
-from app.web.http import idempotency
 from app.web.http.operations import EVENTS, operation
 from app.web.http.paging import DIGITS, PageQuery, page_from_rows
 from app.web.http.responses import download
@@ -77,7 +76,7 @@ class ImportForm(ImportSpec):
 @operation({201: RunDocument})
 def create(body: RunSpec) -> tuple[RunDocument, dict[str, str]]:
     """Submits a run. Its address is in the header Location."""
-    return _created(idempotency.earlier_run() or service.submit(context(), body))
+    return _created(service.submit(context(), body))
 
 
 @bp.post("/runs/import")
@@ -89,9 +88,7 @@ def import_(form: ImportForm) -> tuple[RunDocument, dict[str, str]]:
     Settings that the file does not hold are stored as unknown. The run's address is in the header Location.
     """
     spec = ImportSpec(**form.model_dump(include=set(ImportSpec.model_fields)))
-    run_id = idempotency.earlier_run()
-    run_id = run_id or import_samples.submit(context(), spec, form.file.read(), form.file.filename or "file")
-    return _created(run_id)
+    return _created(import_samples.submit(context(), spec, form.file.read(), form.file.filename or "file"))
 
 
 @bp.get("/runs")

@@ -25,8 +25,7 @@ from app.runs.repository import lock_run
 def delete(ctx: Context, run_id: uuid.UUID) -> None:
     """Removes an ended run with its jobs, its samples and the baseline made for it.
 
-    Prompts of a completion and answers kept for an Idempotency-Key go by a cascade. Raises NotFoundError, or
-    ConflictError while the run is open or an arm of a study.
+    Raises NotFoundError, or ConflictError while the run is open or an arm of a study.
     """
     with ctx.database.session() as session:
         run = lock_run(session, run_id)

@@ -9,17 +9,15 @@ import secrets
 from pathlib import Path
 
 from flask import Flask
-from sqlalchemy import event
 
 from app import domains
 from app.accounts import users
 from app.core.context import Context, make_context
 from app.core.errors import BadInputError
 from app.monitoring import health, metrics
-from app.runs.models import Run
 from app.runs.policy import policies
 from app.site import request_layers
-from app.web.http import idempotency, limits, openapi, problems, security, web
+from app.web.http import limits, openapi, problems, security, web
 from app.web.http.responses import STATIC_AGE_S, versioned_path
 
 STATIC = Path(__file__).parents[1] / "web" / "static"
@@ -72,8 +70,6 @@ def create_app(context: Context | None = None) -> Flask:
     security.init(app, ctx.settings.proxies)
     problems.init(app)
     request_layers.install(app)
-    if not event.contains(Run, "after_insert", idempotency.link_stored_run):
-        event.listen(Run, "after_insert", idempotency.link_stored_run, propagate=True)
     for blueprint in (health.bp, metrics.bp, openapi.bp):
         app.register_blueprint(blueprint)
     for domain in DOMAINS:

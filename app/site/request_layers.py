@@ -9,7 +9,7 @@ from flask import Flask, Response
 from flask.typing import ResponseReturnValue
 
 from app.accounts import access
-from app.web.http import compression, disconnect, idempotency, limits, request_log, responses, security, web
+from app.web.http import compression, disconnect, limits, request_log, responses, security, web
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,6 @@ LAYERS = (
     Layer("body size", "refuses large bodies before anything but the CSRF check reads them", limits.check_size),
     Layer("rate", "counts by caller, so it needs access", install=limits.install_rate_limit),
     Layer("storable input", "reads the form, so it needs the limit of its size", limits.check_texts),
-    Layer(
-        "idempotency",
-        "claims a key only for a request that passed every check",
-        before=idempotency.replay_or_claim,
-        after=idempotency.store,
-    ),
     Layer("etags", "turns a response into 304 before it is logged", after=responses.tag),
 )
 """Outermost first: a request passes the list downwards, its response upwards."""

@@ -14,7 +14,6 @@ from app.studies.analysis import Analyses
 from app.studies.documents import StudyDocument, StudyOverview, StudyPage
 from app.studies.export import KINDS, Format
 from app.studies.schemas import StudySpec
-from app.web.http import idempotency
 from app.web.http.operations import operation
 from app.web.http.paging import page_from_rows
 from app.web.http.responses import download
@@ -49,8 +48,7 @@ class ExportQuery(RequestModel):
 @operation({201: StudyOverview})
 def create(body: StudySpec) -> tuple[StudyOverview, dict[str, str]]:
     """Submits a study: a run for each arm. Its address is in the header Location."""
-    earlier = idempotency.earlier_run()  # of its first arm
-    study_id = repository.study_of(session(), earlier) if earlier else service.submit(context(), body)
+    study_id = service.submit(context(), body)
     return _overview(study_id), {"Location": url_for("studies_api.show", study_id=study_id)}
 
 

@@ -213,8 +213,6 @@ def test_names_of_files_headers_and_tokens_are_no_way_in_either(ctx, client):
         fine(client.post("/api/v1/datasets", data=data))
         with pytest.raises(BadInputError):
             create_token(ctx, name if name != "\x1b[1m" else "", Scope.READ)
-    for key in ("\xff", "a\0", " " * 300, "é"):
-        fine(client.post("/api/v1/runs", json={}, headers={"Idempotency-Key": key}))
 
 
 def test_what_a_model_or_another_server_wrote_is_stored_with_a_stand_in(ctx, client):

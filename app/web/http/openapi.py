@@ -18,7 +18,6 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from werkzeug.routing import Rule, UUIDConverter
 
 from app.web.http import problems
-from app.web.http.idempotency import HEADER as IDEMPOTENCY
 from app.web.http.operations import JSON, MULTIPART, OPERATION, Content, Operation, operation
 from app.web.http.security import PUBLIC, scope_of
 
@@ -85,7 +84,7 @@ def _operation(app: Flask, rule: Rule, method: str, declared: Operation, refs: d
         "operationId": rule.endpoint.replace(".", "_").replace("_api", "").rstrip("_"),
         "summary": summary.rstrip("."),
         "tags": [rule.rule.removeprefix(PREFIX).split("/")[1]],
-        "parameters": [*_path_parameters(rule), *_query_parameters(takes.get("query")), *_headers(method)],
+        "parameters": [*_path_parameters(rule), *_query_parameters(takes.get("query"))],
         "responses": {
             **{str(status): _response(status, contents, refs) for status, contents in declared.answers.items()},
             **{
@@ -139,17 +138,6 @@ def _query_parameters(query: type[BaseModel] | None) -> Iterator[dict[str, Any]]
         if "description" in value:
             parameter["description"] = value.pop("description")
         yield parameter
-
-
-def _headers(method: str) -> Iterator[dict[str, Any]]:
-    if method == "POST":
-        yield {
-            "name": IDEMPOTENCY,
-            "in": "header",
-            "required": False,
-            "description": "the same key with the same request gets the first answer again, for a day",
-            "schema": {"type": "string", "minLength": 1, "maxLength": 200},
-        }
 
 
 def _response(status: int, contents: tuple[Content, ...], refs: dict[Any, Any]) -> dict[str, Any]:

@@ -25,7 +25,6 @@ def test_requests_pass_the_layers_inwards(app):
         "app.web.http.limits.check_size",
         "flask_limiter._extension._check_request_limit",
         "app.web.http.limits.check_texts",
-        "app.web.http.idempotency.replay_or_claim",
     ]
 
 
@@ -33,7 +32,6 @@ def test_responses_pass_the_layers_outwards(app):
     hooks = [getattr(hook, "func", hook) for hook in reversed(app.after_request_funcs[None])]
     assert [f"{hook.__module__}.{hook.__name__.removeprefix('_Limiter')}" for hook in hooks] == [
         "app.web.http.responses.tag",
-        "app.web.http.idempotency.store",
         "flask_limiter._extension.__inject_headers",
         "app.web.http.security.set_headers",
         "app.web.http.request_log.end",

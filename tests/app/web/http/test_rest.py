@@ -6,7 +6,6 @@ import dataclasses
 import datetime as dt
 import io
 import json
-import threading
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -14,14 +13,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from app.accounts.service import create_token
 from app.core.broker import queues
 from app.core.db.types import utcnow
-from app.core.errors import ConflictError
 from app.core.states import RunState, Scope, TaskState
 from app.jobs.embedded import Embedded
 from app.monitoring import health
 from app.runs import service
 from app.runs.models import Run, RunTask
 from app.site.factory import create_app
-from app.web.http import idempotency
 from app.web.http.limits import BODY_BYTES
 from app.workers import service as workers
 from app.workers.models import Worker
@@ -49,73 +46,6 @@ def finished(ctx, spec):
 
 def rows_of(client) -> list[str]:
     return [r["run"]["id"] for r in client.get("/api/v1/runs").json["runs"]]
-
-
-@pytest.mark.usefixtures("additions")
-def test_the_same_key_and_request_are_done_once_and_answered_alike(client):
-    first = client.post("/api/v1/runs", json=BODY, headers={"Idempotency-Key": "k1"})
-    again = client.post("/api/v1/runs", json=BODY, headers={"Idempotency-Key": "k1"})
-    assert (first.status_code, again.status_code) == (201, 201)
-    assert again.json == first.json
-    assert again.headers["Location"] == first.headers["Location"]
-    assert again.headers["Idempotency-Replayed"] == "true"
-    assert len(rows_of(client)) == 1
-    assert client.post("/api/v1/runs", json=BODY, headers={"Idempotency-Key": "k2"}).status_code == 201
-    assert len(rows_of(client)) == 2
-
-
-@pytest.mark.usefixtures("additions")
-def test_a_key_with_another_request_is_refused_and_a_failed_one_frees_it(client):
-    key = {"Idempotency-Key": "k"}
-    assert client.post("/api/v1/runs", json=BODY | {"dataset": "x"}, headers=key).status_code == 422
-    assert client.post("/api/v1/runs", json=BODY, headers=key).status_code == 201
-    refused = client.post("/api/v1/runs", json=BODY | {"n": 3}, headers=key)
-    assert refused.status_code == 422
-    assert refused.json["errors"][0]["field"] == "Idempotency-Key"
-    assert len(rows_of(client)) == 1
-
-
-def test_of_many_at_once_with_one_key_exactly_one_may_work(ctx):
-    won, busy = [], []
-
-    def claim():
-        try:
-            won.append(idempotency.claim(ctx, "me", "k", "0" * 64))
-        except ConflictError:
-            busy.append(1)
-
-    threads = [threading.Thread(target=claim) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (won, len(busy)) == ([None], 7)
-    assert idempotency.claim(ctx, "another", "k", "0" * 64) is None
-
-
-def later(monkeypatch, **time):
-    now = utcnow() + dt.timedelta(**time)
-    monkeypatch.setattr(idempotency, "utcnow", lambda: now)
-
-
-def test_a_key_whose_request_was_never_answered_is_free_after_a_quarter_of_an_hour(ctx, monkeypatch):
-    idempotency.claim(ctx, "me", "k", "0" * 64)
-    later(monkeypatch, minutes=14)
-    with pytest.raises(ConflictError):
-        idempotency.claim(ctx, "me", "k", "0" * 64)
-    later(monkeypatch, minutes=16)
-    assert idempotency.claim(ctx, "me", "k", "1" * 64) is None
-
-
-@pytest.mark.usefixtures("additions")
-def test_an_answer_is_repeated_for_a_day(client, monkeypatch):
-    key = {"Idempotency-Key": "k"}
-    first = client.post("/api/v1/runs", json=BODY, headers=key).data
-    later(monkeypatch, hours=23)
-    assert client.post("/api/v1/runs", json=BODY, headers=key).data == first
-    later(monkeypatch, hours=25)
-    assert client.post("/api/v1/runs", json=BODY, headers=key).data != first
-    assert len(rows_of(client)) == 2
 
 
 @pytest.mark.usefixtures("additions")
