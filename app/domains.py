@@ -14,10 +14,10 @@ from app.core.db.archives import Archive
 from app.core.db.types import Base
 from app.datasets.models import Dataset, DatasetCheck, Task
 from app.language_models.models import PublishedHead
-from app.runs.models import Calibration, Run, RunCurve, RunTag, RunTask
+from app.runs.models import Calibration, Run, RunCurve, RunTask
 from app.runs.policy import Policy, register
 from app.samples.models import Sample
-from app.studies.models import Study, StudyArm, StudyTag
+from app.studies.models import Study, StudyArm
 from app.workers.models import Worker
 
 metadata = Base.metadata
@@ -55,12 +55,10 @@ __all__ = [
     "PublishedHead",
     "Run",
     "RunCurve",
-    "RunTag",
     "RunTask",
     "Sample",
     "Study",
     "StudyArm",
-    "StudyTag",
     "Task",
     "Token",
     "User",

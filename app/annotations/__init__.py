@@ -1,1 +1,1 @@
-"""What people note on runs and studies: tags, a note, a star, and whether they are archived."""
+"""What people note on runs and studies: a note, and whether they are archived."""

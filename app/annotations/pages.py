@@ -9,15 +9,12 @@ from typing import Any
 from flask import Blueprint, redirect, request, url_for
 from werkzeug.wrappers import Response
 
-from app.annotations.models import TagRow
 from app.annotations.schemas import Changes
-from app.annotations.selection import known_tags
-from app.annotations.tags import parse_tag, parse_tags
 from app.core.context import Context
 from app.core.states import Scope
 from app.web.http.schemas import parse_spec
 from app.web.http.security import may_use, needs
-from app.web.http.web import context, session
+from app.web.http.web import context
 
 
 class AnnotationPages:
@@ -28,14 +25,9 @@ class AnnotationPages:
     """
 
     def __init__(
-        self,
-        bp: Blueprint,
-        row: str,
-        place: tuple[str, ...],
-        tags: type[TagRow],
-        annotate: Callable[[Context, uuid.UUID, Changes], None],
+        self, bp: Blueprint, row: str, place: tuple[str, ...], annotate: Callable[[Context, uuid.UUID, Changes], None]
     ) -> None:
-        self._name, self._row, self._place, self._tags, self._change = bp.name, row, place, tags, annotate
+        self._name, self._row, self._place, self._change = bp.name, row, place, annotate
         address = f"/{bp.name}/<uuid:row_id>/annotations"
         bp.add_url_rule(address, "annotated", self._back)
         bp.add_url_rule(address, "annotate", self._annotate, methods=["POST"])
@@ -44,7 +36,6 @@ class AnnotationPages:
         """What the template's panel of annotations needs."""
         return {
             "annotate": url_for(f"{self._name}.annotate", row_id=row_id, **self._part()),
-            "known_tags": known_tags(session(), self._tags),
             "may_edit": may_use(f"{self._name}.annotate"),
         }
 
@@ -54,7 +45,7 @@ class AnnotationPages:
 
     @needs(Scope.SUBMIT)
     def _annotate(self, row_id: uuid.UUID) -> Response:
-        """Changes tags, note, star or archive."""
+        """Changes the note, or archives."""
         self._change(context(), row_id, _parse_changes(request.form))
         return self._back(row_id)
 
@@ -62,17 +53,12 @@ class AnnotationPages:
         return {name: request.args.get(name) for name in self._place}
 
 
-def _parse_changes(form: Mapping[str, str]) -> Changes:
-    """What a form changes: tags in `add`, one tag in `remove`, `note`, and `starred` and `archived` as 1 or 0.
+def asks_for_archived() -> bool:
+    """Whether the address of a list asks for archived rows, too."""
+    return request.args.get("archived") in ("1", "true")
 
-    Raises BadInputError.
-    """
-    given: dict[str, Any] = {}
-    if "add" in form:
-        given["add_tags"] = parse_tags(form["add"])
-    if "remove" in form:
-        given["remove_tags"] = (parse_tag(form["remove"]),)
-    if "note" in form:
-        given["note"] = form["note"]
-    given |= {name: form[name] == "1" for name in ("starred", "archived") if name in form}
-    return parse_spec(Changes, given)
+
+def _parse_changes(form: Mapping[str, str]) -> Changes:
+    """What a form changes: `note`, and `archived` as 1 or 0. Raises BadInputError."""
+    given: dict[str, Any] = {"note": form["note"]} if "note" in form else {}
+    return parse_spec(Changes, given | ({"archived": form["archived"] == "1"} if "archived" in form else {}))

@@ -11,26 +11,17 @@ class Annotated(Protocol):
     @property
     def name(self) -> str: ...  # noqa: D102
     @property
-    def tags(self) -> tuple[str, ...]: ...  # noqa: D102
-    @property
     def note(self) -> str: ...  # noqa: D102
-    @property
-    def starred(self) -> bool: ...  # noqa: D102
     @property
     def archived(self) -> bool: ...  # noqa: D102
 
 
 def name_in_list(row: Annotated) -> str:
-    """The name, with a star before a starred row, and "(archived)" after an archived one."""
-    return f"{'★ ' if row.starred else ''}{row.name}{' (archived)' if row.archived else ''}"
+    """The name, with "(archived)" after an archived row's."""
+    return f"{row.name}{' (archived)' if row.archived else ''}"
 
 
 def facts(row: Annotated) -> list[tuple[str, str]]:
     """The annotations as label and value, without absent ones."""
-    said = [
-        ("Tags", ", ".join(row.tags)),
-        ("Note", row.note),
-        ("Starred", "yes" if row.starred else ""),
-        ("Archived", "yes" if row.archived else ""),
-    ]
+    said = [("Note", row.note), ("Archived", "yes" if row.archived else "")]
     return [(label, value) for label, value in said if value]

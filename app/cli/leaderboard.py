@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 from rich.table import Table
 
-from app.annotations.selection import Selection
 from app.cli import common
-from app.cli.run_and_study import selection_options
+from app.cli.run_and_study import archived_option
 from app.leaderboard.columns import COLUMNS, Column, make_board_row
 from app.leaderboard.entries import Entries
 from app.leaderboard.service import Row, ranked
@@ -18,10 +17,10 @@ from app.runs.render import plain
 @click.option("--budget", type=float, callback=common.positive, help="seconds; default: each run at its own budget")
 @click.option("--dataset", help="only runs over this dataset")
 @click.option("--target", help="only runs of this model")
-@selection_options
+@archived_option
 @common.json_option
 def leaderboard(
-    budget: float | None, dataset: str | None, target: str | None, json_file: str | None, selection: Selection
+    budget: float | None, dataset: str | None, target: str | None, json_file: str | None, archived: bool
 ) -> None:
     """Runs by Pass@First within a budget; archived ones only with --archived.
 
@@ -30,12 +29,11 @@ def leaderboard(
     """
     ctx = common.opened_context()
     with ctx.database.read() as session:
-        rows = ranked(Entries().read(session), budget, dataset=dataset, target=target, selection=selection)
+        rows = ranked(Entries().read(session), budget, dataset=dataset, target=target, archived=archived)
     common.write_json(json_file, [plain(make_board_row(row)) for row in rows])
     console = common.result_console(json_file)
     if not rows:
-        asked = selection.narrows or dataset or target
-        console.print("No run matches." if asked else "No graded runs yet: make one with `bassline eval`.")
+        console.print("No run matches." if dataset or target else "No graded runs yet: make one with `bassline eval`.")
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
         # What is not ranked stays in one table: its first column says over how many tasks each run is.

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import click
 from sqlalchemy.orm import Session
 
 from app.annotations.models import Annotatable
 from app.annotations.presentation import name_in_list
-from app.annotations.schemas import LONGEST_NOTE, AnnotatedQuery, Changes
-from app.annotations.selection import Selection
-from app.annotations.tags import parse_tag
+from app.annotations.schemas import LONGEST_NOTE, ArchivedQuery, Changes
 from app.cli import common
 from app.cli.options import spec_options
 from app.core.context import Context
@@ -25,15 +22,15 @@ from app.runs.models import Run
 from app.studies.documents import StudyHead
 from app.web.http.schemas import parse_spec
 
-C = TypeVar("C", bound=Callable[..., Any])
 R = TypeVar("R")
+archived_option = spec_options(ArchivedQuery, "archived")
 
 
 class Service(Protocol):
     """The use cases of the commands: the module app.runs.service or app.studies.service."""
 
     def annotate(self, ctx: Context, row_id: uuid.UUID, changes: Changes, /) -> None:
-        """Changes tags, note, star or archive."""
+        """Changes the note, or archives."""
 
     def cancel(self, ctx: Context, row_id: uuid.UUID, /) -> None:
         """Ends it; its finished samples are kept."""
@@ -42,37 +39,14 @@ class Service(Protocol):
         """Removes it."""
 
 
-def selection_options(command: C) -> C:
-    """Decorates a command with --tag, --starred and --archived, which it receives as `selection`."""
-
-    @functools.wraps(command)
-    def selecting(*args: Any, tag: str | None, starred: bool, archived: bool, **others: Any) -> Any:
-        asked = Selection(None if tag is None else parse_tag(tag), starred=starred, archived=archived)
-        return command(*args, selection=asked, **others)
-
-    options = spec_options(AnnotatedQuery, "tag", "starred", "archived", tag={"metavar": "WORD"})
-    return options(selecting)  # type: ignore[return-value]
-
-
 def print_rows(
     json_file: str | None, headings: Sequence[str], rows: Sequence[tuple[Run | StudyHead, Sequence[str]]], none: str
 ) -> None:
     """Prints a line for each run or study, with its cells under `headings`, or the sentence `none`."""
-    tagged = any(one.tags for one, _ in rows)
     lines = [
-        (
-            str(one.id),
-            name_in_list(one),
-            one.state,
-            *cells,
-            f"{one.created_at:%Y-%m-%d %H:%M}",
-            *([" ".join(one.tags)] if tagged else []),
-        )
-        for one, cells in rows
+        (str(one.id), name_in_list(one), one.state, *cells, f"{one.created_at:%Y-%m-%d %H:%M}") for one, cells in rows
     ]
-    common.print_list(
-        json_file, ("id", "name", "state", *headings, "created", *(["tags"] if tagged else [])), lines, none
-    )
+    common.print_list(json_file, ("id", "name", "state", *headings, "created"), lines, none)
 
 
 def find_row(find: Callable[[Session, str], R], reference: str) -> tuple[Context, R]:
@@ -85,7 +59,7 @@ def find_row(find: Callable[[Session, str], R], reference: str) -> tuple[Context
 def add_commands(
     group: click.Group, what: str, find: Callable[[Session, str], Named], service: Service, along: str = ""
 ) -> None:
-    """Adds `cancel`, `delete`, `tag`, `note`, `star`, `unstar`, `archive` and `unarchive` to a group.
+    """Adds `cancel`, `delete`, `note`, `archive` and `unarchive` to a group.
 
     `what` is the word for a run or a study, `find` finds it by what the user typed, and `along` says what is archived
     and deleted with it.
@@ -118,16 +92,6 @@ def add_commands(
         with ctx.database.read() as session:
             return find(session, str(found.id))
 
-    @group.command(help=_help(f"Add tags to a {what}, or remove them.", f"{start} tag demo add nightly h100"))
-    @row
-    @click.argument("action", metavar="add|remove", type=common.Choice(["add", "remove"]))
-    @click.argument("words", metavar="WORD...", nargs=-1, required=True)
-    def tag(reference: str, action: str, words: tuple[str, ...]) -> None:
-        tags = tuple(map(parse_tag, words))
-        found = changed(reference, parse_spec(Changes, {f"{action}_tags": tags}))
-        assert isinstance(found, Annotatable)
-        echo(f"{found.name}: {', '.join(found.tags) or 'no tags'}")
-
     @group.command(
         help=_help(
             f"Write a note on a {what}, replacing the present one; - reads it from standard input, '' removes it.",
@@ -143,8 +107,6 @@ def add_commands(
         echo(f"{'noted on' if found.note else 'removed the note of'} {found.name}")
 
     for word, done, about, changes in (
-        ("star", "starred", f"Mark a {what} as worth finding again.", Changes(starred=True)),
-        ("unstar", "unstarred", f"Remove the star of a {what}.", Changes(starred=False)),
         ("archive", "archived", f"Leave a {what}{along} out of lists and the first page.", Changes(archived=True)),
         ("unarchive", "brought back", f"Return an archived {what}{along} to lists.", Changes(archived=False)),
     ):

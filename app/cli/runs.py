@@ -8,11 +8,10 @@ from typing import Any
 import click
 from rich.console import Console
 
-from app.annotations.selection import Selection
 from app.cli import common, foreground
 from app.cli.options import parse_options, spec_options
 from app.cli.report import run_tables
-from app.cli.run_and_study import add_commands, find_row, print_rows, selection_options
+from app.cli.run_and_study import add_commands, archived_option, find_row, print_rows
 from app.comparison import run_file
 from app.comparison.decision import describe_inferiority
 from app.comparison.documents import ComparisonDocument
@@ -45,17 +44,17 @@ def runs() -> None:
 @click.option("--name", metavar="TEXT", help="only runs whose name has this text in it")
 @click.option("--target", help="only runs of this model")
 @click.option("--dataset", help="only runs over this dataset")
-@selection_options
+@archived_option
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 @common.json_option
-def list_(state: str | None, limit: int, json_file: str | None, selection: Selection, **filters: Any) -> None:
+def list_(state: str | None, limit: int, json_file: str | None, archived: bool, **filters: Any) -> None:
     """Runs, newest first; archived ones only with --archived.
 
     Example:
         bassline runs list --state interrupted
-        bassline runs list --tag nightly --starred
+        bassline runs list --name nightly
     """
-    wanted = repository.RunFilter(states=[RunState(state)] if state else (), selection=selection, **filters)
+    wanted = repository.RunFilter(states=[RunState(state)] if state else (), archived=archived, **filters)
     ctx = common.opened_context()
     with ctx.database.read() as session:
         found = repository.list_runs(session, wanted, limit=limit)

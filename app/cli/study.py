@@ -10,11 +10,10 @@ from typing import Any, TypeVar
 
 import click
 
-from app.annotations.selection import Selection
 from app.cli import common, foreground, handover, study_report
 from app.cli.options import as_typed, given_options, parse_options
 from app.cli.quiet import QuietChoice, quiet_options
-from app.cli.run_and_study import add_commands, find_row, print_rows, selection_options
+from app.cli.run_and_study import add_commands, archived_option, find_row, print_rows
 from app.core.errors import BadInputError
 from app.core.terminal import echo
 from app.runs.quiet import find_quiet_limit
@@ -104,18 +103,18 @@ def run(
 
 @study.command("list")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
-@selection_options
+@archived_option
 @common.json_option
-def list_(limit: int, json_file: str | None, selection: Selection) -> None:
+def list_(limit: int, json_file: str | None, archived: bool) -> None:
     """Studies, newest first; archived ones only with --archived.
 
     Example:
         bassline study list
-        bassline study list --tag nightly
+        bassline study list --archived
     """
     ctx = common.opened_context()
     with ctx.database.read() as session:
-        studies = repository.list_studies(session, limit=limit, selection=selection)
+        studies = repository.list_studies(session, limit=limit, archived=archived)
         done = progress.of_runs(session, [arm.run_id for one in studies for arm in one.arms])
     found = [render.overview(one, done) for one in studies]
     common.write_json(json_file, [plain(one) for one in found])
@@ -125,11 +124,7 @@ def list_(limit: int, json_file: str | None, selection: Selection) -> None:
         elsewhere = one.study.measured_elsewhere
         place = f"{elsewhere} (elsewhere)" if elsewhere else one.study.device
         rows.append((one.study, (str(len(one.arms)), tasks, place)))
-    none = (
-        "No study matches."
-        if selection.narrows
-        else "No studies yet: make one with `bassline study run --preset bass --target MODEL`."
-    )
+    none = "No studies yet: make one with `bassline study run --preset bass --target MODEL`."
     print_rows(json_file, ("arms", "tasks", "measured on"), rows, none)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Blueprint
 from pydantic import Field
 
-from app.annotations.schemas import AnnotatedQuery
+from app.annotations.schemas import ArchivedQuery
 from app.core.db.storable import Text
 from app.leaderboard.columns import BoardPage, make_board_row
 from app.leaderboard.entries import Entries
@@ -18,7 +18,7 @@ from app.web.http.web import kept, session
 bp = Blueprint("leaderboard_api", __name__, url_prefix="/api/v1")
 
 
-class BoardQuery(AnnotatedQuery):
+class BoardQuery(ArchivedQuery):
     """The budget to read the shares at, and which runs to list."""
 
     budget: Budget | None = Field(None, description="seconds; default: each run's own budget")
@@ -31,6 +31,6 @@ class BoardQuery(AnnotatedQuery):
 def index(query: BoardQuery) -> BoardPage:
     """Runs by Pass@First within a budget."""
     runs = kept(Entries).read(session())
-    rows = ranked(runs, query.budget, dataset=query.dataset, target=query.target, selection=query.selection())
+    rows = ranked(runs, query.budget, dataset=query.dataset, target=query.target, archived=query.archived)
     page, following = page_from_list(rows, query, lambda row: str(row.run.id))
     return BoardPage(rows=[make_board_row(row) for row in page], next=following)

@@ -48,8 +48,6 @@ class BoardRow(ResponseModel):
     clock: str | None = Field(
         description="why the times of the run are not to be trusted; empty: nothing disturbed them; null: not known"
     )
-    tags: list[str]
-    starred: bool
     archived: bool
     pass_first: float
     pass_first_interval: tuple[float, float]
@@ -93,7 +91,6 @@ def make_board_row(row: Row) -> BoardRow:
         "run": row.run.id,
         "clock": None if figures.clock_marks is None else " ".join(figures.clock_marks),
         "ms_per_token": figures.ms_per_token_all,
-        "tags": list(row.run.tags),
     }
     sources = (row, row.run, figures)
     for name in BoardRow.model_fields.keys() - own.keys():
@@ -113,7 +110,7 @@ def format_csv(rows: Sequence[Row]) -> str:
 def _list_cells(row: BoardRow) -> list[object]:
     cells: list[object] = []
     for _, value in row:
-        cells += value if isinstance(value, tuple) else [" ".join(value) if isinstance(value, list) else value]
+        cells += value if isinstance(value, tuple) else [value]
     return cells
 
 

@@ -60,9 +60,7 @@ class Entry:
     fingerprint: str
     settings: tuple[str, ...]  # its options in words
 
-    starred: bool
     archived: bool
-    tags: tuple[str, ...] = ()  # in alphabetical order
     number: int = 0  # gives the run its colour (app/runs/colours.py)
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 from flask import Blueprint, Response, render_template, request
 
-from app.annotations.selection import UNARCHIVED, from_address
+from app.annotations.pages import asks_for_archived
 from app.core.errors import BadInputError
 from app.core.states import OPEN_RUN_STATES
 from app.leaderboard import board
@@ -40,14 +40,14 @@ def index() -> str:
     except BadInputError as problem:
         error, budget = str(problem), None
     dataset, target = request.args.get("dataset", ""), request.args.get("target", "")
-    selection = from_address(request.args)
+    archived = asks_for_archived()
     everything = kept(Entries).read(session())
-    listed = [run for run in everything if selection.archived or not run.archived]
+    listed = [run for run in everything if archived or not run.archived]
     answer, failed = _answer(everything, dataset)
     budget = budget or (answer.opening_s if answer else max((run.budget_s for run in listed), default=10.0))
     sort = request.args.get("sort", "first")
     sort = sort if sort in board.SORTS else "first"
-    rows = ranked(listed, budget, dataset=dataset or None, target=target or None, selection=selection)
+    rows = ranked(listed, budget, dataset=dataset or None, target=target or None, archived=archived)
     whole = request.args.get("rows") == "all"
     groups, lead, left_out = board.arrange_groups(
         rows, budget, sort, whole=whole, answered=set(answer.runs.values()) if answer else ()
@@ -73,9 +73,8 @@ def index() -> str:
         target=target,
         datasets=sorted({run.dataset for run in listed}),
         targets=sorted({run.target for run in listed}),
-        selection=selection,
-        tags=sorted({tag for run in listed for tag in run.tags}),
-        annotated=selection != UNARCHIVED or any(run.tags or run.starred or run.archived for run in everything),
+        archived=archived,
+        any_archived=any(run.archived for run in everything),
         all_archived=bool(everything) and not listed,
         error=error,
         reference=not everything and reference_to_load(context()),
@@ -91,7 +90,7 @@ def csv() -> Response:
     budget = parse_budget(request.args.get("budget"))
     dataset, target = request.args.get("dataset") or None, request.args.get("target") or None
     everything = kept(Entries).read(session())
-    rows = ranked(everything, budget, dataset=dataset, target=target, selection=from_address(request.args))
+    rows = ranked(everything, budget, dataset=dataset, target=target, archived=asks_for_archived())
     if "runs" in request.args:
         only = set(ids_in("runs", request.args))
         rows = [row for row in rows if row.run.id in only]

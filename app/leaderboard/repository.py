@@ -7,13 +7,13 @@ import uuid
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session, contains_eager, joinedload
 
 from app.core.states import LISTED_RUN_KINDS, OPEN_RUN_STATES, RunState
 from app.datasets.models import Dataset
 from app.runs.colours import numbered_runs
-from app.runs.models import Run, RunCurve, RunTag
+from app.runs.models import Run, RunCurve
 from app.studies.models import Study, StudyArm
 
 STUDIES_READ = 20  # the newest
@@ -28,9 +28,7 @@ class Version(NamedTuple):
     id: uuid.UUID
     state: RunState
     finished_at: dt.datetime | None
-    starred: bool
     archived: bool
-    tags: tuple[str, ...]
     number: int  # gives the run its colour; changes when an earlier run is deleted
 
     @property
@@ -49,21 +47,15 @@ _LISTED = (Run.kind.in_(LISTED_RUN_KINDS), RunCurve.n_tasks > 0)
 
 def versions(session: Session) -> list[Version]:
     """The versions of the evaluation runs that have ended with at least one graded task, newest first."""
-    joined = func.aggregate_strings(RunTag.tag, " ").label("tags")
-    of_run = select(RunTag.run_id, joined).group_by(RunTag.run_id).subquery()
     numbered = numbered_runs()
     query = (
-        select(Run.id, Run.state, Run.finished_at, Run.starred, Run.archived, of_run.c.tags, numbered.c.number)
+        select(Run.id, Run.state, Run.finished_at, Run.archived, numbered.c.number)
         .join(Run.curve)
         .join(numbered, numbered.c.id == Run.id)
-        .outerjoin(of_run, of_run.c.run_id == Run.id)
         .where(*_LISTED)
         .order_by(Run.id.desc())
     )
-    return [
-        Version(run_id, state, finished_at, starred, archived, tuple(sorted((tags or "").split())), number)
-        for run_id, state, finished_at, starred, archived, tags, number in session.execute(query)
-    ]
+    return [Version(*row) for row in session.execute(query)]
 
 
 def runs_with_curves(session: Session, only: Collection[uuid.UUID] | None = None) -> Sequence[Run]:

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from app.annotations.selection import UNARCHIVED, Selection
 from app.core.errors import BadInputError
 from app.leaderboard.entries import Entry
 from evaluation.metrics import wilson
@@ -61,25 +60,21 @@ def ranked(
     *,
     dataset: str | None = None,
     target: str | None = None,
-    selection: Selection = UNARCHIVED,
+    archived: bool = False,
 ) -> list[Row]:
     """The runs of a dataset and model at `budget_s` seconds (None: each at its own budget), best Pass@First first.
 
-    Archived runs are left out unless the `selection` has them. A finished run over a whole dataset gets a rank among
-    the runs of its group (`Entry.group`), including runs that dataset, target, tag or star leave out; ties share a
+    Archived runs are left out unless `archived`. A finished run over a whole dataset gets a rank among
+    the runs of its group (`Entry.group`), including runs that dataset and target leave out; ties share a
     rank. The other runs follow, ordered by their shares, with a label. Raises BadInputError for a budget not above 0.
     """
     if budget_s is not None and not budget_s > 0:
         raise BadInputError(f"budget is {budget_s:g}: it must be above 0 seconds", "budget")
-    rows = [_row(run, budget_s) for run in runs if selection.archived or not run.archived]
+    rows = [_row(run, budget_s) for run in runs if archived or not run.archived]
     rows.sort(key=lambda row: (row.run.label is not None, -row.pass_first, -row.pass_all))
     _place(rows)
     return [
-        row
-        for row in rows
-        if (not dataset or row.run.dataset == dataset)
-        and (not target or row.run.target == target)
-        and selection.fits(row.run.tags, starred=row.run.starred, archived=row.run.archived)
+        row for row in rows if (not dataset or row.run.dataset == dataset) and (not target or row.run.target == target)
     ]
 
 

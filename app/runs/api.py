@@ -7,7 +7,7 @@ import uuid
 from flask import Blueprint, Response, request, url_for
 from pydantic import ConfigDict, Field
 
-from app.annotations.schemas import AnnotatedQuery, Changes
+from app.annotations.schemas import ArchivedQuery, Changes
 from app.core.db.storable import Text
 from app.core.errors import ConflictError
 from app.core.states import OPEN_RUN_STATES, RunState, Scope
@@ -31,7 +31,7 @@ JSON_LINES = "application/x-ndjson"
 CSV = "text/csv"
 
 
-class RunQuery(AnnotatedQuery):
+class RunQuery(ArchivedQuery):
     """Filters of the list of runs."""
 
     state: RunState | None = None
@@ -99,8 +99,7 @@ def index(query: RunQuery) -> RunPage:
         session(),
         repository.RunFilter(
             states=[query.state] if query.state else (),
-            selection=query.selection(),
-            **query.model_dump(include={"target", "dataset", "name"}),
+            **query.model_dump(include={"target", "dataset", "name", "archived"}),
         ),
         limit=query.limit + 1,
         before=query.id(),
@@ -186,10 +185,7 @@ def resume(run_id: uuid.UUID) -> RunDocument:
 @needs(Scope.SUBMIT)
 @operation({200: RunDocument})
 def annotate(run_id: uuid.UUID, body: Changes) -> RunDocument:
-    """Changes the tags, the note, the star of a run, and whether it is archived.
-
-    Tags that several callers add or remove at the same time are all added and removed; `tags` replaces all.
-    """
+    """Changes the note of a run, and whether it is archived."""
     service.annotate(context(), run_id, body)
     return _document(run_id)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, JsonValue, create_model
 
-from app.annotations.schemas import ArchivedOf, NoteOf, StarredOf, TagsOf
+from app.annotations.schemas import ArchivedOf, NoteOf
 from app.core.states import RunKind, RunState, TaskState
 from app.runs.options import options_of
 from app.runs.results import Figures
@@ -50,9 +50,7 @@ class RunInfo(_Configured):
     created_at: dt.datetime
     started_at: dt.datetime | None
     finished_at: dt.datetime | None
-    tags: TagsOf = ()
     note: NoteOf = ""
-    starred: StarredOf = False
     archived: ArchivedOf = False
 
 

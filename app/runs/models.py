@@ -23,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from app.annotations.models import Annotatable, TagRow
+from app.annotations.models import Annotatable
 from app.background.models import Leased
 from app.core.db.storable import Text as StorableText
 from app.core.db.types import Base, Identified, Json, Named, OutputText, text_enum, utcnow
@@ -157,14 +157,6 @@ class Run(Named, Annotatable, Base):
     def measured_elsewhere(self) -> str | None:
         """Where the run of a loaded study was measured, None for one of this service."""
         return self.provenance.get("measured_elsewhere")
-
-
-class RunTag(TagRow, Base):
-    """A tag of a run."""
-
-    __tablename__ = "run_tags"
-
-    run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
 
 
 class RunTask(Leased, Base):

@@ -10,8 +10,7 @@ from typing import Any
 from flask import Blueprint, Response, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
-from app.annotations.pages import AnnotationPages
-from app.annotations.selection import any_archived, from_address, known_tags
+from app.annotations.pages import AnnotationPages, asks_for_archived
 from app.core.errors import BadInputError, BasslineError
 from app.core.states import OPEN_RUN_STATES, RunState, Scope
 from app.datasets import repository as datasets
@@ -22,7 +21,7 @@ from app.runs import figures as measured
 from app.runs import presentation as shown
 from app.runs.colours import numbers_of, series_of
 from app.runs.forms import as_form, field_error, form_fields, labels_of, parse_budget, parse_form
-from app.runs.models import Run, RunTag, RunTask
+from app.runs.models import Run, RunTask
 from app.runs.options import Fieldset
 from app.runs.results import Figures
 from app.runs.schemas import RunSpec
@@ -49,9 +48,9 @@ def index() -> str:
     """Runs, newest first, filtered; `?before=` a run's id gives the next page."""
     asked = {key: request.args.get(key, "").replace("\0", "").strip() for key in FILTERS}
     before = id_in_address("before", "run")
-    selection = from_address(request.args)
+    archived = asks_for_archived()
     states = [RunState(asked["state"])] if asked["state"] in set(RunState) else []
-    wanted = repository.RunFilter(states=states, dataset=asked["dataset"], name=asked["name"], selection=selection)
+    wanted = repository.RunFilter(states=states, dataset=asked["dataset"], name=asked["name"], archived=archived)
     runs = repository.list_runs(session(), wanted, limit=PAGE_SIZE + 1, before=before)
     following = runs[PAGE_SIZE - 1].id if len(runs) > PAGE_SIZE else None
     return render_template(
@@ -61,14 +60,13 @@ def index() -> str:
         following=following,
         asked=asked,
         before=before,
-        selection=selection,
-        tags=known_tags(session(), RunTag),
-        any_archived=not runs and any_archived(session(), Run),
-        kept={key: value or None for key, value in asked.items()} | selection.address,
+        archived=archived,
+        any_archived=not runs and Run.any_archived(session()),
+        kept={key: value or None for key, value in asked.items()} | {"archived": "1" if archived else None},
         labels=FILTERS,
         states=list(RunState),
         datasets=_dataset_names(),
-        filtered=any(asked.values()) or selection.narrows or before is not None,
+        filtered=any(asked.values()) or before is not None,
     )
 
 
@@ -104,7 +102,7 @@ def show(run_id: uuid.UUID) -> str:
     )
 
 
-annotation_pages = AnnotationPages(bp, "run_id", ("tab", "budget", "show", "page"), RunTag, service.annotate)
+annotation_pages = AnnotationPages(bp, "run_id", ("tab", "budget", "show", "page"), service.annotate)
 
 
 @bp.get("/runs/<uuid:run_id>/tasks/<path:task_id>")

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, cast
 from sqlalchemy import Select, case, func, or_, select, tuple_
 from sqlalchemy.orm import Session, contains_eager, defer, joinedload, raiseload, selectinload, undefer
 
-from app.annotations.selection import UNARCHIVED, Selection
 from app.core.db.references import find_id
 from app.core.db.types import utcnow
 from app.core.errors import NotFoundError
@@ -43,7 +42,7 @@ _MEASURED = (
     Sample.calls,
 )
 """What figures need of a sample. The index ix_samples_measured has these columns, so that no text is read for them."""
-_WHOLE = (joinedload(Run.stored_dataset), joinedload(Run.curve), selectinload(Run.tag_rows))
+_WHOLE = (joinedload(Run.stored_dataset), joinedload(Run.curve))
 
 
 class MeasuredSample(NamedTuple):
@@ -130,7 +129,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which runs to list. Archived ones are left out unless the `selection` has them.
+    """Which runs to list. Archived ones are left out unless `archived`.
 
     `name` is a part of the name, in upper or lower case.
     """
@@ -140,16 +139,18 @@ class RunFilter:
     target: str | None = None
     dataset: str | None = None
     name: str | None = None
-    selection: Selection = UNARCHIVED
+    archived: bool = False
 
     @property
     def narrows(self) -> bool:
         """Whether it leaves out runs that lists show by default."""
-        return any((self.states, self.target, self.dataset, self.name)) or self.selection.narrows
+        return any((self.states, self.target, self.dataset, self.name))
 
     def apply(self, query: Select[Run]) -> Select[Run]:
         """The query with these conditions."""
-        query = self.selection.of(query.where(Run.kind.in_(self.kinds)), Run)
+        query = query.where(Run.kind.in_(self.kinds))
+        if not self.archived:
+            query = query.where(Run.archived.is_(False))
         if self.states:
             query = query.where(Run.state.in_(self.states))
         if self.target:
@@ -164,7 +165,7 @@ class RunFilter:
 def list_runs(
     session: Session, wanted: RunFilter = RunFilter(), *, limit: int = 50, before: uuid.UUID | None = None
 ) -> Sequence[Run]:
-    """Runs, newest first, with dataset and tags loaded. The last id of a page is `before` of the next."""
+    """Runs, newest first, with dataset loaded. The last id of a page is `before` of the next."""
     query = wanted.apply(select(Run).options(*_WHOLE))
     if before is not None:
         query = query.where(Run.id < before)  # ids grow with time
@@ -172,7 +173,7 @@ def list_runs(
 
 
 def get_run(session: Session, run_id: uuid.UUID, *, hidden: bool = False) -> Run:
-    """The run with its dataset, curve and tags. Raises NotFoundError; also while its samples are stored or deleted,
+    """The run with its dataset and curve. Raises NotFoundError; also while its samples are stored or deleted,
     unless `hidden`."""
     run = session.scalar(select(Run).options(*_WHOLE).where(Run.id == run_id))
     if run is None or (run.error in HIDING and not hidden):

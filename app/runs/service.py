@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from app.annotations import service as annotation
 from app.annotations.schemas import Changes
 from app.core.context import Context
 from app.core.db.database import after_commit
@@ -166,13 +165,9 @@ def require_resumable(ctx: Context, run: Run, pinned_worker: str | None, *, hand
 
 
 def annotate(ctx: Context, run_id: uuid.UUID, changes: Changes) -> None:
-    """Changes what people noted on a run. Raises NotFoundError, or BadInputError for too many tags.
-
-    Two changes at once are made one after the other, so that neither loses the other's tags.
-    """
+    """Changes what people noted on a run. Raises NotFoundError."""
     with ctx.database.session() as session:
-        annotation.lock(session, Run, run_id)
-        annotation.apply(get_run(session, run_id), changes)
+        changes.apply_to(get_run(session, run_id))
 
 
 def delete(ctx: Context, run_id: uuid.UUID) -> None:

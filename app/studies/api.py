@@ -7,7 +7,7 @@ import uuid
 from flask import Blueprint, Response, url_for
 from pydantic import Field
 
-from app.annotations.schemas import AnnotatedQuery, Changes
+from app.annotations.schemas import ArchivedQuery, Changes
 from app.core.states import Scope
 from app.studies import export, progress, render, repository, service
 from app.studies.analysis import Analyses
@@ -54,9 +54,9 @@ def create(body: StudySpec) -> tuple[StudyOverview, dict[str, str]]:
 
 @bp.get("/studies")
 @operation({200: StudyPage})
-def index(query: AnnotatedQuery) -> StudyPage:
+def index(query: ArchivedQuery) -> StudyPage:
     """Studies, newest first, without what they say."""
-    studies = repository.list_studies(session(), limit=query.limit + 1, before=query.id(), selection=query.selection())
+    studies = repository.list_studies(session(), limit=query.limit + 1, before=query.id(), archived=query.archived)
     page, following = page_from_rows(studies, query, lambda study: str(study.id))
     done = progress.of_runs(session(), [arm.run_id for study in page for arm in study.arms])
     return StudyPage(studies=[render.overview(study, done) for study in page], next=following)
@@ -106,10 +106,7 @@ def resume(study_id: uuid.UUID) -> StudyOverview:
 @needs(Scope.SUBMIT)
 @operation({200: StudyOverview})
 def annotate(study_id: uuid.UUID, body: Changes) -> StudyOverview:
-    """Changes the tags, the note, the star of a study, and whether it is archived with the runs of its arms.
-
-    Tags that several callers add or remove at the same time are all added and removed; `tags` replaces all.
-    """
+    """Changes the note of a study, and whether it is archived with the runs of its arms."""
     service.annotate(context(), study_id, body)
     return _overview(study_id)
 

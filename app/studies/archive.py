@@ -1,7 +1,7 @@
 """A study in one file with all its samples, so that another installation can load it: gzipped JSON of an `Archive`.
 
-It has what figures, pages and statistics need, and tags and notes. What only this installation needs stays behind:
-token ids, the prompts (the dataset has the tasks), tasks that were not finished, and stars.
+It has what figures, pages and statistics need, and notes. What only this installation needs stays behind: token ids,
+the prompts (the dataset has the tasks), and tasks that were not finished.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from app.annotations.schemas import Note, Tags
+from app.annotations.schemas import Note
 from app.core.db.database import Database
 from app.core.db.storable import Text
 from app.core.errors import BadInputError, ConflictError
@@ -87,7 +87,7 @@ class ArchivedArm(RequestModel):
     prompt_mode_used: Text | None = Field(max_length=20)
     command: Text
     provenance: Provenance
-    tags: Tags = ()
+    tags: tuple[Text, ...] = ()  # of earlier versions; nothing reads them
     note: Note = ""
     started_at: Time | None
     finished_at: Time | None
@@ -114,7 +114,7 @@ class Archive(RequestModel):
     block_tasks: int = Field(ge=1, le=2**31 - 1)
     machine: Machine
     command: Text
-    tags: Tags = ()
+    tags: tuple[Text, ...] = ()  # of earlier versions; nothing reads them
     note: Note = ""
     arms: tuple[ArchivedArm, ...] = Field(min_length=MIN_ARMS, max_length=MAX_ARMS)
 

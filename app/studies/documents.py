@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_type_hints
 
 from pydantic import Field, JsonValue, create_model
 
-from app.annotations.schemas import ArchivedOf, NoteOf, StarredOf, TagsOf
+from app.annotations.schemas import ArchivedOf, NoteOf
 from app.core.states import RunState
 from app.web.http.schemas import ResponseModel
 from evaluation.decisions import Verdict
@@ -41,9 +41,7 @@ class StudyHead(ResponseModel):
     created_at: dt.datetime
     remaining_s: float | None = Field(description="an estimate; null until every arm has decoded a task")
     waiting: str | None = Field(description="why measuring waits for a quiet machine now; null: it does not")
-    tags: TagsOf = ()
     note: NoteOf = ""
-    starred: StarredOf = False
     archived: ArchivedOf = False
 
 

@@ -181,7 +181,7 @@ def _store_hidden(step: Step, found: Archive, run_id: uuid.UUID, arm: ArchivedAr
 
 def _store_study(found: Archive, dataset: Dataset, run_ids: Sequence[uuid.UUID], session: Session) -> None:
     """Stores the study, and shows its runs."""
-    own = {"id", "name", "created_at", "budget_s", "seed", "race", "block_tasks", "command", "tags", "note"}
+    own = {"id", "name", "created_at", "budget_s", "seed", "race", "block_tasks", "command", "note"}
     study = Study(
         **found.model_dump(include=own),
         machine=found.machine.model_dump(exclude_unset=True),
@@ -204,7 +204,7 @@ def _store_study(found: Archive, dataset: Dataset, run_ids: Sequence[uuid.UUID],
 
 
 def _run(found: Archive, run_id: uuid.UUID, arm: ArchivedArm, dataset: Dataset) -> Run:
-    own = {"n_tasks", "prompt_mode_used", "command", "started_at", "tags", "note"}
+    own = {"n_tasks", "prompt_mode_used", "command", "started_at", "note"}
     options = arm.configuration.model_dump(exclude={"name"})
     return Run(
         id=run_id,

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import BigInteger, ForeignKey, String, Text, UniqueConstraint, false
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from app.annotations.models import Annotatable, TagRow
+from app.annotations.models import Annotatable
 from app.core.db.types import Base, Identified, Named, utcnow
 from app.core.states import OPEN_RUN_STATES, RunState
 from app.datasets.models import Dataset
@@ -61,14 +61,6 @@ class Study(Named, Annotatable, Base):
     def runs(self) -> list[Run]:
         """The runs of the arms, in their order."""
         return [arm.run for arm in self.arms]
-
-
-class StudyTag(TagRow, Base):
-    """A tag of a study."""
-
-    __tablename__ = "study_tags"
-
-    study_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("studies.id", ondelete="CASCADE"), primary_key=True)
 
 
 class StudyArm(Identified, Base):

@@ -9,8 +9,7 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response as AnyResponse
 
-from app.annotations.pages import AnnotationPages
-from app.annotations.selection import any_archived, from_address, known_tags
+from app.annotations.pages import AnnotationPages, asks_for_archived
 from app.core.errors import BadInputError
 from app.core.states import OPEN_RUN_STATES, Scope
 from app.datasets import repository as datasets
@@ -24,7 +23,7 @@ from app.studies import forms, render, report, repository, service
 from app.studies import presentation as shown
 from app.studies.analysis import Analyses, StudyAnalysis
 from app.studies.loading import load_reference, reference_to_load
-from app.studies.models import Study, StudyTag
+from app.studies.models import Study
 from app.studies.progress import ArmProgress, of_runs, of_study, remaining_s
 from app.studies.render import check_measured
 from app.studies.sentences import describe_answer, describe_verdict
@@ -42,9 +41,9 @@ FEW = 6  # arms whose progress stands open on a page
 
 @bp.get("/studies")
 def index() -> str:
-    """Studies, newest first, with `?tag=`, `?starred=1`, `?archived=1`; `?before=` a study's id gives the next page."""
-    before, selection = id_in_address("before", "study"), from_address(request.args)
-    studies = repository.list_studies(session(), limit=PAGE_SIZE + 1, before=before, selection=selection)
+    """Studies, newest first, with `?archived=1` archived ones too; `?before=` a study's id gives the next page."""
+    before, archived = id_in_address("before", "study"), asks_for_archived()
+    studies = repository.list_studies(session(), limit=PAGE_SIZE + 1, before=before, archived=archived)
     following = studies[PAGE_SIZE - 1].id if len(studies) > PAGE_SIZE else None
     studies = studies[:PAGE_SIZE]
     return render_template(
@@ -53,10 +52,8 @@ def index() -> str:
         progress=of_runs(session(), [arm.run_id for study in studies for arm in study.arms]),
         following=following,
         reference=reference_to_load(context()),
-        selection=selection,
-        filtered=selection.narrows or before is not None,
-        tags=known_tags(session(), StudyTag),
-        any_archived=not studies and any_archived(session(), Study),
+        archived=archived,
+        any_archived=not studies and Study.any_archived(session()),
     )
 
 
@@ -114,7 +111,7 @@ def show(study_id: uuid.UUID) -> str:
     )
 
 
-annotation_pages = AnnotationPages(bp, "study_id", ("tab", "budget", "margin"), StudyTag, service.annotate)
+annotation_pages = AnnotationPages(bp, "study_id", ("tab", "budget", "margin"), service.annotate)
 
 
 @bp.get("/studies/of/<uuid:run_id>")

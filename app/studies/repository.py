@@ -8,7 +8,6 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
-from app.annotations.selection import UNARCHIVED, Selection
 from app.core.db.references import find_id
 from app.core.errors import NotFoundError
 from app.core.states import RunState
@@ -17,24 +16,25 @@ from app.studies.models import Study, StudyArm
 
 
 def _whole() -> Select[Study]:
-    """Studies with their dataset, tags, arms, and the arms' runs with dataset and curve."""
+    """Studies with their dataset, arms, and the arms' runs with dataset and curve."""
     run = selectinload(Study.arms).joinedload(StudyArm.run, innerjoin=True)
     return select(Study).options(
         joinedload(Study.dataset, innerjoin=True),
-        selectinload(Study.tag_rows),
         run.joinedload(Run.stored_dataset, innerjoin=True),
         run.joinedload(Run.curve),
     )
 
 
 def list_studies(
-    session: Session, *, limit: int = 50, before: uuid.UUID | None = None, selection: Selection = UNARCHIVED
+    session: Session, *, limit: int = 50, before: uuid.UUID | None = None, archived: bool = False
 ) -> Sequence[Study]:
-    """Studies, newest first, archived ones only if the `selection` has them.
+    """Studies, newest first; with `archived` also archived ones.
 
     The last id of a page is `before` of the next.
     """
-    query = selection.of(_whole() if before is None else _whole().where(Study.id < before), Study)
+    query = _whole() if before is None else _whole().where(Study.id < before)
+    if not archived:
+        query = query.where(Study.archived.is_(False))
     return session.scalars(query.order_by(Study.id.desc()).limit(limit)).all()
 
 
@@ -44,6 +44,11 @@ def get_study(session: Session, study_id: uuid.UUID) -> Study:
     if study is None:
         raise NotFoundError(f"there is no study {study_id}: `bassline study list` shows all studies")
     return study
+
+
+def lock_study(session: Session, study_id: uuid.UUID) -> None:
+    """Lets other changes of this study wait until the transaction ends. SQLite has one writer at a time anyway."""
+    session.execute(select(Study.id).where(Study.id == study_id).with_for_update())
 
 
 def find_study(session: Session, reference: str) -> Study:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import uuid
 
-from app.annotations import service as annotation
 from app.annotations.schemas import Changes
 from app.core.context import Context
 from app.core.db.database import after_commit
@@ -23,7 +22,7 @@ from app.runs.repository import lock_run
 from app.runs.schemas import RunSpec, TaskChoice
 from app.studies import files, schedule
 from app.studies.models import ARM, Study, StudyArm
-from app.studies.repository import get_study
+from app.studies.repository import get_study, lock_study
 from app.studies.schemas import StudySpec, naming_arm
 
 ELSEWHERE = (
@@ -118,7 +117,7 @@ def resume(ctx: Context, study_id: uuid.UUID, pinned_worker: str | None = None, 
     nothing left to do.
     """
     with ctx.database.session() as session:
-        annotation.lock(session, Study, study_id)  # of two at once, the second one finds it open
+        lock_study(session, study_id)  # of two at once, the second one finds it open
         study = get_study(session, study_id)
         if study.state in OPEN_RUN_STATES:
             raise ConflictError(f"the study is {study.state}: only one that has ended can be resumed")
@@ -149,14 +148,14 @@ def set_quiet_limit(ctx: Context, study_id: uuid.UUID, limit_s: float | None) ->
 
 
 def annotate(ctx: Context, study_id: uuid.UUID, changes: Changes) -> None:
-    """Changes what people noted on a study. Raises NotFoundError, or BadInputError for too many tags.
+    """Changes what people noted on a study. Raises NotFoundError.
 
     The runs of its arms are archived with it, and come back with it.
     """
     with ctx.database.session() as session:
-        annotation.lock(session, Study, study_id)
+        lock_study(session, study_id)
         study = get_study(session, study_id)
-        annotation.apply(study, changes)
+        changes.apply_to(study)
         if changes.archived is not None:
             for run in study.runs:
                 run.archived = changes.archived
@@ -165,7 +164,7 @@ def annotate(ctx: Context, study_id: uuid.UUID, changes: Changes) -> None:
 def delete(ctx: Context, study_id: uuid.UUID) -> None:
     """Removes an ended study with the runs of its arms. Raises NotFoundError, or ConflictError while an arm is open."""
     with ctx.database.session() as session:
-        annotation.lock(session, Study, study_id)
+        lock_study(session, study_id)
         study = get_study(session, study_id)
         for run in study.runs:
             lock_run(session, run.id)

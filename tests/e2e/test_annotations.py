@@ -1,4 +1,4 @@
-"""Tags, notes, stars and the archive in a real browser, and the long list of runs on a phone."""
+"""Notes and the archive in a real browser, and the long list of runs on a phone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FIRST_LOAD = 200_000  # bytes
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory) -> Iterator[SimpleNamespace]:
-    """A service with 160 runs, most of them with long names, every third tagged; `url`, and the `first` of the list."""
+    """A service with 160 runs, most of them with long names; `url`, and the `first` of the list."""
     folder = tmp_path_factory.mktemp("many")
     ctx = make_context(Settings(data_dir=folder, database_url=f"sqlite:///{folder}/bassline.db", _env_file=None))
     upgrade(ctx.database)
@@ -37,11 +37,7 @@ def many(tmp_path_factory) -> Iterator[SimpleNamespace]:
     for i in range(RUNS):
         name = f"nightly {i}" if i % 4 == 0 else f"qwen2.5-coder-0.5b sibling+smollm2-135m n=16 B=20s, repeat {i}"
         run = world.add_run(name, limit=1, n=1, state=RunState.INTERRUPTED if i % 9 == 0 else RunState.FINISHED)
-        if i % 3 == 0:
-            service.annotate(ctx, run, Changes(tags=("nightly", "h100", "team/speed"), starred=i % 2 == 0))
-    service.annotate(
-        ctx, run, Changes(tags=tuple(f"a-long-tag-with-the-number/{i:02}" for i in range(20)), note="n " * 4000)
-    )
+    service.annotate(ctx, run, Changes(note="n " * 4000))
     running = world.add_run("running", state=RunState.RUNNING, limit=4, done=1)
     with served(world.app) as url:
         yield SimpleNamespace(url=url, first=run, running=running, world=world)
@@ -85,32 +81,26 @@ def test_on_a_phone_the_list_of_runs_ends_within_eight_screens_and_goes_on(many,
 @in_all_looks
 def test_the_forms_fit_and_satisfy_axe(many, browser, look):
     page, found = look.open(browser), []
-    for path in (f"/runs/{many.first}", "/runs?archived=1", "/studies?archived=1", "/?tag=nightly"):
+    for path in (f"/runs/{many.first}", "/runs?archived=1", "/studies?archived=1"):
         page.goto(many.url + path)
         found += look.faults(page)
     page.context.close()
     assert not found, "\n".join(found)
 
 
-def test_a_run_is_tagged_noted_starred_archived_and_found_again_without_a_script(many, browser):
+def test_a_run_is_noted_archived_and_found_again_without_a_script(many, browser):
     context = browser.new_context(viewport=PHONE, java_script_enabled=False)
     page = context.new_page()
     run = many.world.add_run("to be kept", limit=1, n=1)
     page.goto(f"{many.url}/runs/{run}?tab=tasks")
-    page.get_by_label("Add tags, space-separated").fill("Quotable, v2")
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("link", name="quotable")).to_be_visible()
-    assert page.url.endswith(f"/runs/{run}?tab=tasks")
-    page.get_by_role("button", name="Remove the tag v2").click()
-    expect(page.get_by_role("link", name="v2")).to_have_count(0)
     page.get_by_text("Write a note").click()
     page.get_by_label("Note, plain text").fill("<b>two</b>\nlines")
     page.get_by_role("button", name="Save the note").click()
     expect(page.get_by_role("region", name="Note", exact=True)).to_have_text("<b>two</b>\nlines")
-    page.get_by_role("button", name="Star").click()
+    assert page.url.endswith(f"/runs/{run}?tab=tasks")
     page.get_by_role("button", name="Archive").click()
     expect(page.get_by_text("This run is archived.")).to_be_visible()
-    page.goto(f"{many.url}/runs?tag=quotable&starred=1")
+    page.goto(f"{many.url}/runs?name=to+be+kept")
     expect(page.get_by_role("heading", name="No run matches")).to_be_visible()
     page.get_by_label("Include archived").check()
     page.get_by_role("button", name="Show").click()
@@ -122,10 +112,11 @@ def test_a_run_is_tagged_noted_starred_archived_and_found_again_without_a_script
 
 def test_what_one_types_on_the_page_of_a_running_run_is_not_lost(many, page):
     page.goto(f"{many.url}/runs/{many.running}")
-    field = page.get_by_label("Add tags, space-separated")
-    field.fill("half a ta")
+    page.get_by_text("Write a note").click()
+    field = page.get_by_label("Note, plain text")
+    field.fill("half a no")
     page.locator("h1").click()  # elsewhere, so that the field has no focus
     with page.expect_response(f"**/runs/{many.running}"):
         pass
     page.wait_for_load_state("networkidle")
-    assert field.input_value() == "half a ta"
+    assert field.input_value() == "half a no"

@@ -102,6 +102,9 @@ def test_an_upgrade_keeps_every_row_of_every_table(database_url):
     assert before.pop("task_words")  # the index of a search that reads the samples now
     assert before.pop("idempotency_keys")  # answers of a day
     assert before["runs"].pop("compare_plain")
+    for table, tags in (("runs", "run_tags"), ("studies", "study_tags")):
+        assert before[table].pop("starred")
+        before[table]["note"] += f"\nTags: {before.pop(tags)['tag']}, starred"
     with database.engine.connect() as connection:
         tables = reflect(connection)
         for name, row in before.items():

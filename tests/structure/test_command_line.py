@@ -27,11 +27,7 @@ CONTRACT = {
     "runs cancel",
     "runs delete",
     "runs compare",
-    *(
-        f"{group} {word}"
-        for group in ("runs", "study")
-        for word in ("tag", "note", "star", "unstar", "archive", "unarchive")
-    ),
+    *(f"{group} {word}" for group in ("runs", "study") for word in ("note", "archive", "unarchive")),
     "study run",
     "study list",
     "study show",

@@ -38,46 +38,32 @@ def noted(world, kinds, kind):
 
     def read() -> tuple:
         found = world.client.get(kinds[kind]).json[kind]
-        return found["tags"], found["note"], found["starred"], found["archived"]
+        return found["note"], found["archived"]
 
     return read
 
 
 def test_nothing_is_noted_at_first(noted):
-    assert noted() == ([], "", False, False)
+    assert noted() == ("", False)
 
 
 def test_what_is_left_out_or_null_stays_as_it_is(patch, noted, kind):
-    answer = patch(tags=["Nightly", "h100", "nightly"], note=" two\r\nlines ", starred=True)
+    answer = patch(note=" two\r\nlines ")
     assert answer.status_code == 200
-    assert answer.json[kind]["tags"] == ["h100", "nightly"]
+    assert answer.json[kind]["note"] == "two\nlines"
     patch(archived=True, note=None)
-    assert noted() == (["h100", "nightly"], "two\nlines", True, True)
-    patch(note="", starred=False)
-    assert noted() == (["h100", "nightly"], "", False, True)
+    assert noted() == ("two\nlines", True)
+    patch(note="")
+    assert noted() == ("", True)
     patch()
-    assert noted() == (["h100", "nightly"], "", False, True)
-
-
-def test_tags_are_added_removed_or_replaced(patch, noted):
-    patch(add_tags=["a", "b"])
-    patch(add_tags=["b", "c"], remove_tags=["a", "never-there"])
-    assert noted()[0] == ["b", "c"]
-    patch(tags=["d"])
-    assert noted()[0] == ["d"]
-    patch(tags=[])
-    assert noted()[0] == []
+    assert noted() == ("", True)
 
 
 @pytest.mark.parametrize(
     ("changes", "field", "sentence"),
     [
-        ({"add_tags": ["two words"]}, "add_tags.0", "add_tags.0 is 'two words': give 1 to 40 letters from a to z"),
-        ({"tags": ["ok", ""]}, "tags.1", "tags.1 is '': give 1 to 40 letters"),
-        ({"tags": [f"t{i}" for i in range(21)]}, "tags", "tags has 21 entries: give at most 20"),
         ({"note": "x" * 10_001}, "note", "string should have at most 10000 characters"),
         ({"note": "a\0b"}, "note", "must not hold the character NUL"),
-        ({"starred": "yes"}, "starred", "starred is 'yes'"),
         ({"archived": 1}, "archived", "archived is 1"),
         ({"star": True}, "star", "star is not a known field: remove it"),
     ],
@@ -89,27 +75,12 @@ def test_a_wrong_change_gets_a_sentence_that_names_the_field_and_changes_nothing
     assert answer.status_code == 422
     assert answer.json["errors"][0]["field"] == field
     assert sentence in answer.json["detail"]
-    assert noted() == ([], "", False, False)
-
-
-def test_tags_are_given_one_way(patch):
-    answer = patch(tags=["a"], add_tags=["b"])
-    assert answer.status_code == 422
-    assert "give either all tags or what changes" in answer.json["detail"]
-
-
-def test_a_row_has_no_more_tags_than_twenty(patch, noted):
-    patch(tags=[f"t{i}" for i in range(20)])
-    answer = patch(add_tags=["one-more"])
-    assert (answer.status_code, answer.json["errors"][0]["field"]) == (422, "tags")
-    assert "tags would be 21: 20 are the most, remove some first" in answer.json["detail"]
-    assert patch(add_tags=["one-more"], remove_tags=["t3"]).status_code == 200
-    assert len(noted()[0]) == 20
+    assert noted() == ("", False)
 
 
 def test_what_is_gone_gets_a_sentence(world):
     for path in ("runs", "studies"):
-        answer = world.client.patch(f"/api/v1/{path}/{NOWHERE}", json={"starred": True})
+        answer = world.client.patch(f"/api/v1/{path}/{NOWHERE}", json={"note": "x"})
         assert answer.status_code == 404
         assert answer.json["detail"].startswith("there is no")
 
@@ -122,8 +93,8 @@ def test_only_whoever_may_submit_may_annotate(world, kinds):
     for scope, status in ((Scope.READ, 403), (Scope.SUBMIT, 200)):
         token = {"Authorization": f"Bearer {create_token(ctx, str(scope), scope)}"}
         for address in kinds.values():
-            assert guarded.patch(address, json={"starred": True}, headers=token).status_code == status
-    assert guarded.patch(kinds["run"], json={"starred": True}).status_code == 401
+            assert guarded.patch(address, json={"note": "x"}, headers=token).status_code == status
+    assert guarded.patch(kinds["run"], json={"note": "x"}).status_code == 401
 
 
 def names(world, address: str) -> set[str]:
@@ -135,8 +106,8 @@ def names(world, address: str) -> set[str]:
 
 @pytest.fixture
 def three_of_each(world):
-    """A run and a study each: tagged x, tagged y and starred, and archived with the tag x."""
-    changes = {"x": {"tags": ["x"]}, "y": {"tags": ["x/y"], "starred": True}, "gone": {"tags": ["x"], "archived": True}}
+    """Two runs and studies in lists, and an archived one of each."""
+    changes = {"x": {}, "y": {"note": "look"}, "gone": {"archived": True}}
     for name, change in changes.items():
         run = world.add_run(name, limit=1, n=1)
         world.client.patch(f"/api/v1/runs/{run}", json=change)
@@ -148,31 +119,20 @@ ARMS = {"x-arm", "y-arm"}
 
 
 @pytest.mark.usefixtures("three_of_each")
-def test_lists_filter_by_tag_and_star_and_leave_archived_ones_out(world):
+def test_lists_leave_archived_ones_out(world):
     assert names(world, "runs") == {"x", "y"} | ARMS
-    assert names(world, "runs?tag=x") == {"x"}
-    assert names(world, "runs?tag=X%2FY") == {"y"}
-    assert names(world, "runs?starred=1") == {"y"}
-    assert names(world, "runs?tag=x&archived=1") == {"x", "gone"}
-    assert names(world, "runs?tag=x&starred=true") == set()
+    assert names(world, "runs?archived=1") == {"x", "y", "gone", "gone-arm"} | ARMS
     assert names(world, "studies") == {"x", "y"}
-    assert names(world, "studies?tag=x&archived=true") == {"x", "gone"}
-    assert names(world, "studies?starred=1") == {"y"}
-
-
-@pytest.mark.parametrize("path", ["runs", "studies", "leaderboard"])
-def test_a_filter_that_is_no_tag_is_refused(world, path):
-    answer = world.client.get(f"/api/v1/{path}?tag=two%20words")
-    assert (answer.status_code, answer.json["errors"][0]["field"]) == (422, "tag")
+    assert names(world, "studies?archived=true") == {"x", "y", "gone"}
 
 
 def test_pages_of_a_filtered_list_leave_nothing_out(world):
     for i in range(7):
         run = world.add_run(f"run {i}", limit=1, n=1)
-        world.client.patch(f"/api/v1/runs/{run}", json={"tags": ["odd" if i % 2 else "even"]})
+        world.client.patch(f"/api/v1/runs/{run}", json={"archived": bool(i % 2)})
     whole, cursor = [], ""
     while cursor is not None:
-        page = world.client.get(f"/api/v1/runs?tag=even&limit=2{cursor}").json
+        page = world.client.get(f"/api/v1/runs?limit=2{cursor}").json
         whole += [row["run"]["name"] for row in page["runs"]]
         cursor = page["next"] and f"&cursor={page['next']}"
     assert whole == ["run 6", "run 4", "run 2", "run 0"]
@@ -181,7 +141,7 @@ def test_pages_of_a_filtered_list_leave_nothing_out(world):
 def test_a_study_takes_the_runs_of_its_arms_along_and_brings_them_back(world, kinds):
     world.client.patch(kinds["study"], json={"archived": True})
     assert names(world, "runs") == {"alone"}
-    world.client.patch(kinds["study"], json={"starred": True})
+    world.client.patch(kinds["study"], json={"note": "x"})
     assert names(world, "runs?archived=1") == {"alone", "a", "b"}
     world.client.patch(kinds["study"], json={"archived": False})
     assert names(world, "runs") == {"alone", "a", "b"}

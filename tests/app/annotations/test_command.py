@@ -39,16 +39,6 @@ def listed(bassline, group):
     return read
 
 
-def test_tags_are_added_and_removed_and_lists_filter_by_them(bassline, group, listed):
-    assert bassline(group, "tag", "one", "add", "Nightly", "h100").output == "one: h100, nightly\n"
-    assert [found["name"] for found in listed("--tag", "nightly")] == ["one"]
-    assert listed("--tag", "H100")[0]["tags"] == ["h100", "nightly"]
-    assert bassline(group, "tag", "one", "remove", "h100", "absent").output == "one: nightly\n"
-    assert bassline(group, "tag", "one", "remove", "nightly").output == "one: no tags\n"
-    assert listed("--tag", "nightly") == []
-    assert "matches." in bassline(group, "list", "--tag", "nightly").output
-
-
 def test_a_note_is_written_from_the_command_or_standard_input_and_removed(bassline, group, listed):
     assert bassline(group, "note", "one", "look here").output == "noted on one\n"
     assert [found["note"] for found in listed()] == ["", "look here"]
@@ -59,27 +49,20 @@ def test_a_note_is_written_from_the_command_or_standard_input_and_removed(bassli
     assert listed()[1]["note"] == ""
 
 
-def test_star_and_archive_and_back(bassline, group, listed):
-    assert bassline(group, "star", "one").output == "starred one\n"
-    assert [found["name"] for found in listed("--starred")] == ["one"]
+def test_archive_and_back(bassline, group, listed):
     assert bassline(group, "archive", "one").output == "archived one\n"
     assert [found["name"] for found in listed()] == ["other"]
     assert [found["name"] for found in listed("--archived")] == ["other", "one"]
-    assert "★ one (archived)" in bassline(group, "list", "--archived").output
-    assert bassline(group, "unstar", "one").output == "unstarred one\n"
+    assert "one (archived)" in bassline(group, "list", "--archived").output
     assert bassline(group, "unarchive", "one").output == "brought back one\n"
-    assert [(found["starred"], found["archived"]) for found in listed()] == [(False, False)] * 2
+    assert [found["archived"] for found in listed()] == [False] * 2
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("tag", "one", "add", "two words"), "tag is 'two words': give 1 to 40 letters from a to z"),
-        (("tag", "one", "toggle", "x"), "'toggle'"),
-        (("tag", "one", "add"), "WORD..."),
-        (("tag", "nowhere", "add", "x"), "there is no"),
+        (("note", "nowhere", "x"), "there is no"),
         (("note", "one", "x" * 10_001), "note is"),
-        (("list", "--tag", "ä"), "tag is 'ä': give 1 to 40"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(bassline, group, words, sentence):
@@ -98,9 +81,8 @@ def test_a_note_on_standard_input_that_is_too_long_is_refused(bassline, group):
 def test_the_leaderboard_filters(bassline, world):
     for name in ("one", "other"):
         world.add_run(name, limit=1, n=1)
-    bassline("runs", "tag", "one", "add", "x")
     bassline("runs", "archive", "other")
     named = [row["name"] for row in json.loads(bassline("leaderboard", "--json", "-").stdout)]
     assert named == ["one"]
     assert len(json.loads(bassline("leaderboard", "--archived", "--json", "-").stdout)) == 2
-    assert "No run matches." in bassline("leaderboard", "--tag", "y").output
+    assert "No run matches." in bassline("leaderboard", "--target", "y").output

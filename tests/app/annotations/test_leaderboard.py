@@ -1,9 +1,7 @@
-"""Archived runs leave the leaderboard and the answer above it; tags and stars filter; nothing of that reads samples."""
+"""Archived runs leave the leaderboard and the answer above it; a note reads no samples."""
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 
 import pytest
@@ -26,27 +24,11 @@ def note(world):
 def three(world, note):
     """Ranked runs `best`, `middle` and `quick`; the ids by name."""
     settings = (("best", 0.9, 3.0), ("middle", 0.5, 2.0), ("quick", 0.1, 0.5))
-    runs = {name: world.add_run(name, limit=None, n=1, skill=skill, pace=pace) for name, skill, pace in settings}
-    note(f"runs/{runs['best']}", tags=["nightly", "h100"])
-    note(f"runs/{runs['middle']}", tags=["nightly"], starred=True)
-    return runs
+    return {name: world.add_run(name, limit=None, n=1, skill=skill, pace=pace) for name, skill, pace in settings}
 
 
 def ranks(world, query: str = "") -> dict[str, int | None]:
     return {row["name"]: row["rank"] for row in world.client.get(f"/api/v1/leaderboard?{query}").json["rows"]}
-
-
-def test_tags_and_stars_filter_the_leaderboard_everywhere(world, three):
-    assert ranks(world, "tag=nightly") == {"best": 1, "middle": 2}
-    assert ranks(world, "starred=1") == {"middle": 2}
-    assert ranks(world, "tag=never") == {}
-    page = world.client.get("/?tag=h100").get_data(as_text=True)
-    assert re.findall(r'<a class="name"[^>]*>([^<]+)<', page) == ["best"]
-    lines = list(csv.DictReader(io.StringIO(world.client.get("/leaderboard.csv?tag=nightly").text)))
-    assert [(line["run"], line["tags"], line["starred"]) for line in lines] == [
-        ("best", "h100 nightly", "False"),
-        ("middle", "nightly", "True"),
-    ]
 
 
 def test_an_archived_run_leaves_the_leaderboard_and_its_rank(world, three, note):
@@ -67,26 +49,18 @@ def test_a_page_of_archived_runs_alone_says_so(world, three, note):
     assert len(ranks(world, "archived=1")) == 3
 
 
-def test_a_link_of_a_tag_keeps_budget_and_order(world, three):
-    page = world.client.get("/?budget=5&sort=speed").get_data(as_text=True)
-    (address,) = {
-        found.replace("&amp;", "&") for found in re.findall(r'class="tag" href="([^"]+h100)" data-keep', page)
-    }
-    assert {"budget=5", "sort=speed", "tag=h100"} <= set(address.removeprefix("/?").split("&"))
-
-
 def test_a_change_of_annotations_reads_no_run_again(world, three, note):
     world.client.get("/api/v1/leaderboard")
-    note(f"runs/{three['quick']}", tags=["new"], starred=True)
+    note(f"runs/{three['quick']}", archived=True)
     with selects(world) as sent:
-        (row,) = world.client.get("/api/v1/leaderboard?tag=new").json["rows"]
-    assert (row["name"], row["starred"]) == ("quick", True)
+        *_, row = world.client.get("/api/v1/leaderboard?archived=1").json["rows"]
+    assert (row["name"], row["archived"]) == ("quick", True)
     assert len(sent) == 1
 
 
 def test_a_change_of_annotations_computes_no_answer_again(world, three, note):
     world.client.get("/")
-    note(f"runs/{three['quick']}", tags=["new"])
+    note(f"runs/{three['quick']}", note="new")
     with selects(world) as sent:
         world.client.get("/")
     assert not any("samples" in statement for statement in sent)

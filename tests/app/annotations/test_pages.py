@@ -13,7 +13,6 @@ from app.core.states import Scope
 from app.runs.repository import get_run
 from app.site.factory import create_app
 from app.studies.repository import get_study
-from tests.app.leaderboard.test_leaderboard import selects
 
 HOSTILE = "<script>alert(1)</script>\u202e</textarea>"
 
@@ -49,17 +48,6 @@ def client(world):
     return client
 
 
-def test_tags_are_added_shown_as_links_and_removed(place, client):
-    address, row = place
-    assert client.send(address, add="Nightly, h100").status_code == 303
-    assert row().tags == ("h100", "nightly")
-    page = client.get(address).get_data(as_text=True)
-    assert f'href="/{address.split("/")[1]}?tag=nightly">nightly</a>' in page
-    assert 'name="remove" value="h100" aria-label="Remove the tag h100"' in page
-    client.send(address, remove="h100")
-    assert row().tags == ("nightly",)
-
-
 def test_a_note_keeps_its_lines_and_stays_text(place, client):
     address, row = place
     client.send(address, note=f"first\r\n  second\r\n{HOSTILE}")
@@ -72,62 +60,42 @@ def test_a_note_keeps_its_lines_and_stays_text(place, client):
     assert 'class="user-note"' not in client.get(address).get_data(as_text=True)
 
 
-def test_star_and_archive_are_set_and_taken_back(place, client):
+def test_the_archive_is_set_and_taken_back(place, client):
     address, row = place
-    assert "☆ Star" in client.get(address).get_data(as_text=True)
-    client.send(address, starred="1")
     client.send(address, archived="1")
-    assert (row().starred, row().archived) == (True, True)
+    assert row().archived is True
     page = client.get(address).get_data(as_text=True)
-    assert "★ Unstar" in page
     assert "is archived.</strong>" in page
     assert "Bring it back" in page
-    client.send(address, starred="0")
     client.send(address, archived="0")
-    assert (row().starred, row().archived) == (False, False)
+    assert row().archived is False
 
 
-@pytest.mark.parametrize(
-    ("form", "sentence"),
-    [
-        ({"add": "two+words ok"}, "ag is 'two+words': give 1 to 40 letters from a to z, digits and - _ . : /"),
-        ({"add": " "}, "ag is empty: give at least one"),
-        ({"note": "kept " * 2001}, "characters)"),
-    ],
-)
-def test_a_refused_form_gets_one_sentence_and_the_way_back(place, client, form, sentence):
+def test_a_refused_form_gets_one_sentence_and_the_way_back(place, client):
     address, row = place
     page = client.get(address).get_data(as_text=True)
     action = html.unescape(re.search(r'action="([^"]*/annotations[^"]*)"', page)[1])
     token = re.search(r'name="csrf_token" value="([^"]+)"', page)[1]
     referrer = {"Referer": f"http://localhost{address}"}
-    answer = client.post(action, data={"csrf_token": token, **form}, headers=referrer)
+    answer = client.post(action, data={"csrf_token": token, "note": "kept " * 2001}, headers=referrer)
     page = html.unescape(answer.get_data(as_text=True))
     assert answer.status_code == 422
-    assert sentence in page
+    assert "characters)" in page
     assert f'href="{address}">Back to the page<' in page
-    assert (row().tags, row().note) == ((), "")
-
-
-def test_more_tags_than_a_row_may_have_are_refused_with_a_sentence(place, client):
-    address, _ = place
-    client.send(address, add=" ".join(f"t{i}" for i in range(20)))
-    answer = client.send(address, add="more")
-    assert answer.status_code == 422
-    assert "ags would be 21: 20 are the most" in answer.get_data(as_text=True)
+    assert row().note == ""
 
 
 def test_a_form_leads_back_to_the_tab_it_was_on(world, client):
     run = world.add_run("one", limit=2, n=1)
-    answer = client.send(f"/runs/{run}?tab=tasks&show=failed&run_id=x", starred="1")
+    answer = client.send(f"/runs/{run}?tab=tasks&show=failed&run_id=x", note="x")
     assert answer.headers["Location"] == f"/runs/{run}?tab=tasks&show=failed"
     assert client.get(f"/runs/{run}/annotations?tab=tasks").headers["Location"] == f"/runs/{run}?tab=tasks"
 
 
 def test_a_form_without_the_token_against_other_sites_changes_nothing(place, world):
     address, row = place
-    assert world.client.post(f"{address}/annotations", data={"starred": "1"}).status_code == 400
-    assert row().starred is False
+    assert world.client.post(f"{address}/annotations", data={"archived": "1"}).status_code == 400
+    assert row().archived is False
 
 
 def test_what_was_deleted_meanwhile_gets_a_sentence(world, client):
@@ -135,14 +103,14 @@ def test_what_was_deleted_meanwhile_gets_a_sentence(world, client):
     page = client.get(f"/runs/{run}").get_data(as_text=True)
     token = re.search(r'name="csrf_token" value="([^"]+)"', page)[1]
     world.client.delete(f"/api/v1/runs/{run}")
-    answer = client.post(f"/runs/{run}/annotations", data={"csrf_token": token, "starred": "1"})
+    answer = client.post(f"/runs/{run}/annotations", data={"csrf_token": token, "archived": "1"})
     assert answer.status_code == 404
     assert f"here is no run {run}" in answer.get_data(as_text=True)
 
 
-def test_a_reader_sees_tags_and_note_and_no_forms(world):
+def test_a_reader_sees_the_note_and_no_forms(world):
     run = world.add_run("one", limit=1, n=1)
-    world.client.patch(f"/api/v1/runs/{run}", json={"tags": ["nightly"], "note": "look", "archived": True})
+    world.client.patch(f"/api/v1/runs/{run}", json={"note": "look", "archived": True})
     ctx = world.context
     guarded = create_app(dataclasses.replace(ctx, settings=ctx.settings.model_copy(update={"require_tokens": True})))
     users.create_user(ctx, "reader", "a long password", Scope.READ)
@@ -151,7 +119,6 @@ def test_a_reader_sees_tags_and_note_and_no_forms(world):
     signed_in = client.post("/login", data={"csrf_token": token, "name": "reader", "password": "a long password"})
     assert signed_in.status_code == 303
     page = client.get(f"/runs/{run}").get_data(as_text=True)
-    assert ">nightly</a>" in page
     assert ">look</div>" in page
     assert "This run is archived." in page
     assert "/annotations" not in page
@@ -168,29 +135,20 @@ def noted(world):
     return lambda path, **changes: world.client.patch(f"/api/v1/{path}", json=changes)
 
 
-def test_the_list_of_runs_filters_and_keeps_the_filters_in_its_links(world, noted):
-    for name, changes in (("plain", {}), ("both", {"tags": ["x", "y"], "starred": True}), ("x", {"tags": ["x"]}),
-                          ("gone", {"tags": ["x"], "archived": True})):  # fmt: skip
-        noted(f"runs/{world.add_run(name, limit=1, n=1)}", **changes)
-    assert rows(world, "/runs") == ["x", "both", "plain"]
-    assert rows(world, "/runs?tag=x") == ["x", "both"]
-    assert rows(world, "/runs?tag=X&archived=1") == ["gone", "x", "both"]
-    assert rows(world, "/runs?starred=1") == ["both"]
-    assert rows(world, "/runs?tag=no+such") == []
-    page = html.unescape(world.client.get("/runs?archived=1").get_data(as_text=True))
-    assert 'class="tag" href="/runs?tag=y&archived=1">y</a>' in page
-    assert 'aria-label="starred"' in page
-    assert 'badge archived">archived' in page
-    assert '<option value="y"></option>' in page
+def test_the_list_of_runs_shows_archived_ones_when_asked(world, noted):
+    for name in ("plain", "x", "gone"):
+        noted(f"runs/{world.add_run(name, limit=1, n=1)}", archived=name == "gone")
+    assert rows(world, "/runs") == ["x", "plain"]
+    assert rows(world, "/runs?archived=1") == ["gone", "x", "plain"]
+    assert 'badge archived">archived' in world.client.get("/runs?archived=1").get_data(as_text=True)
 
 
 def test_the_list_of_studies_filters(world, noted):
-    for name, changes in (("plain", {}), ("tagged", {"tags": ["x"]}), ("gone", {"tags": ["x"], "archived": True})):
-        noted(f"studies/{world.add_study({'name': f'arm of {name}', 'limit': 1, 'n': 1}, name=name)}", **changes)
-    assert rows(world, "/studies") == ["tagged", "plain"]
-    assert rows(world, "/studies?tag=x") == ["tagged"]
-    assert rows(world, "/studies?tag=x&archived=1") == ["gone", "tagged"]
-    assert "No study matches" in world.client.get("/studies?starred=1").get_data(as_text=True)
+    for name in ("plain", "gone"):
+        study = world.add_study({"name": f"arm of {name}", "limit": 1, "n": 1}, name=name)
+        noted(f"studies/{study}", archived=name == "gone")
+    assert rows(world, "/studies") == ["plain"]
+    assert rows(world, "/studies?archived=1") == ["gone", "plain"]
 
 
 def test_a_list_of_which_all_is_archived_says_so_and_shows_the_way(world, noted):
@@ -204,8 +162,8 @@ def test_a_list_of_which_all_is_archived_says_so_and_shows_the_way(world, noted)
 def test_a_long_list_goes_on_behind_more_and_back(world, noted, monkeypatch):
     monkeypatch.setattr("app.runs.pages.PAGE_SIZE", 2)
     for i in range(5):
-        noted(f"runs/{world.add_run(f'run {i}', limit=1, n=1)}", tags=["t"])
-    seen, address = [], "/runs?tag=t"
+        noted(f"runs/{world.add_run(f'run {i}', limit=1, n=1)}", archived=True)
+    seen, address = [], "/runs?archived=1"
     while address:
         seen += rows(world, address)
         page = html.unescape(world.client.get(address).get_data(as_text=True))
@@ -213,23 +171,6 @@ def test_a_long_list_goes_on_behind_more_and_back(world, noted, monkeypatch):
         assert (">Back to the first<" in page) == (len(seen) > 2)
         address = more and more[1]
     assert seen == [f"run {i}" for i in range(4, -1, -1)]
-
-
-@pytest.mark.parametrize("path", ["/runs", "/studies", "/api/v1/runs", "/api/v1/studies"])
-def test_a_list_reads_all_its_tags_with_one_query(world, noted, path):
-    def reads() -> int:
-        with selects(world) as sent:
-            assert world.client.get(path).status_code == 200
-        return sum(statement.startswith(("SELECT run_tags", "SELECT study_tags")) for statement in sent)
-
-    for number in (1, 6):
-        for i in range(number):
-            study = world.add_study({"name": f"arm {number} {i}", "limit": 1, "n": 1}, name=f"{number} {i}")
-            noted(f"studies/{study}", tags=["a", "b"])
-            noted(f"runs/{world.add_run(f'run {number} {i}', limit=1, n=1)}", tags=["a", "b"])
-        if number == 1:
-            few = reads()
-    assert reads() == few <= 2  # the tags of the rows, and those that the field suggests
 
 
 def test_an_overlay_keeps_an_archived_run_that_is_named(world, noted):

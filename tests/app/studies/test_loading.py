@@ -336,23 +336,25 @@ def test_the_wheel_has_the_place_of_the_reference():
     assert {root / source, root / target} == set(loading.REFERENCE_FOLDERS)
 
 
-def test_tags_and_notes_of_a_study_and_its_runs_go_into_the_archive_and_come_back(archive, bassline, here, tmp_path):
-    bassline("study", "tag", "theirs", "add", "nightly", "h100")
+def test_notes_of_a_study_and_its_runs_go_into_the_archive_and_come_back(archive, bassline, here, tmp_path):
     bassline("study", "note", "theirs", "look here")
-    bassline("study", "star", "theirs")
     arm = json.loads(bassline("study", "show", "theirs", "--json", "-").stdout)["arms"][0]["run_id"]
-    bassline("runs", "tag", arm, "add", "best")
+    bassline("runs", "note", arm, "best")
     file = tmp_path / "noted.json.gz"
     assert bassline("study", "export", "theirs", "--format", "archive", "-o", file).exit_code == 0
     found = document(here, loading.load(here, file.read_bytes(), file.name))
     study, of_arm = found["study"], create_app(here).test_client().get(f"/api/v1/runs/{found['arms'][0]['run_id']}")
-    assert (study["tags"], study["note"], study["starred"]) == (["h100", "nightly"], "look here", False)
-    assert of_arm.json["run"]["tags"] == ["best"]
+    assert study["note"] == "look here"
+    assert of_arm.json["run"]["note"] == "best"
 
 
-@pytest.mark.parametrize(("field", "value"), [("tags", ["two words"]), ("tags", ["t"] * 21), ("note", "x" * 10_001)])
-def test_an_archive_with_annotations_that_nothing_here_could_have_is_refused(archive, here, field, value):
-    changed = json.loads(gzip.decompress(archive)) | {field: value}
-    with pytest.raises(BadInputError, match=field):
+def test_an_archive_with_tags_of_an_earlier_version_is_loaded_without_them(archive, here):
+    changed = json.loads(gzip.decompress(archive)) | {"tags": ["nightly"]}
+    assert "tags" not in document(here, loading.load(here, json.dumps(changed).encode(), "theirs.json"))["study"]
+
+
+def test_an_archive_with_a_note_that_nothing_here_could_have_is_refused(archive, here):
+    changed = json.loads(gzip.decompress(archive)) | {"note": "x" * 10_001}
+    with pytest.raises(BadInputError, match="note"):
         loading.load(here, json.dumps(changed).encode(), "theirs.json")
     assert count(here, Study) == 0

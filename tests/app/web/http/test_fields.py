@@ -7,7 +7,6 @@ from click.testing import CliRunner
 
 from app.accounts import users
 from app.accounts.service import create_token
-from app.annotations.tags import parse_tag
 from app.cli.main import cli
 from app.core.errors import BadInputError
 from app.core.states import Scope
@@ -101,7 +100,6 @@ def test_a_name_of_which_nothing_can_be_seen_is_refused(client, ctx, name):
         lambda: create_token(ctx, name, Scope.READ),
         lambda: users.create_user(ctx, name, "correct horse battery", Scope.READ),
         lambda: check_name(name),
-        lambda: parse_tag(name),
     ):
         with pytest.raises(BadInputError):
             make()
