@@ -1,11 +1,8 @@
-"""/v1/chat/completions, /v1/completions and /v1/models for clients of OpenAI's API, and /infill for clients of
-llama.cpp."""
+"""/v1/chat/completions, /v1/completions and /v1/models for clients of OpenAI's API."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from flask import Blueprint, Response, request
@@ -20,7 +17,6 @@ from app.language_models import allowed
 from app.openai import service
 from app.openai.answers import Answers, ChatAnswers, TextAnswers
 from app.openai.fields import SamplesRequest
-from app.openai.infill import InfillRequest, document
 from app.openai.schemas import ChatRequest, CompletionRequest
 from app.runs import event_stream
 from app.web.http import disconnect, problems
@@ -52,18 +48,6 @@ def chat_completions() -> Response | dict[str, Any]:
     """n answers to a conversation within a budget; server-sent events with `"stream": true`."""
     asked = _request(ChatRequest)
     return _answered(asked, ChatAnswers(asked))
-
-
-@bp.post("/infill")
-@bp.post("/v1/models/<path:name>/infill")
-@needs(Scope.SUBMIT)
-def infill(name: str | None = None) -> dict[str, Any]:
-    """A text for a gap, as llama.cpp answers. Its clients name no model, so it may be in the address."""
-    ctx, asked = context(), _request(InfillRequest, {} if name is None else {"model": name})
-    disconnected = disconnect.disconnect_probe(request.environ)
-    with waiting.acquire_slot(ctx):
-        run, (task,) = service.ended(ctx, _submitted(ctx, asked), disconnected)
-        return document(run, task, asked)
 
 
 @bp.get("/v1/models")
@@ -122,8 +106,8 @@ def _submitted(ctx: Context, asked: SamplesRequest) -> uuid.UUID:
     return service.submit(ctx, asked)
 
 
-def _request(kind: type[R], values: Mapping[str, Any] = MappingProxyType({})) -> R:
-    """The body as a request, with `values` from elsewhere. Raises BadInputError."""
+def _request(kind: type[R]) -> R:
+    """The body as a request. Raises BadInputError."""
     if not request.is_json:
         raise BadInputError("the body is not JSON: send it with Content-Type: application/json")
     try:
@@ -132,7 +116,7 @@ def _request(kind: type[R], values: Mapping[str, Any] = MappingProxyType({})) ->
         raise BadInputError(f"the body is not JSON: {fault}") from None
     if not isinstance(body, dict):
         raise BadInputError("the body is not a JSON object: send one, as in {...}")
-    return parse_spec(kind, {**body, **values})
+    return parse_spec(kind, body)
 
 
 def _keys() -> list[str]:

@@ -129,7 +129,7 @@ class SamplesRequest(BaseModel, ABC):
     @model_validator(mode="after")
     def _can_be_honoured(self) -> Self:
         for name, given in (self.model_extra or {}).items():
-            if name in self.ignored() or (name, given) == ("best_of", self.n):
+            if name in IGNORED or (name, given) == ("best_of", self.n):
                 continue
             if given not in NEUTRAL.get(name, ()):
                 raise BadInputError(f"{name[:60]} is not offered here: leave it out", name)
@@ -138,10 +138,6 @@ class SamplesRequest(BaseModel, ABC):
         if len(self.stop) > MAX_STOPS or "" in self.stop:
             raise ValueError(f"stop holds {len(self.stop)} strings: give at most {MAX_STOPS}, none of them empty")
         return self
-
-    def ignored(self) -> frozenset[str]:
-        """The names of fields that may hold anything."""
-        return IGNORED
 
     @property
     def longest(self) -> int:

@@ -20,7 +20,6 @@ from app.core.events.bus import Event
 from app.core.states import RunState
 from app.openai.answers import Answers, timing, usage
 from app.openai.fields import SamplesRequest, StreamOptions
-from app.openai.infill import InfillRequest
 from app.openai.schemas import ChatRequest, CompletionRequest
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
@@ -31,7 +30,7 @@ from app.web.http.problems import error_for_users
 from app.web.http.schemas import bad_input
 
 TAKE_UP_S = 120.0
-FIELDS = {name for asked in (CompletionRequest, ChatRequest, InfillRequest) for name in asked.model_fields}
+FIELDS = {name for asked in (CompletionRequest, ChatRequest) for name in asked.model_fields}
 NAMES = {"budget_s": "budget", "target": "model", "prompt_mode": "suffix"}  # ours -> OpenAI's
 
 

@@ -50,7 +50,6 @@ ASKED = {
     "openai-stream": (OPENAIS[0], {**OPENAIS[1], "stream": True}, {}),
     "chat-json": (*CHAT, {}),
     "chat-stream": (CHAT[0], {**CHAT[1], "stream": True}, {}),
-    "infill": ("/infill", {"model": "qwen2.5-coder-0.5b", "input_prefix": "def add(a, b):\n", "budget": 60}, {}),
 }
 
 

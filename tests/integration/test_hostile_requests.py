@@ -15,7 +15,6 @@ from app.core.errors import BadInputError
 from app.core.states import Scope
 from app.jobs.work.decode import decode_task
 from app.openai import service
-from app.openai.infill import InfillRequest
 from app.openai.schemas import ChatRequest, CompletionRequest
 from app.runs.schemas import RunSpec
 from app.runs.task_repository import tasks_with_tokens
@@ -122,9 +121,7 @@ def test_no_query_makes_a_fault(app, client, part):
             fine(client.get(f"{path}?{name}={part}"))
 
 
-@pytest.mark.parametrize(
-    "path", ["/api/v1/runs", "/api/v1/complete", "/v1/completions", "/v1/chat/completions", "/infill"]
-)
+@pytest.mark.parametrize("path", ["/api/v1/runs", "/api/v1/complete", "/v1/completions", "/v1/chat/completions"])
 def test_no_depth_of_json_makes_a_fault(client, path):
     for body in DEEP:
         answer = client.post(path, data=body, content_type="application/json")
@@ -138,7 +135,6 @@ def test_no_depth_of_json_makes_a_fault(client, path):
         ("/api/v1/complete", CompletionSpec, {"target": "smollm2-135m", "prompt": "x"}),
         ("/v1/completions", CompletionRequest, {"model": "smollm2-135m", "prompt": "x", "stream": True}),
         ("/v1/chat/completions", ChatRequest, {"model": "smollm2-135m", "messages": [HELLO], "stream": True}),
-        ("/infill", InfillRequest, {"model": "smollm2-135m"}),
     ],
 )
 def test_no_value_of_a_json_field_makes_a_fault(client, monkeypatch, path, model, base):
@@ -155,7 +151,7 @@ def test_no_value_of_a_json_field_makes_a_fault(client, monkeypatch, path, model
 
 @pytest.mark.parametrize(
     ("path", "field"),
-    [("/v1/completions", "prompt"), ("/v1/chat/completions", "messages"), ("/infill", "input_extra")],
+    [("/v1/completions", "prompt"), ("/v1/chat/completions", "messages")],
 )
 def test_no_nested_value_makes_a_fault(client, monkeypatch, path, field):
     monkeypatch.setattr(waiting, "BEAT_S", 0.01)

@@ -27,7 +27,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-API = ("/api/", "/v1/", "/infill")  # Bassline's own API, OpenAI's and llama.cpp's
+API = ("/api/", "/v1/")  # Bassline's own API and OpenAI's
 PUBLIC = frozenset({"static", "health.live", "health.ready", "openapi.document", "accounts.login", "accounts.sign_in"})
 SCOPE = "scope"
 USER_KEY = "user:"  # begins the key of a signed-in user

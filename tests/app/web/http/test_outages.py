@@ -17,7 +17,6 @@ ASKED = {
     "/api/v1/complete": {"target": "smollm2-135m", "prompt": LONG},
     "/v1/completions": {"model": "smollm2-135m", "prompt": LONG},
     "/v1/chat/completions": {"model": "smollm2-135m", "messages": [{"role": "user", "content": LONG}]},
-    "/infill": {"model": "qwen2.5-coder-0.5b", "input_prefix": LONG},
 }
 
 
