@@ -11,7 +11,7 @@ from app.core.db.types import utcnow
 from app.core.errors import ConflictError, NotFoundError
 from app.core.states import Scope
 from app.language_models import cached, deletion, drafters, heads
-from app.language_models.presentation import loss_chart, match_chart, speed_table
+from app.language_models.presentation import speed_table
 from app.web.http.security import needs
 from app.web.http.web import context, session
 from app.workers import service as workers
@@ -56,12 +56,9 @@ def drafter(slug: str) -> str:
     """A trained drafter: its target, its training, and its speeds. Raises NotFoundError."""
     found = drafters.get(session(), slug)
     target = shlex.quote(found.target)
-    curve = sorted(found.curve, key=lambda point: point.step)
     return render_template(
         "language_models/drafter.html",
         drafter=found,
-        loss=loss_chart(curve),
-        match=match_chart(curve),
         speeds=speed_table(found.speeds),
         commands=[
             f"bassline eval --target {target} --drafter trained",

@@ -48,15 +48,6 @@ def test_pages_fit_and_satisfy_axe_without_a_console_error(url, browser, look):
     assert not found, "\n".join(found)
 
 
-def test_the_lines_of_a_chart_are_named_on_a_phone_and_on_a_screen(url, page):
-    page.goto(f"{url}/models/drafters/{TARGET}")
-    chart = page.locator("section", has=page.get_by_role("heading", name="Acceptance over the training"))
-    for width in (1440, 390):
-        page.set_viewport_size({"width": width, "height": 844})
-        for name in ("1st token", "2nd token", "3rd token"):
-            expect(chart.locator("text:visible, .legend li:visible").filter(has_text=name)).to_have_count(1)
-
-
 def test_the_table_of_models_leads_to_a_drafter_without_javascript(url, browser):
     context = browser.new_context(java_script_enabled=False)
     context.set_default_timeout(30_000)

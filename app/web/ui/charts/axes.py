@@ -1,9 +1,9 @@
-"""From values to pixels: a logarithmic axis of seconds or a linear one from left to right, a linear one upwards."""
+"""From values to pixels: a logarithmic axis of seconds from left to right, a linear one upwards."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
@@ -26,11 +26,10 @@ class Axes:
     low: float
     high: float
     top: float
-    linear: bool = False  # the axis of x, which is logarithmic otherwise
 
     def x(self, value: float) -> float:
         """Pixels of a value of x."""
-        at, low, high = (value, self.low, self.high) if self.linear else map(math.log, (value, self.low, self.high))
+        at, low, high = map(math.log, (value, self.low, self.high))
         share = (at - low) / (high - low)
         return round(self.drawing.left + share * (self.drawing.right - self.drawing.left), 1)
 
@@ -66,30 +65,21 @@ class Axes:
         """Path data of what lies between two step functions."""
         return self.steps(xs, high) + " L " + self.steps(xs, low, backwards=True)[2:] + " Z"
 
-    def draw_x(self, marks: Iterable[float], label: Callable[[float], str]) -> None:
-        """Ticks along x at ascending marks, as many as have room."""
+    def draw_times(self) -> None:
+        """Ticks at round seconds, as many as have room."""
         room = 54 if self.drawing.name == "wide" else 44
         last = -math.inf
-        for mark in marks:
+        for mark in _TICKS:
             x = self.x(mark)
-            if x - last >= room:
-                self.drawing.x_ticks.append(Tick(x, label(mark)))
+            if self.low * 0.999 <= mark <= self.high * 1.001 and x - last >= room:
+                self.drawing.x_ticks.append(Tick(x, seconds(mark)))
                 last = x
 
-    def draw_times(self) -> None:
-        """Ticks along a logarithmic x at round seconds."""
-        self.draw_x((mark for mark in _TICKS if self.low * 0.999 <= mark <= self.high * 1.001), seconds)
-
-    def round_marks(self) -> list[float]:
-        """Multiples of a round whole number, for a linear x from 0 up."""
-        step = max(round_step(self.high, (self.drawing.right - self.drawing.left) / 90), 1.0)
-        return [i * step for i in range(int(self.high / step) + 1)]
-
-    def draw_y(self, *, shares: bool = True) -> None:
-        """Ticks along y at round values, from 0 up."""
+    def draw_y(self) -> None:
+        """Ticks along y at round shares, from 0 up."""
         step = round_step(self.top, MOST_STEPS)
         for i in range(int(self.top / step + _ROUNDING) + 1):
-            self.drawing.y_ticks.append(Tick(self.y(i * step), f"{100 * i * step:g} %" if shares else f"{i * step:g}"))
+            self.drawing.y_ticks.append(Tick(self.y(i * step), f"{100 * i * step:g} %"))
 
     def draw_budget(self, budget: float | None) -> None:
         """The cursor at `budget` seconds."""
@@ -109,8 +99,6 @@ def lay_out(
     low: float,
     high: float,
     top: float,
-    *,
-    linear: bool = False,
     width: float = WIDE,
 ) -> tuple[Axes, Axes]:
     """The empty axes of a chart, wide and narrow, with room for the ticks and `label_rooms` pixels to the right."""
@@ -119,7 +107,6 @@ def lay_out(
         Axes(
             Drawing(name, across, height, left=44, right=across - room, top=22, bottom=height - 46),
             *(low, high, top),
-            linear=linear,
         )
         for name, across, height, room in layouts
     )
@@ -148,9 +135,3 @@ def table_budgets(low: float, high: float) -> list[float]:
 def round_step(reach: float, most: float) -> float:
     """The smallest round number of which at most `most` fit into `reach`."""
     return next((s for s in _ROUND if reach / s <= most + _ROUNDING), reach)
-
-
-def round_top(value: float) -> float:
-    """The smallest multiple of a round number that `value` does not exceed."""
-    step = round_step(max(value, 1e-3), MOST_STEPS)
-    return step * max(math.ceil(value / step), 1)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 SERIES = 6  # distinct colours in charts.css; later series repeat them with another dash
 LINE = 15  # pixels from one label to the next below it
-CHARACTER = 6.6  # mean width of one at 12 px
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,6 @@ class Drawing:
     bands: list[Path] = field(default_factory=list)
     lines: list[Path] = field(default_factory=list)
     labels: list[Label] = field(default_factory=list)
-    dots: list[Label] = field(default_factory=list)
     cursor: float | None = None
 
 
