@@ -106,8 +106,6 @@ def _pages(ctx: Context) -> list[Page]:
         Page("overlay_matrix", lambda r: f"/overlay/{many(r)}/matrix", 200),
         Page("overlay_task", task_of_many, 200),
         Page("api_leaderboard", lambda r: f"/api/v1/leaderboard?budget={budget(r)}"),
-        Page("api_overlay", lambda r: f"/api/v1/overlay?runs={many(r)}"),
-        Page("api_overlay_matrix", lambda r: f"/api/v1/overlay/matrix?runs={many(r)}"),
         Page("api_runs", lambda r: f"/api/v1/runs?cursor={run(r)}"),
         Page("api_run", lambda r: f"/api/v1/runs/{run(r)}"),
         Page("api_samples", lambda r: f"/api/v1/runs/{run(r)}/samples?cursor={r.randrange(160)}.7"),

@@ -1,4 +1,4 @@
-"""Overlays, matrices and comparisons as the API shows them. Budgets and times are in seconds, shares from 0 to 1."""
+"""Comparisons as the API shows them. Budgets and times are in seconds, shares from 0 to 1."""
 
 from __future__ import annotations
 
@@ -8,72 +8,11 @@ from typing import Any, Self
 from pydantic import Field
 
 from app.comparison.decision import Conclusion
-from app.comparison.lines import LineDocument, compute_lines
-from app.comparison.loading import Overlaid
-from app.comparison.matrix import Matrix, MatrixRow
 from app.comparison.pair import PairedFigure, RunComparison
 from app.web.http.schemas import ResponseModel
 from evaluation.decisions import Verdict
 
 DECIDED = ("low", "high", "verdict", "margin", "at_least", "at_most", "tasks_to_decide")
-
-
-class OverlaidRun(ResponseModel):
-    """A run of an overlay."""
-
-    id: uuid.UUID
-    name: str
-    letter: str
-    budget_s: float
-    tasks_graded: int
-
-
-class OverlayDocument(ResponseModel):
-    """Runs of an overlay at one budget, over the tasks that all of them have graded."""
-
-    dataset: str
-    budget_s: float
-    longest_s: float = Field(description="the shortest budget of the runs: the largest budget that can be asked for")
-    tasks: list[str] = Field(description="the common tasks")
-    measured_in_turn: bool = Field(
-        description="the runs are arms of one study, so that drift affects all of them equally"
-    )
-    runs: list[OverlaidRun]
-    lines: list[LineDocument] = Field(description="the baseline's first")
-
-    @classmethod
-    def at(cls, found: Overlaid, budget_s: float) -> Self:
-        """The lines at the budget."""
-        return cls(
-            dataset=found.runs[0].dataset.name,
-            budget_s=budget_s,
-            longest_s=found.longest_s,
-            tasks=list(found.task_ids),
-            measured_in_turn=found.in_turn,
-            runs=_runs(found),
-            lines=compute_lines(found, budget_s),
-        )
-
-
-class MatrixDocument(ResponseModel):
-    """Tasks by runs at one budget, first the tasks that divide the runs most evenly."""
-
-    dataset: str
-    budget_s: float
-    runs: list[OverlaidRun]
-    tasks_total: int = Field(description="common tasks, before the filters")
-    rows: list[MatrixRow]
-
-    @classmethod
-    def at(cls, found: Overlaid, made: Matrix, budget_s: float) -> Self:
-        """The rows that pass the filters."""
-        return cls(
-            dataset=found.runs[0].dataset.name,
-            budget_s=budget_s,
-            runs=_runs(found),
-            tasks_total=made.total,
-            rows=list(made.rows),
-        )
 
 
 class ComparedRun(ResponseModel):
@@ -147,10 +86,3 @@ def _describe(one: PairedFigure) -> PairedDifference:
     undecided = {"verdict": "undecided", "tasks_to_decide": None} if one.withheld else {}
     decided = {name: getattr(one.decision, name) for name in DECIDED}
     return PairedDifference.of(one.paired, withheld=one.withheld, **decided | undecided)
-
-
-def _runs(found: Overlaid) -> list[OverlaidRun]:
-    return [
-        OverlaidRun.of(run, letter=letter, tasks_graded=graded)
-        for run, letter, graded in zip(found.runs, found.letters, found.graded, strict=True)
-    ]

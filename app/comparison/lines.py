@@ -2,76 +2,56 @@
 
 from __future__ import annotations
 
-import uuid
-
-from pydantic import Field
+from dataclasses import dataclass
 
 from app.comparison.loading import Overlaid
-from app.web.http.schemas import ResponseModel
-from evaluation.decisions import Verdict
 from evaluation.inference import mcnemar
 from evaluation.outcomes import FIGURES, Figure
 
 
-class LineDifference(ResponseModel):
-    """A run minus the baseline over the common tasks, with its 95 % interval, for all budgets and runs together."""
+@dataclass(frozen=True, slots=True)
+class LineDifference:
+    """A run minus the baseline over the common tasks, with its 95 % interval, for all budgets and runs together.
+
+    `wins` are tasks that only this run solves, `losses` those that only the baseline does. `p` is exact and two-sided,
+    of McNemar's test at this budget alone. The difference is `beyond_chance` if the interval excludes 0.
+    """
 
     delta: float
     low: float
     high: float
-    wins: int = Field(description="tasks that only this run solves")
-    losses: int = Field(description="tasks that only the baseline solves")
-    p: float = Field(description="exact two-sided p-value of McNemar's test, at this budget alone")
-    beyond_chance: bool = Field(description="the verdict is better: the interval excludes 0")
-    verdict: Verdict = Field(description="by the interval alone, without the caution of GET /compare")
+    wins: int
+    losses: int
+    p: float
+    beyond_chance: bool
 
 
-class LineShare(ResponseModel):
-    """Pass@First or Pass@All of a run at the budget, with its 95 % interval."""
+@dataclass(frozen=True, slots=True)
+class LineShare:
+    """Pass@First or Pass@All of a run at the budget, with its 95 % interval; no difference for the baseline itself."""
 
     share: float
     low: float
     high: float
-    difference: LineDifference | None = Field(description="to the baseline; null for the baseline itself")
+    difference: LineDifference | None
 
 
-class LineDocument(ResponseModel):
-    """One run at the budget and as a curve up to its own end. The first one is the baseline run.
-
-    `curve_first[i]` and `curve_all[i]` are its shares from `budgets[i]` seconds to the next.
-    """
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One run at the budget; `key` is its letter. The first one is the baseline run."""
 
     key: str
     label: str
-    runs: list[uuid.UUID]
     pass_first: LineShare
     pass_all: LineShare
-    budgets: list[float]
-    curve_first: list[float]
-    curve_all: list[float]
 
 
-def compute_lines(found: Overlaid, budget_s: float) -> list[LineDocument]:
-    """Each run at `budget_s` seconds, with its curve, which has a point there."""
-    lines = []
-    for place, (run, letter, label) in enumerate(zip(found.runs, found.letters, found.labels, strict=True)):
-        curve = found.compared.outcomes.curve(place, run.budget_s)
-        budgets = sorted({*curve.budgets, budget_s})
-        first, every = zip(*map(curve.at, budgets), strict=True)
-        pass_first, pass_all = (_compute_share(found, figure, place, budget_s) for figure in FIGURES)
-        lines.append(
-            LineDocument(
-                key=letter,
-                label=label,
-                runs=[run.id],
-                pass_first=pass_first,
-                pass_all=pass_all,
-                budgets=budgets,
-                curve_first=list(first),
-                curve_all=list(every),
-            )
-        )
-    return lines
+def compute_lines(found: Overlaid, budget_s: float) -> list[Line]:
+    """Each run at `budget_s` seconds."""
+    return [
+        Line(letter, label, *(_compute_share(found, figure, place, budget_s) for figure in FIGURES))
+        for place, (letter, label) in enumerate(zip(found.letters, found.labels, strict=True))
+    ]
 
 
 def _compute_share(found: Overlaid, figure: Figure, run: int, budget_s: float) -> LineShare:
@@ -88,6 +68,5 @@ def _compute_share(found: Overlaid, figure: Figure, run: int, budget_s: float) -
             losses=losses,
             p=mcnemar(wins, losses),
             beyond_chance=decision.verdict == "better",
-            verdict=decision.verdict,
         )
     return LineShare(share=found.compared.share(figure, run, budget_s), low=low, high=high, difference=difference)

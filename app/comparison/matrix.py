@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from pydantic import Field
-
 from app.comparison.loading import Overlaid
-from app.web.http.schemas import ResponseModel
 from app.web.ui.display import FAILURE_SIGNS, VERDICTS, VerdictSign
 from evaluation.verdicts import FAILURES, Failure, Status, failure_of
 
@@ -26,12 +23,13 @@ FIRST = VERDICTS[Status.PASSED]
 ANY = VerdictSign("(P)", "any", "another sample passed", "the chosen sample fails, another one passes")
 
 
-class MatrixCell(ResponseModel):
+@dataclass(frozen=True, slots=True)
+class MatrixCell:
     """One run at one task within the budget."""
 
-    outcome: Literal["first", "any", "none"] = Field(description="solved by the chosen sample, by another, by none")
-    failure: Failure | None = Field(description="the class of the chosen sample where none passed")
-    first_correct_s: float | None = Field(description="when the first passing sample finished; null: not in time")
+    outcome: Literal["first", "any", "none"]  # solved by the chosen sample, by another, by none
+    failure: Failure | None  # the class of the chosen sample where none passed
+    first_correct_s: float | None  # when the first passing sample finished; None: not in time
 
     @property
     def sign(self) -> VerdictSign:
@@ -39,7 +37,8 @@ class MatrixCell(ResponseModel):
         return FIRST if self.outcome == "first" else ANY if self.failure is None else FAILURE_SIGNS[self.failure]
 
 
-class MatrixRow(ResponseModel):
+@dataclass(frozen=True, slots=True)
+class MatrixRow:
     """One task, with a cell for each run."""
 
     task_id: str

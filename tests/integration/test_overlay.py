@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from app.comparison.matrix import matrix
 from app.site.factory import create_app
+from tests.app.comparison.reading import lay_over, lines_of
 from tests.app.world import World
 
 
@@ -13,16 +15,14 @@ def test_figures_and_cells_are_the_same_as_those_of_compare(ctx):
     a, b = world.add_run("a", skill=0.3, limit=20), world.add_run("b", skill=0.6, limit=25)
     client = world.client
     for budget in (2, 4, 9):
-        query = f"runs={a},{b}&budget={budget}"
         compared = client.get(f"/api/v1/compare?reference={a}&other={b}&budget={budget}").get_json()
-        overlay = client.get(f"/api/v1/overlay?{query}").get_json()
-        rows = client.get(f"/api/v1/overlay/matrix?{query}").get_json()["rows"]
+        lines, rows = lines_of(world, a, b, budget=budget), matrix(lay_over(world, a, b), budget).rows
         for figure, outcomes in (("pass_first", ("first",)), ("pass_all", ("first", "any"))):
-            first, second = (line[figure] for line in overlay["lines"])
-            assert first["share"] == pytest.approx(compared[figure]["b"])
-            assert second["difference"]["delta"] == pytest.approx(compared[figure]["delta"])
-            solved = [[cell["outcome"] in outcomes for cell in row["cells"]] for row in rows]
-            lost = [row["task_id"] for row, (of_a, of_b) in zip(rows, solved, strict=True) if of_a and not of_b]
+            first, second = (getattr(line, figure) for line in lines)
+            assert first.share == pytest.approx(compared[figure]["b"])
+            assert second.difference.delta == pytest.approx(compared[figure]["delta"])
+            solved = [[cell.outcome in outcomes for cell in row.cells] for row in rows]
+            lost = [row.task_id for row, (of_a, of_b) in zip(rows, solved, strict=True) if of_a and not of_b]
             assert sorted(lost) == sorted(compared[figure]["losses"])
     page = client.get(f"/overlay/{a},{b}/task?id=HumanEval/3&budget=4")
     assert page.status_code == 200

@@ -8,6 +8,10 @@ import uuid
 
 from sqlalchemy import select
 
+from app.comparison import loading
+from app.comparison.lines import Line, compute_lines
+from app.comparison.loading import Overlaid
+from app.comparison.presentation import opening_budget
 from app.runs.models import RunTask
 
 PASSED, WRONG = ("passed", None, 1.5, -0.1), ("wrong_answer", "no", 1.0, -0.3)
@@ -34,3 +38,15 @@ def judge(world, run_id: uuid.UUID, task: int, *samples: tuple) -> None:
         for sample, (verdict, detail, finished_s, logprob) in zip(row.samples, samples, strict=False):
             sample.finish_reason, sample.verdict, sample.verdict_detail = "stop", verdict, detail
             sample.finished_s, sample.mean_logprob = finished_s, logprob
+
+
+def lay_over(world, *run_ids: uuid.UUID | str) -> Overlaid:
+    """An overlay of these runs, with what tells failures apart."""
+    with world.context.database.read() as session:
+        return loading.load(session, [uuid.UUID(str(run_id)) for run_id in run_ids], details=True)
+
+
+def lines_of(world, *run_ids: uuid.UUID | str, budget: float | None = None) -> list[Line]:
+    """The lines of an overlay of these runs at a budget."""
+    found = lay_over(world, *run_ids)
+    return compute_lines(found, budget or opening_budget(found))

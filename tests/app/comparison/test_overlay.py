@@ -11,13 +11,7 @@ from app.comparison import loading
 from app.comparison.loading import MOST_RUNS
 from app.core.states import RunState
 from app.runs.models import Run
-from tests.app.comparison.reading import PASSED, WRONG, address, judge, text_of
-
-
-def api(world, *run_ids, **query) -> dict:
-    answer = world.client.get("/api/v1/overlay", query_string={"runs": ",".join(map(str, run_ids)), **query})
-    assert answer.status_code == 200, answer.get_json()
-    return answer.get_json()
+from tests.app.comparison.reading import PASSED, WRONG, address, judge, lay_over, lines_of, text_of
 
 
 @pytest.fixture
@@ -49,40 +43,26 @@ def test_the_page_names_runs_tasks_baseline_and_every_difference(world, three):
 
 
 def test_figures_and_differences_are_those_of_compare(world, three):
-    found = api(world, *three, budget=6)
-    assert [run["letter"] for run in found["runs"]] == ["A", "B", "C"]
-    assert found["lines"][0]["pass_first"]["difference"] is None
-    for line, other in zip(found["lines"][1:], three[1:], strict=True):
+    lines = lines_of(world, *three, budget=6)
+    assert [line.key for line in lines] == ["A", "B", "C"]
+    assert lines[0].pass_first.difference is None
+    for line, other in zip(lines[1:], three[1:], strict=True):
         compared = world.client.get(f"/api/v1/compare?reference={three[0]}&other={other}&budget=6").get_json()
         for figure in ("pass_first", "pass_all"):
-            got, wanted = line[figure], compared[figure]
-            assert got["share"] == pytest.approx(wanted["a"])
-            difference = got["difference"]
-            assert (difference["delta"], difference["p"]) == pytest.approx((wanted["delta"], wanted["p"]))
-            assert difference["low"] < wanted["low"], "three runs to choose from, not two"
-            assert difference["high"] > wanted["high"]
-            assert (difference["wins"], difference["losses"]) == (len(wanted["wins"]), len(wanted["losses"]))
+            got, wanted = getattr(line, figure), compared[figure]
+            assert got.share == pytest.approx(wanted["a"])
+            difference = got.difference
+            assert (difference.delta, difference.p) == pytest.approx((wanted["delta"], wanted["p"]))
+            assert difference.low < wanted["low"], "three runs to choose from, not two"
+            assert difference.high > wanted["high"]
+            assert (difference.wins, difference.losses) == (len(wanted["wins"]), len(wanted["losses"]))
 
 
 def test_an_overlay_of_two_runs_has_the_intervals_of_compare(world, three):
-    found = api(world, *three[:2], budget=6)
+    (_, line) = lines_of(world, *three[:2], budget=6)
     compared = world.client.get(f"/api/v1/compare?reference={three[0]}&other={three[1]}&budget=6").get_json()
-    difference, wanted = found["lines"][1]["pass_first"]["difference"], compared["pass_first"]
-    assert [difference["low"], difference["high"]] == [wanted["low"], wanted["high"]]
-
-
-def test_curves_are_those_that_each_run_has_stored(world, three):
-    found = api(world, *three)
-    for line, run_id in zip(found["lines"], three, strict=True):
-        stored = world.client.get(f"/api/v1/runs/{run_id}/curve").get_json()
-        at = {point: i for i, point in enumerate(line["budgets"])}
-        for budget, share in zip(stored["budgets"], stored["pass_first"], strict=True):
-            assert line["curve_first"][at[budget]] == pytest.approx(share)
-
-
-def test_a_curve_agrees_with_the_share_at_a_budget_between_the_points_of_the_grid(world, three):
-    for line in api(world, *three, budget=3.3333)["lines"]:
-        assert line["curve_first"][line["budgets"].index(3.3333)] == line["pass_first"]["share"]
+    difference, wanted = line.pass_first.difference, compared["pass_first"]
+    assert [difference.low, difference.high] == [wanted["low"], wanted["high"]]
 
 
 def test_many_comparisons_do_not_find_a_difference_by_chance_more_often(world):
@@ -92,10 +72,10 @@ def test_many_comparisons_do_not_find_a_difference_by_chance_more_often(world):
         for task in range(20):
             judge(world, run_id, task, PASSED if number == 1 and task < 7 else WRONG)
     for others, beyond_chance in ((runs[1:2], True), (runs[1:], False)):
-        difference = api(world, runs[0], *others, budget=8)["lines"][1]["pass_first"]["difference"]
-        assert (difference["wins"], difference["losses"]) == (7, 0)
-        assert difference["p"] == pytest.approx(2 * 0.5**7)
-        assert difference["beyond_chance"] is beyond_chance
+        difference = lines_of(world, runs[0], *others, budget=8)[1].pass_first.difference
+        assert (difference.wins, difference.losses) == (7, 0)
+        assert difference.p == pytest.approx(2 * 0.5**7)
+        assert difference.beyond_chance is beyond_chance
 
 
 def test_runs_over_different_tasks_share_their_common_ones_and_the_page_says_so(world):
@@ -103,7 +83,7 @@ def test_runs_over_different_tasks_share_their_common_ones_and_the_page_says_so(
     page = text_of(world.client.get(address(a, b)))
     assert "2 runs over 8 tasks of humaneval" in page
     assert "All figures are over the 8 that all of them have graded; more were graded by: B 12." in page
-    assert len(api(world, a, b)["tasks"]) == 8
+    assert len(lay_over(world, a, b).task_ids) == 8
 
 
 def test_runs_on_different_devices_or_not_in_turn_carry_a_caution(world):
@@ -113,13 +93,13 @@ def test_runs_on_different_devices_or_not_in_turn_carry_a_caution(world):
     study = world.add_study({"name": "x"}, {"name": "y", "n": 2})
     arms = [arm["run_id"] for arm in world.client.get(f"/api/v1/studies/{study}").get_json()["arms"]]
     assert "were not measured in turn" not in text_of(world.client.get(address(*arms)))
-    assert api(world, *arms)["measured_in_turn"] is True
-    assert api(world, a, b)["measured_in_turn"] is False
+    assert lay_over(world, *arms).in_turn is True
+    assert lay_over(world, a, b).in_turn is False
 
 
 def test_a_run_that_still_runs_is_read_from_its_samples(world):
     a, b = world.add_run("ended"), world.add_run("running", state=RunState.RUNNING, done=5)
-    assert len(api(world, a, b)["tasks"]) == 5
+    assert len(lay_over(world, a, b).task_ids) == 5
 
 
 def test_a_run_deleted_meanwhile_is_left_out_with_a_sentence_and_letters_stay(world, three):
@@ -133,9 +113,6 @@ def test_a_run_deleted_meanwhile_is_left_out_with_a_sentence_and_letters_stay(wo
     for view in ("/matrix", "/task"):
         answer = world.client.get(address(a, b, c, view=view, id="HumanEval/0"))
         assert answer.status_code == 200
-    problem = world.client.get(f"/api/v1/overlay?runs={a},{b},{c}")
-    assert problem.status_code == 404
-    assert "it may have been deleted" in problem.get_json()["detail"]
     for gone in (a, c):
         with world.context.database.session() as session:
             session.delete(session.get_one(Run, gone))
@@ -164,9 +141,6 @@ def test_runs_that_cannot_be_laid_over_each_other_are_refused_in_one_sentence(wo
     }
     made["other"] = _over_other_tasks(world)
     named = runs.format(**made)
-    problem = world.client.get("/api/v1/overlay", query_string={"runs": named})
-    assert problem.status_code == status
-    assert words in problem.get_json()["detail"]
     page = world.client.get("/overlay", query_string={"runs": named}, follow_redirects=True)
     assert words.lower() in text_of(page, status).lower()
 
@@ -192,12 +166,8 @@ def test_wrong_budgets_are_named_and_the_page_stays(world):
     page = text_of(world.client.get(address(a, b, budget="x")))
     assert "Budget is 'x': give a number of seconds" in page
     assert "run A stopped at 5 s, so give at most that" in text_of(world.client.get(address(a, b, budget=8)))
-    for query, field in (({"budget": "8"}, "budget"), ({"budget": "x"}, "budget")):
-        problem = world.client.get("/api/v1/overlay", query_string={"runs": f"{a},{b}", **query})
-        assert problem.status_code == 422
-        assert problem.get_json()["errors"][0]["field"] == field
-    problem = world.client.get(f"/api/v1/overlay?runs={a},{b}&baseline={uuid.uuid4()}")
-    assert problem.get_json()["errors"][0]["field"] == "baseline"
+    stranger = world.client.get(f"/overlay?runs={a},{b}&baseline={uuid.uuid4()}")
+    assert "give one of the runs of the overlay" in text_of(stranger, 422)
 
 
 def test_names_are_shown_as_text(world):

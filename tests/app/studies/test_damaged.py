@@ -42,7 +42,7 @@ def everything_answers(world, study_id: object) -> None:
     pages = ["/", "/?view=scatter&rows=all", "/leaderboard.csv", "/studies", "/runs", f"/overlay/{one},{other}"]
     pages += [f"/studies/{study_id}?tab={tab}" for tab in TABS]
     pages += [f"/runs/{one}?tab={tab}" for tab in ("curve", "tasks", "failures", "timing", "config")]
-    pages += [f"/overlay?runs={one}&runs={other}", f"/api/v1/overlay?runs={one},{other}", "/api/v1/studies"]
+    pages += [f"/overlay?runs={one}&runs={other}", "/api/v1/studies"]
     pages += ["/api/v1/leaderboard", f"/api/v1/runs/{one}", f"/api/v1/runs/{one}/samples"]
     pages += [f"/api/v1/runs/{one}/export?format={form}" for form in ("samples", "csv")]
     pages += [f"/api/v1/studies/{study_id}/export?format={form}" for form in export.FORMATS]
