@@ -17,17 +17,14 @@ from celery.worker import WorkController
 from app.cli import common
 from app.core import observability
 from app.core.broker import queues
-from app.core.broker.celery_app import add_queue, celery_app, require_broker
-from app.core.broker.model_queues import ModelQueue
+from app.core.broker.celery_app import celery_app, require_broker
 from app.core.context import Context, install, make_context
 from app.core.errors import BadInputError, UnavailableError
 from app.core.settings import WEB_THREADS
 from app.jobs import reaper
 from app.jobs.database_lock import SERVE
 from app.jobs.embedded import Embedded
-from app.language_models.service import require_model
 from app.site.factory import create_app, create_server_app
-from app.workers.declared import device_class
 from app.workers.service import QUEUES
 
 log = structlog.get_logger(__name__)
@@ -109,18 +106,12 @@ def web(host: str, port: int, workers: int, threads: int) -> None:
     show_default=True,
     help="queues to consume, the most urgent first",
 )
-@click.option(
-    "--models",
-    help="comma-separated models whose completions come to this worker [default: any model, if no other worker "
-    "declares it]",
-)
 @click.option("--name", default="bassline", show_default=True, help="Celery node name; one per process on a host")
-def worker(names: str, models: str | None, name: str) -> None:
+def worker(names: str, name: str) -> None:
     """A worker process: one for each GPU, and some for the sandbox.
 
     Example:
         CUDA_VISIBLE_DEVICES=0 bassline worker --queues gpu.interactive,gpu.batch --name gpu0
-        bassline worker --queues gpu.interactive,gpu.batch --models qwen2.5-coder-0.5b --name gpu1
         bassline worker --queues exec.interactive,exec --name exec
     """
     consumed = [name for name in names.split(",") if name not in queues.RETIRED]
@@ -128,14 +119,10 @@ def worker(names: str, models: str | None, name: str) -> None:
     unknown = [part for part in consumed if part not in queues.ALL]
     if unknown:
         raise BadInputError(f"queue {unknown[0]!r} is not known: use some of {', '.join(queues.ALL)}", "queues")
-    declared = list(dict.fromkeys(models.split(","))) if models is not None else []
-    _require_declarable(declared, consumed)
     ctx = common.opened_context()
     require_broker(ctx.settings, "worker")
     install(ctx)
     observability.redirect_stdio_to_log(ctx.settings)
-    if declared:
-        names = ",".join(_with_model_queues(consumed, declared))
     os.environ[QUEUES] = names
     if ctx.settings.log_format == "json":
         # Celery's lines about signals go past logging and past sys.stdout, to the file descriptor.
@@ -175,26 +162,6 @@ def beat() -> None:
     ctx.stopping.wait()
     sweeps.stop(STOP_S)
     log.info("beat: stopped")
-
-
-def _require_declarable(models: list[str], consumed: list[str]) -> None:
-    """Raises BadInputError for a model that is not known, and for one beside queues without completions."""
-    if models and queues.GPU_INTERACTIVE not in consumed:
-        raise BadInputError(
-            f"a worker that declares models serves completions: add {queues.GPU_INTERACTIVE} to --queues", "models"
-        )
-    for model in models:
-        require_model(model, "models")
-
-
-def _with_model_queues(consumed: list[str], models: list[str]) -> list[str]:
-    """The queues, with the queues of the models before the queue of all other completions; Celery then knows them."""
-    device = device_class()
-    served = [ModelQueue(device, model).name for model in models]
-    for name in served:
-        add_queue(name)
-    first = consumed.index(queues.GPU_INTERACTIVE)
-    return [*consumed[:first], *served, *consumed[first:]]
 
 
 def _stop(_signal: int, _frame: object) -> None:

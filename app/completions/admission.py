@@ -17,8 +17,8 @@ from typing import NamedTuple
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from app.completions import routing
 from app.completions.models import Completion
+from app.core.broker import queues
 from app.core.context import Context
 from app.core.db.types import utcnow
 from app.core.errors import OverloadedError
@@ -27,7 +27,6 @@ from app.datasets.models import Task
 from app.runs.models import Run, RunTask
 from app.runs.schemas import DecodingSpec
 from app.samples.models import Sample
-from app.workers import declared
 from app.workers import service as workers
 from decoding.limits import MAX_SERVED
 from evaluation import datasets as files
@@ -100,7 +99,7 @@ def _require_capacity(ctx: Context, spec: DecodingSpec, characters: int) -> None
             wait_s, needed_s = expected_wait_s(waiting, len(ahead) - waiting, ended, utcnow()), usual_s(ended)
         else:
             costs, together = _measured_costs(session, spec.target), ctx.settings.completions_together
-            wait_s = foreseen_wait_s(ahead, costs, together, _n_workers(ctx, session, spec))
+            wait_s = foreseen_wait_s(ahead, costs, together, _n_workers(ctx, session))
             # The round that is under way, and its own.
             needed_s = 0.0 if costs is None else costs.prompt_s(characters) + 2 * costs.round_s
     if wait_s + needed_s >= spec.budget_s:
@@ -179,11 +178,11 @@ def _measured_costs(session: Session, target: str) -> Costs | None:
     return Costs(*costs) if len(costs) == len(Costs._fields) else None
 
 
-def _n_workers(ctx: Context, session: Session, spec: DecodingSpec) -> int:
-    """The workers that decode completions of the target; one where messages stay in this process."""
+def _n_workers(ctx: Context, session: Session) -> int:
+    """The workers that decode completions; one where messages stay in this process."""
     if not ctx.broker.shared:
         return 1
-    queue, now = routing.queue_of(spec.target, spec.device, declared.live(ctx, session)), utcnow()
+    queue, now = queues.GPU_INTERACTIVE, utcnow()
     found = (workers.is_alive(each, now) and workers.consumes(each, queue) for each in workers.list_workers(session))
     return max(sum(found), 1)
 

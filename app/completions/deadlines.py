@@ -13,10 +13,9 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from sqlalchemy import and_, insert, or_, select, update
+from sqlalchemy import ColumnElement, and_, insert, or_, select, update
 from sqlalchemy.orm import Session
 
-from app.completions import routing
 from app.completions.models import Completion
 from app.core.context import Context
 from app.core.db.clock import database_time, no_earlier_than, read_database_time
@@ -28,8 +27,8 @@ from app.jobs.work.live_updates import task_changed
 from app.runs import transitions
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
-from app.workers import declared
 from app.workers.models import Worker
+from app.workers.service import silence_limit
 
 SILENT_S = 2.5  # after which a worker counts as lost if the budget is over; it heartbeats several times within this
 LEAST_LEASE_S = 2.5
@@ -53,16 +52,29 @@ def restart(ctx: Context, run_id: uuid.UUID, target: str) -> dt.datetime:
     with ctx.database.session() as session:
         waited = claimed
         if not _is_loaded_elsewhere(ctx, session, target):
-            waited = or_(claimed, and_(routing.is_waiting_here(ctx, session), Run.target == target))
+            waited = or_(claimed, and_(is_waiting_here(ctx), Run.target == target))
         jobs = select(RunTask.id).join(RunTask.run).where(Run.is_completion, waited)
         restarted = update(RunTask).where(RunTask.id.in_(jobs)).values(queued_at=now)
         session.execute(restarted, execution_options={"synchronize_session": False})
     return now
 
 
+def is_waiting_here(ctx: Context) -> ColumnElement[bool]:
+    """Whether a task is one of a completion that waits to be decoded and that this worker may serve, as a condition
+    over RunTask joined with Run. A worker that was asked to stop takes no more."""
+    asked_to_stop = select(Worker.name).where(Worker.name == ctx.worker_name, Worker.stopped_at.is_not(None)).exists()
+    return and_(
+        ~asked_to_stop,
+        RunTask.state == TaskState.QUEUED,
+        Run.state == RunState.RUNNING,
+        Run.is_completion,
+        or_(Run.pinned_worker.is_(None), Run.pinned_worker == ctx.worker_name),
+    )
+
+
 def _is_loaded_elsewhere(ctx: Context, session: Session, target: str) -> bool:
     """Whether another live worker has the model in memory."""
-    silent_since = database_time(session, -declared.silence_limit(ctx).total_seconds())
+    silent_since = database_time(session, -silence_limit(ctx).total_seconds())
     alive = (Worker.name != ctx.worker_name, Worker.stopped_at.is_(None), Worker.last_seen_at >= silent_since)
     loads_it = Worker.loading.is_not_distinct_from(target)  # with other options than it has in memory
     held = session.scalars(select(Worker.model).where(*alive, ~loads_it))

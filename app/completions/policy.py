@@ -1,20 +1,17 @@
-"""How completions are worked: as their messages come, by a worker that has their model, within their budget."""
+"""How completions are worked: as their messages come, within their budget."""
 
 from __future__ import annotations
 
 import datetime as dt
-import uuid
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
-import structlog
-from sqlalchemy import ColumnElement, and_, select, update
+from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.orm import Session, defer
 
-from app.completions import deadlines, routing
+from app.completions import deadlines
 from app.completions.models import COMPLETION, Completion
 from app.core.broker import queues
-from app.core.broker.model_queues import ModelQueue
 from app.core.context import Context
 from app.core.db.database import after_commit
 from app.core.db.types import utcnow
@@ -27,16 +24,15 @@ from app.runs.configuration import engine_config
 from app.runs.evaluations import LONG_COLUMNS
 from app.runs.models import Run, RunTask
 from app.runs.policy import Policy, Waiting
-from app.workers import declared
 
 MOST_LOOKED_AT = 64  # of those that wait, the longest waiting
-log = structlog.get_logger(__name__)
 
 
 class CompletionPolicy(Policy):
     """A user waits for each completion, from the moment when it was accepted until its budget is over."""
 
     name = COMPLETION
+    queues: ClassVar = {Step.DECODE: queues.GPU_INTERACTIVE, Step.GRADE: queues.EXEC_INTERACTIVE}
     interactive = True
 
     def is_ready(self, session: Session, run: Run) -> bool:
@@ -62,30 +58,13 @@ class CompletionPolicy(Policy):
         query = (
             select(RunTask.id, RunTask.queued_at, Run)
             .join(RunTask.run)
-            .where(routing.is_waiting_here(ctx, session))
+            .where(deadlines.is_waiting_here(ctx))
             .order_by(Run.pinned_worker.is_(None), RunTask.queued_at, RunTask.position)
             .limit(MOST_LOOKED_AT)
             .options(*map(defer, LONG_COLUMNS))
         )
         rows = sorted(session.execute(query), key=lambda row: row[1] + dt.timedelta(seconds=row[2].budget_s))
         return [Waiting(run.id, run, run_task_id=run_task_id) for run_task_id, _, run in rows]
-
-    def next(self, ctx: Context, run_id: uuid.UUID, run_task_id: uuid.UUID, step: Step) -> Iterator[uuid.UUID]:
-        """Yields the job itself. Its message is sent on if another worker declared the model after it was sent."""
-        if step is Step.DECODE and routing.is_owned_by_other_worker(ctx, run_task_id):
-            self.send(ctx, run_id, step, [run_task_id])
-        else:
-            yield run_task_id
-
-    def queue(self, ctx: Context, run_id: uuid.UUID, step: Step) -> str:
-        """Returns the queue of the model for decoding, and the interactive one for grading."""
-        return routing.queue_for(ctx, run_id) if step is Step.DECODE else queues.EXEC_INTERACTIVE
-
-    def waits_in(self, queue: str, live: Collection[ModelQueue]) -> ColumnElement[bool]:
-        """Whether a completion waits for a message in this queue, as a condition over RunTask joined with Run."""
-        if queue == queues.EXEC_INTERACTIVE:
-            return RunTask.state == Step.GRADE.waiting
-        return and_(RunTask.state == Step.DECODE.waiting, routing.is_queued_in(queue, live))
 
     def lease_s(self, ctx: Context, budget_s: float) -> float:
         """Half of the budget: if its worker is lost, another one has the other half left."""
@@ -114,22 +93,7 @@ class CompletionPolicy(Policy):
             after_commit(session, enqueue.prepare, ctx, run_id)
 
     def recover(self, ctx: Context, ours: ColumnElement[bool]) -> None:
-        """Answers completions whose budget is over, and moves those whose worker is gone."""
+        """Answers completions whose budget is over."""
         with ctx.database.read() as session:
             overdue = deadlines.overdue(session)
         recover_each(overdue, lambda run_id: deadlines.enforce_deadline(ctx, run_id))
-        _leave_lost_queues(ctx)
-
-
-def _leave_lost_queues(ctx: Context) -> None:
-    """Empties the queues of models that no live worker consumes any more. Their jobs count as never sent, so they are
-    sent again at once, to where completions of the model go now."""
-    with ctx.database.read() as session:
-        lost = declared.lost(ctx, session)
-    for queue in lost:
-        if ctx.broker.queue_length(queue.name):
-            log.warning("no live worker consumes a queue; its jobs are sent elsewhere", queue=queue.name)
-            with ctx.database.session() as session:
-                waiting = select(RunTask.id).join(RunTask.run).where(routing.waits_for(queue))
-                session.execute(update(RunTask).where(RunTask.id.in_(waiting)).values(enqueued_at=None))
-                after_commit(session, ctx.broker.purge, queue.name)

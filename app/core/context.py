@@ -6,13 +6,11 @@ import functools
 import os
 import socket
 import threading
-from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from app.core import ports
 from app.core.broker import broker
 from app.core.broker.broker import Broker
-from app.core.broker.model_queues import ModelQueue
 from app.core.broker.turns import Turns
 from app.core.db.archives import read_archive
 from app.core.db.database import Database
@@ -35,7 +33,7 @@ class Context:
     send files, so that the pages stay reachable. `engines` are the ones that its worker threads hold; `turns` is
     which runs this worker served last, by step. `cpu` is held while a thread decodes against the clock on a CPU, or
     grades (app/jobs/work/cpu_turns.py); `admitting` while it is decided whether a completion is accepted, until it
-    is stored. `declared` are the models whose completions come to this worker.
+    is stored.
     """
 
     settings: Settings
@@ -51,7 +49,6 @@ class Context:
     views: CallerPool = field(init=False)
     downloads: CallerPool = field(init=False)
     turns: dict[Step, Turns] = field(default_factory=dict)
-    declared: Collection[ModelQueue] = ()
     cpu: threading.Lock = field(init=False, default_factory=threading.Lock)
     admitting: threading.Lock = field(init=False, default_factory=threading.Lock)
 

@@ -6,7 +6,7 @@ import datetime as dt
 import math
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import structlog
@@ -17,7 +17,6 @@ from app.background import jobs as background
 from app.background.leases import MAX_ATTEMPTS, has_expired, take_back
 from app.core.broker import queues
 from app.core.broker.broker import Message
-from app.core.broker.model_queues import ModelQueue
 from app.core.context import Context
 from app.core.db.clock import database_time
 from app.core.db.database import after_commit, log_failure, updated_any
@@ -32,9 +31,8 @@ from app.jobs.work.live_updates import task_changed
 from app.runs import enqueue, transitions
 from app.runs.models import Run, RunTask
 from app.runs.policy import policies, policy_of, waits_in
-from app.workers import declared
-from app.workers.declared import silence_limit
 from app.workers.models import Worker
+from app.workers.service import silence_limit
 
 MAX_SENT = 500  # messages sent again in one sweep to an empty queue
 MAX_SENT_BESIDE = 20  # and to one in which messages wait
@@ -209,15 +207,13 @@ def _send_again(ctx: Context, ours: ColumnElement[bool]) -> None:
     While messages wait in a queue, the message of a waiting job is probably among them. An empty queue beside waiting
     jobs proves a loss.
     """
-    with ctx.database.read() as session:
-        live = declared.live(ctx, session)
-    for queue in (*queues.ALL, *(of_model.name for of_model in live)):
+    for queue in queues.ALL:
         n_messages = ctx.broker.queue_length(queue)
         if n_messages is None:
             return  # the broker is unreachable
         limit = MAX_SENT_BESIDE if n_messages else MAX_SENT
         before = utcnow() - silence_limit(ctx) * (PATIENCE if n_messages else 1)
-        runs, jobs = _unsent(ctx, ours, before, queue, live, limit)
+        runs, jobs = _unsent(ctx, ours, before, queue, limit)
         if not runs and not jobs:
             continue
         step = queues.GRADE_TASK if queue in queues.SANDBOX else queues.DECODE_TASK
@@ -233,7 +229,6 @@ def _unsent(
     ours: ColumnElement[bool],
     before: dt.datetime,
     queue: str,
-    live: Collection[ModelQueue],
     limit: int,
 ) -> tuple[Sequence[uuid.UUID], Sequence[uuid.UUID]]:
     """(runs, jobs) that wait for a message in this queue and were last sent one before a time."""
@@ -248,7 +243,7 @@ def _unsent(
             .where(
                 Run.state == RunState.RUNNING,
                 ours,
-                waits_in(queue, live),
+                waits_in(queue),
                 or_(RunTask.enqueued_at.is_(None), RunTask.enqueued_at < before),
             )
             .order_by(RunTask.run_id, RunTask.position)

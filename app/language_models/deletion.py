@@ -49,7 +49,7 @@ def delete_model(ctx: Context, reference: str) -> DeletedModel:
     """Removes the files that Bassline placed in this machine's cache for a model, given by its reference or the name of
     its folder. A user's own files stay, and a run that names the model fetches it again.
 
-    Raises NotFoundError, and ConflictError for a model that is loaded, declared by a worker, needed by an open run, or
+    Raises NotFoundError, and ConflictError for a model that is loaded, needed by an open run, or
     being fetched.
     """
     from decoding.models import fetch  # noqa: PLC0415 (slow to import)
@@ -78,8 +78,6 @@ def _find_obstacle(session: Session, reference: str) -> str | None:
             continue
         if reference in (*worker.loaded, worker.loading):
             return f"is in the memory of {worker.name}: end this worker first"
-        if reference in (queue.model for queue in worker.declared):
-            return f"is served by {worker.name}: start this worker without it in --models first"
     runs = Base.metadata.tables["runs"]
     is_open = (_names_model(reference), runs.c.state.in_(OPEN_RUN_STATES))
     n_open = session.scalar(select(func.count()).select_from(runs).where(*is_open))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, and_, false, func, select
+from sqlalchemy import ColumnElement, and_, func, select
 from sqlalchemy.orm import Session, defer
 
 from app.core.broker import queues
-from app.core.broker.model_queues import ModelQueue
 from app.core.context import Context
 from app.core.states import RunState, Step
 from app.runs.models import EVALUATION, Run, RunTask
@@ -23,6 +22,7 @@ class EvaluationPolicy(Policy):
     """Any waiting job of the run will do. Runs pinned to a process are worked as their messages come."""
 
     name = EVALUATION
+    queues = QUEUES
 
     def eligible(self, ctx: Context, session: Session, step: Step) -> Sequence[Waiting]:
         """Returns every running evaluation with a job that waits for the step."""
@@ -30,15 +30,6 @@ class EvaluationPolicy(Policy):
         runs = session.scalars(query).all()
         in_progress = jobs_in_progress(session, step) if runs else {}
         return [Waiting(run.id, run, in_progress.get(run.id, 0)) for run in runs]
-
-    def queue(self, ctx: Context, run_id: uuid.UUID, step: Step) -> str:
-        """Returns the queue that evaluations and studies share."""
-        return QUEUES[step]
-
-    def waits_in(self, queue: str, live: Collection[ModelQueue]) -> ColumnElement[bool]:
-        """Whether a job of an evaluation waits for a message in this queue, as a condition over RunTask."""
-        step = next((step for step, its in QUEUES.items() if its == queue), None)
-        return RunTask.state == step.waiting if step else false()
 
 
 def jobs_in_progress(session: Session, step: Step) -> dict[uuid.UUID, int]:

@@ -9,18 +9,17 @@ from __future__ import annotations
 import datetime as dt
 import threading
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from sqlalchemy import ColumnElement, and_, or_, select
+from sqlalchemy import ColumnElement, and_, false, or_, select
 from sqlalchemy.orm import Session
 
-from app.core.broker.model_queues import ModelQueue
 from app.core.context import Context
 from app.core.states import Step
 from app.runs import enqueue
-from app.runs.models import Run
+from app.runs.models import Run, RunTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +41,8 @@ class Policy(Protocol):
     name: str
     """What `runs.policy` says of its runs, from their creation on."""
 
+    queues: Mapping[Step, str]
+    """Where the messages for each step of its jobs go."""
     interactive: bool = False
     """Whether a user waits for each job: then it takes no turns, its clock starts when it is accepted, live views get
     its texts, and nothing else (a calibration, the grading of another task) keeps it waiting."""
@@ -62,19 +63,15 @@ class Policy(Protocol):
         one, or one pinned to a process."""
         yield run_task_id
 
-    def queue(self, ctx: Context, run_id: uuid.UUID, step: Step) -> str:
-        """The queue for messages that name jobs of the run, as workers are now."""
-
-    def waits_in(self, queue: str, live: Collection[ModelQueue]) -> ColumnElement[bool]:
-        """Whether a job waits for a message in this queue, as a condition over RunTask joined with Run.
-
-        `live` are the queues of models that live workers consume.
-        """
+    def waits_in(self, queue: str) -> ColumnElement[bool]:
+        """Whether a job waits for a message in this queue, as a condition over RunTask."""
+        step = next((step for step, its in self.queues.items() if its == queue), None)
+        return RunTask.state == step.waiting if step else false()
 
     def send(self, ctx: Context, run_id: uuid.UUID, step: Step, run_task_ids: Sequence[uuid.UUID]) -> None:
         """Sends messages for jobs of the run that wait for the step."""
         if run_task_ids:
-            enqueue.jobs(ctx, step, run_task_ids, self.queue(ctx, run_id, step))
+            enqueue.jobs(ctx, step, run_task_ids, self.queues[step])
 
     def lease_s(self, ctx: Context, budget_s: float) -> float | None:
         """The lease while a job is decoded, where it must end sooner than usual; else None."""
@@ -153,6 +150,6 @@ def interactive_runs() -> ColumnElement[bool]:
     return Run.policy.in_([policy.name for policy in policies() if policy.interactive])
 
 
-def waits_in(queue: str, live: Collection[ModelQueue]) -> ColumnElement[bool]:
+def waits_in(queue: str) -> ColumnElement[bool]:
     """Policy.waits_in of whichever policy works the run."""
-    return or_(*(and_(runs_of(policy), policy.waits_in(queue, live)) for policy in policies()))
+    return or_(*(and_(runs_of(policy), policy.waits_in(queue)) for policy in policies()))

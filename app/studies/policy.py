@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from sqlalchemy import ColumnElement, false, select
 from sqlalchemy.orm import Session
 
-from app.core.broker.model_queues import ModelQueue
 from app.core.context import Context
 from app.core.db.types import utcnow
 from app.core.states import OPEN_RUN_STATES, Step
@@ -19,7 +18,7 @@ from app.runs.policy import Waiting
 from app.studies import schedule, service, starting
 from app.studies.models import ARM, Study, StudyArm
 from app.studies.schedule import is_here
-from app.workers.declared import silence_limit
+from app.workers.service import silence_limit
 
 
 class ArmPolicy(EvaluationPolicy):
@@ -51,9 +50,9 @@ class ArmPolicy(EvaluationPolicy):
                 return
             yield job.run_task_id
 
-    def waits_in(self, queue: str, live: Collection[ModelQueue]) -> ColumnElement[bool]:
+    def waits_in(self, queue: str) -> ColumnElement[bool]:
         """Leaves decoding out: `recover` sends its message again."""
-        return false() if queue == QUEUES[Step.DECODE] else super().waits_in(queue, live)
+        return false() if queue == QUEUES[Step.DECODE] else super().waits_in(queue)
 
     def send(self, ctx: Context, run_id: uuid.UUID, step: Step, run_task_ids: Sequence[uuid.UUID]) -> None:
         """Sends messages for grading alone: `on_end` sends the one for decoding."""

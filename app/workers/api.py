@@ -13,16 +13,8 @@ from app.web.http.paging import PageQuery, page_from_list
 from app.web.http.schemas import ResponseModel
 from app.web.http.web import session
 from app.workers import service
-from app.workers.models import Worker
 
 bp = Blueprint("workers_api", __name__, url_prefix="/api/v1")
-
-
-class DeclaredModel(ResponseModel):
-    """A model that a worker declares, and the class of the worker's device."""
-
-    model: str
-    device: str = Field(description="cuda or cpu")
 
 
 class WorkerDocument(ResponseModel):
@@ -37,7 +29,6 @@ class WorkerDocument(ResponseModel):
     loading: str | None = Field(description="the target it is loading")
     node: str | None = Field(description="the name it keeps over restarts")
     queues: list[str] | None = Field(description="that it consumes; null: every queue")
-    declared: list[DeclaredModel] = Field(description="the models whose completions come to it")
     crashes: int = Field(description="processes of its node in a row that died shortly after their start, before it")
     started_at: dt.datetime
     last_seen_at: dt.datetime
@@ -56,9 +47,6 @@ class WorkerPage(ResponseModel):
 def index(query: PageQuery) -> WorkerPage:
     """The processes that decode and judge, as they last reported themselves."""
     page, following = page_from_list(service.list_workers(session()), query, lambda worker: worker.name)
-    return WorkerPage(workers=[_document(worker) for worker in page], next=following)
-
-
-def _document(worker: Worker) -> WorkerDocument:
-    declared = [DeclaredModel(model=queue.model, device=queue.device) for queue in worker.declared]
-    return WorkerDocument.of(worker, alive=service.is_alive(worker, utcnow()), declared=declared)
+    now = utcnow()
+    documents = [WorkerDocument.of(worker, alive=service.is_alive(worker, now)) for worker in page]
+    return WorkerPage(workers=documents, next=following)

@@ -7,7 +7,6 @@ import datetime as dt
 from sqlalchemy import String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.core.broker.model_queues import ModelQueue, parse_all
 from app.core.db.types import Base, utcnow
 
 MODEL_LENGTH = 500
@@ -37,8 +36,3 @@ class Worker(Base):
     def loaded(self) -> list[str]:
         """The targets that it holds in memory."""
         return self.model.split(", ") if self.model else []
-
-    @property
-    def declared(self) -> list[ModelQueue]:
-        """The queues of models that it consumes: those models' completions come to it."""
-        return parse_all(self.queues or ())

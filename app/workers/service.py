@@ -20,8 +20,14 @@ HEARTBEATS = 2  # of a job between two reports of its worker
 ALIVE_S = 60.0  # a worker reports itself several times within this
 FORGET_AFTER = dt.timedelta(days=1)
 STEADY = dt.timedelta(seconds=60)  # a process that died before it was this old counts as a crash of its node
+SILENT_LEASES = 2  # after this many leases of silence a worker or a message is lost
 CRASHES = 3  # in a row: more than a worker killed by chance
 QUEUES = "BASSLINE_WORKER_QUEUES"  # set by `bassline worker` for its child, to which Celery does not pass it
+
+
+def silence_limit(ctx: Context) -> dt.timedelta:
+    """How long a worker may be silent, or a message on its way, before it counts as lost."""
+    return dt.timedelta(seconds=SILENT_LEASES * ctx.settings.lease_s)
 
 
 def list_workers(session: Session) -> Sequence[Worker]:
@@ -65,7 +71,7 @@ def register(ctx: Context, node: str | None, queues: list[str] | None) -> None:
 
 
 def report_stop_request(ctx: Context, node: str) -> None:
-    """Reports that a node accepts no new messages, while it may still finish a task: others serve its models."""
+    """Reports that a node accepts no new messages, while it may still finish a task."""
     with ctx.database.session() as session:
         session.execute(
             update(Worker).where(Worker.node == node, Worker.stopped_at.is_(None)).values(stopped_at=utcnow())

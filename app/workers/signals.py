@@ -43,13 +43,11 @@ def _unbind(**_: object) -> None:
 @worker_process_init.connect
 def _report(sender: str | None = None, **_: object) -> None:
     from app import domains  # noqa: PLC0415
-    from app.core.broker.model_queues import parse_all  # noqa: PLC0415
     from app.workers.service import QUEUES, Heartbeat  # noqa: PLC0415
 
     assert domains.metadata.tables  # every mapper must be known before the first query, of whichever thread
     consumed = os.environ.get(QUEUES)
     names = consumed.split(",") if consumed else None
-    current().declared = parse_all(names or ())
     Heartbeat(current(), sender, names).start()
 
 

@@ -18,8 +18,8 @@ from app.jobs.reaper import reap
 from app.runs import service
 from app.runs.models import Run
 from app.runs.repository import get_run
-from app.workers.declared import silence_limit
 from app.workers.models import Worker
+from app.workers.service import silence_limit
 from tests.integration.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]

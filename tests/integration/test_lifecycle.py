@@ -29,8 +29,8 @@ from app.runs import enqueue, service, transitions
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import RunSpec
-from app.workers import declared
 from app.workers.models import Worker
+from app.workers.service import silence_limit
 from decoding.request import RequestError
 from evaluation.datasets import Dataset, Task
 from evaluation.prompting import PromptError
@@ -473,7 +473,7 @@ def test_a_lost_message_is_sent_again_once(ctx, run_id, broker):
 
 def test_while_messages_wait_only_those_of_the_longest_waiting_jobs_are_sent_again(ctx, run_id, broker):
     assert broker.queue_length(queues.GPU_BATCH) == N_TASKS
-    silence = declared.silence_limit(ctx)
+    silence = silence_limit(ctx)
     long_ago, lately = (utcnow() - reaper.PATIENCE * silence * times for times in (1.5, 0.5))
     first = job_ids(ctx, run_id)[0]
     with ctx.database.session() as session:

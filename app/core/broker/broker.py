@@ -29,9 +29,6 @@ class Broker(Protocol):
     def queue_length(self, queue: str) -> int | None:
         """How many messages wait in a queue; None if the broker cannot be reached."""
 
-    def purge(self, queue: str) -> None:
-        """Forgets the messages that wait in a queue. An unreachable broker is logged."""
-
     def fault(self) -> str | None:
         """Why the broker cannot be reached; None if it can."""
 
@@ -54,11 +51,6 @@ class MemoryBroker:
     def queue_length(self, queue: str) -> int:
         """How many messages wait in a queue."""
         return len(self._queues[queue])
-
-    def purge(self, queue: str) -> None:
-        """Forgets the messages that wait in a queue."""
-        with self._changed:
-            self._queues[queue].clear()
 
     def fault(self) -> None:
         """Why the broker cannot be reached; None if it can."""

@@ -9,7 +9,6 @@ from celery import Celery
 from kombu import Queue
 
 from app.core.broker import queues
-from app.core.broker.model_queues import ModelQueue
 from app.core.errors import BadInputError
 from app.core.settings import MAX_BUDGET_S, Settings
 
@@ -44,7 +43,7 @@ celery_app.conf.update(
     task_queues=[Queue(name, routing_key=name) for name in queues.ALL],
     task_default_queue=queues.EXEC,
     task_default_routing_key=queues.EXEC,
-    task_create_missing_queues=False,  # a mistyped queue name fails instead of waiting for ever; see add_queue
+    task_create_missing_queues=False,  # a mistyped queue name fails instead of waiting for ever
 )
 
 
@@ -65,12 +64,6 @@ def configure(settings: Settings) -> None:
         visibility_timeout=VISIBILITY_S,
     )
     celery_app.set_default()
-
-
-def add_queue(name: str) -> None:
-    """Makes this process know the queue of a model. Does nothing for any other name: Celery refuses those it misses."""
-    if name not in celery_app.amqp.queues and ModelQueue.parse(name):
-        celery_app.amqp.queues.add(Queue(name, routing_key=name))
 
 
 def require_broker(settings: Settings, command: str) -> None:

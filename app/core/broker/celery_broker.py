@@ -13,7 +13,7 @@ from kombu.pools import connections, producers
 from redis.exceptions import RedisError
 
 from app.core.broker.broker import Message
-from app.core.broker.celery_app import add_queue, celery_app, configure
+from app.core.broker.celery_app import celery_app, configure
 from app.core.settings import Settings
 
 UNREACHABLE = (OperationalError, RedisError, OSError)
@@ -37,7 +37,6 @@ class CeleryBroker:
 
     def send(self, messages: Iterable[Message], queue: str) -> None:
         """Sends the messages, in this order."""
-        add_queue(queue)
         try:
             with producers[self._connection()].acquire(block=True) as producer:
                 if time.monotonic() < self._silent_until:
@@ -57,15 +56,6 @@ class CeleryBroker:
                 return int(channel.queue_declare(queue).message_count)
         except UNREACHABLE:
             return None
-
-    def purge(self, queue: str) -> None:
-        """Forgets the messages that wait in a queue."""
-        try:
-            with self._connection() as connection:
-                channel: Any = connection.default_channel
-                channel.queue_purge(queue)
-        except UNREACHABLE as error:
-            log.warning("broker unreachable; the reaper purges again", queue=queue, error=str(error))
 
     def fault(self) -> str | None:
         """Why the broker cannot be reached; None if it can."""

@@ -1,7 +1,6 @@
 """Names of queues and Celery tasks.
 
-docker-compose.yml must consume every queue named here (a test checks it). Beside these, each model that a worker
-declares has queues of its own (app/core/broker/model_queues.py).
+docker-compose.yml must consume every queue named here (a test checks it).
 """
 
 from __future__ import annotations

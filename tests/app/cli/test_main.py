@@ -317,13 +317,10 @@ def test_parts_of_the_stack_refuse_the_broker_in_memory(bassline, part):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--models", "smollm2-135m,smollm9"), "model 'smollm9' is not known"),
-        (("--models", ""), "model '' is empty"),
-        (("--models", "smollm2-135m", "--queues", "gpu.batch"), "add gpu.interactive to --queues"),
         (("--queues", "gpu.interactive.cpu.smollm2-135m"), "'gpu.interactive.cpu.smollm2-135m' is not known"),
     ],
 )
-def test_a_worker_refuses_models_that_it_could_not_serve(bassline, words, said):
+def test_a_worker_refuses_a_queue_that_it_does_not_know(bassline, words, said):
     result = bassline("worker", *words)
     assert result.exit_code == 2
     assert said in result.stderr

@@ -11,7 +11,6 @@ from sqlalchemy import func, select
 
 from app.accounts.service import create_token
 from app.cli.main import cli
-from app.core.broker.model_queues import ModelQueue
 from app.core.errors import ConflictError, NotFoundError
 from app.core.states import RunState, Scope
 from app.language_models.deletion import delete_model
@@ -92,11 +91,9 @@ def test_the_page_and_rest_delete_for_an_admin_alone(ctx, cache):
 def test_a_model_that_is_needed_stays_and_the_page_says_why(world, cache):
     world.app.config["WTF_CSRF_ENABLED"] = False
     place = place_model(cache, HUB)
-    queue = ModelQueue("cpu", HUB).name
     for columns, reason in (
         ({"model": f"smollm2-135m, {HUB}"}, "in the memory of here:1"),
         ({"loading": HUB}, "in the memory of here:1"),
-        ({"queues": [queue]}, "is served by here:1"),
     ):
         with world.context.database.session() as session:
             session.add(Worker(name="here:1", host="here", pid=1, **columns))

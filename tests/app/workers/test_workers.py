@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 from app.core.broker import queues
-from app.core.broker.model_queues import ModelQueue
-from app.site.factory import create_app
 from app.workers import service
 from app.workers.models import MODEL_LENGTH, Worker
 from decoding.config import EngineConfig
@@ -25,18 +23,6 @@ def test_a_worker_reports_each_model_it_holds_once_and_the_last_used_first(ctx, 
     assert reported(ctx) == "smollm2-135m, qwen2.5-coder-0.5b"
     ctx.engines.drop()
     assert reported(ctx) is None
-
-
-def test_rest_and_page_name_the_models_that_a_worker_declares(ctx):
-    consumed = [ModelQueue("cuda", "hf:owner/name").name, ModelQueue("cuda", "smollm2-135m").name, *queues.GPU]
-    service.register(ctx, "gpu0@a", consumed)
-    client = create_app(ctx).test_client()
-    (worker,) = client.get("/api/v1/workers").json["workers"]
-    assert worker["declared"] == [
-        {"model": "hf:owner/name", "device": "cuda"},
-        {"model": "smollm2-135m", "device": "cuda"},
-    ]
-    assert "hf:owner/name (cuda), smollm2-135m (cuda)" in client.get("/workers").text
 
 
 def test_a_worker_that_was_asked_to_stop_is_not_counted_as_crashed(ctx):
