@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import insert
 
 from app.core.context import Context
-from app.core.db.ids import new_id
+from app.core.db.types import new_id
 from app.core.states import RunState, TaskState
 from app.datasets import service as datasets
 from app.runs import figures

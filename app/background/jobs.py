@@ -21,8 +21,7 @@ from app.background.models import BackgroundJob
 from app.core.broker import queues
 from app.core.context import Context
 from app.core.db.database import after_commit, log_failure, updated_any
-from app.core.db.ids import new_id
-from app.core.db.types import utcnow
+from app.core.db.types import new_id, utcnow
 from app.core.errors import ConflictError, NotFoundError
 from app.core.states import OPEN_JOB_STATES, Failure, JobState
 

@@ -22,8 +22,8 @@ from app.background.models import Leased
 from app.core.context import Context
 from app.core.db.clock import database_time
 from app.core.db.database import OUTAGES, error_summary, updated_any
-from app.core.db.ids import new_id
 from app.core.db.threads import RepeatingThread
+from app.core.db.types import new_id
 
 MAX_ATTEMPTS = 3
 SERIALIZATION_FAILURES = ("40001", "40P01")  # PostgreSQL: could not serialize, deadlock

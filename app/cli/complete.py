@@ -17,9 +17,9 @@ from app.core.events.bus import Event
 from app.core.states import RunState
 from app.core.terminal import stderr
 from app.runs import transitions
+from app.runs.documents import run_document, sample_document
 from app.runs.event_stream import follow
 from app.runs.models import RunTask
-from app.runs.render import run_document, sample_document
 from app.runs.repository import get_run, tasks_with_samples
 from evaluation.datasets import PYTHON
 from evaluation.metrics import rank_sample

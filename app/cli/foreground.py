@@ -22,9 +22,9 @@ from app.core.terminal import stderr
 from app.jobs.database_lock import InUseError
 from app.jobs.embedded import Embedded
 from app.runs import transitions
+from app.runs.documents import run_document
 from app.runs.failed_samples import count_failed_samples
 from app.runs.models import Run
-from app.runs.render import run_document
 from app.runs.repository import get_run, progress
 from app.studies import service as studies
 

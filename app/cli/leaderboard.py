@@ -10,7 +10,7 @@ from app.cli.run_and_study import archived_option
 from app.leaderboard.columns import COLUMNS, Column, make_board_row
 from app.leaderboard.entries import Entries
 from app.leaderboard.service import Row, ranked
-from app.runs.render import plain
+from app.runs.documents import plain
 
 
 @click.command()

@@ -21,9 +21,9 @@ from app.comparison.report import describe_changes, describe_figures, describe_n
 from app.core.errors import BadInputError, BasslineError
 from app.core.states import RunState
 from app.runs import import_samples, repository, service
+from app.runs.documents import run_document
 from app.runs.export_samples import FORMATS, chunks
 from app.runs.failed_samples import count_failed_samples
-from app.runs.render import run_document
 from app.runs.schemas import ImportSpec
 from app.web.ui.units import percent
 from evaluation.decisions import MARGIN

@@ -16,10 +16,10 @@ from app.cli.quiet import QuietChoice, quiet_options
 from app.cli.run_and_study import add_commands, archived_option, find_row, print_rows
 from app.core.errors import BadInputError
 from app.core.terminal import echo
+from app.runs.documents import plain
 from app.runs.quiet import find_quiet_limit
-from app.runs.render import plain
 from app.runs.schemas import ArmOptions
-from app.studies import export, files, loading, presets, progress, render, repository, service
+from app.studies import documents, export, files, loading, presets, progress, repository, service
 from app.studies.analysis import analysis
 from app.studies.grid import grid
 from app.studies.presets import PRESETS
@@ -116,7 +116,7 @@ def list_(limit: int, json_file: str | None, archived: bool) -> None:
     with ctx.database.read() as session:
         studies = repository.list_studies(session, limit=limit, archived=archived)
         done = progress.of_runs(session, [arm.run_id for one in studies for arm in one.arms])
-    found = [render.overview(one, done) for one in studies]
+    found = [documents.build_overview(one, done) for one in studies]
     common.write_json(json_file, [plain(one) for one in found])
     rows = []
     for one in found:

@@ -7,8 +7,8 @@ import uuid
 from app.cli import common
 from app.core.context import Context
 from app.core.states import OPEN_RUN_STATES, RunState
-from app.runs.render import plain
-from app.studies import progress, render, report
+from app.runs.documents import plain
+from app.studies import documents, progress, report
 from app.studies.analysis import analysis
 from app.studies.documents import StudyDocument
 from app.studies.repository import get_study
@@ -24,7 +24,7 @@ def read(ctx: Context, study_id: uuid.UUID, budget_s: float | None = None, margi
     """
     with ctx.database.read() as session:
         study = get_study(session, study_id)
-        return render.document(study, analysis(session, study), progress.of_study(session, study), budget_s, margin)
+        return documents.build_document(study, analysis(session, study), progress.of_study(session, study), budget_s, margin)
 
 
 def write(document: StudyDocument, json_file: str | None) -> None:

@@ -4,20 +4,57 @@ from __future__ import annotations
 
 import string
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy.orm import Session
+from sqlalchemy import select
+from sqlalchemy.orm import Session, contains_eager, defer, joinedload, selectinload
 
-from app.comparison import repository
 from app.core.errors import BadInputError, BasslineError, NotFoundError
+from app.datasets.models import Task
 from app.runs.labels import labels_of_runs
-from app.runs.models import Run
+from app.runs.models import Run, RunTask
 from app.runs.outcomes import SampleRow, pair_outcomes, read_samples, read_task_ids
 from app.runs.service import check_comparable
+from app.samples.models import Sample
 from app.studies.repository import count_rivals, in_one_study
 from evaluation.inference import ALPHA
 from evaluation.paired_runs import PairedRuns
+
+_SHOWN = (
+    Sample.run_task_id,
+    Sample.index,
+    Sample.verdict,
+    Sample.verdict_detail,
+    Sample.finish_reason,
+    Sample.finished_s,
+    Sample.mean_logprob,
+)
+
+
+def find_runs(session: Session, run_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, Run]:
+    """The runs that exist, with their dataset, by id."""
+    query = select(Run).where(Run.id.in_(run_ids)).options(joinedload(Run.stored_dataset))
+    return {run.id: run for run in session.scalars(query)}
+
+
+def rows_of_task(session: Session, run_ids: Collection[uuid.UUID], task_id: str) -> dict[uuid.UUID, RunTask]:
+    """One task of these runs with its samples, by run id; runs without the task are missing.
+
+    The texts of a sample are read when they are asked for.
+    """
+    query = (
+        select(RunTask)
+        .join(RunTask.task)
+        .where(RunTask.run_id.in_(run_ids), Task.task_id == task_id)
+        .options(
+            contains_eager(RunTask.task),
+            defer(RunTask.prompt_sent, raiseload=True),
+            selectinload(RunTask.samples).load_only(*_SHOWN),
+        )
+    )
+    return {row.run_id: row for row in session.scalars(query)}
+
 
 LETTERS = (*string.ascii_uppercase, *(f"A{letter}" for letter in string.ascii_uppercase))
 LEAST_RUNS = 2
@@ -89,7 +126,7 @@ def load(session: Session, ids: Sequence[uuid.UUID], *, details: bool = False) -
     two are left, for runs over different datasets or without a common task, and for more samples than a page can work
     on.
     """
-    found = repository.runs(session, ids)
+    found = find_runs(session, ids)
     missing = [
         NotFoundError(f"there is no run {run_id}: it may have been deleted, so leave it out")
         for run_id in ids

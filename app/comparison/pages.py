@@ -2,30 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote_plus
 
+import numpy as np
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
-from app.comparison import loading, presentation, report, repository
+from app.comparison import loading, report
 from app.comparison import matrix as matrices
 from app.comparison.lines import compute_lines
 from app.comparison.loading import LETTERS, Overlaid
 from app.comparison.notes import describe_caveats
-from app.comparison.pair import compare
+from app.comparison.pair import RunComparison, compare
 from app.core.errors import BadInputError, NotFoundError
-from app.runs.colours import numbers_of
 from app.runs.forms import parse_budget
-from app.runs.labels import labels_of_runs
+from app.runs.labels import labels_of_runs, numbers_of, series_of
+from app.runs.options import options_of
 from app.runs.outcomes import read_tasks
 from app.runs.presentation import in_finish_order
+from app.runs.schemas import RunOptions
 from app.web.http.web import session
-from app.web.ui.charts.comparison import FIGURES, choose_figure, draw_comparison, find_slider_budgets
+from app.web.ui import opening
+from app.web.ui.charts.comparison import FIGURES, LineCurve, choose_figure, draw_comparison, find_slider_budgets
 from app.web.ui.display import FAILURE_SIGNS
-from app.web.ui.units import brief_seconds, exact
+from app.web.ui.units import brief_seconds, exact, seconds
 from evaluation.verdicts import FAILURES
+
+OUTCOMES = {-1: "lost", 0: "alike", 1: "won"}
+"""Of B at a task, by how much more than A it solves it."""
+
+
+def compute_curves(found: Overlaid, numbers: Mapping[uuid.UUID, int]) -> list[LineCurve]:
+    """The curves of all runs over the common tasks; `numbers` are the numbers of the runs (app/runs/labels.py)."""
+    colours = series_of([numbers[run.id] for run in found.runs])
+    parts = zip(found.letters, found.labels, colours, found.runs, strict=True)
+    return [
+        LineCurve(f"line-{letter}", letter, label, colour, found.compared.outcomes.curve(place, run.budget_s))
+        for place, (letter, label, colour, run) in enumerate(parts)
+    ]
+
+
+def find_differing(compared: RunComparison) -> list[tuple[str, str, str]]:
+    """(task, outcome of B in Pass@First, in Pass@All) of the tasks that the runs solve differently.
+
+    Those that only A solves come first, by Pass@First, then by Pass@All; then those that only B solves.
+    """
+    first, every = (of[1].astype(np.int64) - of[0] for of in compared.found.compared.outcomes.at(compared.budget_s))
+    order = sorted(np.flatnonzero(first | every), key=lambda task: (first[task], every[task]))
+    return [(compared.found.task_ids[task], OUTCOMES[first[task]], OUTCOMES[every[task]]) for task in order]
+
+
+def find_settings(found: Overlaid) -> list[tuple[str, list[str]]]:
+    """(label, value of each run) of the options in which the runs differ."""
+    return [
+        (option.label, [option.text(getattr(run, name)) for run in found.runs])
+        for name, option in options_of(RunOptions).items()
+        if len({getattr(run, name) for run in found.runs}) > 1
+    ]
+
+
+def opening_budget(found: Overlaid) -> float:
+    """The budget at which a page opens."""
+    return opening.opening_budget(found.compared.curves, found.longest_s)
+
+
+def require_measured(found: Overlaid, budget_s: float | None) -> None:
+    """Raises BadInputError for a budget past the shortest of the runs."""
+    if budget_s is not None and budget_s > found.longest_s:
+        _, letter = min(zip(found.runs, found.letters, strict=True), key=lambda pair: pair[0].budget_s)
+        raise BadInputError(
+            f"budget is {budget_s:g}: run {letter} stopped at {seconds(found.longest_s)}, so give at most that or "
+            "leave the run out",
+            "budget",
+        )
+
 
 bp = Blueprint("overlay", __name__)
 
@@ -58,7 +111,7 @@ def show(runs: str) -> str:
     errors: list[str] = []
     budget = _budget(found, errors)
     ids = [run.id for run in found.runs]
-    curves = presentation.compute_curves(found, numbers_of(session(), ids))
+    curves = compute_curves(found, numbers_of(session(), ids))
     figure = next((key for key in FIGURES if key == request.args.get("figure")), None)
     drawn_figure = figure or choose_figure(curves)
     pair, notes = None, describe_caveats(found)
@@ -75,14 +128,14 @@ def show(runs: str) -> str:
         changes=report.describe_changes(*found.runs) if pair else None,
         times=report.describe_times(*found.runs) if pair else None,
         differences=report.describe_budgets(pair) if pair else None,
-        differing=presentation.find_differing(pair) if pair else [],
+        differing=find_differing(pair) if pair else [],
         figure=figure,
         drawn_figure=drawn_figure,
         figures=FIGURES,
         chart=chart,
         grid=find_slider_budgets(curves, chart, budget),
         lines=compute_lines(found, budget),
-        settings=[] if pair else presentation.find_settings(found),
+        settings=[] if pair else find_settings(found),
         pins=[_joined([one, *(other for other in ids if other != one)]) for one in ids],
         without=[_joined([other for other in ids if other != one]) for one in ids] if len(ids) > 2 else None,
     )
@@ -122,8 +175,8 @@ def task(runs: str) -> str:
     """The sample of the task `?id=` that each run chooses at `?budget=`; else its first one, which is not finished."""
     ids = loading.parse_ids([runs])
     task_id = request.args.get("id", "").replace("\0", "")
-    known = repository.runs(session(), ids)
-    rows = repository.rows_of_task(session(), ids, task_id)
+    known = loading.find_runs(session(), ids)
+    rows = loading.rows_of_task(session(), ids, task_id)
     if not rows:
         raise NotFoundError(f"none of these runs has a task {task_id[:60]!r}: choose one in the matrix")
     found = [(letter, known[run_id]) for letter, run_id in zip(LETTERS, ids, strict=False) if run_id in known]
@@ -153,7 +206,7 @@ def _parse_budget(errors: list[str], found: Overlaid | None = None) -> float | N
     try:
         asked = parse_budget(request.args.get("budget"))
         if found is not None:
-            presentation.require_measured(found, asked)
+            require_measured(found, asked)
     except BadInputError as problem:
         errors.append(str(problem))
     return asked
@@ -161,7 +214,7 @@ def _parse_budget(errors: list[str], found: Overlaid | None = None) -> float | N
 
 def _budget(found: Overlaid, errors: list[str]) -> float:
     """The budget (seconds) that the address names, at most the shortest of the runs; without one the usual one."""
-    return min(_parse_budget(errors, found) or presentation.opening_budget(found), found.longest_s)
+    return min(_parse_budget(errors, found) or opening_budget(found), found.longest_s)
 
 
 def _frame(found: Overlaid, runs: str, budget_s: float, errors: Sequence[str]) -> dict[str, Any]:

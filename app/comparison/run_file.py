@@ -16,12 +16,11 @@ from app.core.settings import MAX_BUDGET_S, MIN_BUDGET_S
 from app.core.states import TaskState
 from app.datasets import service as datasets
 from app.datasets.repository import by_content
-from app.runs.documents import RunInfo
+from app.runs.documents import RunInfo, run_of
 from app.runs.figures import in_budget_s
 from app.runs.models import Calibration, Run, RunTask
 from app.runs.outcomes import SampleRow
 from app.runs.provenance import Provenance
-from app.runs.render import run_of
 from app.runs.repository import find_run, tasks_without_texts
 from app.runs.results import Figures
 from app.samples.models import Sample

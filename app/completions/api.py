@@ -13,8 +13,7 @@ from app.completions.schemas import CompletionSpec
 from app.core.context import Context
 from app.core.states import Scope
 from app.runs import event_stream, repository
-from app.runs.documents import CompletionDocument
-from app.runs.render import run_of, sample_of
+from app.runs.documents import CompletionDocument, run_of, sample_of
 from app.web.http import disconnect
 from app.web.http.disconnect import ClientDisconnected
 from app.web.http.operations import EVENTS, JSON, operation

@@ -20,8 +20,7 @@ from app.completions.models import Completion
 from app.core.context import Context
 from app.core.db.clock import database_time, no_earlier_than, read_database_time
 from app.core.db.database import after_commit, updated_any
-from app.core.db.ids import new_id
-from app.core.db.types import utcnow
+from app.core.db.types import new_id, utcnow
 from app.core.states import OPEN_RUN_STATES, Failure, RunState, TaskState
 from app.jobs.work.live_updates import task_changed
 from app.runs import transitions

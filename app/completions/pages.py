@@ -7,7 +7,7 @@ import uuid
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
-from app.completions import against_plain, answers, forms, lanes, service
+from app.completions import against_plain, forms, lanes, service
 from app.completions.lanes import Side
 from app.core.errors import BadInputError, NotFoundError
 from app.core.events import event_types
@@ -75,7 +75,7 @@ def answer(run_id: uuid.UUID, index: int) -> str:
     for event in reversed([event for event in events if event is not None]):
         for sample in event.data["samples"] if event.type == event_types.TEXT else ():
             if sample["index"] == index and sample["finish_reason"] in FINISHED_REASONS:
-                found = answers.of_text(side.run, side.row.task, sample["pieces"])
+                found = lanes.of_text(side.run, side.row.task, sample["pieces"])
                 return render_template("completions/answer.html", answer=found, index=index)
     raise NotFoundError(f"sample {index} has not finished: look again when it has")
 

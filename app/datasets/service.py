@@ -15,8 +15,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import selectinload
 
 from app.core.context import Context
-from app.core.db.ids import new_id
 from app.core.db.storable import unstorable_reason
+from app.core.db.types import new_id
 from app.core.errors import BadInputError
 from app.core.states import DatasetKind
 from app.datasets import repository

@@ -15,7 +15,7 @@ from app.core.context import Context
 from app.core.db.types import utcnow
 from app.core.errors import ConflictError, NotFoundError
 from app.core.states import OPEN_JOB_STATES, OPEN_RUN_STATES
-from app.runs import deletion
+from app.runs import hidden_runs
 from app.runs.models import Run
 from app.runs.policy import interactive_runs
 
@@ -26,7 +26,7 @@ def sweep(ctx: Context) -> None:
     """Deletes what is past its time. Two processes may sweep at once."""
     for run_id in _old_completions(ctx):
         with contextlib.suppress(NotFoundError, ConflictError):  # deleted or resumed in the meantime
-            deletion.delete(ctx, run_id)
+            hidden_runs.delete_run(ctx, run_id)
     now = utcnow()
     ended = (BackgroundJob.state.not_in(OPEN_JOB_STATES), BackgroundJob.finished_at < now - JOBS_KEPT)
     with ctx.database.session() as session:

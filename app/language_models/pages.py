@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
 
 from flask import Blueprint, redirect, render_template, url_for
 from werkzeug.wrappers import Response
@@ -11,11 +14,56 @@ from app.core.db.types import utcnow
 from app.core.errors import ConflictError, NotFoundError
 from app.core.states import Scope
 from app.language_models import cached, deletion, drafters, heads
-from app.language_models.presentation import speed_table
+from app.language_models.drafters import Speed
 from app.web.http.security import needs
 from app.web.http.web import context, session
 from app.workers import service as workers
 from app.workers.service import is_alive
+
+PLAIN = "none"
+_ORDER = (PLAIN, "sibling", "trained", "sibling+trained")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Tokens per second, and the ratio to plain decoding; None where either was not measured."""
+
+    tokens_per_s: float | None
+    ratio: float | None
+
+
+@dataclass(frozen=True)
+class SpeedTable:
+    """`columns` are (temperature, its batch sizes); each row is a drafter and one cell for every batch of them."""
+
+    columns: list[tuple[float, list[int]]]
+    rows: list[tuple[str, list[Cell]]]
+
+
+def speed_table(speeds: Sequence[Speed]) -> SpeedTable | None:
+    """The table of the measured speeds; None if there are none."""
+    known = {
+        (s.drafter, s.temperature, s.batch): s.tokens_per_s
+        for s in speeds
+        if s.temperature is not None and s.tokens_per_s is not None
+    }
+    if not known:
+        return None
+    places = sorted({(temperature, batch) for _, temperature, batch in known})
+    drafters = sorted({drafter for drafter, _, _ in known}, key=_place)
+    return SpeedTable(
+        [(t, [b for _, b in group]) for t, group in groupby(places, key=lambda place: place[0])],
+        [(d, [_cell(known.get((d, *at)), known.get((PLAIN, *at))) for at in places]) for d in drafters],
+    )
+
+
+def _cell(value: float | None, plain: float | None) -> Cell:
+    return Cell(value, value / plain if value is not None and plain else None)
+
+
+def _place(drafter: str) -> tuple[int, str]:
+    return (_ORDER.index(drafter) if drafter in _ORDER else len(_ORDER), drafter)
+
 
 bp = Blueprint("models", __name__)
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from app.leaderboard.columns import COLUMNS
 from app.leaderboard.entries import Entry, labels_of
 from app.leaderboard.service import Row
-from app.runs.colours import series_of
+from app.runs.labels import series_of
 from app.web.ui.charts.axes import HALF
-from app.web.ui.charts.chart import Chart
-from app.web.ui.charts.curve import Curve
+from app.web.ui.charts.chart import Chart, Curve
 from app.web.ui.charts.curves import pass_curves
 
 CURVES_SHOWN = 8  # readers cannot tell more lines apart

@@ -17,7 +17,7 @@ from pydantic import Field
 from app.core.states import RunState
 from app.leaderboard.service import Row
 from app.web.http.schemas import ResponseModel
-from app.web.ui import spreadsheets
+from app.web.ui import tables
 from app.web.ui.units import interval, milliseconds, percent, seconds
 
 Read = Callable[[Row], Any]
@@ -104,7 +104,7 @@ def format_csv(rows: Sequence[Row]) -> str:
     for name in BoardRow.model_fields:
         share = name.removesuffix("_interval")
         headings += [CSV_NAMES.get(name, name)] if share == name else [f"{share}_low", f"{share}_high"]
-    return spreadsheets.as_csv([headings, *(_list_cells(make_board_row(row)) for row in rows)])
+    return tables.as_csv([headings, *(_list_cells(make_board_row(row)) for row in rows)])
 
 
 def _list_cells(row: BoardRow) -> list[object]:

@@ -61,7 +61,7 @@ class Entry:
     settings: tuple[str, ...]  # its options in words
 
     archived: bool
-    number: int = 0  # gives the run its colour (app/runs/colours.py)
+    number: int = 0  # gives the run its colour (app/runs/labels.py)
 
     @property
     def group(self) -> tuple[str, str, bool, str]:

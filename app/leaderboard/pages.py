@@ -12,8 +12,7 @@ from app.annotations.pages import asks_for_archived
 from app.core.errors import BadInputError
 from app.core.states import OPEN_RUN_STATES
 from app.leaderboard import board
-from app.leaderboard.answer import Card
-from app.leaderboard.cards import ENOUGH, Cards, newest_run
+from app.leaderboard.answer import ENOUGH, Card, Cards, newest_run
 from app.leaderboard.columns import COLUMNS, format_csv
 from app.leaderboard.entries import Entries, Entry
 from app.leaderboard.service import Row, ranked

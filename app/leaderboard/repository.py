@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, contains_eager, joinedload
 
 from app.core.states import LISTED_RUN_KINDS, OPEN_RUN_STATES, RunState
 from app.datasets.models import Dataset
-from app.runs.colours import numbered_runs
+from app.runs.labels import numbered_runs
 from app.runs.models import Run, RunCurve
 from app.studies.models import Study, StudyArm
 

@@ -13,9 +13,17 @@ from app.core.errors import ConflictError
 from app.core.states import OPEN_RUN_STATES, RunState, Scope
 from app.datasets.api import Upload
 from app.runs import event_stream, export_samples, import_samples, repository, service
-from app.runs.documents import CurveDocument, ProgressDocument, RunDocument, RunPage, RunWithProgress, SamplePage
+from app.runs.documents import (
+    CurveDocument,
+    ProgressDocument,
+    RunDocument,
+    RunPage,
+    RunWithProgress,
+    SamplePage,
+    run_of,
+    sample_of,
+)
 from app.runs.quiet import describe_quiet_wait
-from app.runs.render import run_of, sample_of
 from app.runs.schemas import ImportSpec, RunSpec
 from app.web.http.operations import EVENTS, operation
 from app.web.http.paging import DIGITS, PageQuery, page_from_rows

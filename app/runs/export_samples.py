@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from app.core.db.database import Database
 from app.datasets.service import as_plain
 from app.runs.clock import lost_share
+from app.runs.documents import sample_document
 from app.runs.models import Run
-from app.runs.render import sample_document
 from app.runs.task_repository import tasks_in_batches
 from app.samples.models import Sample
 from app.samples.transport import EXPORT, kinds

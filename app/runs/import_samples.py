@@ -20,8 +20,7 @@ from app.background.models import BackgroundJob
 from app.background.work import work_to_end
 from app.core.context import Context
 from app.core.db.database import after_commit, updated_any
-from app.core.db.ids import new_id
-from app.core.db.types import utcnow
+from app.core.db.types import new_id, utcnow
 from app.core.errors import BadInputError, ConflictError, TooLargeError
 from app.core.settings import MAX_BUDGET_S, MIN_BUDGET_S
 from app.core.states import RunKind, RunState, TaskState

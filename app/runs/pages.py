@@ -19,8 +19,8 @@ from app.language_models import service as models
 from app.runs import caveats, clock, configuration, failure_messages, repository, service
 from app.runs import figures as measured
 from app.runs import presentation as shown
-from app.runs.colours import numbers_of, series_of
 from app.runs.forms import as_form, field_error, form_fields, labels_of, parse_budget, parse_form
+from app.runs.labels import numbers_of, series_of
 from app.runs.models import Run, RunTask
 from app.runs.options import Fieldset
 from app.runs.results import Figures

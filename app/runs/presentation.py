@@ -14,8 +14,7 @@ from app.runs.figures import in_budget_s, is_finished
 from app.runs.models import Run, RunTask
 from app.runs.results import Figures
 from app.samples.models import Sample
-from app.web.ui.charts.chart import Chart
-from app.web.ui.charts.curve import Curve
+from app.web.ui.charts.chart import Chart, Curve
 from app.web.ui.charts.curves import pass_curves
 from app.web.ui.charts.timeline import Life, Timeline, timeline
 from app.web.ui.display import VerdictSign, verdict_sign

@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 from app.annotations.schemas import Changes
 from app.core.context import Context
 from app.core.db.database import after_commit
-from app.core.db.ids import new_id
-from app.core.db.types import utcnow
+from app.core.db.types import new_id, utcnow
 from app.core.errors import BadInputError
 from app.core.ports import require_toolchains
 from app.core.remote import target as remote
@@ -19,7 +18,7 @@ from app.datasets import service as datasets
 from app.datasets.models import Dataset, Task
 from app.language_models import allowed
 from app.language_models.service import require_head, require_infilling, require_model
-from app.runs import deletion, enqueue, transitions
+from app.runs import enqueue, hidden_runs, transitions
 from app.runs.configuration import option_columns, shell_command
 from app.runs.models import Run, RunTask
 from app.runs.quiet import start_quiet_wait
@@ -172,7 +171,7 @@ def annotate(ctx: Context, run_id: uuid.UUID, changes: Changes) -> None:
 
 def delete(ctx: Context, run_id: uuid.UUID) -> None:
     """Removes an ended run with its samples. Raises NotFoundError, or ConflictError for an open run or an arm."""
-    deletion.delete(ctx, run_id)
+    hidden_runs.delete_run(ctx, run_id)
 
 
 def default_name(spec: DecodingSpec) -> str:

@@ -9,7 +9,7 @@ from flask import Flask, Response
 from flask.typing import ResponseReturnValue
 
 from app.accounts import access
-from app.web.http import compression, disconnect, limits, request_log, responses, security, web
+from app.web.http import disconnect, limits, request_log, responses, security, web
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Layer:
 
 
 LAYERS = (
-    Layer("compression", "sees the body as it is sent, after every other layer", after=compression.compress),
+    Layer("compression", "sees the body as it is sent, after every other layer", after=responses.compress),
     Layer("retry-after", "corrects the header that the rate limit sets on every response", after=web.set_retry_after),
     Layer(
         "log",

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from app.annotations.schemas import ArchivedQuery, Changes
 from app.core.states import Scope
-from app.studies import export, progress, render, repository, service
+from app.studies import documents, export, progress, repository, service
 from app.studies.analysis import Analyses
 from app.studies.documents import StudyDocument, StudyOverview, StudyPage
 from app.studies.export import KINDS, Format
@@ -59,7 +59,7 @@ def index(query: ArchivedQuery) -> StudyPage:
     studies = repository.list_studies(session(), limit=query.limit + 1, before=query.id(), archived=query.archived)
     page, following = page_from_rows(studies, query, lambda study: str(study.id))
     done = progress.of_runs(session(), [arm.run_id for study in page for arm in study.arms])
-    return StudyPage(studies=[render.overview(study, done) for study in page], next=following)
+    return StudyPage(studies=[documents.build_overview(study, done) for study in page], next=following)
 
 
 @bp.get("/studies/<uuid:study_id>")
@@ -68,7 +68,7 @@ def show(study_id: uuid.UUID, query: BudgetQuery) -> StudyDocument:
     """A study with its arms and what it says, over the tasks that all compared arms have graded."""
     study = repository.get_study(session(), study_id)
     said = kept(Analyses).get(session(), study)
-    return render.document(study, said, progress.of_study(session(), study), query.budget, query.margin / 100)
+    return documents.build_document(study, said, progress.of_study(session(), study), query.budget, query.margin / 100)
 
 
 @bp.get("/studies/<uuid:study_id>/export")
@@ -123,4 +123,4 @@ def _overview(study_id: uuid.UUID) -> StudyOverview:
     # A new session: the request's own may have started before the change.
     with context().database.read() as fresh:
         study = repository.get_study(fresh, study_id)
-        return render.overview(study, progress.of_study(fresh, study))
+        return documents.build_overview(study, progress.of_study(fresh, study))

@@ -27,8 +27,8 @@ from app.runs.task_repository import tasks_in_batches
 from app.samples.bounds import Count, Seed, Time
 from app.samples.models import Sample
 from app.samples.transport import ARCHIVE, with_columns
+from app.studies.documents import device
 from app.studies.models import Study, StudyArm
-from app.studies.render import device
 from app.studies.schemas import MAX_ARMS, MIN_ARMS, ArmSpec
 from app.web.http.schemas import RequestModel, bad_input
 from evaluation.jsonlines import text_of

@@ -9,11 +9,11 @@ from sqlalchemy.orm import Session
 
 from app.core.db.database import Database
 from app.runs.schemas import ArmOptions
-from app.studies import archive, progress, render, report
+from app.studies import archive, documents, progress, report
 from app.studies.analysis import StudyAnalysis
 from app.studies.documents import StudyDocument
 from app.studies.models import Study
-from app.web.ui import spreadsheets
+from app.web.ui import tables
 from app.web.ui.tables import escape_markdown, format_markdown_table
 from evaluation.studies.analysis import ArmCurve
 
@@ -44,7 +44,7 @@ def chunks(
 
 
 def _content(session: Session, study: Study, form: str, said: StudyAnalysis) -> bytes:
-    found = render.document(study, said, progress.of_study(session, study))
+    found = documents.build_document(study, said, progress.of_study(session, study))
     if form == "csv":
         return as_csv(found, said).encode()
     return (as_markdown(found) if form == "markdown" else found.model_dump_json(indent=2) + "\n").encode()
@@ -61,7 +61,7 @@ def as_csv(found: StudyDocument, analysis: StudyAnalysis) -> str:
             arm = next(arm for arm in found.arms if arm.name == one.arm)
             options = (arm.configuration[option] for option in ArmOptions.model_fields)
             rows += _points((arm.name, arm.run_id, *options, found.study.tasks_common), one, analysis.found.budgets)
-    return spreadsheets.as_csv(rows)
+    return tables.as_csv(rows)
 
 
 def as_markdown(found: StudyDocument) -> str:

@@ -17,8 +17,7 @@ from app.background.jobs import open_job
 from app.background.models import BackgroundJob
 from app.background.work import work_to_end
 from app.core.context import Context
-from app.core.db.ids import new_id
-from app.core.db.types import utcnow
+from app.core.db.types import new_id, utcnow
 from app.core.errors import BadInputError, NotFoundError
 from app.core.states import RunState, TaskState
 from app.datasets import repository, service

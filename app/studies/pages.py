@@ -15,22 +15,54 @@ from app.core.states import OPEN_RUN_STATES, Scope
 from app.datasets import repository as datasets
 from app.datasets.service import BUILTIN
 from app.language_models.service import drafter_choices
-from app.runs.colours import numbers_of
 from app.runs.failed_samples import count_failed_samples
 from app.runs.forms import parse_budget, parse_margin
+from app.runs.labels import numbers_of, series_of, setting_words, short_labels
 from app.runs.quiet import QUIET_LIMIT_S
-from app.studies import forms, render, report, repository, service
-from app.studies import presentation as shown
+from app.studies import documents, forms, report, repository, service
 from app.studies.analysis import Analyses, StudyAnalysis
+from app.studies.documents import check_measured
 from app.studies.loading import load_reference, reference_to_load
 from app.studies.models import Study
 from app.studies.progress import ArmProgress, of_runs, of_study, remaining_s
-from app.studies.render import check_measured
 from app.studies.sentences import describe_answer, describe_verdict
 from app.web.http.security import needs
 from app.web.http.web import context, id_in_address, kept, session
+from app.web.ui import opening
+from app.web.ui.charts.chart import Chart
+from app.web.ui.charts.comparison import LineCurve, choose_figure, draw_comparison
 from app.web.ui.units import exact, seconds
 from evaluation.decisions import MARGIN
+from evaluation.studies.analysis import Analysis
+
+
+def short_names(study: Study) -> dict[str, str]:
+    """The label of each arm, by its name."""
+    names = [arm.name for arm in study.arms]
+    labels = short_labels(names, [setting_words(run) for run in study.runs], [run.created_at for run in study.runs])
+    return dict(zip(names, labels, strict=True))
+
+
+def opening_budget(found: Analysis) -> float:
+    """The budget in seconds at which a page opens."""
+    return opening.opening_budget([one.curve for one in found.curves], found.budgets[-1])
+
+
+def slider_budgets(found: Analysis) -> tuple[float, ...]:
+    """The round budgets from just below where the first arm solves a task, and the study's own."""
+    solved = [k for k, budget in enumerate(found.budgets) if any(one.curve.at(budget)[1] for one in found.curves)]
+    return found.budgets[max(min(solved, default=0) - 1, 0) :]
+
+
+def draw_arms(study: Study, found: Analysis, budget: float, numbers: Mapping[uuid.UUID, int]) -> Chart:
+    """The curves of the arms; an arm has the colour of its run (app/runs/labels.py)."""
+    labels = short_names(study)
+    colours = series_of([numbers[arm.run_id] for arm in study.arms])
+    colour_of = {arm.name: colour for arm, colour in zip(study.arms, colours, strict=True)}
+    keys = {arm.name: f"arm-{arm.position}" for arm in study.arms}
+    lines = [LineCurve(keys[one.arm], "", labels[one.arm], colour_of[one.arm], one.curve) for one in found.curves]
+    return draw_comparison(lines, choose_figure(lines), len(found.tasks_common), budget)
+
 
 bp = Blueprint("studies", __name__)
 
@@ -59,13 +91,13 @@ def index() -> str:
 
 @bp.get("/studies/<uuid:study_id>")
 def show(study_id: uuid.UUID) -> str:
-    """One tab (`?tab=`) of a study at `?budget=` seconds (default: shown.opening_budget), by a `?margin=` in points."""
+    """One tab (`?tab=`) of a study at `?budget=` seconds (default: opening_budget), by a `?margin=` in points."""
     study = repository.get_study(session(), study_id)
     said, progress = _analysis(study), of_study(session(), study)
     found, is_open = said.found, study.state in OPEN_RUN_STATES
     tabs = TABS if found else {"arms": TABS["arms"]}
     tab = next((tab for tab in tabs if tab == request.args.get("tab")), next(iter(tabs)))
-    error, budget, margin = None, shown.opening_budget(found) if found else study.budget_s, MARGIN
+    error, budget, margin = None, opening_budget(found) if found else study.budget_s, MARGIN
     try:
         asked = parse_budget(request.args.get("budget")) or budget
         check_measured(study, asked)
@@ -73,7 +105,7 @@ def show(study_id: uuid.UUID) -> str:
         margin = parse_margin(request.args.get("margin"))
     except BadInputError as problem:
         error = str(problem)
-    document = render.document(study, said, progress, budget, margin)
+    document = documents.build_document(study, said, progress, budget, margin)
     tables = report.describe_details(document) if tab == "details" else []
     if document.answer and tab == "answer":
         tables = [report.describe_answers(document), report.describe_reached(document)]
@@ -89,22 +121,22 @@ def show(study_id: uuid.UUID) -> str:
         said=said,
         found=found,
         curves={one.arm: one for one in found.curves} if found else {},
-        labels=shown.short_names(study),
+        labels=short_names(study),
         runs={arm.name: arm.run_id for arm in study.arms},
         notes=report.notes,
         later=_later(study, said, budget),
         tables=tables,
-        sentences=describe_answer(document.at_budget, render.measured(study, found))
+        sentences=describe_answer(document.at_budget, documents.measured(study, found))
         if found and document.at_budget
         else [],
         verdict=describe_verdict,
-        chart=shown.draw_arms(study, found, budget, numbers) if found and tab == "answer" else None,
+        chart=draw_arms(study, found, budget, numbers) if found and tab == "answer" else None,
         downloads=_downloads(study),
         few=FEW,
         tab=tab,
         tabs=tabs,
         budget=budget,
-        grid=shown.slider_budgets(found) if found else (),
+        grid=slider_budgets(found) if found else (),
         error=error,
         asked_margin=None if margin == MARGIN else exact(round(100 * margin, 6)),
         **annotation_pages.values(study_id),

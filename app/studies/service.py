@@ -8,12 +8,12 @@ import uuid
 from app.annotations.schemas import Changes
 from app.core.context import Context
 from app.core.db.database import after_commit
-from app.core.db.ids import new_id
+from app.core.db.types import new_id
 from app.core.errors import BadInputError, ConflictError
 from app.core.remote.target import is_remote
 from app.core.states import OPEN_RUN_STATES
 from app.datasets.models import Dataset, Task
-from app.runs import deletion, enqueue, transitions
+from app.runs import enqueue, hidden_runs, transitions
 from app.runs import service as runs
 from app.runs.configuration import shell_command
 from app.runs.models import Run
@@ -170,6 +170,6 @@ def delete(ctx: Context, study_id: uuid.UUID) -> None:
             lock_run(session, run.id)
         if study.state in OPEN_RUN_STATES:
             raise ConflictError(f"the study is {study.state}: cancel it before you delete it")
-        job_id = deletion.hide(ctx, session, study.runs)
+        job_id = hidden_runs.hide_runs(ctx, session, study.runs)
         session.delete(study)
-    deletion.finish(ctx, job_id)
+    hidden_runs.finish_deletion(ctx, job_id)

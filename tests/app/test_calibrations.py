@@ -8,7 +8,7 @@ from app.core.broker.broker import MemoryBroker
 from app.core.states import OPEN_RUN_STATES, RunState
 from app.jobs.embedded import Embedded
 from app.jobs.work import calibrate, decode_job
-from app.runs import deletion, service
+from app.runs import hidden_runs, service
 from app.runs.models import Calibration
 from app.runs.repository import get_run
 from tests.integration.waiting import wait_for
@@ -90,7 +90,7 @@ def test_a_deleted_run_takes_its_calibrations_along(ctx, spec):
         worked(ctx, run_id)
     ctx.broker = MemoryBroker()
     ctx.stopping.clear()  # as a process that goes on
-    deletion.delete(ctx, run_id)
+    hidden_runs.delete_run(ctx, run_id)
     with ctx.database.read() as session:
         assert session.query(Calibration).count() == 0
 

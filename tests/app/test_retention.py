@@ -17,7 +17,7 @@ from app.core.events.bus import FIRST
 from app.domains import metadata
 from app.jobs import reaper, retention
 from app.jobs.embedded import Embedded
-from app.runs import deletion, transitions
+from app.runs import hidden_runs, transitions
 from app.runs import service as runs
 from app.runs.models import Run
 from app.runs.repository import get_run, list_runs
@@ -66,7 +66,7 @@ def test_a_prompt_that_two_completions_have_goes_with_the_second(ctx, client):
     for run_id, left in zip(ids, (True, False), strict=True):
         transitions.cancel(ctx, run_id)
         transitions.close_if_done(ctx, run_id)
-        deletion.delete(ctx, run_id)
+        hidden_runs.delete_run(ctx, run_id)
         assert ("the_secret" in everything(ctx)) is left
 
 
@@ -74,12 +74,12 @@ def test_a_run_that_is_being_deleted_is_hidden_and_says_why(ctx, spec):
     run_id = runs.submit(ctx, spec())
     transitions.cancel(ctx, run_id)
     with ctx.database.session() as session:
-        job_id = deletion.hide(ctx, session, [get_run(session, run_id)])
+        job_id = hidden_runs.hide_runs(ctx, session, [get_run(session, run_id)])
     with ctx.database.read() as session:
         assert (list_runs(session), get_run(session, run_id, hidden=True).error) == ([], "it is being deleted")
         with pytest.raises(NotFoundError):
             get_run(session, run_id)
-    deletion.finish(ctx, job_id)
+    hidden_runs.finish_deletion(ctx, job_id)
     assert stored_completions(ctx) == []
 
 

@@ -22,7 +22,7 @@ from app.core.states import DatasetKind, Failure, RunState, Step, TaskState
 from app.datasets import service as datasets
 from app.jobs import claims, reaper
 from app.jobs.job import CannotLoadError, Job, StoppedError
-from app.jobs.lost_workers import LOADED_LOST, LOADING_LOST, UNKNOWN_LOST
+from app.jobs.reaper import LOADED_LOST, LOADING_LOST, UNKNOWN_LOST
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
 from app.runs import enqueue, service, transitions

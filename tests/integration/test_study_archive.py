@@ -10,7 +10,7 @@ from app.core.errors import UnavailableError
 from app.core.states import RunState
 from app.datasets.service import import_bytes
 from app.jobs.embedded import Embedded
-from app.studies import archive, loading, progress, render, service
+from app.studies import archive, documents, loading, progress, service
 from app.studies.analysis import analysis
 from app.studies.repository import get_study
 from app.studies.schemas import StudySpec
@@ -40,7 +40,7 @@ def test_an_archive_loads_where_it_was_written(ctx):
     def found():
         with ctx.database.read() as session:
             study = get_study(session, study_id)
-            said = render.document(study, analysis(session, study), progress.of_study(session, study))
+            said = documents.build_document(study, analysis(session, study), progress.of_study(session, study))
             return study.state, said.model_dump(
                 exclude={"arms": {"__all__": {"run_id"}}, "study": {"measured_elsewhere"}}
             )

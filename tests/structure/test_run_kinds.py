@@ -7,10 +7,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 DECLARED = {"app/core/states.py", "app/runs/models.py"}
 ASKED = {
-    "app/runs/deletion.py",
+    "app/runs/hidden_runs.py",
     "app/runs/service.py",
     "app/runs/import_samples.py",
-    "app/runs/hidden_runs.py",
     "app/runs/documents.py",
 }
 

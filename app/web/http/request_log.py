@@ -8,7 +8,7 @@ import time
 import structlog
 from flask import Response, g, request
 
-from app.core.db.ids import new_id
+from app.core.db.types import new_id
 
 HEADER = "X-Request-ID"
 QUIET = ("/static/", "/api/v1/health/")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from app.web.ui.display import plain
@@ -40,3 +42,17 @@ def quote_markdown(text: str) -> str:
     """Text of unknown origin as a code span: nothing in it is markup, a link or a mention."""
     one_line = re.sub(r"\s+", " ", plain(text)).strip() or " "
     return "`" + one_line.replace("`", "\N{MODIFIER LETTER GRAVE ACCENT}").replace("|", "\\|") + "`"
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def as_csv(rows: Iterable[Iterable[object]]) -> str:
+    """The rows as lines. Text that a spreadsheet would run as a formula gets an apostrophe in front."""
+    out = io.StringIO()
+    csv.writer(out).writerows([_cell(value) for value in row] for row in rows)
+    return out.getvalue()
+
+
+def _cell(value: object) -> object:
+    return "'" + value if isinstance(value, str) and value.startswith(_FORMULA) else value

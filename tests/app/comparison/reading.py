@@ -11,7 +11,7 @@ from sqlalchemy import select
 from app.comparison import loading
 from app.comparison.lines import Line, compute_lines
 from app.comparison.loading import Overlaid
-from app.comparison.presentation import opening_budget
+from app.comparison.pages import opening_budget
 from app.runs.models import RunTask
 
 PASSED, WRONG = ("passed", None, 1.5, -0.1), ("wrong_answer", "no", 1.0, -0.3)

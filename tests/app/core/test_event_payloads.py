@@ -15,7 +15,7 @@ from app.core.events import event_types
 from app.core.events.bus import MemoryBus
 from app.core.states import Step, TaskState
 from app.jobs import claims, reaper
-from app.jobs.lost_workers import DECODING_LOST
+from app.jobs.reaper import DECODING_LOST
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
 from app.runs import service, transitions

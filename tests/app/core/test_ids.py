@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 
-from app.core.db.ids import new_id
+from app.core.db.types import new_id
 
 
 def test_ids_are_uuids_of_version_7_with_the_time(monkeypatch) -> None:

@@ -12,8 +12,8 @@ from sqlalchemy import event
 
 from app.core.db.types import utcnow
 from app.core.states import RunState
-from app.leaderboard import cards
-from app.leaderboard.cards import COMPARED, Cards
+from app.leaderboard import answer
+from app.leaderboard.answer import COMPARED, Cards
 from app.leaderboard.entries import Entries
 from app.runs import figures
 from app.studies.models import Study
@@ -92,7 +92,7 @@ def test_before_any_pass_it_says_that_nothing_is_right_and_when_something_is(wor
 
 
 def test_a_run_that_never_passes_gets_no_recommendation(world, at):
-    world.add_run("hopeless", limit=cards.ENOUGH, n=1, pace=900)
+    world.add_run("hopeless", limit=answer.ENOUGH, n=1, pace=900)
     assert at("/")[0] == "On 20 tasks within 10 s no chosen sample passes"
     assert at("/")[1] == "No chosen sample passed within 10 s."
 
@@ -159,9 +159,9 @@ def test_a_running_study_leaves_the_answer_to_one_that_has_ended(world, card):
     arms = [arm | {"state": RunState.RUNNING, "limit": 60, "done": 40} for arm in (QUICK, GOOD)]
     world.add_study(*arms, name="running")
     assert card() is None
-    world.add_study(QUICK | {"limit": cards.ENOUGH}, GOOD | {"limit": 40}, name="ended")
+    world.add_study(QUICK | {"limit": answer.ENOUGH}, GOOD | {"limit": 40}, name="ended")
     world.add_study(*arms, name="later running")
-    assert (card().study.name, card().n_tasks) == ("ended", cards.ENOUGH)
+    assert (card().study.name, card().n_tasks) == ("ended", answer.ENOUGH)
 
 
 def test_dropped_and_failed_arms_take_no_tasks_from_the_others(world, card):
@@ -194,13 +194,13 @@ def test_a_run_over_few_tasks_leaves_the_answer_to_a_larger_study_and_the_page_s
     assert FEW in text_of(world.client.get("/").get_data(as_text=True))
     world.add_run("the newest", limit=1, n=1)
     assert FEW.replace("4 tasks", "1 task") in text_of(world.client.get("/").get_data(as_text=True))
-    world.add_run("enough", limit=cards.ENOUGH, n=1)
+    world.add_run("enough", limit=answer.ENOUGH, n=1)
     assert "too few for an answer" not in world.client.get("/").get_data(as_text=True)
     assert at("/")[2].startswith("From one run over 20 of 164 tasks")
 
 
 def test_without_enough_tasks_anywhere_the_page_gives_no_answer_and_links_to_the_newest_run(world):
-    measured_elsewhere(world, cards.ENOUGH - 1)
+    measured_elsewhere(world, answer.ENOUGH - 1)
     run = world.add_run("a try", limit=4, n=1, skill=0.0)
     page = world.client.get("/").get_data(as_text=True)
     assert "No answer yet: too few tasks" in page
@@ -223,7 +223,7 @@ def test_arms_with_few_tasks_in_common_give_no_answer_and_the_next_source_does(w
             run.finished_at = utcnow()
             session.flush()
             figures.write(session, run, figures.measure(session, run))
-            assert run.curve.n_tasks > cards.ENOUGH
+            assert run.curve.n_tasks > answer.ENOUGH
     assert card().study.name == "older"
 
 
@@ -278,8 +278,8 @@ def test_an_answer_that_is_being_computed_holds_up_no_other_dataset(world, monke
             assert may_end.wait(60)
         return answer_of(session, source)
 
-    answer_of = cards.make_card
-    monkeypatch.setattr(cards, "make_card", make_card)
+    answer_of = answer.make_card
+    monkeypatch.setattr(answer, "make_card", make_card)
 
     def read(dataset):
         with world.context.database.read() as session:

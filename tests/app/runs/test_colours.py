@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.runs.colours import series_of
+from app.runs.labels import series_of
 from app.web.ui.charts.parts import SERIES, series_css
 
 

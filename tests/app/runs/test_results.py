@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import text
 
+from app.runs.documents import run_document
 from app.runs.models import Run
-from app.runs.render import run_document
 from app.runs.results import NO_FIGURES, Figures
 from app.runs.service import submit
 

@@ -36,7 +36,7 @@ def test_responses_pass_the_layers_outwards(app):
         "app.web.http.security.set_headers",
         "app.web.http.request_log.end",
         "app.web.http.web.set_retry_after",
-        "app.web.http.compression.compress",
+        "app.web.http.responses.compress",
     ]
 
 

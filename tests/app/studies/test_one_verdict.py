@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from app.cli.main import cli
 from app.studies import loading
 from app.studies.analysis import analysis
-from app.studies.presentation import short_names
+from app.studies.pages import short_names
 from app.studies.repository import get_study
 from app.studies.sentences import describe_verdict
 from app.web.ui.units import interval, percent, points

@@ -20,7 +20,7 @@ from app.studies import analysis as analysing
 from app.studies import loading, pages
 from app.studies.analysis import Analyses
 from app.studies.models import Study
-from app.studies.presentation import short_names
+from app.studies.pages import short_names
 from app.studies.repository import get_study, list_studies
 from app.studies.schemas import StudySpec
 from app.studies.service import submit

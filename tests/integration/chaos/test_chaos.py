@@ -22,7 +22,7 @@ from app.core.broker import queues
 from app.core.states import OPEN_RUN_STATES, RunState, TaskState
 from app.datasets import service as datasets
 from app.jobs import reaper
-from app.jobs.lost_workers import DECODING_LOST, LOADING_LOST
+from app.jobs.reaper import DECODING_LOST, LOADING_LOST
 from app.runs import service
 from app.runs.models import Run
 from app.runs.repository import get_run, tasks_with_samples

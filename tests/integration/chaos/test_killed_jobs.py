@@ -31,7 +31,7 @@ from app.datasets import checking, translation
 from app.datasets import service as datasets
 from app.datasets.models import Dataset as StoredDataset
 from app.datasets.models import DatasetCheck
-from app.runs import deletion, hidden_runs, import_samples
+from app.runs import hidden_runs, import_samples
 from app.runs.models import Run
 from app.runs.repository import list_runs
 from app.runs.schemas import ImportSpec
@@ -92,7 +92,7 @@ def open_deletion(ctx: Context) -> object:
     work(ctx, job_id)
     with ctx.database.session() as session:
         (run,) = session.scalars(select(Run))
-        return deletion.hide(ctx, session, [run])
+        return hidden_runs.hide_runs(ctx, session, [run])
 
 
 def capture_job(ctx: Context, action: Callable[[], object]) -> object:

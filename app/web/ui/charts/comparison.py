@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from app.web.ui.charts.chart import Chart
-from app.web.ui.charts.curve import Curve
+from app.web.ui.charts.chart import Chart, Curve
 from app.web.ui.charts.curves import pass_curves
 from evaluation import metrics
 from evaluation.metrics import BUDGET_GRID

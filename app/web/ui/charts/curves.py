@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.web.ui.charts.axes import WIDE, lay_out, nice_top, table_budgets, time_range
-from app.web.ui.charts.chart import Chart
-from app.web.ui.charts.curve import Curve
+from app.web.ui.charts.chart import Chart, Curve, Reading
 from app.web.ui.charts.parts import LINE, Label, Path, name_ends
-from app.web.ui.charts.reading import Reading
 from app.web.ui.units import counted, percent, seconds
 
 BEFORE_RISE = 0.7  # of the time of the first rise: where an axis begins

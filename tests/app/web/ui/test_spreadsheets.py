@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
-from app.web.ui.spreadsheets import as_csv
+from app.web.ui.tables import as_csv
 
 
 def test_text_that_looks_like_a_formula_is_quoted_and_numbers_are_not():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.web.ui.charts.axes import lay_out
-from app.web.ui.charts.curve import Curve
+from app.web.ui.charts.chart import Curve
 from app.web.ui.charts.curves import pass_curves
 from app.web.ui.charts.parts import LINE, Label, name_ends
 from app.web.ui.charts.timeline import Life, timeline
