@@ -25,7 +25,7 @@ metadata = Base.metadata
 
 def _policies() -> Sequence[Policy]:
     from app.completions.policy import CompletionPolicy  # noqa: PLC0415
-    from app.runs.evaluations import EvaluationPolicy  # noqa: PLC0415
+    from app.runs.policy import EvaluationPolicy  # noqa: PLC0415
     from app.studies.policy import ArmPolicy  # noqa: PLC0415
 
     return CompletionPolicy(), ArmPolicy(), EvaluationPolicy()

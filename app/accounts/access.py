@@ -1,4 +1,4 @@
-"""Authentication by token or session, and refusal of requests whose scope is too low."""
+"""Authentication by token or session, refusal of requests whose scope is too low, and a limit on wrong tokens."""
 
 from __future__ import annotations
 

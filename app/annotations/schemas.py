@@ -1,8 +1,8 @@
-"""Annotations in requests and answers: the fields of documents, the body of a change, the filter of lists."""
+"""Annotations in requests and answers, and as text: fields of documents, the body of a change, the filter of lists."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Protocol
 
 from pydantic import AfterValidator, Field, StrictBool
 
@@ -43,3 +43,25 @@ class ArchivedQuery(PageQuery):
     """The query of a list of what people annotate."""
 
     archived: bool = Field(False, description="archived ones as well")
+
+
+class Annotated(Protocol):
+    """A row or a document with a name and annotations."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def note(self) -> str: ...  # noqa: D102
+    @property
+    def archived(self) -> bool: ...  # noqa: D102
+
+
+def name_in_list(row: Annotated) -> str:
+    """The name, with "(archived)" after an archived row's."""
+    return f"{row.name}{' (archived)' if row.archived else ''}"
+
+
+def facts(row: Annotated) -> list[tuple[str, str]]:
+    """The annotations as label and value, without absent ones."""
+    said = [("Note", row.note), ("Archived", "yes" if row.archived else "")]
+    return [(label, value) for label, value in said if value]

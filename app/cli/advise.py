@@ -15,8 +15,8 @@ from typing import Any
 import click
 
 from app.cli import common, foreground, from_code, handover, study_report
+from app.cli.options import QuietChoice, quiet_options
 from app.cli.project_variables import env_option, parse_variables
-from app.cli.quiet import QuietChoice, quiet_options
 from app.cli.stored_files import yes_option
 from app.core.context import Context
 from app.core.errors import BadInputError

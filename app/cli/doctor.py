@@ -15,7 +15,7 @@ from app.cli import common
 from app.core.errors import BadInputError
 from app.core.settings import Settings, load_settings
 from app.core.terminal import echo
-from app.doctor import languages, machine, service, storage
+from app.doctor import machine, service
 from app.doctor.finding import Finding, guarded
 
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -32,7 +32,7 @@ def doctor(json_file: str | None) -> None:
     """
     found = _findings()
     document = {"ok": not _failed(found), "findings": [dataclasses.asdict(f) for f in found]}
-    common.write_json(json_file, document | {"languages": languages.installed()})
+    common.write_json(json_file, document | {"languages": machine.installed()})
     console = common.result_console(json_file)
     if console.is_terminal:
         console.print(_table(found))
@@ -58,7 +58,7 @@ def _findings() -> list[Finding]:
         ("versions", machine.versions),
         ("device", machine.device),
         ("sandbox", machine.sandbox),
-        ("languages", languages.languages),
+        ("languages", machine.languages),
     ]
     settings: Settings | None = None
     try:
@@ -73,8 +73,8 @@ def _findings() -> list[Finding]:
             ("database", partial(service.database, settings)),
             ("broker", partial(service.broker, settings)),
             ("workers", partial(service.workers, settings)),
-            ("models", partial(storage.models, settings)),
-            ("disk", partial(storage.disks, settings)),
+            ("models", partial(service.models, settings)),
+            ("disk", partial(service.disks, settings)),
         ]
     with ThreadPoolExecutor(len(checks)) as pool:
         others = [finding for found in pool.map(lambda check: guarded(*check), checks) for finding in found]

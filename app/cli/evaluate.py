@@ -1,4 +1,4 @@
-"""`bassline eval`."""
+"""`bassline eval`, and how much faster a run was than plain decoding."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import click
 
 from app.cli import common, foreground, handover
 from app.cli.foreground import Place, UserInterruptError
-from app.cli.options import parse_options, spec_options
-from app.cli.quiet import QuietChoice, quiet_flag
+from app.cli.options import QuietChoice, parse_options, quiet_flag, spec_options
 from app.core.context import Context
 from app.core.errors import BadInputError, ConflictError
 from app.core.states import RunState, TaskState

@@ -6,7 +6,7 @@ from collections import Counter
 
 from rich.console import Console
 
-from app.annotations import presentation as annotation
+from app.annotations import schemas as annotation
 from app.cli.common import interval, number, pairs
 from app.core.states import RunState
 from app.runs import caveats, configuration

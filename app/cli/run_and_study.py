@@ -11,8 +11,7 @@ import click
 from sqlalchemy.orm import Session
 
 from app.annotations.models import Annotatable
-from app.annotations.presentation import name_in_list
-from app.annotations.schemas import LONGEST_NOTE, ArchivedQuery, Changes
+from app.annotations.schemas import LONGEST_NOTE, ArchivedQuery, Changes, name_in_list
 from app.cli import common
 from app.cli.options import spec_options
 from app.core.context import Context

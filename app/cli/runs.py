@@ -13,11 +13,16 @@ from app.cli.options import parse_options, spec_options
 from app.cli.report import run_tables
 from app.cli.run_and_study import add_commands, archived_option, find_row, print_rows
 from app.comparison import run_file
-from app.comparison.decision import describe_inferiority
 from app.comparison.documents import ComparisonDocument
-from app.comparison.junit import junit as as_junit
-from app.comparison.pair import RunComparison, compare_runs
-from app.comparison.report import describe_changes, describe_figures, describe_notes, describe_speed, format_markdown
+from app.comparison.pair import RunComparison, compare_runs, describe_inferiority
+from app.comparison.report import (
+    describe_changes,
+    describe_figures,
+    describe_notes,
+    describe_speed,
+    format_junit,
+    format_markdown,
+)
 from app.core.errors import BadInputError, BasslineError
 from app.core.states import RunState
 from app.runs import import_samples, repository, service
@@ -189,7 +194,7 @@ def compare(  # noqa: PLR0913 (click hands each option over by itself)
     with ctx.database.read() as session:
         base, new = (run_file.measured(ctx, session, given) for given in (reference, other))
         found = compare_runs(session, base, new, budget, alpha, MARGIN if margin is None else margin / 100)
-        reports = [(markdown, format_markdown(found)), (junit, as_junit(found))]
+        reports = [(markdown, format_markdown(found)), (junit, format_junit(found))]
         document = ComparisonDocument.at(found)
     common.write_json(json_file, document.model_dump(mode="json"))
     for target, text in reports:

@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from app.cli import common, foreground, handover, study_report
-from app.cli.options import as_typed, given_options, parse_options
-from app.cli.quiet import QuietChoice, quiet_options
+from app.cli.options import QuietChoice, as_typed, given_options, parse_options, quiet_options
 from app.cli.run_and_study import add_commands, archived_option, find_row, print_rows
 from app.core.errors import BadInputError
 from app.core.terminal import echo

@@ -7,8 +7,7 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from app.comparison.decision import Conclusion
-from app.comparison.pair import PairedFigure, RunComparison
+from app.comparison.pair import Conclusion, PairedFigure, RunComparison
 from app.web.http.schemas import ResponseModel
 from evaluation.decisions import Verdict
 

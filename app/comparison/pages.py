@@ -13,9 +13,9 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from app.comparison import loading, report
 from app.comparison import matrix as matrices
+from app.comparison.caution import describe_caveats
 from app.comparison.lines import compute_lines
 from app.comparison.loading import LETTERS, Overlaid
-from app.comparison.notes import describe_caveats
 from app.comparison.pair import RunComparison, compare
 from app.core.errors import BadInputError, NotFoundError
 from app.runs.forms import parse_budget
@@ -25,7 +25,7 @@ from app.runs.outcomes import read_tasks
 from app.runs.presentation import in_finish_order
 from app.runs.schemas import RunOptions
 from app.web.http.web import session
-from app.web.ui import opening
+from app.web.ui.charts import comparison
 from app.web.ui.charts.comparison import FIGURES, LineCurve, choose_figure, draw_comparison, find_slider_budgets
 from app.web.ui.display import FAILURE_SIGNS
 from app.web.ui.units import brief_seconds, exact, seconds
@@ -66,7 +66,7 @@ def find_settings(found: Overlaid) -> list[tuple[str, list[str]]]:
 
 def opening_budget(found: Overlaid) -> float:
     """The budget at which a page opens."""
-    return opening.opening_budget(found.compared.curves, found.longest_s)
+    return comparison.opening_budget(found.compared.curves, found.longest_s)
 
 
 def require_measured(found: Overlaid, budget_s: float | None) -> None:

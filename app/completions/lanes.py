@@ -1,4 +1,4 @@
-"""A completion as pages show it: a lane for each sample, and the times that a replay moves the lanes by."""
+"""A completion as pages show it: a lane for each sample with its answer, and the times that a replay moves it by."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.orm import Session, defer
@@ -21,10 +21,10 @@ from app.jobs.reaper import recover_each
 from app.jobs.work.decode_job import ready_engine
 from app.runs import enqueue
 from app.runs.configuration import engine_config
-from app.runs.evaluations import LONG_COLUMNS
 from app.runs.models import Run, RunTask
-from app.runs.policy import Policy, Waiting
+from app.runs.policy import LONG_COLUMNS, Policy, Waiting
 
+QUEUES = {Step.DECODE: queues.GPU_INTERACTIVE, Step.GRADE: queues.EXEC_INTERACTIVE}
 MOST_LOOKED_AT = 64  # of those that wait, the longest waiting
 
 
@@ -32,7 +32,7 @@ class CompletionPolicy(Policy):
     """A user waits for each completion, from the moment when it was accepted until its budget is over."""
 
     name = COMPLETION
-    queues: ClassVar = {Step.DECODE: queues.GPU_INTERACTIVE, Step.GRADE: queues.EXEC_INTERACTIVE}
+    queues = QUEUES
     interactive = True
 
     def is_ready(self, session: Session, run: Run) -> bool:

@@ -1,4 +1,4 @@
-"""Versions, device, kernels, attention, clock, sandbox."""
+"""Versions, device, kernels, attention, clock, sandbox, and the languages that can be judged."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ from evaluation.sandbox import Sandbox, SandboxUnavailableError
 
 if TYPE_CHECKING:
     import torch
+from typing import Any
+
+from evaluation.datasets import PYTHON
+from evaluation.languages import registry
+from evaluation.languages.base import ToolchainError
 
 LOOK_S = 0.5
 SHOWN = ("torch", "transformers", "triton")
@@ -139,3 +144,27 @@ def version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
+
+
+def installed() -> list[dict[str, Any]]:
+    """Every language: whether it can be judged here, its toolchain, and the one command that installs that."""
+    python = {"name": PYTHON, "label": "Python", "available": True, "version": None, "install": None, "reason": ""}
+    found: list[dict[str, Any]] = [{**python, "version": f"Python {platform.python_version()}"}]
+    for name in registry.LANGUAGES:
+        language = registry.language(name)
+        try:
+            toolchain, reason = language.toolchain.find().label, ""
+        except ToolchainError as error:
+            toolchain, reason = None, str(error)
+        known = {"name": name, "label": language.label, "available": toolchain is not None, "version": toolchain}
+        found.append({**known, "install": language.toolchain.INSTALL, "reason": reason})
+    return found
+
+
+def languages() -> Iterator[Finding]:
+    """Each language but Python, which the sandbox's checks cover."""
+    for each in installed()[1:]:
+        if each["available"]:
+            yield Finding(f"language {each['name']}", "ok", each["version"])
+        else:
+            yield Finding(f"language {each['name']}", "warn", each["reason"], f"Run `{each['install']}`.")

@@ -20,7 +20,7 @@ from app.runs.labels import short_labels
 from app.runs.repository import get_run
 from app.studies.analysis import compare_named_runs
 from app.studies.sentences import Measured
-from app.web.ui.opening import opening_budget
+from app.web.ui.charts.comparison import opening_budget
 from evaluation.metrics import BUDGET_GRID
 from evaluation.studies.answer import Answer, answer_at
 from evaluation.studies.arms import ArmComparison

@@ -5,6 +5,8 @@ The thresholds stand here alone; docs/clock.md explains them.
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -169,3 +171,25 @@ def describe_clock(tasks: Sequence[RunTask], calibrations: Sequence[Calibration]
         found = tuple((task.task.task_id, percent(share)) for share, task in lost)
         tables.append(TextTable("Lost to others", note, ("Task", "Lost to others"), found))
     return tables
+
+
+Wall = tuple[dt.datetime, float | None, float | None]
+"""When a task was queued, how long it waited, and how long it was decoded (seconds; None before it was)."""
+
+
+def busy_s(walls: Iterable[Wall], *, together: bool) -> float:
+    """Seconds of decoding: the sum over tasks, or where they are decoded `together` the time that they cover.
+
+    What lies between two batches, such as the pause before a run was resumed, is not counted.
+    """
+    # In seconds since 1970: a loaded file may hold waits that no date can be moved by.
+    done = [(queued.timestamp() + (wait or 0.0), wall) for queued, wait, wall in walls if wall is not None]
+    if not together:
+        return math.fsum(wall for _, wall in done)
+    busy, until = 0.0, -math.inf
+    for began, wall in sorted(done):
+        ended = began + wall
+        if ended > until:
+            busy += ended - max(began, until)
+            until = ended
+    return busy

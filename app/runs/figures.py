@@ -14,8 +14,7 @@ from sqlalchemy.orm import Session
 
 from app.core.states import DECODED_TASK_STATES, PASSED, SANDBOX_ERROR, TaskState
 from app.runs.caveats import by_judge, in_guest, left_out_by_default
-from app.runs.clock import clock
-from app.runs.engine_time import busy_s
+from app.runs.clock import busy_s, clock
 from app.runs.models import Run, RunCurve, RunTask
 from app.runs.repository import tasks_without_texts
 from app.runs.results import Figures

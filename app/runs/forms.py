@@ -22,7 +22,7 @@ from evaluation.decisions import MARGIN
 BASIC = frozenset({"target", "dataset", "limit", "n", "budget_s"})
 """The options that a form shows at once."""
 WORDS = {"target": "registry key", "drafter": "drafter", "draft_length": "goodput", "acceptance": "coupled"}
-"""The word of app/web/ui/terms.py that a field uses first."""
+"""The word of app/web/ui/display.py that a field uses first."""
 VERBATIM = ("prompt", "test")  # sent byte for byte, so blanks at the ends stay
 Choices = Sequence[tuple[str, str]]  # value and text of each
 S = TypeVar("S", bound=DecodingSpec)
@@ -40,7 +40,7 @@ class FormField:
     choices: Choices = ()
     suggestions: Choices = ()
     wide: bool = False
-    word: str = ""  # of app/web/ui/terms.py, explained behind the label
+    word: str = ""  # of app/web/ui/display.py, explained behind the label
     advanced: bool = False  # folded, because the default suits most people
     attributes: dict[str, str] = field(default_factory=dict)
 

@@ -31,9 +31,8 @@ from app.runs.configuration import unknown_options
 from app.runs.export_samples import FIELDS
 from app.runs.models import Run
 from app.runs.schemas import ImportSpec
-from app.samples.bounds import MAX_COUNT, MAX_LOGPROB, MAX_SECONDS
 from app.samples.models import FINISH_REASONS, Sample
-from app.samples.transport import IMPORT, names
+from app.samples.transport import IMPORT, MAX_COUNT, MAX_LOGPROB, MAX_SECONDS, names
 from decoding.suggest import one_of
 from evaluation import datasets as files
 from evaluation import exchange

@@ -30,8 +30,7 @@ from app.core.db.types import Base, Identified, Json, Named, OutputText, text_en
 from app.core.states import Failure, RunKind, RunState, TaskState
 from app.datasets.models import Dataset, Task, TaskList
 from app.runs.results import NO_FIGURES, Figures, FiguresColumn
-from app.samples.bounds import Count, Rate, Seconds, Time, VerifySeconds, WallSeconds
-from app.samples.transport import ARCHIVE, FILES, RUN_FILE, sent
+from app.samples.transport import ARCHIVE, FILES, RUN_FILE, Count, Rate, Seconds, Time, VerifySeconds, WallSeconds, sent
 
 if TYPE_CHECKING:
     from app.samples.models import Sample

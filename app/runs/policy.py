@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from sqlalchemy import ColumnElement, and_, false, or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, and_, false, func, or_, select
+from sqlalchemy.orm import Session, defer
 
+from app.core.broker import queues
 from app.core.context import Context
-from app.core.states import Step
+from app.core.states import RunState, Step
 from app.runs import enqueue
-from app.runs.models import Run, RunTask
+from app.runs.models import EVALUATION, Run, RunTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,3 +154,33 @@ def interactive_runs() -> ColumnElement[bool]:
 def waits_in(queue: str) -> ColumnElement[bool]:
     """Policy.waits_in of whichever policy works the run."""
     return or_(*(and_(runs_of(policy), policy.waits_in(queue)) for policy in policies()))
+
+
+QUEUES = {Step.DECODE: queues.GPU_BATCH, Step.GRADE: queues.EXEC}
+LONG_COLUMNS = (Run.provenance, Run.figures, Run.excluded, Run.command)  # no choice of a next job needs them
+
+
+class EvaluationPolicy(Policy):
+    """Any waiting job of the run will do. Runs pinned to a process are worked as their messages come."""
+
+    name = EVALUATION
+    queues = QUEUES
+
+    def eligible(self, ctx: Context, session: Session, step: Step) -> Sequence[Waiting]:
+        """Returns every running evaluation with a job that waits for the step."""
+        query = select(Run).where(runs_of(self), takes_turns(step)).options(*map(defer, LONG_COLUMNS))
+        runs = session.scalars(query).all()
+        in_progress = jobs_in_progress(session, step) if runs else {}
+        return [Waiting(run.id, run, in_progress.get(run.id, 0)) for run in runs]
+
+
+def jobs_in_progress(session: Session, step: Step) -> dict[uuid.UUID, int]:
+    """How many jobs of each run workers have claimed for a step."""
+    query = select(RunTask.run_id, func.count()).where(RunTask.state == step.working).group_by(RunTask.run_id)
+    return dict(session.execute(query).all())
+
+
+def takes_turns(step: Step) -> ColumnElement[bool]:
+    """Whether a running run waits for a step that any worker may do, as a condition over Run."""
+    waits = select(RunTask.id).where(RunTask.run_id == Run.id, RunTask.state == step.waiting).exists()
+    return and_(Run.state == RunState.RUNNING, Run.pinned_worker.is_(None), waits)

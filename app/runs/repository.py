@@ -24,7 +24,7 @@ from app.core.states import (
     TaskState,
 )
 from app.datasets.models import Dataset, Task
-from app.runs.engine_time import busy_s
+from app.runs.clock import busy_s
 from app.runs.models import HIDING, Run, RunTask
 from app.samples.models import FINISHED_REASONS, Sample
 

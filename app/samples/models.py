@@ -12,8 +12,19 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.core.db.storable import Text as StorableText
 from app.core.db.types import Base, Identified, Json, OutputText
-from app.samples.bounds import Count, LogProb, Seconds, Seed, WallSeconds
-from app.samples.transport import ARCHIVE, EXPORT, IMPORT, REST, RUN_FILE, sent
+from app.samples.transport import (
+    ARCHIVE,
+    EXPORT,
+    IMPORT,
+    REST,
+    RUN_FILE,
+    Count,
+    LogProb,
+    Seconds,
+    Seed,
+    WallSeconds,
+    sent,
+)
 from evaluation.verdicts import Status, Trust
 
 if TYPE_CHECKING:

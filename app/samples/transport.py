@@ -6,12 +6,13 @@ its value.
 
 from __future__ import annotations
 
+import datetime as dt
 import enum
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, Field, create_model
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, create_model
 from sqlalchemy import Column, Table
 from sqlalchemy.orm import DeclarativeBase, MappedColumn, mapped_column
 from sqlalchemy.types import TypeDecorator
@@ -110,3 +111,30 @@ def _columns(table: type[DeclarativeBase], form: Format) -> Iterator[tuple[Colum
 def _kind(column: Column[Any]) -> type:
     stored = column.type
     return (stored.impl_instance if isinstance(stored, TypeDecorator) else stored).python_type
+
+
+MAX_COUNT = 2**31 - 1
+MAX_SECONDS = 10**9
+LEAST_WALL_S = 1e-6
+MAX_LOGPROB = 10**6
+
+
+def _not_tiny(seconds: float) -> float:
+    if 0 < seconds < LEAST_WALL_S:
+        raise ValueError(f"give 0 or at least {LEAST_WALL_S:g} seconds")
+    return seconds
+
+
+Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
+Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
+WallSeconds = Annotated[Seconds, AfterValidator(_not_tiny)]
+"""Seconds that something is divided by."""
+LogProb = Annotated[float, Field(ge=-MAX_LOGPROB, le=MAX_LOGPROB, allow_inf_nan=False)]
+VerifySeconds = Annotated[float, Field(ge=1e-9, le=MAX_SECONDS)]
+Rate = Annotated[float, Field(ge=1, le=1e24)]
+"""Bytes or operations per second."""
+# Far from the limits of the databases, whatever the time zone.
+Time = Annotated[
+    AwareDatetime, Field(ge=dt.datetime(2000, 1, 1, tzinfo=dt.UTC), lt=dt.datetime(3000, 1, 1, tzinfo=dt.UTC))
+]

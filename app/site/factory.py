@@ -1,4 +1,7 @@
-"""Builds the Flask application. Imports no torch, neither directly nor through other modules."""
+"""Builds the Flask application, and lists what happens to every request before and after its view.
+
+Imports no torch, neither directly nor through other modules.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,71 @@ import gc
 import importlib
 import importlib.util
 import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from flask import Flask
+from flask import Flask, Response
+from flask.typing import ResponseReturnValue
 
 from app import domains
-from app.accounts import users
+from app.accounts import access, users
 from app.core.context import Context, make_context
 from app.core.errors import BadInputError
 from app.monitoring import health, metrics
 from app.runs.policy import policies
-from app.site import request_layers
-from app.web.http import limits, openapi, problems, security, web
+from app.web.http import disconnect, limits, openapi, problems, request_log, responses, security, web
 from app.web.http.responses import STATIC_AGE_S, versioned_path
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer around the views, and why it stands where it stands.
+
+    A `before` that answers the request keeps it from the layers further in and from the view. Each `after` sees every
+    response.
+    """
+
+    name: str
+    reason: str
+    before: Callable[[], ResponseReturnValue | None] | None = None
+    after: Callable[[Response], Response] | None = None
+    install: Callable[[Flask], object] | None = None  # of an extension, which registers its own hooks
+
+
+LAYERS = (
+    Layer("compression", "sees the body as it is sent, after every other layer", after=responses.compress),
+    Layer("retry-after", "corrects the header that the rate limit sets on every response", after=web.set_retry_after),
+    Layer(
+        "log",
+        "gives an id to every line that a layer further in writes, and measures the time of all of them",
+        before=request_log.begin,
+        after=request_log.end,
+    ),
+    Layer("send timeout", "holds for every response, also one of a layer further in", disconnect.limit_sending),
+    Layer(
+        "access", "refuses strangers before anything reads the body, and tells the rate limit the caller", access.check
+    ),
+    Layer("headers", "sets what no layer further in has set", after=security.set_headers),
+    Layer("csrf", "refuses forged forms before they count against the caller", install=security.csrf.init_app),
+    Layer("body size", "refuses large bodies before anything but the CSRF check reads them", limits.check_size),
+    Layer("rate", "counts by caller, so it needs access", install=limits.install_rate_limit),
+    Layer("storable input", "reads the form, so it needs the limit of its size", limits.check_texts),
+    Layer("etags", "turns a response into 304 before it is logged", after=responses.tag),
+)
+"""Outermost first: a request passes the list downwards, its response upwards."""
+
+
+def install_layers(app: Flask) -> None:
+    """Registers the hooks of all layers. The application's context must be bound (`web.bind`)."""
+    for layer in LAYERS:
+        if layer.before:
+            app.before_request(layer.before)
+        if layer.after:
+            app.after_request(layer.after)  # Flask calls these last registered first
+        if layer.install:
+            layer.install(app)
+
 
 STATIC = Path(__file__).parents[1] / "web" / "static"
 DOMAINS = (
@@ -69,7 +124,7 @@ def create_app(context: Context | None = None) -> Flask:
     web.keep_budget(app)
     security.init(app, ctx.settings.proxies)
     problems.init(app)
-    request_layers.install(app)
+    install_layers(app)
     for blueprint in (health.bp, metrics.bp, openapi.bp):
         app.register_blueprint(blueprint)
     for domain in DOMAINS:

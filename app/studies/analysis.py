@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 
 from app.core.states import RunState, TaskState
 from app.core.versioned_cache import VersionedCache
+from app.runs.clock import busy_s
 from app.runs.configuration import arm_options
-from app.runs.engine_time import busy_s
 from app.runs.models import Run, RunTask
 from app.runs.outcomes import load_outcomes, read_tasks
 from app.runs.provenance import target_parameters

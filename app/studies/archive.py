@@ -24,9 +24,8 @@ from app.runs.figures import in_budget_s
 from app.runs.models import Calibration, RunTask
 from app.runs.provenance import Provenance
 from app.runs.task_repository import tasks_in_batches
-from app.samples.bounds import Count, Seed, Time
 from app.samples.models import Sample
-from app.samples.transport import ARCHIVE, with_columns
+from app.samples.transport import ARCHIVE, Count, Seed, Time, with_columns
 from app.studies.documents import device
 from app.studies.models import Study, StudyArm
 from app.studies.schemas import MAX_ARMS, MIN_ARMS, ArmSpec

@@ -28,7 +28,7 @@ from app.studies.progress import ArmProgress, of_runs, of_study, remaining_s
 from app.studies.sentences import describe_answer, describe_verdict
 from app.web.http.security import needs
 from app.web.http.web import context, id_in_address, kept, session
-from app.web.ui import opening
+from app.web.ui.charts import comparison
 from app.web.ui.charts.chart import Chart
 from app.web.ui.charts.comparison import LineCurve, choose_figure, draw_comparison
 from app.web.ui.units import exact, seconds
@@ -45,7 +45,7 @@ def short_names(study: Study) -> dict[str, str]:
 
 def opening_budget(found: Analysis) -> float:
     """The budget in seconds at which a page opens."""
-    return opening.opening_budget([one.curve for one in found.curves], found.budgets[-1])
+    return comparison.opening_budget([one.curve for one in found.curves], found.budgets[-1])
 
 
 def slider_budgets(found: Analysis) -> tuple[float, ...]:

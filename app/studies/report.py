@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from app.annotations import presentation as annotation
+from app.annotations import schemas as annotation
 from app.runs.options import options_of
 from app.runs.schemas import ArmOptions
 from app.studies.documents import ArmDocument, StudyDocument

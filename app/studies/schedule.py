@@ -18,8 +18,8 @@ from app.core.db.types import utcnow
 from app.core.provenance import this_machine
 from app.core.states import RunState, Step, TaskState
 from app.runs import enqueue
-from app.runs.evaluations import QUEUES
 from app.runs.models import Run, RunTask
+from app.runs.policy import QUEUES
 from app.studies.models import Study, StudyArm
 from evaluation.studies.order import order, places
 

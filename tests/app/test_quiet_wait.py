@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli.main import cli
-from app.cli.quiet import QuietChoice
+from app.cli.options import QuietChoice
 from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
 from app.core.broker import turns

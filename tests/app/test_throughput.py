@@ -18,7 +18,7 @@ from app.jobs.work.decode import decode_task
 from app.leaderboard.entries import Entries
 from app.leaderboard.service import ranked
 from app.runs import service, transitions
-from app.runs.engine_time import busy_s
+from app.runs.clock import busy_s
 from app.runs.models import RunTask
 from app.runs.repository import get_run, progress, tasks_with_samples
 from app.runs.schemas import RunSpec

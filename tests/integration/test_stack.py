@@ -27,7 +27,7 @@ from app.core.states import DatasetKind, RunState, Step, TaskState
 from app.datasets import service as datasets
 from app.jobs.work.decode import decode_task
 from app.runs import service
-from app.runs.evaluations import EvaluationPolicy
+from app.runs.policy import EvaluationPolicy
 from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import RunSpec
 from app.site.factory import create_app

@@ -23,7 +23,7 @@ from app.runs import service as runs
 from app.runs.models import Run, RunTask
 from app.runs.schemas import RunSpec
 from app.samples.models import Sample
-from app.studies import schedule, service, starting
+from app.studies import policy, schedule, service
 from app.studies.models import Study, StudyArm
 from app.studies.repository import find_study, get_study
 from app.studies.schemas import StudySpec
@@ -162,7 +162,7 @@ def test_no_task_is_decoded_while_one_of_the_study_waits_to_be_graded(ctx, broke
 
 def test_where_engines_do_not_fit_together_an_arm_keeps_its_own_for_a_block_of_tasks(ctx, broker, monkeypatch):
     monkeypatch.setattr(ctx.engines, "fits", lambda configs: False)
-    monkeypatch.setattr(starting, "BLOCK_TASKS", 2)
+    monkeypatch.setattr(policy, "BLOCK_TASKS", 2)
     engines = Engines(ctx)
     study_id = submitted(ctx, seed=3)
     work(ctx, broker)

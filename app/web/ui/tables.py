@@ -1,4 +1,4 @@
-"""Tables of text: the command line prints them, pages show them, and reports hold them as Markdown."""
+"""Tables of text: the command line prints them, pages show them, reports hold them as Markdown, files as CSV."""
 
 from __future__ import annotations
 

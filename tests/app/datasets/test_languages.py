@@ -13,7 +13,7 @@ from app.core.errors import BadInputError, UnavailableError
 from app.core.ports import SandboxGrader
 from app.datasets import service
 from app.datasets.models import Dataset
-from app.doctor import languages
+from app.doctor import machine
 from app.runs.models import Run
 from app.runs.service import submit
 from app.samples.models import Sample
@@ -119,12 +119,12 @@ def test_a_run_without_its_toolchain_is_refused_before_it_is_stored(ctx, stored,
 
 
 def test_doctor_names_what_is_there_and_the_command_that_installs_the_rest(no_node):
-    found = {each["name"]: each for each in languages.installed()}
+    found = {each["name"]: each for each in machine.installed()}
     assert set(found) == {"python", *registry.LANGUAGES}
     javascript = found["javascript"]
     assert (javascript["available"], javascript["version"]) == (False, None)
     assert javascript["install"] == "pip install 'bassline[javascript]'"
-    (finding,) = [each for each in languages.languages() if each.part == "language javascript"]
+    (finding,) = [each for each in machine.languages() if each.part == "language javascript"]
     assert (finding.status, finding.what) == ("warn", "there is none")
 
 

@@ -17,7 +17,7 @@ from sqlalchemy import text
 from app.cli.main import cli
 from app.core.db import migrate
 from app.core.db.database import Database
-from app.doctor import machine, storage
+from app.doctor import machine, service
 from app.doctor.finding import Finding, guarded
 from decoding.models import fetch, manifest
 from tests.integration.servers import Postgres, Redis, free_port
@@ -73,7 +73,7 @@ def _read(code: int, stdout: str, stderr: str) -> tuple[int, dict[str, tuple[str
 def cached_demo(tmp_path_factory) -> Path:
     """A cache that has the model of `make demo`, as far as its record tells, and room for no download."""
     folder = tmp_path_factory.mktemp("cache")
-    demo = next(model for model in storage.service.list_models() if model.ref == storage.DEMO)
+    demo = next(model for model in service.service.list_models() if model.ref == service.DEMO)
     place = folder / "models" / demo.slug
     place.mkdir(parents=True)
     (place / "model.safetensors").write_bytes(b"weights")
@@ -149,9 +149,9 @@ def test_a_damaged_model_is_named_with_the_folder_to_delete(doctor, cached_demo,
     _, found, _ = doctor(BASSLINE_CACHE_DIR=str(tmp_path / "cache"))
     status, what, remedy = found["models"]
     assert status == "warn"
-    assert storage.DEMO in what
+    assert service.DEMO in what
     assert str(weights.parent) in remedy
-    assert f"bassline models pull {storage.DEMO}" in remedy
+    assert f"bassline models pull {service.DEMO}" in remedy
 
 
 @pytest.mark.thorough

@@ -9,8 +9,8 @@ from app.completions import service as completions
 from app.completions.policy import CompletionPolicy
 from app.completions.schemas import CompletionSpec
 from app.runs import policy, service
-from app.runs.evaluations import EvaluationPolicy
 from app.runs.models import Run
+from app.runs.policy import EvaluationPolicy
 from app.studies import service as studies
 from app.studies.models import Study
 from app.studies.policy import ArmPolicy

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.site.factory import create_app
-from app.site.request_layers import LAYERS
+from app.site.factory import LAYERS, create_app
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
-"""Several configurations in one chart: the curve of each over the tasks that all of them have graded."""
+"""Several configurations in one chart, over the tasks that all have graded, and the budget at which a page opens."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -59,3 +59,18 @@ def find_slider_budgets(lines: Sequence[LineCurve], drawn: Chart, budget_s: floa
     """Round budgets that the chart covers, the ends of the lines, and the page's own."""
     ends = {line.curve.budgets[-1] for line in lines}
     return sorted({budget_s, *ends, *(budget for budget in BUDGET_GRID if drawn.layouts[0].low <= budget < max(ends))})
+
+
+OPENING = (5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
+"""5 s is a wait that users of a coding assistant accept. The others are for slower machines."""
+
+
+def opening_budget(curves: Collection[metrics.Curve], longest_s: float) -> float:
+    """Returns the first of OPENING within which a sample of any run passes, at most `longest_s`.
+
+    `longest_s` is the budget up to which every run was given time: beyond it, a run has only a lower bound.
+    """
+    return next(
+        (b for b in OPENING if b < longest_s and any(curve.at(b)[1] > 0 for curve in curves)),
+        longest_s,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.web.ui.terms import TERMS
+from app.web.ui.display import TERMS
 
 
 @pytest.mark.parametrize(
