@@ -1,8 +1,8 @@
-"""What limits what the figures of an overlay say, above all the speed of the machine: what that could explain of the difference between two runs that were not measured in turn.
+"""What limits what the figures of an overlay say: caveats, and what the speed of the machine could explain.
 
-A sample counts if it finished within the budget, so a run on a machine that was busy looks worse than it is. The test
-is repeated as if the winner had been measured on the loser's machine. If the difference then could be chance, nobody is
-called better.
+Two runs that were not measured in turn may differ by their machines alone. A sample counts if it finished within the
+budget, so a run on a machine that was busy looks worse than it is. The test is repeated as if the winner had been
+measured on the loser's machine. If the difference then could be chance, nobody is called better.
 """
 
 from __future__ import annotations
