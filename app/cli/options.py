@@ -1,4 +1,4 @@
-"""Options of commands, made from the schemas that their values fill, and --wait-for-quiet, which several commands have."""
+"""Options of commands, made from the schemas that their values fill, and --wait-for-quiet, which several have."""
 
 from __future__ import annotations
 
