@@ -45,7 +45,7 @@ class ArchivedQuery(PageQuery):
     archived: bool = Field(False, description="archived ones as well")
 
 
-class Annotated(Protocol):
+class AnnotatedRow(Protocol):
     """A row or a document with a name and annotations."""
 
     @property
@@ -56,12 +56,12 @@ class Annotated(Protocol):
     def archived(self) -> bool: ...  # noqa: D102
 
 
-def name_in_list(row: Annotated) -> str:
+def name_in_list(row: AnnotatedRow) -> str:
     """The name, with "(archived)" after an archived row's."""
     return f"{row.name}{' (archived)' if row.archived else ''}"
 
 
-def facts(row: Annotated) -> list[tuple[str, str]]:
+def facts(row: AnnotatedRow) -> list[tuple[str, str]]:
     """The annotations as label and value, without absent ones."""
     said = [("Note", row.note), ("Archived", "yes" if row.archived else "")]
     return [(label, value) for label, value in said if value]
