@@ -114,9 +114,7 @@ def worker(names: str, name: str) -> None:
         CUDA_VISIBLE_DEVICES=0 bassline worker --queues gpu.interactive,gpu.batch --name gpu0
         bassline worker --queues exec.interactive,exec --name exec
     """
-    consumed = [name for name in names.split(",") if name not in queues.RETIRED]
-    names = ",".join(consumed)
-    unknown = [part for part in consumed if part not in queues.ALL]
+    unknown = [part for part in names.split(",") if part not in queues.ALL]
     if unknown:
         raise BadInputError(f"queue {unknown[0]!r} is not known: use some of {', '.join(queues.ALL)}", "queues")
     ctx = common.opened_context()

@@ -60,12 +60,6 @@ def cancel(run_id: uuid.UUID) -> Response:
     return redirect(url_for("complete.show", run_id=run_id), 303)
 
 
-@bp.get("/complete/race/<uuid:run_id>/<uuid:_plain>")
-def show_old_address(run_id: uuid.UUID, _plain: uuid.UUID) -> Response:
-    """The address that a completion against plain decoding had before."""
-    return redirect(url_for("complete.show", run_id=run_id), 301)
-
-
 @bp.get("/complete/<uuid:run_id>/answers/<int:index>")
 def answer(run_id: uuid.UUID, index: int) -> str:
     """The answer of a sample that has finished while others are still decoded. Raises NotFoundError."""

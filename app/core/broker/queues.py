@@ -9,7 +9,6 @@ GPU_INTERACTIVE = "gpu.interactive"
 GPU_BATCH = "gpu.batch"
 EXEC_INTERACTIVE = "exec.interactive"
 EXEC = "exec"
-RETIRED = ("control",)  # of earlier versions: command lines may name them
 # Listing order is priority: work that a user waits for first.
 GPU = (GPU_INTERACTIVE, GPU_BATCH)
 SANDBOX = (EXEC_INTERACTIVE, EXEC)

@@ -212,12 +212,6 @@ def test_the_box_of_the_form_asks_for_plain_decoding(ctx, paced, box):
     assert bool(re.search(r'name="against_plain"[^>]* checked', page)) == bool(box)
 
 
-def test_the_address_of_a_race_leads_to_its_completion(world):
-    run_id = world.add_run("one", limit=1, kind=RunKind.COMPLETION)
-    answer = world.client.get(f"/complete/race/{run_id}/{run_id}")
-    assert (answer.status_code, answer.headers["Location"]) == (301, f"/complete/{run_id}")
-
-
 def test_a_race_from_a_form_without_a_drafter_takes_the_default_one(ctx, paced):
     with Embedded(ctx, "test"):
         a, b = submit(ctx, spec(drafter="none"))
