@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 import click
 
 from app import domains
 from app.accounts import service
 from app.accounts import users as people
 from app.cli import common
+from app.cli.progress import PartsBar
 from app.core import observability
 from app.core.context import make_context
 from app.core.db import migrate
+from app.core.db.backup import Backup, Progress, restore_backup, save_backup
+from app.core.db.database import Database
 from app.core.states import Scope
 from app.core.terminal import echo
+from app.jobs.database_lock import DatabaseLock
+
+PROGRESS_EVERY_S = 10.0  # between two lines where the output is no terminal
 
 scope_option = click.option(
     "--scope",
@@ -50,6 +60,64 @@ def upgrade() -> None:
         observability.write_line(done)
     else:
         echo(done)
+
+
+@db.command()
+@click.argument("file", type=click.Path(path_type=Path))
+def backup(file: Path) -> None:
+    """Save the whole database to a new FILE, while the service runs.
+
+    FILE holds prompts, outputs and hashes of passwords: keep it as safe as the database. PostgreSQL's client programs
+    must be installed for a PostgreSQL database.
+
+    Example:
+        bassline db backup /backups/bassline-2026-11-27
+    """
+    with _own_database() as database, PartsBar(PROGRESS_EVERY_S) as bar:
+        saved = save_backup(database, file, _show_progress(bar, "saving"))
+    echo(f"saved the database to {_describe_backup(saved)}")
+
+
+@db.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--replace", is_flag=True, help="delete what the database holds now")
+def restore(file: Path, replace: bool) -> None:
+    """Replace the database by the backup in FILE, whole or not at all. Stop the service first.
+
+    Example:
+        bassline db restore /backups/bassline-2026-11-27 --replace
+    """
+    with _own_database() as database, PartsBar(PROGRESS_EVERY_S) as bar:
+        lock = DatabaseLock(database.file, "db restore")
+        lock.acquire()
+        try:
+            restored = restore_backup(database, file, _show_progress(bar, "restoring"), replace=replace)
+        finally:
+            lock.release()
+    next_step = "" if restored.schema == migrate.head() else "; run `bassline db upgrade` next"
+    echo(f"restored the database from {_describe_backup(restored)}{next_step}")
+
+
+@contextmanager
+def _own_database() -> Iterator[Database]:
+    """The database of the settings at whatever schema it is, without a connection afterwards."""
+    database = make_context().database
+    try:
+        yield database
+    finally:
+        database.dispose()
+
+
+def _show_progress(bar: PartsBar, part: str) -> Progress:
+    def show(done: int, total: int) -> None:
+        left = bar.advance_to(part, done, total)
+        bar.tell(f"{done / max(total, 1):.0%}, {left}")
+
+    return show
+
+
+def _describe_backup(backup: Backup) -> str:
+    return f"{backup.file} (schema {backup.schema}, {backup.n_bytes / 1e6:,.1f} MB)"
 
 
 @click.group()

@@ -59,6 +59,8 @@ CONTRACT = {
     "advise",
     "bench",
     "db upgrade",
+    "db backup",
+    "db restore",
     "tokens create",
     "tokens list",
     "tokens revoke",

@@ -77,14 +77,18 @@ def is_too_old(revision: str) -> bool:
     return revision < FIRST
 
 
+def is_known(revision: str) -> bool:
+    """Whether this version has the migration that makes this revision."""
+    return revision in {script.revision for script in ScriptDirectory.from_config(_config(None)).walk_revisions()}
+
+
 def _require_known(revision: str | None) -> None:
-    known = {script.revision for script in ScriptDirectory.from_config(_config(None)).walk_revisions()}
     if revision is not None and is_too_old(revision):
         raise UnavailableError(
             f"the database is at schema {revision}, and this version upgrades from {FIRST} on: run `bassline db "
             f"upgrade` of {LAST_WITH_OLDER} first, or use another database with {_OTHER_DATABASE}"
         )
-    if revision is not None and revision not in known:
+    if revision is not None and not is_known(revision):
         raise UnavailableError(
             f"a newer version of Bassline made this database (its schema is {revision}, the newest here is {head()}): "
             f"use that version, or another database with {_OTHER_DATABASE}"

@@ -1,0 +1,268 @@
+"""`bassline db backup` and `restore`, on both databases: whole or not at all, and nothing deleted unasked."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+from sqlalchemy import text
+
+from app.cli.main import cli
+from app.core.db import migrate
+from app.core.db.backup import restore_backup, save_backup
+from app.core.db.database import Database
+from app.jobs.database_lock import SERVE, DatabaseLock
+
+pytestmark = pytest.mark.slow
+ADD = "INSERT INTO users (id, name, scope, password_hash, created_at) VALUES (:id, :name, 'read', 'x', :now)"
+NOW = "2026-11-27 07:00:00"
+
+
+@pytest.fixture
+def database(migrated_url):
+    database = Database(migrated_url)
+    yield database
+    database.dispose()
+
+
+@pytest.fixture
+def bassline(database, monkeypatch):
+    """Runs a command over the database, to which this process then has no connection."""
+    monkeypatch.setenv("BASSLINE_DATABASE_URL", database.url)
+
+    def run(*words: object):
+        database.dispose()
+        return CliRunner().invoke(cli, [str(word) for word in words])
+
+    return run
+
+
+def add_user(database: Database, name: str, number: int) -> None:
+    with database.session() as session:
+        session.execute(text(ADD), {"id": f"{number:032x}", "name": name, "now": NOW})
+
+
+def names(database: Database) -> list[str]:
+    with database.read() as session:
+        return list(session.scalars(text("SELECT name FROM users ORDER BY name")))
+
+
+def set_schema(database: Database, version: str) -> None:
+    with database.session() as session:
+        session.execute(text("UPDATE alembic_version SET version_num = :version"), {"version": version})
+
+
+def ignore(done: int, total: int) -> None:
+    pass
+
+
+def test_a_backup_brings_back_what_was_there(database, bassline, tmp_path):
+    add_user(database, "ada", 1)
+    file = tmp_path / "saved"
+    saved = bassline("db", "backup", file)
+    assert saved.exit_code == 0, saved.output
+    assert f"saved the database to {file} (schema {migrate.head()}, " in saved.output
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    add_user(database, "eve", 2)
+    refused = bassline("db", "restore", file)
+    assert refused.exit_code == 1
+    assert "the database has rows in users: give --replace" in refused.output
+    assert names(database) == ["ada", "eve"]
+    restored = bassline("db", "restore", file, "--replace")
+    assert restored.exit_code == 0, restored.output
+    assert f"(schema {migrate.head()}, " in restored.output
+    assert names(database) == ["ada"]
+    migrate.ensure(database)
+    add_user(database, "bob", 3)
+
+
+def test_an_older_backup_replaces_a_newer_schema_and_can_be_upgraded(database, bassline, tmp_path):
+    migrate.downgrade(database, migrate.FIRST)
+    assert bassline("db", "backup", tmp_path / "old").exit_code == 0
+    migrate.upgrade(database)
+    restored = bassline("db", "restore", tmp_path / "old")
+    assert "(schema 0033, " in restored.output
+    assert "run `bassline db upgrade` next" in restored.output
+    assert migrate.current(database) == migrate.FIRST
+    migrate.upgrade(database)
+    assert migrate.current(database) == migrate.head()
+
+
+@pytest.mark.parametrize(
+    ("schema", "sentence"), [("9999", "newer than"), ("0032", "this version reads 0033 and newer")]
+)
+def test_a_backup_with_a_schema_that_this_version_cannot_read_is_refused(
+    database, bassline, tmp_path, schema, sentence
+):
+    set_schema(database, schema)
+    try:
+        assert bassline("db", "backup", tmp_path / "saved").exit_code == 0
+    finally:
+        set_schema(database, migrate.head())
+    add_user(database, "ada", 1)
+    refused = bassline("db", "restore", tmp_path / "saved", "--replace")
+    assert refused.exit_code == 2
+    assert f"has schema {schema}" in refused.output
+    assert sentence in refused.output
+    assert names(database) == ["ada"]
+
+
+def test_a_backup_never_replaces_a_file_and_a_damaged_one_replaces_no_database(database, bassline, tmp_path):
+    add_user(database, "ada", 1)
+    file = tmp_path / "saved"
+    assert bassline("db", "backup", file).exit_code == 0
+    again = bassline("db", "backup", file)
+    assert again.exit_code == 2
+    assert "exists already" in again.output
+    whole = file.read_bytes()
+    for content, sentence in (
+        (whole[: len(whole) // 2], "saved"),
+        (b"something else", "is no backup"),
+        (b"", "no backup"),
+    ):
+        file.write_bytes(content)
+        refused = bassline("db", "restore", file, "--replace")
+        assert refused.exit_code != 0
+        assert sentence in refused.output
+        assert "Traceback" not in refused.output
+        assert names(database) == ["ada"]
+    assert bassline("db", "restore", tmp_path / "none").exit_code == 2
+    assert bassline("db", "backup", tmp_path / "no folder" / "saved").exit_code == 2
+
+
+def test_a_failure_in_the_middle_leaves_the_database_as_it_was(database, tmp_path):
+    fill(database)
+    save_backup(database, tmp_path / "saved", ignore)
+    add_user(database, "eve", 999_999)
+    before = names(database)
+
+    def fail(done: int, total: int) -> None:
+        if done >= total / 2:
+            raise KeyboardInterrupt
+
+    database.dispose()
+    with pytest.raises(KeyboardInterrupt):
+        restore_backup(database, tmp_path / "saved", fail, replace=True)
+    assert names(database) == before
+    with pytest.raises(KeyboardInterrupt):
+        save_backup(database, tmp_path / "half", fail)
+    assert not list(tmp_path.glob("*half*"))
+
+
+def fill(database: Database) -> None:
+    """Many rows, so that a copy takes several steps."""
+    with database.session() as session:
+        rows = [{"id": f"{i:032x}", "name": f"{i:06}" + "x" * 150, "now": NOW} for i in range(1, 60_001)]
+        session.execute(text(ADD), rows)
+
+
+HALF = """
+import sys, time
+from pathlib import Path
+from app.core.db.backup import restore_backup
+from app.core.db.database import Database
+
+def report(done, total):
+    if done >= total / 2:
+        print("half", flush=True)
+        time.sleep(600)
+
+restore_backup(Database(sys.argv[1]), Path(sys.argv[2]), report, replace=True)
+"""
+
+
+def test_a_restore_that_is_killed_leaves_the_database_as_it_was(database, tmp_path):
+    fill(database)
+    save_backup(database, tmp_path / "saved", ignore)
+    add_user(database, "eve", 999_999)
+    before = names(database)
+    database.dispose()
+    process = subprocess.Popen(
+        [sys.executable, "-c", HALF, database.url, str(tmp_path / "saved")], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "half\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait(60)
+    assert names(database) == before
+
+
+def test_a_backup_is_of_one_moment_while_others_write(database, tmp_path):
+    fill(database)
+    database.dispose()
+    steps = []
+
+    def write(done: int, total: int) -> None:
+        steps.append(done)
+        add_user(database, f"late {len(steps)}", 1_000_000 + len(steps))
+
+    save_backup(database, tmp_path / "saved", write)
+    assert steps == sorted(set(steps))  # a copy that begins again would go back
+    database.dispose()
+    restore_backup(database, tmp_path / "saved", ignore, replace=True)
+    assert len(names(database)) == 60_000
+
+
+def test_a_database_that_is_in_use_is_not_replaced(database, bassline, tmp_path):
+    add_user(database, "ada", 1)
+    assert bassline("db", "backup", tmp_path / "saved").exit_code == 0
+    lock = DatabaseLock(database.file, SERVE)
+    lock.acquire()
+    other = Database(database.url)
+    with other.connect() as connection:
+        connection.execute(text("SELECT 1"))
+        refused = bassline("db", "restore", tmp_path / "saved", "--replace")
+    lock.release()
+    other.dispose()
+    assert refused.exit_code == 1
+    assert ("in use by bassline serve" if database.is_sqlite else "stop web, workers and beat first") in refused.output
+    assert names(database) == ["ada"]
+
+
+def test_a_backup_of_no_database_makes_none(bassline, tmp_path, monkeypatch):
+    monkeypatch.setenv("BASSLINE_DATABASE_URL", f"sqlite:///{tmp_path / 'mistyped.db'}")
+    refused = bassline("db", "backup", tmp_path / "saved")
+    assert refused.exit_code == 1
+    assert "there is no database" in refused.output
+    assert not (tmp_path / "mistyped.db").exists()
+    assert not (tmp_path / "saved").exists()
+
+
+def test_the_backup_of_another_kind_of_database_is_refused(bassline, tmp_path, database, sqlite_template):
+    file = tmp_path / "other"
+    if database.is_sqlite:
+        file.write_bytes(b"PGDMP")
+    else:
+        shutil.copy(sqlite_template, file)
+    refused = bassline("db", "restore", file)
+    assert refused.exit_code == 2
+    assert "is a backup of" in refused.output
+    sqlite3.connect(tmp_path / "empty").execute("CREATE TABLE t (x)").connection.close()
+    if database.is_sqlite:
+        assert "no schema version" in bassline("db", "restore", tmp_path / "empty").output
+
+
+def test_without_the_programs_of_the_servers_version_a_sentence_says_what_to_install(
+    migrated_postgres, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("app.core.db.postgres_programs.FOLDERS", ())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("BASSLINE_DATABASE_URL", migrated_postgres)
+    refused = CliRunner().invoke(cli, ["db", "backup", str(tmp_path / "saved")])
+    assert refused.exit_code == 1
+    assert "install postgresql-client-" in refused.output
+
+
+def test_the_password_of_postgresql_is_in_no_argument(tmp_path):
+    from app.core.db import postgres_programs
+
+    database = Database("postgresql+psycopg://bassline:hunter2@db:5433/name?sslmode=require")
+    assert "hunter2" not in postgres_programs._address(database)
+    assert "sslmode=require" in postgres_programs._address(database)
+    process = postgres_programs._start(database, shutil.which("env"), stderr=subprocess.PIPE)
+    assert b"PGPASSWORD=hunter2" in process.communicate()[0]
