@@ -6,20 +6,32 @@ import os
 import re
 from pathlib import Path
 from typing import Literal, Self
+from urllib.parse import urlsplit
 
 from limits import parse as parse_rate
-from pydantic import ByteSize, Field, ValidationError, ValidatorFunctionWrapHandler, field_validator, model_validator
+from pydantic import (
+    ByteSize,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from app.core.errors import BadInputError
+from app.core.states import Scope
 
 MIN_BUDGET_S, MAX_BUDGET_S = 1e-6, 600.0  # per task; curves are drawn over the logarithm
 WEB_DOWNLOADS = 12  # that a web process sends at a time, a third of them to one caller
 WEB_THREADS = 96  # of a web process: more than max_streams, max_views and WEB_DOWNLOADS, so that pages stay reachable
 SWEEP_INTERVAL_S = 3600.0  # between two deletions of expired data
 BYTES = re.compile(r"[\d.]+ ?\w*")
+LOCAL_ISSUERS = {("http", host) for host in ("127.0.0.1", "localhost", "::1")}
 MEMORY_BROKER = "memory://"
 REGISTERED, CACHED = "registered", "cached"  # words of BASSLINE_ALLOWED_MODELS
 
@@ -33,7 +45,10 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="BASSLINE_", env_file=".env", extra="ignore", frozen=True)
 
-    data_dir: Path = Field(default_factory=_data_home, description="folder of the SQLite database and its lock")
+    data_dir: Path = Field(
+        default_factory=_data_home,
+        description="folder of the SQLite database and its lock; empty: bassline in $XDG_DATA_HOME or ~/.local/share",
+    )
     database_url: str = Field("", description="SQLAlchemy URL; empty: SQLite in data_dir")
     broker_url: str = Field(MEMORY_BROKER, description="broker: memory:// (embedded) or redis://... (Celery)")
     events_url: str = Field("", description="Redis for live events; empty: the broker's Redis, else memory")
@@ -42,6 +57,19 @@ class Settings(BaseSettings):
         "", description="models of the hub that may run code of their own: space-separated owner/name@commit"
     )
     secret_key: str = Field("", description="signs cookies; empty: made at start (embedded only)")
+    oidc_issuer: str = Field(
+        "", description="OpenID Connect provider for signing in, such as https://login.example.com"
+    )
+    oidc_client_id: str = Field("", description="id that the provider gave to Bassline")
+    oidc_client_secret: SecretStr = Field(
+        SecretStr(""), validate_default=True, description="secret that the provider gave to Bassline"
+    )
+    oidc_domains: str = Field(
+        "", description="space-separated e-mail domains whose users may sign in; empty: every user of the provider"
+    )
+    oidc_scope: Scope = Field(
+        Scope.READ, description="scope of a user who signs in for the first time by OpenID Connect"
+    )
     require_tokens: bool = Field(False, description="the API asks for a token; needed to bind a public address")
     remote_endpoints: str = Field(
         "", description="space-separated addresses of OpenAI-compatible servers that submitted runs may name"
@@ -77,15 +105,22 @@ class Settings(BaseSettings):
     import_samples: int = Field(200_000, ge=1, description="samples that one imported file may hold")
     sandbox_packages: str = Field(
         "",
-        description="pure-Python packages of Bassline's environment that programs in the sandbox may import, separated "
-        "by blanks; empty: the standard library alone",
+        description="space-separated pure-Python packages of Bassline's environment that programs in the sandbox may "
+        "import; empty: the standard library alone",
     )
     exec_workers: int = Field(2, ge=1, le=64, description="sandboxed programs graded at the same time")
     reap_interval_s: float = Field(15.0, gt=0, description="seconds between checks for lost jobs")
     lease_s: float = Field(30.0, gt=0, description="seconds a worker owns a job without a heartbeat")
     heartbeat_s: float = Field(5.0, gt=0, description="seconds between heartbeats of a job")
-    log_level: Literal["debug", "info", "warning", "error"] = "warning"
+    log_level: Literal["debug", "info", "warning", "error"] = Field("warning", description="the least level to log")
     log_format: Literal["console", "json"] = Field("console", description="lines for people or for a log store")
+
+    @field_validator("data_dir", "cache_dir", mode="before")
+    @classmethod
+    def _empty_is_default(cls, value: object, info: ValidationInfo) -> object:
+        if value != "":  # which would be the working folder
+            return value
+        return _data_home() if info.field_name == "data_dir" else None
 
     @field_validator("database_url")
     @classmethod
@@ -119,6 +154,24 @@ class Settings(BaseSettings):
         except ValueError:
             raise ValueError("use auto, or a number of bytes such as 8GiB") from None
         return size
+
+    @field_validator("oidc_issuer")
+    @classmethod
+    def _safe_issuer(cls, value: str) -> str:
+        parts = urlsplit(value)
+        if value and parts.scheme != "https" and (parts.scheme, parts.hostname) not in LOCAL_ISSUERS:
+            raise ValueError("use the https:// address of the provider, as its own documents name it")
+        return value
+
+    @field_validator("oidc_client_secret")
+    @classmethod
+    def _complete_client(cls, value: SecretStr, info: ValidationInfo) -> SecretStr:
+        given = [bool(info.data.get(name)) for name in ("oidc_issuer", "oidc_client_id")] + [bool(value)]
+        if any(given) and not all(given):
+            raise ValueError(
+                "set BASSLINE_OIDC_ISSUER, BASSLINE_OIDC_CLIENT_ID and BASSLINE_OIDC_CLIENT_SECRET together"
+            )
+        return value
 
     @field_validator("rate_limit")
     @classmethod

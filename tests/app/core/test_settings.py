@@ -23,3 +23,27 @@ def test_another_memory_for_engines_is_refused_with_the_forms_it_may_have(writte
     with pytest.raises(BadInputError) as refused:
         load_settings()
     assert str(refused.value) == "BASSLINE_ENGINE_MEMORY is not usable: use auto, or a number of bytes such as 8GiB"
+
+
+def test_an_empty_folder_is_the_default_and_not_the_working_folder(monkeypatch):
+    default = load_settings().data_dir
+    monkeypatch.setenv("BASSLINE_DATA_DIR", "")
+    monkeypatch.setenv("BASSLINE_CACHE_DIR", "")
+    assert load_settings().data_dir == default
+    assert load_settings().cache_dir is None
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"ISSUER": "https://login.example"}, "BASSLINE_OIDC_CLIENT_SECRET together"),
+        ({"CLIENT_SECRET": "hunter2"}, "BASSLINE_OIDC_CLIENT_SECRET together"),
+        ({"ISSUER": "http://login.example"}, "BASSLINE_OIDC_ISSUER is not usable: use the https:// address"),
+    ],
+)
+def test_half_a_sign_in_provider_is_refused_without_its_secret(given, sentence, monkeypatch):
+    for name, value in given.items():
+        monkeypatch.setenv(f"BASSLINE_OIDC_{name}", value)
+    with pytest.raises(BadInputError, match=sentence) as refused:
+        load_settings()
+    assert "hunter2" not in str(refused.value)
