@@ -116,6 +116,7 @@ class WaitressServer(TcpWSGIServer):  # type: ignore[misc]
             threads=WEB_THREADS,
             connection_limit=CONNECTIONS,
             channel_timeout=SILENT_S,
+            clear_untrusted_proxy_headers=False,  # BASSLINE_PROXIES says which of them count (security.init)
             cleanup_interval=LOOK_S,
             channel_request_lookahead=1,  # it then notices a client that disconnects before it is answered
             outbuf_overflow=MEMORY_BYTES,

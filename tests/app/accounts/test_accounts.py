@@ -7,6 +7,8 @@ import datetime as dt
 import re
 import subprocess
 import sys
+import threading
+import urllib.request
 
 import pytest
 from argon2 import PasswordHasher
@@ -22,6 +24,7 @@ from app.core.states import Scope
 from app.jobs import retention
 from app.site.factory import create_app
 from app.web.http.security import LOCAL, PUBLIC, is_api
+from app.web.http.waitress_server import WaitressServer
 
 PASSWORD = "correct horse battery"
 BODY = {"target": "smollm2-135m", "dataset": "additions", "n": 2, "budget_s": 5}
@@ -192,6 +195,20 @@ def test_the_cookie_is_secure_when_the_browser_came_over_https(guarded):
     entered = client.post("/login", data=form, headers=headers, base_url="https://localhost")
     assert entered.status_code == 303
     assert "Secure" in entered.headers["Set-Cookie"]
+
+
+def test_the_embedded_server_passes_on_what_a_counted_proxy_says(guarded):
+    behind = dataclasses.replace(guarded, settings=guarded.settings.model_copy(update={"proxies": 1}))
+    server = WaitressServer(create_app(behind), "127.0.0.1", 0)
+    threading.Thread(target=server.run, daemon=True).start()
+    try:
+        asked = urllib.request.Request(
+            f"http://127.0.0.1:{server.effective_port}/login", headers={"X-Forwarded-Proto": "https"}
+        )
+        with urllib.request.urlopen(asked, timeout=60) as answer:
+            assert "Secure" in answer.headers["Set-Cookie"]
+    finally:
+        server.close()
 
 
 @pytest.mark.parametrize(("name", "password"), [("ada", "wrong horse battery"), ("eve", PASSWORD), ("", "")])
