@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 
-from sqlalchemy import ForeignKey, String, UniqueConstraint
+from sqlalchemy import ForeignKey, Index, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.core.db.types import Base, Identified, text_enum, utcnow
@@ -16,11 +16,16 @@ class User(Identified, Base):
     """A person who signs in."""
 
     __tablename__ = "users"
-    __table_args__ = (UniqueConstraint("name"),)
+    __table_args__ = (
+        UniqueConstraint("name"),
+        Index("uq_users_oidc_issuer_oidc_subject", "oidc_issuer", "oidc_subject", unique=True),
+    )
 
     name: Mapped[str] = mapped_column(String(200))
     scope: Mapped[Scope] = mapped_column(text_enum(Scope, "scope"))
-    password_hash: Mapped[str] = mapped_column(String(200))
+    password_hash: Mapped[str] = mapped_column(String(200))  # empty for a user who signs in by OpenID Connect
+    oidc_issuer: Mapped[str | None] = mapped_column(String(500))
+    oidc_subject: Mapped[str | None] = mapped_column(String(255))
     created_at: Mapped[dt.datetime] = mapped_column(default=utcnow)
 
 
@@ -49,6 +54,14 @@ class Token(Identified, Base):
     user_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
     created_at: Mapped[dt.datetime] = mapped_column(default=utcnow)
     last_used_at: Mapped[dt.datetime | None]
+    expires_at: Mapped[dt.datetime | None]
     revoked_at: Mapped[dt.datetime | None]
 
     user: Mapped[User | None] = relationship()
+
+    @property
+    def state(self) -> str:
+        """In a word: revoked, expired or valid."""
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.expires_at is not None and self.expires_at <= utcnow() else "valid"

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, redirect, render_template, request, session, url_for
+from typing import TYPE_CHECKING
+
+from flask import Blueprint, g, redirect, render_template, request, session, url_for
 from werkzeug.wrappers import Response
 
 from app.accounts import service, users
-from app.core.errors import BadInputError, UnauthorizedError
+from app.core.errors import BadInputError, BasslineError, NotFoundError, UnauthorizedError
 from app.core.states import Scope
 from app.web.http import web
-from app.web.http.security import caller, needs, own_path
+from app.web.http.security import USER_KEY, caller, needs, own_path
+
+if TYPE_CHECKING:
+    from app.accounts.oidc import Provider
 
 bp = Blueprint("accounts", __name__)
+NEXT = "next"  # where the cookie keeps the page to go to after signing in at the provider
+LIFETIMES = (("30d", "after 30 days"), ("90d", "after 90 days"), ("365d", "after a year"), ("never", "never"))
 
 
 @bp.app_context_processor
 def _signed_in_name() -> dict[str, object]:
-    """`signed_in` is the name to show beside Sign out; None if the service has no login."""
-    return {"signed_in": session.get("name") if web.context().settings.require_tokens else None}
+    """`signed_in` is the name of the user who may sign out; None for others."""
+    sender = g.get("caller")
+    return {"signed_in": sender.name if sender and sender.key.startswith(USER_KEY) else None}
 
 
 @bp.get("/login")
@@ -25,7 +33,7 @@ def login() -> str | Response:
     """The login form; after the login, the browser goes to `?next=`."""
     if not web.context().settings.require_tokens:
         return redirect(url_for("leaderboard.index"))
-    return render_template("accounts/login.html", name="", next=request.args.get("next", ""), errors={})
+    return _login_page("", request.args.get("next", ""), {})
 
 
 @bp.post("/login")
@@ -33,12 +41,33 @@ def sign_in() -> Response | tuple[str, int]:
     """Begins a session and redirects to the requested page."""
     name, target = request.form.get("name", ""), request.form.get("next", "")
     try:
-        found = users.sign_in(web.context(), session, name, request.form.get("password", ""))
+        users.sign_in(web.context(), session, name, request.form.get("password", ""))
     except UnauthorizedError as fault:
-        page = render_template("accounts/login.html", name=name, next=target, errors={"password": str(fault)})
-        return page, fault.status
+        return _login_page(name, target, {"password": str(fault)}), fault.status
     session.permanent = True
-    session["name"] = found.name
+    return redirect(own_path(target), 303)
+
+
+@bp.get("/login/oidc")
+def begin_oidc() -> Response | tuple[str, int]:
+    """Sends the browser to the sign-in provider."""
+    session[NEXT] = request.args.get("next", "")
+    try:
+        return _provider().redirect()
+    except BasslineError as fault:
+        return _login_page("", session[NEXT], {"oidc": str(fault)}), fault.status
+
+
+@bp.get("/login/oidc/callback")
+def finish_oidc() -> Response | tuple[str, int]:
+    """Begins a session of the user whom the provider sent back, and redirects to the requested page."""
+    target = session.get(NEXT, "")
+    try:
+        user = _provider().find_user()
+    except BasslineError as fault:
+        return _login_page("", target, {"oidc": str(fault)}), fault.status
+    users.begin_session(web.context(), session, user)
+    session.permanent = True
     return redirect(own_path(target), 303)
 
 
@@ -61,12 +90,16 @@ def tokens() -> str:
 def create_token() -> str | tuple[str, int]:
     """Makes a token and shows it once."""
     name, scope = request.form.get("name", ""), request.form.get("scope", "")
+    expires = request.form.get("expires", "never")
     try:
         if scope not in set(Scope):
             raise BadInputError(f"scope is {scope[:60]!r}: choose one of {', '.join(Scope)}", "scope")
-        made = service.create_token(web.context(), name, Scope(scope), caller())
+        lifetime = service.parse_lifetime(expires)
+        made = service.create_token(web.context(), name, Scope(scope), caller(), lifetime=lifetime)
     except BadInputError as fault:
-        return _tokens({"name": name, "scope": scope}, {fault.field or "": str(fault)}), fault.status
+        return _tokens(
+            {"name": name, "scope": scope, "expires": expires}, {fault.field or "": str(fault)}
+        ), fault.status
     return _tokens({}, {}, made)
 
 
@@ -78,14 +111,35 @@ def revoke_token(prefix: str) -> Response:
     return redirect(url_for("accounts.tokens"), 303)
 
 
+def _login_page(name: str, target: str, errors: dict[str, str]) -> str:
+    oidc = bool(web.context().settings.oidc_issuer)
+    return render_template("accounts/login.html", name=name, next=target, errors=errors, oidc=oidc)
+
+
+def _provider() -> Provider:
+    """Raises NotFoundError where the settings name none."""
+    settings = web.context().settings
+    if not (settings.oidc_issuer and settings.require_tokens):
+        raise NotFoundError("this service has no sign-in provider: sign in with name and password")
+    from app.accounts.oidc import Provider  # noqa: PLC0415 (its libraries take memory that most services can save)
+
+    return web.kept(Provider)
+
+
 def _tokens(values: dict[str, str], errors: dict[str, str], made: str | None = None) -> str:
     with web.context().database.read() as fresh:  # the request's session may have begun before the change
         rows = service.list_tokens(fresh, caller())
     return render_template(
         "accounts/tokens.html",
         rows=rows,
-        values={"name": "", "scope": str(min(Scope.SUBMIT, caller().scope, key=list(Scope).index)), **values},
+        values={
+            "name": "",
+            "expires": "90d",
+            "scope": str(min(Scope.SUBMIT, caller().scope, key=list(Scope).index)),
+            **values,
+        },
         scopes=[scope for scope in Scope if caller().scope.allows(scope)],
+        lifetimes=LIFETIMES,
         errors=errors,
         made=made,
         may_manage=caller().manages_tokens,

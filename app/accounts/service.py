@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import hmac
+import re
 import secrets
 from collections.abc import Sequence
 
@@ -21,10 +22,13 @@ from app.web.http.security import LOCAL, USER_KEY, Caller
 
 USED_EVERY = dt.timedelta(minutes=1)
 LONGEST_NAME = 200
+LIFETIME = re.compile(r"([1-9]\d{0,3})([dh])")
 
 
-def create_token(ctx: Context, name: str, scope: Scope, owner: Caller = LOCAL) -> str:
-    """Makes a token and returns it; it cannot be read again.
+def create_token(
+    ctx: Context, name: str, scope: Scope, owner: Caller = LOCAL, *, lifetime: dt.timedelta | None = None
+) -> str:
+    """Makes a token and returns it; it cannot be read again. Without a lifetime it is valid until it is revoked.
 
     Raises BadInputError for a name that is empty or too long, ForbiddenError for a scope above the owner's own and for
     a token that may not manage others.
@@ -42,6 +46,7 @@ def create_token(ctx: Context, name: str, scope: Scope, owner: Caller = LOCAL) -
                 sha256=_digest(secret),
                 scope=scope,
                 user_id=owner.user_id,
+                expires_at=utcnow() + lifetime if lifetime else None,
             )
         )
     return f"bass_{prefix}_{secret}"
@@ -69,17 +74,29 @@ def revoke_token(ctx: Context, prefix: str, owner: Caller = LOCAL) -> None:
 
 
 def authenticate(ctx: Context, presented: str) -> Caller:
-    """The caller with this token. Raises UnauthorizedError for a token that is unknown or revoked."""
+    """The caller with this token. Raises UnauthorizedError for a token that is unknown, revoked or expired."""
     prefix, _, secret = presented.removeprefix("bass_").partition("_")
     with ctx.database.read() as session:
         token = None if unstorable_reason(prefix) else _find(session, prefix)
     if token is None or token.revoked_at is not None or not hmac.compare_digest(token.sha256, _digest(secret)):
         raise UnauthorizedError("the token is not valid: it is unknown or was revoked")
+    if token.expires_at is not None and token.expires_at <= utcnow():
+        raise UnauthorizedError(f"the token expired on {token.expires_at:%Y-%m-%d}: make another one")
     if token.last_used_at is None or utcnow() - token.last_used_at > USED_EVERY:
         with ctx.database.session() as session:
             session.execute(update(Token).where(Token.id == token.id).values(last_used_at=utcnow()))
     allowed = token.scope if token.user is None else lower(token.scope, token.user.scope)
     return Caller(f"token:{token.prefix}", token.name, allowed, token.user_id)
+
+
+def parse_lifetime(text: str) -> dt.timedelta | None:
+    """The lifetime of a token: None for `never`. Raises BadInputError."""
+    found = LIFETIME.fullmatch(text)
+    if text == "never":
+        return None
+    if found is None:
+        raise BadInputError(f"expires is {text[:60]!r}: give days or hours such as 90d or 12h, or never", "expires")
+    return dt.timedelta(**{"days" if found[2] == "d" else "hours": int(found[1])})
 
 
 def lower(one: Scope, other: Scope) -> Scope:

@@ -48,6 +48,12 @@ def set_password(ctx: Context, name: str, password: str) -> None:
         session.execute(delete(BrowserSession).where(BrowserSession.user_id == user.id))
 
 
+def set_scope(ctx: Context, name: str, scope: Scope) -> None:
+    """Changes what a user may do, at once. Raises NotFoundError."""
+    with ctx.database.session() as session:
+        _get(session, name).scope = scope
+
+
 def delete_user(ctx: Context, name: str) -> None:
     """Removes the user with sessions and tokens. Raises NotFoundError."""
     with ctx.database.session() as session:
@@ -59,6 +65,29 @@ def list_users(session: Session) -> Sequence[User]:
     return session.scalars(select(User).order_by(User.name)).all()
 
 
+def get_provider_user(ctx: Context, issuer: str, subject: str, name: str) -> User:
+    """The user with this subject at the provider, stored at the first sign-in under this name.
+
+    Raises ConflictError for a name that another user has.
+    """
+    query = select(User).where(User.oidc_issuer == issuer, User.oidc_subject == subject)
+    with ctx.database.read() as session:
+        if user := session.scalar(query):
+            return user
+    name = checked_name(name, "give the account an e-mail address")
+    scope = ctx.settings.oidc_scope
+    user = User(name=name, scope=scope, password_hash="", oidc_issuer=issuer, oidc_subject=subject)
+    try:
+        with ctx.database.session() as session:
+            session.add(user)
+    except IntegrityError:
+        with ctx.database.read() as session:
+            if (stored := session.scalar(query)) is not None:  # another browser of the same user was first
+                return stored
+        raise ConflictError(f"another user has the name {name}: ask who runs this service to delete that one") from None
+    return user
+
+
 def sign_in(ctx: Context, browser: MutableMapping[str, Any], name: str, password: str) -> Caller:
     """Begins a session in the browser's signed cookie. Raises UnauthorizedError, with one sentence for both causes."""
     # An unknown name is verified against a hash too, so that it takes as long as a wrong password. The hash is made
@@ -67,11 +96,16 @@ def sign_in(ctx: Context, browser: MutableMapping[str, Any], name: str, password
     with ctx.database.read() as session:
         user = None if unstorable_reason(name) else session.scalar(select(User).where(User.name == name.strip()))
     try:
-        _hasher.verify(user.password_hash if user else placeholder, password[:LONGEST])
+        _hasher.verify((user and user.password_hash) or placeholder, password[:LONGEST])
     except (VerifyMismatchError, InvalidHashError):
         user = None
-    if user is None:
+    if user is None or not user.password_hash:
         raise UnauthorizedError("name or password is wrong: try again, or ask who runs this service")
+    return begin_session(ctx, browser, user)
+
+
+def begin_session(ctx: Context, browser: MutableMapping[str, Any], user: User) -> Caller:
+    """Begins a session of the user in the browser's signed cookie, in place of any other."""
     sign_out(ctx, browser)
     row = BrowserSession(user_id=user.id, expires_at=utcnow() + SESSION_LIFETIME)
     with ctx.database.session() as session:

@@ -132,13 +132,15 @@ def tokens() -> None:
 @tokens.command()
 @click.argument("name")
 @scope_option
-def create(name: str, scope: str) -> None:
+@click.option("--expires", default="never", show_default=True, help="lifetime in days or hours, such as 90d or 12h")
+def create(name: str, scope: str, expires: str) -> None:
     """Make a token and print it; it cannot be shown again.
 
     Example:
-        bassline tokens create laptop --scope read
+        bassline tokens create laptop --scope read --expires 90d
     """
-    echo(service.create_token(common.opened_context(), name, Scope(scope)))
+    lifetime = service.parse_lifetime(expires)
+    echo(service.create_token(common.opened_context(), name, Scope(scope), lifetime=lifetime))
 
 
 @tokens.command("list")
@@ -152,7 +154,7 @@ def list_(json_file: str | None) -> None:
     ctx = common.opened_context()
     with ctx.database.read() as session:
         found = service.list_tokens(session)
-    columns = ("name", "scope", "created_at", "last_used_at", "revoked_at")
+    columns = ("name", "scope", "created_at", "last_used_at", "expires_at", "revoked_at")
     documents = [
         {"id": t.prefix, "user": t.user.name if t.user else None} | {name: getattr(t, name) for name in columns}
         for t in found
@@ -166,11 +168,12 @@ def list_(json_file: str | None) -> None:
             t.user.name if t.user else "",
             f"{t.created_at:%Y-%m-%d}",
             f"{t.last_used_at:%Y-%m-%d}" if t.last_used_at else "never",
-            "revoked" if t.revoked_at else "valid",
+            f"{t.expires_at:%Y-%m-%d}" if t.expires_at else "never",
+            t.state,
         )
         for t in found
     ]
-    common.print_list(json_file, ("id", "name", "scope", "user", "created", "last used", "state"), rows)
+    common.print_list(json_file, ("id", "name", "scope", "user", "created", "last used", "expires", "state"), rows)
 
 
 @tokens.command()
@@ -235,6 +238,19 @@ def password(name: str, password: str) -> None:
     """
     people.set_password(common.opened_context(), name, password)
     echo(f"the password of {name} is changed")
+
+
+@users.command("scope")
+@click.argument("name")
+@click.argument("scope", type=common.Choice([scope.value for scope in Scope]))
+def change_scope(name: str, scope: str) -> None:
+    """Change what a user may do, at once, also by the tokens of this user.
+
+    Example:
+        bassline users scope ada@example.com admin
+    """
+    people.set_scope(common.opened_context(), name, Scope(scope))
+    echo(f"user {name} may {scope}")
 
 
 @users.command("delete")

@@ -59,8 +59,8 @@ def test_from_signing_in_to_signing_out(browser, address, theme):
     expect(page.get_by_role("button", name="Revoke laptop")).to_be_hidden()
     with pytest.raises(urllib.error.HTTPError, match="401"):
         urllib.request.urlopen(asked)
-    page.get_by_role("button", name="Sign ada out").click()
-    expect(page.get_by_role("button", name="Sign ada out")).to_be_hidden()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("button", name="Sign out")).to_be_hidden()
     page.goto(f"{address}/runs")
     assert page.title().startswith("Sign in")
     page.context.close()

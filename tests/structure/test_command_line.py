@@ -67,6 +67,7 @@ CONTRACT = {
     "users create",
     "users list",
     "users password",
+    "users scope",
     "users delete",
 }
 

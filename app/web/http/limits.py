@@ -46,7 +46,8 @@ def limit_sign_ins(app: Flask) -> None:
     """Limits the rate of attempts to sign in per address, once that view is registered."""
     (limiter,) = app.extensions["limiter"]
     limited = limiter.limit(SIGN_INS, key_func=get_remote_address)
-    app.view_functions["accounts.sign_in"] = limited(app.view_functions["accounts.sign_in"])
+    for view in ("accounts.sign_in", "accounts.finish_oidc"):
+        app.view_functions[view] = limited(app.view_functions[view])
 
 
 def check_size() -> None:

@@ -28,7 +28,9 @@ HEADERS = {
 }
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 API = ("/api/", "/v1/")  # Bassline's own API and OpenAI's
-PUBLIC = frozenset({"static", "health.live", "health.ready", "openapi.document", "accounts.login", "accounts.sign_in"})
+PUBLIC = frozenset(
+    {"static", "health.live", "health.ready", "openapi.document", "accounts.login", "accounts.sign_in"}
+) | {"accounts.begin_oidc", "accounts.finish_oidc"}
 SCOPE = "scope"
 USER_KEY = "user:"  # begins the key of a signed-in user
 V = TypeVar("V", bound=Callable[..., Any])

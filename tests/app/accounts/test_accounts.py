@@ -15,10 +15,13 @@ from argon2 import PasswordHasher
 from click.testing import CliRunner
 from sqlalchemy import event, select
 
+from app.accounts import models as accounts_models
+from app.accounts import service as accounts_service
 from app.accounts import users
 from app.accounts.models import BrowserSession, Token, User
 from app.accounts.service import create_token, list_tokens, revoke_token
 from app.cli.main import cli
+from app.core.db.types import utcnow
 from app.core.errors import BadInputError, ForbiddenError
 from app.core.states import Scope
 from app.jobs import retention
@@ -123,9 +126,11 @@ def test_a_person_signs_in_sees_the_pages_and_signs_out(client, ctx):
     assert "SameSite=Lax" in entered.headers["Set-Cookie"]
     assert client.get("/runs").status_code == 200
     page = client.get("/tokens")
-    assert "Sign ada out" in page.get_data(as_text=True)
+    for shown in (page, client.get("/"), client.get("/datasets"), client.get("/nothing here")):
+        assert 'title="You are ada">Sign out<' in shown.get_data(as_text=True)
     client.post("/logout", data=form_of(page))
     assert client.get("/runs").status_code == 302
+    assert "Sign out" not in client.get("/login").get_data(as_text=True)
 
 
 def stolen(guarded, client):
@@ -314,12 +319,48 @@ def test_users_and_tokens_at_the_command_line(ctx, monkeypatch):
     assert run("users", "create", "ada", "--scope", "admin", typed=f"{PASSWORD}\n{PASSWORD}\n").exit_code == 0
     assert run("users", "create", "ada", typed=f"{PASSWORD}\n{PASSWORD}\n").exit_code == 1
     assert "ada" in run("users", "list").output
-    token = run("tokens", "create", "ci", "--scope", "read").output.strip()
+    assert run("users", "scope", "ada", "read").output == "user ada may read\n"
+    assert run("users", "scope", "eve", "read").exit_code == 2
+    token = run("tokens", "create", "ci", "--scope", "read", "--expires", "12h").output.strip()
+    refused = run("tokens", "create", "ci", "--expires", "0d")
+    assert refused.exit_code == 2
+    assert "expires is '0d': give days or hours such as 90d or 12h, or never" in refused.output
     listed = run("tokens", "list").output
+    assert "valid" in listed
     assert "read" in listed
     assert token not in listed
     assert run("users", "delete", "ada").exit_code == 0
     assert run("users", "delete", "ada").exit_code == 2
+
+
+def test_a_token_expires(client, ctx, monkeypatch):
+    token = create_token(ctx, "ci", Scope.READ, lifetime=dt.timedelta(days=90))
+    lasting = create_token(ctx, "robot", Scope.READ)
+    assert client.get("/api/v1/runs", headers=bearer(token)).status_code == 200
+    later = utcnow() + dt.timedelta(days=91)
+    for module in (accounts_models, accounts_service):
+        monkeypatch.setattr(module, "utcnow", lambda: later)
+    refused = client.get("/api/v1/runs", headers=bearer(token))
+    assert refused.status_code == 401
+    assert re.search(r"the token expired on \d{4}-\d\d-\d\d: make another one", refused.get_json()["detail"])
+    assert client.get("/api/v1/runs", headers=bearer(lasting)).status_code == 200
+    with ctx.database.read() as session:
+        assert {t.name: t.state for t in list_tokens(session)} == {"ci": "expired", "robot": "valid"}
+
+
+def test_the_page_of_tokens_offers_lifetimes(client, ctx):
+    users.create_user(ctx, "ada", PASSWORD, Scope.READ)
+    sign_in(client)
+    page = client.get("/tokens")
+    assert re.search(r'<option value="90d" selected>', page.get_data(as_text=True))
+    wrong = client.post("/tokens", data=form_of(page, name="x", scope="read", expires="soon"))
+    assert wrong.status_code == 422
+    assert "give days or hours such as 90d or 12h, or never" in wrong.get_data(as_text=True)
+    assert client.post("/tokens", data=form_of(page, name="x", scope="read", expires="30d")).status_code == 200
+    with ctx.database.read() as session:
+        (token,) = session.scalars(select(Token)).all()
+    assert dt.timedelta(days=29) < token.expires_at - utcnow() <= dt.timedelta(days=30)
+    assert f"{token.expires_at:%Y}" in client.get("/tokens").get_data(as_text=True)
 
 
 def test_many_invalid_tokens_of_one_address_cost_the_database_nothing_and_lock_nobody_out(client, ctx):
