@@ -22,7 +22,7 @@ from app.core.states import Scope
 from app.core.terminal import echo
 from app.jobs.database_lock import DatabaseLock
 
-PROGRESS_EVERY_S = 10.0  # between two lines where the output is no terminal
+PROGRESS_EVERY_S = 10.0  # between two lines where the output is not a terminal
 
 scope_option = click.option(
     "--scope",

@@ -123,8 +123,8 @@ def test_a_backup_never_replaces_a_file_and_a_damaged_one_replaces_no_database(d
     whole = file.read_bytes()
     for content, sentence in (
         (whole[: len(whole) // 2], "saved"),
-        (b"something else", "is no backup"),
-        (b"", "no backup"),
+        (b"something else", "is not a backup"),
+        (b"", "not a backup"),
     ):
         file.write_bytes(content)
         refused = bassline("db", "restore", file, "--replace")

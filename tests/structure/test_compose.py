@@ -23,6 +23,12 @@ def services() -> dict:
     return yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
 
 
+@pytest.fixture(scope="module")
+def on_gpu() -> dict:
+    """What docker-compose.gpu.yml adds and changes."""
+    return yaml.safe_load((ROOT / "docker-compose.gpu.yml").read_text())["services"]
+
+
 def consumed(service: dict) -> set[str]:
     command = service.get("command", [])
     if "worker" not in command:
@@ -30,15 +36,27 @@ def consumed(service: dict) -> set[str]:
     return set(command[command.index("--queues") + 1].split(","))
 
 
-def test_every_queue_is_consumed_and_no_unknown_one_is(services):
-    for profile in ("gpu", "cpu"):
-        started = [s for s in services.values() if profile in s.get("profiles", [profile])]
-        assert set().union(*map(consumed, started)) == set(queues.ALL)
+def test_without_options_every_queue_is_consumed_and_no_unknown_one_is(services):
+    started = [service for service in services.values() if "profiles" not in service]
+    assert set().union(*map(consumed, started)) == set(queues.ALL)
 
 
-def test_interactive_work_comes_before_batches_and_the_reaper_before_all(services):
-    for name, in_order in (("gpu", queues.GPU), ("cpu", queues.GPU), ("exec", queues.SANDBOX)):
-        command = services[name]["command"]
+def test_a_gpu_takes_the_place_of_the_cpu(services, on_gpu):
+    assert on_gpu["cpu"]["profiles"]
+    assert consumed(on_gpu["gpu"]) == consumed(services["cpu"])
+    assert on_gpu["gpu"]["extends"] == {"file": "docker-compose.yml", "service": "cpu"}
+    ours = {name for name, service in services.items() if service.get("image", "").startswith("bassline")}
+    built = {name for name, service in on_gpu.items() if service.get("build", {}).get("args") == {"TORCH": "cuda"}}
+    assert built == (ours - {"cpu"}) | {"exec-userns", "gpu"}
+
+
+def test_interactive_work_comes_before_batches_and_the_reaper_before_all(services, on_gpu):
+    for service, in_order in (
+        (on_gpu["gpu"], queues.GPU),
+        (services["cpu"], queues.GPU),
+        (services["exec"], queues.SANDBOX),
+    ):
+        command = service["command"]
         assert command[command.index("--queues") + 1].split(",") == list(in_order)
 
 
@@ -104,13 +122,13 @@ def test_a_limit_that_counts_all_containers_leaves_room_for_all(services):
 
 def test_our_services_write_to_a_small_tmp_and_the_cache_alone(services):
     ours = {n: s for n, s in services.items() if s.get("image", "").startswith("bassline")}
-    assert len(ours) >= 6
+    assert len(ours) >= 5
     for name, service in ours.items():
         assert service["read_only"], name
         assert service["restart"] == ("no" if name == "migrate" else "unless-stopped")
         assert re.search(r"^/tmp:.*noexec.*size=\d+m", service["tmpfs"][0]), name
         assert set(service.get("volumes", [])) <= {"models:/cache", "models:/cache:ro"}, name
-    assert [n for n, s in ours.items() if "models:/cache" in s.get("volumes", [])] == ["gpu", "cpu"]
+    assert [n for n, s in ours.items() if "models:/cache" in s.get("volumes", [])] == ["cpu"]
 
 
 def test_compiled_answers_run_in_a_small_folder_of_the_sandbox_worker_alone(services):

@@ -71,8 +71,8 @@ def save_backup(database: Database, file: Path, progress: Progress) -> Backup:
 def restore_backup(database: Database, file: Path, progress: Progress, *, replace: bool) -> Backup:
     """Replaces the content of the database by the backup's, whole or not at all. Nothing else may use the database.
 
-    Raises BadInputError for a file that is no backup, or one of another kind of database or a schema that this version
-    does not know; ConflictError for a database that has rows, unless `replace`, or is in use.
+    Raises BadInputError for a file that is not a backup, or is one of another kind of database or of a schema that
+    this version does not know; ConflictError for a database that has rows, unless `replace`, or is in use.
     """
     backup = _read_backup(database, file)
     if not replace and (table := _find_table_with_rows(database)):
@@ -95,7 +95,7 @@ def _read_backup(database: Database, file: Path) -> Backup:
     except OSError as error:
         raise BadInputError(f"{file} cannot be read: {error.strerror}", "file") from None
     if header != SQLITE_HEADER and not header.startswith(POSTGRESQL_HEADER):
-        raise BadInputError(f"{file} is no backup: give a file that `bassline db backup` made", "file")
+        raise BadInputError(f"{file} is not a backup: give a file that `bassline db backup` made", "file")
     if (header == SQLITE_HEADER) != database.is_sqlite:
         kinds = ("SQLite", "PostgreSQL")
         held, wanted = kinds if header == SQLITE_HEADER else kinds[::-1]

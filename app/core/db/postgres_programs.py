@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sqlalchemy import Connection, inspect, text
@@ -56,7 +56,7 @@ def read_schema(database: Database, file: Path) -> str | None:
 
 
 def restore(database: Database, file: Path, progress: Callable[[int, int], None]) -> None:
-    """Replaces all tables by those of the dump in one transaction. Raises ConflictError if others are connected."""
+    """Replaces all tables by the dump's in one transaction. Raises ConflictError if others are connected."""
     folder = _find_folder(database)
     with database.connect(read_only=True) as connection:
         if n_others := _count_others(connection):
@@ -123,7 +123,7 @@ def _find_folder(database: Database) -> Path:
     """The folder of the programs of the server's version, else of the next newer one. Raises UnavailableError."""
     with database.connect(read_only=True) as connection:
         assert connection.dialect.server_version_info
-        server = connection.dialect.server_version_info[0]
+        server = int(connection.dialect.server_version_info[0])
     found = {Path(program).parent for name in PROGRAMS[:1] if (program := shutil.which(name))}
     found |= {folder for pattern in FOLDERS for folder in Path("/").glob(pattern[1:])}
     versions = {_version(folder): folder for folder in found if all((folder / name).is_file() for name in PROGRAMS)}
@@ -157,7 +157,7 @@ def _address(database: Database) -> str:
     return f"--dbname={make_conninfo(**words)}"
 
 
-def _connection_words(database: Database) -> dict[str, object]:
+def _connection_words(database: Database) -> dict[str, Any]:
     url = make_url(database.url).set(drivername="postgresql")
     return dict(conninfo_to_dict(url.render_as_string(hide_password=False)))
 
