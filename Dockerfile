@@ -1,4 +1,4 @@
-# One image for every part of the stack; the command decides which. Build with TORCH=cpu for machines without a GPU:
+# One image for every part of the stack; the command decides which. docker-compose.yml builds it with TORCH=cpu:
 # PyTorch's CPU build brings no CUDA libraries and no Triton.
 FROM python:3.11-slim-bookworm
 ARG TORCH=cuda

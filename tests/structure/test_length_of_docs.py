@@ -11,6 +11,7 @@ MOST_WORDS = 900
 MOST_WORDS_TOGETHER = 28_000
 PAGES = sorted(ROOT.glob("docs/**/*.md"))
 REPORTS = ROOT / "docs" / "results"
+GENERATED = ROOT / "docs" / "settings.md"  # from the settings class: looked up, not read from end to end
 
 
 def count_words(page: Path) -> int:
@@ -27,4 +28,4 @@ def test_a_page_has_few_words(page):
 
 
 def test_all_pages_together_have_few_words():
-    assert sum(map(count_words, PAGES)) <= MOST_WORDS_TOGETHER
+    assert sum(count_words(page) for page in PAGES if page != GENERATED) <= MOST_WORDS_TOGETHER
