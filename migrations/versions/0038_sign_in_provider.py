@@ -6,7 +6,7 @@ from alembic import op
 SUBJECT = "uq_users_oidc_issuer_oidc_subject"
 
 revision = "0038"
-down_revision = "0035"
+down_revision = "0037"
 branch_labels = None
 depends_on = None
 
