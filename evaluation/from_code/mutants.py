@@ -163,8 +163,8 @@ def _faults(node: ast.expr | ast.stmt, names: _Names) -> list[tuple[str, list[as
         case ast.While(test=test):
             return [("condition", [ast.While(ast.UnaryOp(ast.Not(), test), node.body, node.orelse)])]
         case ast.Name(id=name, ctx=ast.Load()) if name in names.local:
-            other = names.local[names.local.index(name) - 1]
-            return [("variable", [ast.Name(other, ast.Load())]), *_take_for_granted(name, names)]
+            neighbour = names.local[names.local.index(name) - 1]
+            return [("variable", [ast.Name(neighbour, ast.Load())]), *_take_for_granted(name, names)]
         case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Load()):
             return _take_for_granted(f"self.{name}", names)
         case ast.List(elts=[_, *_] as parts, ctx=ast.Load()) | ast.Tuple(elts=[_, *_] as parts, ctx=ast.Load()):
