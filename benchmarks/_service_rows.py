@@ -34,7 +34,7 @@ from evaluation.verdicts import Status, Trust
 
 MADE_BY = "bassline bench service"  # the runs are pinned to this worker, which marks them as generated
 FILLED = {
-    "datasets", "tasks", "runs", "run_tasks", "run_curves", "samples", "dataset_checks", "workers",
+    "datasets", "tasks", "runs", "run_tasks", "run_curves", "samples", "dataset_checks", "workers", "jobs",
 }  # fmt: skip
 N = 8
 DEVICES = ("NVIDIA H100 80GB HBM3", "AMD EPYC 7763, 8 cores")
