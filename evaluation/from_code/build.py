@@ -46,6 +46,7 @@ from evaluation.from_code.tasks import (
     infilling_row,
     program_of,
 )
+from evaluation.from_code.trivial_bodies import list_trivial
 from evaluation.from_code.unstated import find_attribute_names, find_constants
 from evaluation.sandbox import Sandbox
 from evaluation.verdicts import Trust
@@ -254,7 +255,7 @@ def _judged_row(
     sandbox, node = work.sandbox, function.node
     program = replace(program, spec=replace(program.spec, form=form_of(cases)))
     raised = sorted({case.outcome.raised[0] for case in cases if case.outcome.raised})
-    in_order = checks.order_of(sandbox, program, cases, mutants.trivial(node, raised, function.is_generator))
+    in_order = checks.order_of(sandbox, program, cases, list_trivial(node, raised, function.is_generator))
     source = _source(work, function, cases, program.spec)
     row = completion_row(
         work.project, function, program.spec, cases, source, work.options.context, in_order, fair.examples

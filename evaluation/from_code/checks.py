@@ -41,7 +41,7 @@ FEW_CASES = 5
 MIN_RESULTS results be seen."""
 MIN_KINDS = 3
 MIN_RESULTS = 3
-_MISSED_BY_FEW = ("argument", "comparison", "default", "effect", "exception")
+_MISSED_BY_FEW = ("argument", "comparison", "default", "effect", "exception", "truth")
 _LIMITS = Limits()
 _MAX_CPU_S = 1.0
 """CPU seconds of the original on its test: an answer gets three times as many."""

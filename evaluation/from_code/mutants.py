@@ -141,6 +141,11 @@ def _faults(node: ast.expr | ast.stmt, names: _Names) -> list[tuple[str, list[as
             return [("arithmetic", [ast.BinOp(node.left, _ARITHMETIC[type(op)](), node.right)])]
         case ast.AugAssign(op=op) if type(op) in _ARITHMETIC:
             return [("arithmetic", [ast.AugAssign(node.target, _ARITHMETIC[type(op)](), node.value)])]
+        case ast.Compare(ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]):
+            is_none = isinstance(op, ast.Is)
+            opposite = ast.Compare(node.left, [ast.IsNot() if is_none else ast.Is()], node.comparators)
+            truth = ast.UnaryOp(ast.Not(), node.left)
+            return [("comparison", [opposite]), ("truth", [truth if is_none else ast.UnaryOp(ast.Not(), truth)])]
         case ast.Compare(ops=[op, *rest]):
             others = [ast.Compare(node.left, [kind(), *rest], node.comparators) for kind in _COMPARISON[type(op)]]
             if rest:
@@ -159,7 +164,8 @@ def _faults(node: ast.expr | ast.stmt, names: _Names) -> list[tuple[str, list[as
         case ast.IfExp(test=test, body=body, orelse=orelse):
             return [("condition", [ast.IfExp(ast.UnaryOp(ast.Not(), test), body, orelse)])]
         case ast.If(test=test):
-            return [("condition", [ast.If(ast.UnaryOp(ast.Not(), test), node.body, node.orelse)])]
+            otherwise = ast.If(ast.UnaryOp(ast.Not(), test), node.body, node.orelse)
+            return [("condition", [otherwise]), ("truth", list(_with_none(node)))]
         case ast.While(test=test):
             return [("condition", [ast.While(ast.UnaryOp(ast.Not(), test), node.body, node.orelse)])]
         case ast.Name(id=name, ctx=ast.Load()) if name in names.local:
@@ -197,6 +203,18 @@ def _faults(node: ast.expr | ast.stmt, names: _Names) -> list[tuple[str, list[as
             nothing = isinstance(value, ast.Constant) and value.value is None
             return [] if nothing else [("statement", [ast.Assign(node.targets, ast.Constant(None))])]
     return []
+
+
+def _with_none(node: ast.If) -> Iterator[ast.stmt]:
+    """The condition with what is empty taken for something, as `is not None` does."""
+    match node.test:
+        case ast.Name() | ast.Attribute() as value:
+            test: ast.expr = ast.Compare(value, [ast.IsNot()], [ast.Constant(None)])
+        case ast.UnaryOp(op=ast.Not(), operand=ast.Name() | ast.Attribute() as value):
+            test = ast.Compare(value, [ast.Is()], [ast.Constant(None)])
+        case _:
+            return
+    yield ast.If(test, node.body, node.orelse)
 
 
 def _take_for_granted(name: str, names: _Names) -> list[tuple[str, list[ast.AST]]]:
@@ -308,25 +326,3 @@ class _Mutator:
                         getattr(parent, name)[index] = replacement
                     return
                 number += 1
-
-
-def trivial(function: Definition, raised: Sequence[str], is_generator: bool) -> list[str]:
-    """The function with bodies that have no content: nothing, a constant, one of its arguments, an exception.
-
-    `raised` are the exceptions that the original was seen to raise.
-    """
-    every = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
-    every += [argument for argument in (function.args.vararg, function.args.kwarg) if argument]
-    constants = ("None", '""', "0", "1", "[]", "{}", "()", "True", "False", 'b""', "set()")
-    bodies = ["pass", *(f"return {text}" for text in (*constants, *(argument.arg for argument in every)))]
-    builtin = [name for name in raised if isinstance(getattr(builtins, name, None), type)]
-    bodies += [f"raise {name}" for name in dict.fromkeys(("Exception", "NotImplementedError", *raised, *builtin))]
-    if is_generator:
-        bodies += ["yield from ()", *(f"yield from {argument.arg}" for argument in every)]
-    found = []
-    for body in bodies:
-        if isinstance(function, ast.AsyncFunctionDef) and body.startswith("yield from"):
-            continue
-        fields = {**dict(ast.iter_fields(function)), "body": ast.parse(f"def f():\n {body}").body[0].body}  # type: ignore[attr-defined]
-        found.append(ast.unparse(ast.fix_missing_locations(ast.copy_location(type(function)(**fields), function))))
-    return list(dict.fromkeys(found))

@@ -154,10 +154,18 @@ def _changes(kind: Kind, value: Any) -> list[Callable[[Any], None]]:
     if kind == "option":
         return [lambda node: setattr(node, "value", ast.Constant(_turn(node.value.value)))]
     if kind == "text":
-        other = value + (b"x" if isinstance(value, bytes) else "x")
-        return [lambda node: setattr(node, "value", other)]
+        return [lambda node: setattr(node, "value", _put_letter_in(value))]
     others = (value + 1, value - 1) if isinstance(value, int) else (value + 1.0, value * 0.9)
     return [lambda node, number=number: setattr(node, "value", number) for number in others]  # type: ignore[misc]
+
+
+def _put_letter_in(value: str | bytes) -> str | bytes:
+    """The text with a letter in its middle, but in no placeholder: a search for the whole text finds nothing then."""
+    text = value.decode("latin-1") if isinstance(value, bytes) else value
+    spans = [found.span() for found in _PLACEHOLDER.finditer(text)]
+    place = next((end for start, end in spans if start < len(text) // 2 < end), len(text) // 2 or 1)
+    changed = f"{text[:place]}x{text[place:]}"
+    return changed.encode("latin-1") if isinstance(value, bytes) else changed
 
 
 def _turn(value: int) -> int:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from textwrap import indent
 
 from evaluation.from_code.faults import without_faults
-from evaluation.from_code.mutants import Mutant, has_unnoticed_line, mutants, trivial
+from evaluation.from_code.mutants import Mutant, mutants
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.source.find import Function
+from evaluation.from_code.trivial_bodies import list_trivial
 from evaluation.project_tests.judge import ProjectJudge
 from evaluation.project_tests.running import LIMITS
 from evaluation.project_tests.spec import ProjectTests
@@ -23,8 +24,6 @@ MAX_TESTS = 12
 MORE_TESTS = 40
 """Where MAX_TESTS notice too few faults."""
 MIN_KILLED = 0.8
-WEAK_BELOW = 0.95
-"""Mutation score below which the tests of a task are called weak; recorded calls say more with the same score."""
 MIN_MUTANTS = 5
 MAX_MUTANTS = 20
 _OF_ONE_FUNCTION = 3
@@ -49,8 +48,8 @@ class Checked:
 
     @property
     def is_weak(self) -> bool:
-        """Whether the tests notice too few faults, or none of a line."""
-        return self.score < WEAK_BELOW or has_unnoticed_line(self.mutants, self.survivors)
+        """Whether the tests miss a fault; recorded calls say more with the same score."""
+        return bool(self.survivors)
 
 
 def varied(tests: Sequence[str], limit: int) -> list[str]:
@@ -72,7 +71,7 @@ def check(judge: ProjectJudge, spec: ProjectTests, function: Function) -> Checke
     faulty = mutants(function.node, MAX_MUTANTS, function.owner)
     if len(faulty) < MIN_MUTANTS:
         raise ExcludedError(f"has fewer than {MIN_MUTANTS} mutants, too few to judge its tests", str(len(faulty)))
-    empty = trivial(function.node, ("ValueError", "TypeError", "KeyError"), function.is_generator)
+    empty = list_trivial(function.node, ("ValueError", "TypeError", "KeyError"), function.is_generator)
     left: Sequence[str] = [*(mutant.source for mutant in faulty), *empty]
     tests, write = _choose_passing(judge, spec, function, varied(spec.tests, MAX_TESTS))
     left = _list_unkilled(judge, spec, function, tests, left)

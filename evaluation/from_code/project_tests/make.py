@@ -44,7 +44,7 @@ def _row(suite: Suite, work: Workplace, function: Function) -> dict[str, Any]:
     untold = [each for each in constants if not each.is_in(told)]
     examples = fairness.choose_examples(cases, function, untold)
     prompt = prompt_of(work.project, function, context, LINES_BEFORE, examples, called)
-    spec, facts = suites.checked(suite, work.recording.covering, function)
+    spec, facts = suites.checked(suite, work.project, work.recording.covering, function)
     assert suite.judge is not None
     unstated = list(map(str, fairness.list_unstated(suite.judge, spec, function, untold, cases, examples)))
     if not examples and not ast.get_docstring(function.node):

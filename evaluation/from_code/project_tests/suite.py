@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -26,6 +28,7 @@ _WHOLE_FILE = replace(LIMITS, cpu_s=60, wall_s=60.0)
 _MOST_ENDING = 10
 """Tests of a file that end its process; those behind them are given up."""
 _SHOWN_CHARS = 12_000
+_PRIVATE = re.compile(r"(?<!\bself)\._[a-z]\w*")
 
 
 @dataclass
@@ -130,8 +133,13 @@ def _each_once(
     return passed, failed
 
 
-def checked(suite: Suite, covering: Covering, function: Function) -> tuple[ProjectTests, dict[str, Any]]:
-    """The spec of a function's task, and what its dataset says of the tests. Raises ExcludedError."""
+def checked(
+    suite: Suite, project: Project, covering: Covering, function: Function
+) -> tuple[ProjectTests, dict[str, Any]]:
+    """The spec of a function's task, and what its dataset says of the tests. Raises ExcludedError.
+
+    Tests that read private attributes ask for one way of doing it, so they judge only where there are no others.
+    """
     if suite.refused or suite.files is None or suite.judge is None:
         raise ExcludedError("cannot be judged by the project's tests", suite.refused)
     every = covering.of(function.key)
@@ -142,6 +150,7 @@ def checked(suite: Suite, covering: Covering, function: Function) -> tuple[Proje
         reason = suite.failures.get(every[0]) or suite.failures.get(every[0].partition("::")[0], "")
         last = reason.strip().rpartition("\n")[2]
         raise ExcludedError("is called by tests that do not pass in the sandbox", last[:200])
+    tests = _drop_private(project, tests) or tests
     spec = ProjectTests(
         suite.files.project,
         suite.files.installed,
@@ -165,6 +174,13 @@ def checked(suite: Suite, covering: Covering, function: Function) -> tuple[Proje
     }
 
 
+def _drop_private(project: Project, tests: Sequence[str]) -> list[str]:
+    """The tests that read no private attribute of what they test."""
+    places = {test.partition("[")[0] for test in tests}
+    private = {place for place in places if _PRIVATE.search(shown(project, [place]))}
+    return [test for test in tests if test.partition("[")[0] not in private]
+
+
 def shown(project: Project, tests: Sequence[str]) -> str:
     """The source of the tests of a task, for readers."""
     by_place: dict[str, list[str]] = {}
@@ -180,10 +196,15 @@ def shown(project: Project, tests: Sequence[str]) -> str:
     return whole if len(whole) <= _SHOWN_CHARS else whole[:_SHOWN_CHARS] + "\n# ..."
 
 
+@lru_cache(maxsize=8)
+def _parse(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
 def _text_of(project: Project, file: str, names: Sequence[str]) -> str:
     try:
         source = (project.root / file).read_text("utf-8")
-        tree = ast.parse(source)
+        tree = _parse(source)
     except (OSError, ValueError, SyntaxError):  # a text file with doctests, too
         return ""
     body: list[ast.stmt] = tree.body

@@ -8,13 +8,14 @@ from dataclasses import replace
 import pytest
 
 from evaluation.datasets import Task
-from evaluation.from_code import checks, mutants
+from evaluation.from_code import checks
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.observe import Outcome, Program
 from evaluation.from_code.mutants import Mutant
 from evaluation.from_code.placing.spec import VALUES, Spec
 from evaluation.from_code.reasons import ExcludedError, SandboxFaultError
 from evaluation.from_code.recording import values
+from evaluation.from_code.trivial_bodies import list_trivial
 from evaluation.sandbox import Limits, Result
 
 ADD = "def add(a, b):\n    return a + b\n"
@@ -104,7 +105,7 @@ GATE = {
 
 @pytest.mark.parametrize("body", GATE)
 def test_cases_that_a_body_without_content_passes_make_no_task(sandbox, body):
-    trivial = mutants.trivial(ast.parse(ADD).body[0], ["KeyError"], False)
+    trivial = list_trivial(ast.parse(ADD).body[0], ["KeyError"], False)
     assert any(body in source for source in trivial)
     with pytest.raises(ExcludedError, match="a body without content would pass"):
         checks.order_of(sandbox, doing(body), GATE[body], trivial)
@@ -112,7 +113,7 @@ def test_cases_that_a_body_without_content_passes_make_no_task(sandbox, body):
 
 def test_cases_that_only_raise_make_no_task(sandbox):
     raising = Case(values.write(((1, 2), {})), "", Outcome(None, ("KeyError", "LookupError"), steps=3))
-    trivial = mutants.trivial(ast.parse(ADD).body[0], ["KeyError"], False)
+    trivial = list_trivial(ast.parse(ADD).body[0], ["KeyError"], False)
     with pytest.raises(ExcludedError, match="a body without content would pass") as excluded:
         checks.order_of(sandbox, doing("raise KeyError"), [raising], trivial)
     assert excluded.value.detail == "raise KeyError"
@@ -120,7 +121,7 @@ def test_cases_that_only_raise_make_no_task(sandbox):
 
 def test_order_counts_where_it_is_the_effect(sandbox):
     reordered = [case({1: 2, 3: 4}, 1, after=({3: 4, 1: 2}, 1))]
-    trivial = mutants.trivial(ast.parse(ADD).body[0], [], False)
+    trivial = list_trivial(ast.parse(ADD).body[0], [], False)
     original = doing("if b == 2: return 3\n    a[1] = a.pop(1)")
     assert checks.order_of(sandbox, original, reordered, trivial)
     assert not checks.order_of(sandbox, original, [*reordered, case(1, 2, returned=3)], trivial)

@@ -116,3 +116,14 @@ def test_the_usual_value_stands_for_parameters_and_attributes():
         "return f'{found} of {10}, weight {self.weight:>{limit}}'",
         "return f'{found} of {limit}, weight {16:>{limit}}'",
     ]
+
+
+def test_nothing_and_empty_are_taken_for_each_other():
+    source = (
+        "def f(a, b):\n    if a is None:\n        return 1\n    if b:\n        return 2\n    return a is not None\n"
+    )
+    (node,) = ast.parse(source).body
+    changed = [
+        set(m.source.splitlines()) - set(source.splitlines()) for m in mutants(node, 99) if m.operator == "truth"
+    ]
+    assert changed == [{"    if not a:"}, {"    if b is not None:"}, {"    return not not a"}]

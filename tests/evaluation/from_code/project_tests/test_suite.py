@@ -11,7 +11,6 @@ import pytest
 
 from evaluation.dataset_files import loads
 from evaluation.from_code.build import Options
-from evaluation.from_code.project_tests.checks import WEAK_BELOW
 from evaluation.from_code.project_tests.suite import _each_once
 from evaluation.from_code.run import Finished, run, state_of
 from evaluation.from_code.source.project import open_project
@@ -26,9 +25,12 @@ class Bus:
 
     def __init__(self):
         self.listeners = []
+        self._last = None
 
     def publish(self, event, *, only=None):
         """Calls each listener with the event, and returns how many took it."""
+        if not isinstance(event, int):
+            raise ValueError("An event is a number here")
         taken = 0
         for name, listener in self.listeners:
             if only is not None and name != only:
@@ -84,6 +86,16 @@ def test_publish(bus, event, taken):
 def test_only(bus):
     assert bus.publish(2, only="a") == 1
     assert bus.publish(1, only="a") == 0
+
+
+def test_that_looks_inside(bus):
+    assert bus.publish(2) == 2
+    assert bus._last is None
+
+
+def test_not_a_number(bus):
+    with pytest.raises(ValueError, match="An event is a number here"):
+        bus.publish("two")
 
 
 def test_without_an_assertion(bus):
@@ -145,6 +157,7 @@ def test_a_method_of_objects_and_functions_becomes_a_task_with_its_tests(finishe
     assert row["source"]["judge"] == "tests"
     assert (row["source"]["kind"], row["source"]["trust"]) == ("method", "in-guest")
     assert set(row["project_tests"]["tests"]) >= {"test_bus.py::test_publish[1-1]", "test_bus.py::test_only"}
+    assert "test_bus.py::test_that_looks_inside" not in row["project_tests"]["tests"]
     assert row["source"]["mutation_score"] >= 0.8
     assert "def test_only(bus):" in row["test"]
     assert row["prompt"].endswith('returns how many took it."""\n')
@@ -154,8 +167,9 @@ def test_what_nothing_describes_is_unstated_and_a_surviving_mutant_makes_tests_w
     sources = {row["entry_point"]: row["source"] for row in finished.result.completion}
     assert any("neither docstring nor example" in text for text in sources["saved"]["unstated"])
     assert not any("neither docstring nor example" in text for text in sources["Bus.publish"]["unstated"])
+    assert any("An event is a number here" in text for text in sources["Bus.publish"]["unstated"])
     assert {name: each["weak"] for name, each in sources.items()} == {
-        name: each["mutation_score"] < WEAK_BELOW for name, each in sources.items()
+        name: each["mutation_score"] < 1 for name, each in sources.items()
     }
 
 
