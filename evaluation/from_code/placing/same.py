@@ -46,7 +46,7 @@ def same(got: Any, expected: Any, in_order: bool) -> bool:
     Attributes whose name begins with `_` belong to the implementation and are left out, and the kinds of dict of
     `collections` are as good as a dict with the same items.
     """
-    if got == expected and repr(got) == repr(expected):  # the usual case, and True is no 1
+    if got == expected and repr(got) == repr(expected):  # in Python True == 1
         return True
     known: tuple[dict[Any, Any], dict[Any, Any]] = ({}, {})
     number(got, known[0])
