@@ -8,7 +8,7 @@ asks for the same prompts; first the idle service answers them one by one. docs/
     bassline bench load --target smollm2-135m --rates 0.5,1 --drafter ngram --json load.json
     bassline bench load --target qwen2.5-coder-7b --rates 1,2,4 --url http://gpu7:8000 --token "$TOKEN" --name gpu7
 
-The intervals are wide with few requests: give --duration 300 or more for figures to decide by. Ctrl-C
+The intervals are wide with few requests: use --duration 300 (5 minutes per rate) for decisions. Ctrl-C
 reports what is done.
 """
 

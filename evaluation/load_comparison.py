@@ -172,17 +172,17 @@ def describe_capacity(service: LoadedService) -> str:
     """What rate the service carries by the best estimate, and what of that is shown."""
     rates, idle = ", ".join(f"{one.rate:g}" for one in service.tried), f"{100 * service.idle.pass_first:.0f} %"
     if not service.idle.pass_first:
-        return "The idle service has no right answer in time, so there is no quality that load could take away."
+        return "The idle service has no right answer in time, so load cannot lower its quality."
     found = service.capacity
     if found is None:
         said = (
-            f"It carries none of the rates tried, {rates} requests per second, by the best estimate: Pass@First is "
-            f"more than {POINTS} below the {idle} of the idle service."
+            f"Best estimate: it carries none of the rates tried ({rates} requests per second). Pass@First is more than "
+            f"{POINTS} below the idle service ({idle})."
         )
     else:
         said = (
-            f"It carries {_per_second(found)} by the best estimate: there Pass@First is within {POINTS} of the {idle} "
-            f"of the idle service, or above. Tried: {rates}."
+            f"Best estimate: it carries {_per_second(found)}. Pass@First there is within {POINTS} of the idle service "
+            f"({idle}), or above. Tried: {rates}."
         )
     return f"{said} {_describe_range(service, found)}"
 
@@ -190,7 +190,7 @@ def describe_capacity(service: LoadedService) -> str:
 def _describe_range(service: LoadedService, estimate: float | None) -> str:
     compared = against_idle(service.idle, service.tried)
     shown, last = bound_capacity(compared), compared[-1][0]
-    least = f"no rate is shown to stay within {POINTS}" if shown.low is None else f"at least {shown.low:g} is shown"
+    least = f"no rate is shown to stay within {POINTS}" if shown.low is None else f"it carries at least {shown.low:g}"
     more = "" if shown.low is None else f" than {POINTS}"
     if shown.high is None:
         most = "every tried rate is shown to lose more"
@@ -198,7 +198,7 @@ def _describe_range(service: LoadedService, estimate: float | None) -> str:
         most = f"no rate is shown to lose more{more}"
     else:
         most = f"all rates above {shown.high:g} are shown to lose more{more}"
-    text = f"By intervals of 95 %, {least} and {most}"
+    text = f"At 95 % confidence, {least} and {most}"
     above = [pair for pair in compared if estimate is not None and pair[0] >= estimate]
     undecided = [pair for pair in (*above, *compared) if not _is_decided(pair[1])]
     if not undecided:

@@ -114,7 +114,7 @@ def _coverage(run: Run) -> str:
 
 def _in_guest(f: Figures) -> list[tuple[str, str]]:
     """The figures over verdicts that could not have been forged; nothing where none could."""
-    found = caveats.forgeable(f)
+    found = caveats.describe_forgeable_share(f)
     if found is None:
         return []
     # Unknown for runs that ended before they were counted.

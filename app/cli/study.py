@@ -121,7 +121,7 @@ def list_(limit: int, json_file: str | None, archived: bool) -> None:
     for one in found:
         tasks = f"{sum(arm.tasks for arm in one.arms)}/{sum(arm.n_tasks for arm in one.arms)}"
         elsewhere = one.study.measured_elsewhere
-        place = f"{elsewhere} (elsewhere)" if elsewhere else one.study.device
+        place = f"{elsewhere} (another machine)" if elsewhere else one.study.device
         rows.append((one.study, (str(len(one.arms)), tasks, place)))
     none = "No studies yet: make one with `bassline study run --preset bass --target MODEL`."
     print_rows(json_file, ("arms", "tasks", "measured on"), rows, none)

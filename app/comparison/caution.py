@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from statistics import median
 
 from app.comparison.loading import Overlaid
+from app.runs.caveats import describe_forgeable
 from app.runs.clock import Clock, clock
 from app.runs.models import Run, RunTask
-from app.web.ui.units import decimal, points
+from app.web.ui.units import counted, decimal, points
 from evaluation.decisions import PairDecision
 from evaluation.outcomes import Figure
 
@@ -77,10 +78,7 @@ def describe_circumstances(found: Overlaid, machine_factor: float | None) -> lis
     for letter, run in zip(found.letters, found.runs, strict=True):
         said += [f"{letter}: {mark}" for mark in run.measured.clock_marks or ()]
         if guests := run.measured.in_guest_samples:
-            said.append(
-                f"{guests} verdicts of {letter} were given in-guest, where a program can forge its verdict; "
-                f"{run.measured.in_guest_passed or 0} of them passed."
-            )
+            said.append(f"{letter}: {describe_forgeable(counted(guests, 'result'), run.measured.in_guest_passed)}.")
     return said
 
 

@@ -61,10 +61,13 @@ def decide(first: Comparison, decision: PairDecision, withheld: str | None) -> C
     )
     if withheld is not None:
         verdict, tasks = "undecided", None
-        title, sentence = "Undecided: the clock does not allow it", f"{tested}. The interval excludes 0, but {withheld}"
+        title, sentence = (
+            "Undecided: the machine could explain it",
+            f"{tested}. The interval excludes 0, but {withheld}",
+        )
     elif verdict == "better":
         title = "Better" if decision.a_is_better else "Worse"
-        sentence = f"{tested}. The interval excludes 0: chance does not explain it."
+        sentence = f"{tested}. The interval excludes 0: unlikely to be chance."
     elif fault := _find_lack_of_power(first):
         title, sentence = "Undecided: A solves too few tasks", f"{tested}. {fault}"
     elif verdict == "as_good":
@@ -73,7 +76,7 @@ def decide(first: Comparison, decision: PairDecision, withheld: str | None) -> C
             f"{tested}. {_describe_limits(decision, n)}",
         )
     else:
-        title = f"Undecided: no worse as far as {counted(n, 'task')} can tell"
+        title = f"Undecided: {_describe_possible_loss(decision, n)}"
         sentence = f"{tested}. {_describe_limits(decision, n)}"
         if tasks is not None:
             needed, margin = format_tasks_to_decide(tasks), format_margin(decision.margin)
@@ -101,6 +104,13 @@ def describe_inferiority(decision: PairDecision, n_tasks: int) -> str | None:
 def _describe_limits(decision: PairDecision, n_tasks: int) -> str:
     worse, better = (max(0.0, limit) for limit in (-decision.at_least, decision.at_most))
     return f"B is at most {size(worse, n_tasks)} points worse and at most {size(better, n_tasks)} better."
+
+
+def _describe_possible_loss(decision: PairDecision, n_tasks: int) -> str:
+    possible = size(max(0.0, -decision.at_least), n_tasks)
+    if possible == size(0.0, n_tasks):
+        return "no significant gain"
+    return f"no significant loss; up to {possible} {'point' if possible == '1' else 'points'} is possible"
 
 
 def _find_lack_of_power(first: Comparison) -> str | None:

@@ -97,7 +97,7 @@ def _times(speculative: Side, plain: Side) -> str:
         return f"{said}plain in {seconds(slow)}: {slow / fast:.1f} times as fast."
     if fast >= ALIKE * slow:
         return f"{said}plain in {seconds(slow)}: speculation made it {fast / slow:.1f} times as slow here."
-    return f"{said}plain in {seconds(slow)}: no difference to speak of."
+    return f"{said}plain in {seconds(slow)}: about the same."
 
 
 def _answers(speculative: Side, plain: Side) -> str:
@@ -107,7 +107,7 @@ def _answers(speculative: Side, plain: Side) -> str:
         return ""
     said = "Both wrote the same text"
     if a.raw != b.raw:
-        said = f"The two texts differ ({a.n_tokens} and {counted(b.n_tokens, 'token')}), which changes the times, too"
+        said = f"The two texts differ ({a.n_tokens} and {counted(b.n_tokens, 'token')}), so the times differ too"
     if not plain.run.graded:
         return f"{said}."
     right = [name for name, sample in (("speculative", a), ("plain", b)) if sample.verdict == PASSED]

@@ -41,7 +41,7 @@ def of_sample(run: Run, task: Task, sample: Sample) -> Answer:
     """The answer of a stored sample: the program that was judged, or would be; of an unfinished one only the text."""
     text = pieces(sample.raw, sample.ends or [], sample.origins)
     if in_budget_s(sample) is None:
-        return Answer(None, _tinted(text, task.language))
+        return Answer(None, _highlight_origins(text, task.language))
     return of_text(run, task, text, sample.program)
 
 
@@ -55,10 +55,10 @@ def of_text(run: Run, task: Task, text: Sequence[Piece], program: str | None = N
         mode = run.prompt_mode_used or "completion"
         program = extractor.extract(as_plain(task), as_written(raw), mode).program  # type: ignore[arg-type]
     shown = None if program is None else _without_prompt(program, task, text)
-    return Answer(shown, _tinted(text, task.language))
+    return Answer(shown, _highlight_origins(text, task.language))
 
 
-def _tinted(text: Sequence[Piece], language: str) -> Markup:
+def _highlight_origins(text: Sequence[Piece], language: str) -> Markup:
     return highlighted("".join(part for _, part in text).removesuffix(FENCE), text, language)
 
 

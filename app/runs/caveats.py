@@ -80,15 +80,18 @@ def of_each_judge(figures: Figures) -> str | None:
     return "; ".join(parts)
 
 
-def forgeable(figures: Figures) -> str | None:
-    """How many verdicts could have been forged, for people; None where none could, or where they were not counted."""
+def describe_forgeable(results: str, passed: int | None) -> str:
+    """How many of these results, which programs could have forged, passed."""
+    return f"{results} could be forged; {passed or 'none'} passed"
+
+
+def describe_forgeable_share(figures: Figures) -> str | None:
+    """How many results could have been forged, for people; None where none could, or where they were not counted."""
     if not figures.in_guest_samples:
         return None
-    samples, tasks = counted(figures.samples, "sample"), counted(figures.tasks, "task")
-    return (
-        f"{figures.in_guest_samples} of {samples}, in {figures.in_guest_tasks} of {tasks}, were judged in-guest, where "
-        f"a program can forge its verdict; {figures.in_guest_passed} of them passed"
-    )
+    results, tasks = counted(figures.samples, "result"), counted(figures.tasks, "task")
+    of_all = f"{figures.in_guest_samples} of {results}, in {figures.in_guest_tasks} of {tasks},"
+    return describe_forgeable(of_all, figures.in_guest_passed)
 
 
 def without_left_out(figures: Figures) -> str | None:

@@ -44,10 +44,10 @@ def facts(found: StudyDocument) -> list[tuple[str, str]]:
         ("Study", str(study.id)),
         ("Dataset", f"{study.dataset}, {counted(study.tasks_common, 'task')} that all compared arms have graded"),
         ("Budget", f"{seconds(study.budget_s)} per task, seed {study.seed}"),
-        ("Measured on", study.measured_elsewhere or study.device),
+        ("Measured on another machine", study.measured_elsewhere)
+        if study.measured_elsewhere
+        else ("Measured on", study.device),
     ]
-    if study.measured_elsewhere:
-        rows.append(("Measured", "elsewhere: these are seconds of another machine"))
     if study.block_tasks > 1:
         rows.append(("Turns", f"every {study.block_tasks} tasks, because the engines did not fit into memory together"))
     if study.command:
@@ -235,8 +235,8 @@ def _speculation(found: StudyDocument) -> TextTable:
     )
     return TextTable(
         "What speculation buys",
-        "Points of Pass@First gained within the same budget, and seconds saved to the Pass@First that regular decoding "
-        "has there; 95 % intervals over tasks, of the points for all budgets and arms together.",
+        "Points of Pass@First gained within the same budget, and the seconds by which speculation reaches the same "
+        "Pass@First sooner; 95 % intervals over tasks, of the points for all budgets and arms together.",
         ("Arm", "Regular decoding", "Budget", "Pass@First", "Points gained", "Seconds saved"),
         rows,
     )
@@ -282,7 +282,7 @@ def configuration(arm: ArmDocument) -> str:
 
 def _saved(gain: Gain) -> str:
     if gain.saved_s is None:
-        return "none: it does not get there"
+        return "none: never reaches it"
     low, high = ("no bound" if limit is None else decimal(limit) for limit in gain.saved_interval)
     return f"{decimal(gain.saved_s)} ({low} to {high})"
 

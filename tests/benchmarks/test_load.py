@@ -212,7 +212,7 @@ def test_the_capacity_is_the_highest_rate_that_keeps_its_quality_in_figures_and_
     found = figures(measured)
     assert (found["capacity.service"], found["capacity.service.high"]) == (1.0, 1.0)
     assert found["service.r2.pass_first"] == 0.15
-    assert "It carries 1 request per second by the best estimate" in " ".join(sentences(measured))
+    assert "Best estimate: it carries 1 request per second" in " ".join(sentences(measured))
 
 
 @pytest.mark.parametrize(

@@ -372,7 +372,7 @@ def test_a_completion_shows_what_the_drafter_proposed(site, page):
     tint = "getComputedStyle(document.querySelector('.lane .from-d')).backgroundColor"
     expect(drafted).to_be_visible()
     assert page.evaluate(tint) != "rgba(0, 0, 0, 0)"
-    page.get_by_label("Tinted").uncheck()
+    page.get_by_label("Highlight accepted drafts").uncheck()
     assert page.evaluate(tint) == "rgba(0, 0, 0, 0)"
 
 

@@ -77,16 +77,14 @@ def test_what_is_shown_of_a_capacity_is_a_range_of_tried_rates():
     shown = [bound_capacity(against_idle(one.idle, one.tried)) for one in (few, many)]
     assert [(one.low, one.high) for one in shown] == [(None, 0.5), (0.5, 0.5)]
     said = describe_capacity(few)
-    assert said.startswith(
-        "It carries 0.5 requests per second by the best estimate: there Pass@First is within 5 points"
-    )
+    assert said.startswith("Best estimate: it carries 0.5 requests per second. Pass@First there is within 5 points")
     assert "no rate is shown to stay within 5 points and all rates above 0.5 are shown to lose more." in said
     assert "At 0.5 the difference is +0.0 points (95 %: −8.9 to +8.9; 20 prompts, 60 requests): undecided." in said
     assert "undecided" not in describe_capacity(many)
 
 
 def test_a_service_without_right_answers_has_no_quality_to_lose():
-    assert "no quality" in describe_capacity(service(0, 0, 0, idle=0))
+    assert "load cannot lower its quality" in describe_capacity(service(0, 0, 0, idle=0))
 
 
 def test_the_effective_number_of_requests_is_between_the_prompts_and_the_requests():

@@ -48,7 +48,7 @@ def test_a_difference_beyond_what_the_machine_explains_stands(world, pair):
     found = compared(world, slow, fast)
     assert (found.first.paired.delta, found.measured.time_bound, found.measured.in_turn) == (1.0, True, False)
     assert found.first.withheld is found.all.withheld is None
-    assert "The interval excludes 0: chance does not explain it" in text_of(
+    assert "The interval excludes 0: unlikely to be chance" in text_of(
         world.client.get(f"/overlay/{slow},{fast}?budget={BUDGET_S:g}")
     )
 

@@ -104,7 +104,7 @@ def test_a_lost_message_does_not_hold_plain_for_good(ctx, paced):
     ("plain_pace", "times"),
     [
         (4.0, "Speculative finished its first answer in 0.1 s, plain in 0.4 s: 4.0 times as fast."),
-        (1.0, "Speculative finished its first answer in 0.1 s, plain in 0.1 s: no difference to speak of."),
+        (1.0, "Speculative finished its first answer in 0.1 s, plain in 0.1 s: about the same."),
         (
             0.5,
             "Speculative finished its first answer in 0.1 s, plain in 50 ms: speculation made it 2.0 times as slow "

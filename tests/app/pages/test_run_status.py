@@ -96,14 +96,14 @@ def test_verdicts_that_a_program_could_have_forged_are_counted_on_the_page(world
         row.figures = row.figures.model_copy(update=counted)
         session.execute(update(Sample).values(trust="in-guest"))
     page = text_of(world.client.get(f"/runs/{run}"))
-    assert "3 verdicts in 2 tasks given in-guest, 1 passed." in page
+    assert "3 results could be forged; 1 passed." in page
     assert "Pass@First is 25 % and Pass@All 50 %" in page
-    assert "3 verdicts in-guest" in text_of(world.client.get("/runs"))
-    assert "judged in-guest" in text_of(world.client.get(f"/runs/{run}/tasks/HumanEval/0"))
-    assert "3 verdicts in 2 tasks given in-guest, 1 passed" in text_of(world.client.get("/"))
+    assert "3 results could be forged; 1 passed" in text_of(world.client.get("/runs"))
+    assert "could be forged" in text_of(world.client.get(f"/runs/{run}/tasks/HumanEval/0"))
+    assert "3 results could be forged; 1 passed" in text_of(world.client.get("/"))
     other = world.add_run("another", limit=4, n=2)
     compared = text_of(world.client.get(f"/overlay/{other},{run}"))
-    assert "3 verdicts of B were given in-guest, where a program can forge its verdict; 1 of them passed." in compared
+    assert "B: 3 results could be forged; 1 passed." in compared
 
 
 @pytest.mark.parametrize(

@@ -251,9 +251,9 @@ def test_a_study_measured_elsewhere_is_marked_and_cannot_be_resumed(world):
     assert "Resume" in text_of(world.client.get(f"/studies/{study}"))
     change(world, study, measured_elsewhere=f"AMD EPYC, 2 cores {HOSTILE}")
     page = text_of(world.client.get(f"/studies/{study}"))
-    assert "Measured elsewhere: AMD EPYC, 2 cores" in page
+    assert "Measured on another machine: AMD EPYC, 2 cores" in page
     assert "Resume" not in page
-    assert "Measured elsewhere" in text_of(world.client.get("/studies"))
+    assert "Measured on another machine" in text_of(world.client.get("/studies"))
 
 
 def test_turns_in_blocks_are_said_so(world, paper):
