@@ -165,12 +165,24 @@ def table(
     return made
 
 
+LONGEST_CELL = 60
+"""Characters of a cell that a pipe gets on one line."""
+
+
+def print_line(console: Console, text: str, **options: Any) -> None:
+    """Prints a sentence: on a terminal wrapped at its edge, into a pipe on one line."""
+    console.print(text, highlight=False, soft_wrap=not console.is_terminal, **options)
+
+
 def print_text_table(console: Console, found: TextTable, whole: Collection[str] = ()) -> None:
     """Prints a table with its title and its note above it."""
+    if not console.is_terminal:  # a pipe has no edge at which headings and names would have to break
+        cells = zip(found.headings, *found.rows, strict=True)
+        console.width = max(console.width, sum(min(max(map(len, column)), LONGEST_CELL) + 2 for column in cells))
     console.print()
-    console.print(found.title, style="bold")  # as the title of the table it would be no wider than that
+    print_line(console, found.title, style="bold")  # as the title of the table it would be no wider than that
     if found.note:
-        console.print(found.note, style="dim")
+        print_line(console, found.note, style="dim")
     console.print(table(found.headings, found.rows, whole, padding=(0, 2, 0, 0)))
 
 

@@ -226,14 +226,14 @@ class WorseError(BasslineError):
 
 
 def _print_comparison(console: Console, found: RunComparison) -> None:
-    console.print(f"{found.other.name} (B) against {found.reference.name} (A, the baseline)", highlight=False)
+    common.print_line(console, f"{found.other.name} (B) against {found.reference.name} (A, the baseline)")
     common.print_text_table(console, describe_figures(found))
     for note in filter(None, (describe_speed(found), *describe_notes(found))):
-        console.print(note, highlight=False)
+        common.print_line(console, note)
     changes = describe_changes(found.reference, found.other)
     if changes.rows:
         common.print_text_table(console, changes)
     else:
         console.print("The settings are the same.")
     console.print()
-    console.print(f"{found.conclusion.title}. {found.conclusion.sentence}", highlight=False)
+    common.print_line(console, f"{found.conclusion.title}. {found.conclusion.sentence}")

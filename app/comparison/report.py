@@ -12,7 +12,7 @@ from app.runs import configuration
 from app.runs.models import Run
 from app.runs.results import Figures
 from app.web.ui.tables import TextTable, format_markdown_table, quote_markdown
-from app.web.ui.units import count, decimal, exact_seconds, milliseconds, percent, points, seconds
+from app.web.ui.units import count, counted, decimal, exact_seconds, milliseconds, percent, points, seconds
 from evaluation.studies.answer import named_budgets
 
 SHOWN_TASKS = 50
@@ -90,7 +90,14 @@ def describe_speed(compared: RunComparison) -> str:
     """How fast B is against A; empty where that is not known."""
     if compared.speed is None:
         return ""
-    return f"B wrote {decimal(compared.speed)} times as many tokens per second as A, over the tasks that both finished."
+    a, b = compared.reference.n, compared.other.n
+    over = "over the tasks that both finished"
+    if a == b:
+        return f"B wrote {decimal(compared.speed)} times as many tokens per second as A, {over}."
+    return (
+        f"Per sample, B wrote {decimal(compared.speed * a / b)} times as many tokens per second as A, {over}; in all "
+        f"{decimal(compared.speed)} times, with {counted(b, 'sample')} per task against {a}."
+    )
 
 
 def describe_notes(compared: RunComparison) -> list[str]:

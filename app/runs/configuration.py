@@ -55,12 +55,24 @@ def unknown_options() -> dict[str, Any]:
 
 def table(run: Run) -> list[tuple[str, str]]:
     """Everything that was chosen, as label and value for people: the Config tab, overlays and `bassline runs show`."""
+    texts = {name: option.text(getattr(run, name)) for name, option in options_of(RunOptions).items()}
+    if run.prompt_mode_used not in (None, run.prompt_mode):
+        texts["prompt_mode"] += f" ({run.prompt_mode_used})"
     return [
-        *((option.label, option.text(getattr(run, name))) for name, option in options_of(RunOptions).items()),
-        ("Prompt mode used", run.prompt_mode_used or UNKNOWN),
+        *((option.label, texts[name]) for name, option in options_of(RunOptions).items()),
         ("Dataset", run.dataset.name),
         ("Dataset sha256", run.dataset.sha256),
         ("Tasks chosen", f"{run.n_tasks} of the dataset's {run.dataset.n_tasks}"),
+    ]
+
+
+def list_environment(run: Run) -> list[tuple[str, Any]]:
+    """What the run was measured with, as label and value, without what its configuration says already."""
+    chosen = {name: getattr(run, name) for name in RunOptions.model_fields}
+    return [
+        (key.replace("_", " "), value)
+        for key, value in sorted(run.provenance.items())
+        if key not in chosen or chosen[key] != value
     ]
 
 

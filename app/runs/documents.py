@@ -75,7 +75,7 @@ class ProgressDocument(ResponseModel):
     samples: int
     graded: int
     tokens_per_s: float | None
-    remaining_s: float | None = Field(description="an estimate; null until the first task is decoded")
+    remaining_s: float | None = Field(description="an estimate; null until three tasks are decoded")
     waiting: str | None = Field(description="why measuring waits for a quiet machine now; null: it does not")
 
 

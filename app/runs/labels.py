@@ -66,8 +66,10 @@ def short_labels(
         differing = [
             place
             for place, option in enumerate(options)
-            if option == ALWAYS or (option != REPEATED and len({settings[run][place] for run in alike}) > 1)
+            if option != REPEATED and len({settings[run][place] for run in alike}) > 1
         ]
+        if options.index(ALWAYS) not in differing:
+            differing.append(options.index(ALWAYS))  # last: it tells none of them apart
         for run in alike:
             name = [names[run]] if len(names[run]) <= SHORT else []
             labels[run] = ", ".join([*name, *(settings[run][place] for place in differing)])
@@ -84,7 +86,12 @@ def short_labels(
 def _differing_parts(names: Sequence[str]) -> list[str]:
     parts = [name.split(", ") for name in names]
     if len({len(words) for words in parts}) > 1:
-        return list(names)
+        room = min(map(len, parts)) - 1
+        shared = next((place for place in range(room) if len({words[place] for words in parts}) > 1), room)
+        return [
+            ", ".join(map(_word_of_name, words[shared:])) if shared else name
+            for words, name in zip(parts, names, strict=True)
+        ]
     kept = [place for place, words in enumerate(zip(*parts, strict=True)) if len(set(words)) > 1]
     short = [", ".join(_word_of_name(words[place]) for place in kept) for words in parts]
     return short if kept and len(set(short)) == len(names) else list(names)

@@ -212,7 +212,11 @@ def _tab(tab: str, run: Run, figures: Figures, budget: float) -> dict[str, Any]:
         return {"timing": shown.timing(run, tasks, figures), "clock": tables, "lost_share": clock.lost_share}
     api = f"/api/v1/runs/{run.id}"
     downloads = [("Run and figures, JSON", api), ("Samples, JSON lines", f"{api}/export")]
-    return {"configuration": configuration.table(run), "downloads": downloads}
+    return {
+        "configuration": configuration.table(run),
+        "environment": configuration.list_environment(run),
+        "downloads": downloads,
+    }
 
 
 def _curve(run: Run, figures: Figures, budget: float) -> dict[str, Any]:

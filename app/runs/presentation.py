@@ -289,7 +289,12 @@ def timing(run: Run, tasks: Sequence[RunTask], figures: Figures) -> Timing | Non
     past = [max(w - run.budget_s, 0.0) for w in walls]
     cards = [
         Score("Wall per task", *_split(seconds(fmean(walls))), note=f"slowest {seconds(max(walls))}"),
-        Score("Worst overrun", f"{1000 * max(past):.0f}", "ms", f"past the budget of {seconds(run.budget_s)}"),
+        Score(
+            "Worst overrun",
+            f"{1000 * max(past):.0f}",
+            "ms",
+            f"past the budget of {seconds(run.budget_s)}; a round that would pass it is not started",
+        ),
     ]
     if (rate := figures.tokens_per_s) is not None:
         cards.append(
@@ -315,11 +320,12 @@ def timing(run: Run, tasks: Sequence[RunTask], figures: Figures) -> Timing | Non
 
 def curve_chart(curve: metrics.Curve, n_tasks: int, budget: float, series: int) -> Chart:
     """Pass@First with its interval, and Pass@All, in the colour of the run, with a cursor at `budget` seconds."""
-    bounds = [wilson(round(share * n_tasks), n_tasks) for share in curve.pass_first]
+    budgets, firsts = [0.0, *curve.budgets], [0.0, *curve.pass_first]  # before the first right answer it is 0 of n
+    bounds = [wilson(round(share * n_tasks), n_tasks) for share in firsts]
     low, high = zip(*bounds, strict=True)
     return pass_curves(
         [
-            Curve("Pass@First", curve.budgets, curve.pass_first, series, low=low, high=high),
+            Curve("Pass@First", budgets, firsts, series, low=low, high=high),
             Curve("Pass@All", curve.budgets, curve.pass_all, series, "all"),
         ],
         "Pass@First and Pass@All against the budget",

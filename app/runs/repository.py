@@ -29,6 +29,8 @@ from app.runs.models import HIDING, Run, RunTask
 from app.samples.models import FINISHED_REASONS, Sample
 
 ROWS_AT_ONCE = 10_000
+ENOUGH_TASKS = 3
+"""Decoded tasks from which the time left is estimated."""
 _MEASURED = (
     Sample.index.label("number"),
     Sample.n_tokens,
@@ -87,7 +89,7 @@ class Progress:
     tokens: int
     decode_s: float
     elapsed_s: float | None
-    remaining_s: float | None  # None until the first task has been decoded
+    remaining_s: float | None  # None until ENOUGH_TASKS have been decoded
     overruns: int  # tasks that came back past their budget
     overrun_max_s: float  # the worst of them, in seconds
 
@@ -325,7 +327,7 @@ def progress(session: Session, run: Run) -> Progress:
     elapsed = ((run.finished_at or utcnow()) - run.started_at).total_seconds() if run.started_at else None
     done = samples and sum(by_state.get(s, 0) for s in DECODED_TASK_STATES)
     waiting = by_state.get(TaskState.QUEUED, 0) + by_state.get(TaskState.DECODING, 0)
-    remaining = decode_s / done * waiting if done else None
+    remaining = decode_s / done * waiting if done >= ENOUGH_TASKS else None
     if remaining is not None and run.time_limit_s is not None and elapsed is not None:
         remaining = min(remaining, max(run.time_limit_s - elapsed, 0.0))
     return Progress(

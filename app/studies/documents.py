@@ -49,7 +49,7 @@ class StudyHead(ResponseModel):
     )
     command: str = Field(description="repeats the study from a shell; empty for one from before it was recorded")
     created_at: dt.datetime
-    remaining_s: float | None = Field(description="an estimate; null until every arm has decoded a task")
+    remaining_s: float | None = Field(description="an estimate; null until every arm has decoded three tasks")
     waiting: str | None = Field(description="why measuring waits for a quiet machine now; null: it does not")
     note: NoteOf = ""
     archived: ArchivedOf = False

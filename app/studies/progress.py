@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from app.core.states import DECODED_TASK_STATES, OPEN_RUN_STATES, OPEN_TASK_STATES, TaskState
 from app.runs.models import RunTask
+from app.runs.repository import ENOUGH_TASKS
 from app.studies.models import Study, StudyArm
 
 
@@ -60,11 +61,11 @@ def of_runs(session: Session, run_ids: Collection[uuid.UUID]) -> dict[uuid.UUID,
 def remaining_s(arms: Collection[StudyArm], progress: Mapping[uuid.UUID, ArmProgress]) -> float | None:
     """Seconds of decoding that the open arms have left, at the pace of their tasks so far.
 
-    None until each of them has decoded one. Grading is not in it.
+    None until each of them has decoded ENOUGH_TASKS: the pace of one task says little of the next. Grading is not in it.
     """
     left = [progress[arm.run_id] for arm in arms if arm.run.state in OPEN_RUN_STATES]
     left = [one for one in left if one.waiting]
-    if any(not one.decoded for one in left):
+    if any(one.decoded < ENOUGH_TASKS for one in left):
         return None
     return sum(one.waiting * one.engine_s / one.decoded for one in left)
 

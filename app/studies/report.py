@@ -150,18 +150,25 @@ def _changes(line: Sequence[FrontierPoint]) -> Iterator[FrontierPoint]:
 
 
 def _quality(found: StudyDocument) -> TextTable:
+    # Regular decoding that never finishes such a share sets no budget, for its arms or for any.
+    shares = [
+        (place, share)
+        for place, share in enumerate(FINISHED)
+        if any(row.points[place].budget_s is not None for row in found.paper_table)
+    ]
+    rows = [row for row in found.paper_table if any(point.budget_s is not None for point in row.points)]
     headings = ["Arm"]
-    for share in FINISHED:
+    for _, share in shares:
         headings += [f"{percent(share)} at", "First", "All", "Finished"]
     return TextTable(
         "Regular decoding, single-sequence and batched speculation: quality",
         "At the budgets within which regular decoding finishes "
-        f"{' and '.join(percent(share) for share in FINISHED)} of its samples: Pass@First, Pass@All, and how many "
+        f"{' and '.join(percent(share) for _, share in shares)} of its samples: Pass@First, Pass@All, and how many "
         "of its own samples the arm has finished.",
         tuple(headings),
         tuple(
-            (ArmName(row.arm), *(text for point in row.points for text in _point(point, found.study.tasks_common)))
-            for row in found.paper_table
+            (ArmName(row.arm), *(text for at, _ in shares for text in _point(row.points[at], found.study.tasks_common)))
+            for row in rows
         ),
     )
 

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from app.core.errors import BadInputError
 
 PREFIX = "openai:"
+FORM = f"{PREFIX}MODEL@http://HOST/v1"
 KEY = "BASSLINE_REMOTE_KEY"
 _FORM = re.compile(rf"{PREFIX}(?P<model>\S+?)@(?P<base_url>https?://\S+)")
 
@@ -30,7 +31,7 @@ def parse(target: str) -> RemoteTarget:
     """What an `openai:` target names. Raises BadInputError."""
     found = _FORM.fullmatch(target)
     if found is None:
-        raise BadInputError(f"target is {target!r}: use openai:MODEL@http://HOST/v1", "target")
+        raise BadInputError(f"target is {target!r}: use {FORM}", "target")
     url = found["base_url"]
     if urlsplit(url).username is not None or urlsplit(url).query:
         raise BadInputError(f"target holds more than an address: put the key into {KEY} instead", "target")

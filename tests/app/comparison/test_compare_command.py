@@ -48,8 +48,8 @@ PERHAPS_WORSE = "1" * 7 + "0" * 5  # 5 lost, none won: p = 0.063
     ("base", "new", "code", "title"),
     [
         (BASE, CLEARLY_WORSE, 3, "Worse."),
-        (BASE, PERHAPS_WORSE, 0, "Undecided: no significant loss; up to 67 points is possible."),
-        (BASE, BASE, 0, "Undecided: no significant loss; up to 25 points is possible."),
+        (BASE, PERHAPS_WORSE, 0, "Undecided: no significant loss; up to 68 points is possible."),
+        (BASE, BASE, 0, "Undecided: no significant loss; up to 24 points is possible."),
         (CLEARLY_WORSE, BASE, 0, "Better."),
         ("1" * 164, "1" * 164, 0, "As good within 5 points."),
     ],

@@ -94,5 +94,16 @@ function spoken() {
   return [...document.querySelectorAll("[data-spoken]")].map((part) => part.textContent.trim().replaceAll(/\s+/g, " "));
 }
 
-const form = document.querySelector("form[data-grid]");
-if (form instanceof HTMLFormElement) followBudget(form);
+/** @type {HTMLFormElement | null} */
+let followed = null;
+
+/** A page that is watched live has its form once there are figures. */
+function followForm() {
+  const form = document.querySelector("form[data-grid]");
+  if (!(form instanceof HTMLFormElement) || form === followed) return;
+  followed = form;
+  followBudget(form);
+}
+
+document.addEventListener("parts", followForm);
+followForm();

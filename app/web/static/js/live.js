@@ -16,11 +16,12 @@ let source = null;
 async function refresh() {
   timer = null;
   lastFetch = Date.now();
-  // Where the progress was, its height stays: what the reader looks at must not jump when the run ends.
   const state = document.querySelector('[data-live="state"]');
-  if (state instanceof HTMLElement) state.style.minHeight = `${state.offsetHeight}px`;
+  const before = state?.getBoundingClientRect();
   const isAnswered = await refreshParts();
   heardFromServer(isAnswered);
+  // What the reader looks at must not jump when the progress above it goes away.
+  if (state && before && before.bottom <= 0) scrollBy(0, state.getBoundingClientRect().bottom - before.bottom);
   if (!document.querySelector("[data-events]")) stop();
   else if (!isAnswered) refreshSoon();
 }

@@ -14,7 +14,7 @@ export async function refreshParts() {
 
 /**
  * Replaces every part that does not hold the focus; a chart keeps the focus unless its values are being read with the
- * keyboard. What the reader has done to a part stays: ticked boxes, opened details, and how far a wide table is scrolled.
+ * keyboard. A part marked data-once is filled, and then left to the reader. What the reader has done to a part stays: ticked boxes, opened details, and how far a wide table is scrolled.
  *
  * @param {string} html the fresh page
  */
@@ -23,7 +23,7 @@ export function replaceParts(html) {
   for (const part of document.querySelectorAll("[data-live]")) {
     if (!(part instanceof HTMLElement)) continue;
     const fresh = page.querySelector(`[data-live="${part.dataset.live}"]`);
-    if (!fresh) continue;
+    if (!fresh || ("once" in part.dataset && part.childElementCount)) continue;
     if (!fresh.hasAttribute("data-events")) part.removeAttribute("data-events");
     const focused = part.contains(document.activeElement) ? document.activeElement : null;
     if (focused && (!focused.matches("[data-plot]") || focused.closest(".keyed"))) continue;
@@ -40,4 +40,5 @@ export function replaceParts(html) {
     }
     part.querySelectorAll(".scroll").forEach((region, place) => region.scrollLeft = scrolled[place] ?? 0);
   }
+  document.dispatchEvent(new Event("parts"));
 }

@@ -78,7 +78,7 @@ def name_ends(drawing: Drawing, ends: Sequence[Label], room: int) -> None:
         drawing.labels.append(replace(shortened(end, room), x=column, y=y))
         if abs(y - end.y) > 2 or column - end.x > 16:
             path = f"M {end.x + 2:g} {end.y:g} L {column - 4:g} {y:g}"
-            drawing.lines.append(Path(path, f"leader {end.css}", end.key))
+            drawing.lines.append(Path(path, "leader", end.key))
 
 
 def _spread(ys: Sequence[float], top: float, bottom: float) -> list[float]:
