@@ -61,7 +61,7 @@ def of_runs(session: Session, run_ids: Collection[uuid.UUID]) -> dict[uuid.UUID,
 def remaining_s(arms: Collection[StudyArm], progress: Mapping[uuid.UUID, ArmProgress]) -> float | None:
     """Seconds of decoding that the open arms have left, at the pace of their tasks so far.
 
-    None until each of them has decoded ENOUGH_TASKS: the pace of one task says little of the next. Grading is not in it.
+    None until each of them has decoded ENOUGH_TASKS, because one task says little about the next. Grading is not in it.
     """
     left = [progress[arm.run_id] for arm in arms if arm.run.state in OPEN_RUN_STATES]
     left = [one for one in left if one.waiting]

@@ -156,3 +156,13 @@ def test_pages_answer_without_javascript(site, browser):
     page.get_by_role("button", name="Preview the arms").click()
     expect(page.get_by_text("6 arms × 40 tasks")).to_be_visible()
     context.close()
+
+
+def test_help_opens_beside_its_word_and_not_over_the_answer(site, page):
+    page.goto(address(site, "paper"))
+    button = page.get_by_role("button", name="What arm means")
+    button.click()
+    word, about = button.bounding_box(), page.locator("#term-arm").bounding_box()
+    answer = page.locator(".finding").first.bounding_box()
+    assert abs(about["y"] - word["y"] - word["height"]) < 24
+    assert about["y"] + about["height"] <= answer["y"]

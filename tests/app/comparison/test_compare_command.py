@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -283,3 +284,22 @@ def test_with_a_margin_the_new_run_must_be_shown_not_to_be_inferior(world, bassl
     result = bassline(*words)
     assert result.exit_code == code, result.output
     assert ("B may be more than 5 points worse than A" in " ".join(result.stderr.split())) == (code == 2)
+
+
+def test_a_pipe_gets_each_heading_name_and_sentence_on_one_line(world, bassline):
+    add(world, "base", BASE)
+    long = "candidate-" + "x" * 130
+    add(world, long, PERHAPS_WORSE)
+    said = bassline("runs", "compare", "base", long, "--budget", "3").stdout.splitlines()
+    assert said[0] == f"{long} (B) against base (A, the baseline)"
+    assert any("difference in points" in line and "tasks lost" in line for line in said)
+    assert said[-1].startswith("Undecided: ")
+    assert said[-1].endswith(" points.")
+
+
+def test_speed_is_per_sample_where_the_runs_have_other_numbers_of_samples(world, bassline):
+    world.add_run("one sample", n=1, limit=4)
+    world.add_run("four samples", n=4, limit=4)
+    said = bassline("runs", "compare", "one sample", "four samples").stdout
+    found = re.search(r"Per sample, B wrote (\S+) times .* in all (\S+) times, with 4 samples per task against 1", said)
+    assert float(found[1]) == pytest.approx(float(found[2]) / 4, abs=0.02)

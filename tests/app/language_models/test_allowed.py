@@ -161,3 +161,10 @@ def test_the_pages_form_says_so_beside_the_field(ctx, additions):
         answer = client.post(path, data={"csrf_token": word, "target": "/etc/passwd", **values})
         assert answer.status_code == 422
         assert "BASSLINE_ALLOWED_MODELS" in answer.get_data(as_text=True)
+
+
+def test_an_unknown_target_is_told_of_endpoints_and_an_unknown_drafter_is_not():
+    for field, is_told in (("target", True), ("drafter", False)):
+        with pytest.raises(BadInputError) as refused:
+            require_model("gpt-9", field)
+        assert ("or openai:MODEL@http://HOST/v1." in str(refused.value)) == is_told

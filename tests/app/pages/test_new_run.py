@@ -159,3 +159,9 @@ def test_a_completion_tells_all_its_faults_at_once(client):
     told = errors_of(client.post("/complete", data=form).get_data(as_text=True))
     assert told.keys() == {"n", "target", "entry_point"}
     assert told["entry_point"].startswith("Function under test is empty")
+
+
+def test_about_explains_what_the_form_says_it_explains(world):
+    form, about = (world.client.get(path).get_data(as_text=True) for path in ("/runs/new", "/about"))
+    assert "About</a> explains drafter, draft length and acceptance." in form
+    assert all(f'id="{name}"' in about for name in ("drafter", "draft-length", "acceptance"))

@@ -111,3 +111,28 @@ def test_verdicts_that_a_program_could_have_forged_are_counted_on_the_page(world
 )
 def test_places_in_a_line_are_read_as_words(number, read):
     assert ordinal(number) == read
+
+
+def test_a_task_that_stopped_before_its_budget_is_explained(world):
+    page = text_of(world.client.get(f"/runs/{world.add_run('early')}?tab=timing"))
+    assert re.search(r"Worst overrun .* past the budget of \d+ s; a round that would pass it is not started", page)
+
+
+def test_the_config_tab_says_nothing_twice(world):
+    run = world.add_run("said once")
+    with world.context.database.session() as session:
+        found = session.get(Run, run)
+        found.prompt_mode, found.prompt_mode_used = "auto", "chat"
+        found.provenance = {"target": found.target, "weights": found.weights, "dtype": "float32"}
+    page = text_of(world.client.get(f"/runs/{run}?tab=config"))
+    assert "Prompt mode auto (chat)" in page
+    assert "Prompt mode used" not in page
+    environment = page.partition("Environment ")[2].partition(" Files ")[0]
+    assert environment.split() == ["dtype", "float32"]
+
+
+def test_the_time_left_waits_for_more_than_one_task(world):
+    for done, is_known in ((1, False), (3, True)):
+        run = world.add_run(f"{done} done", state=RunState.RUNNING, done=done)
+        page = text_of(world.client.get(f"/runs/{run}"))
+        assert bool(re.search(r"about \S+ \S+ of decoding left", page)) == is_known

@@ -32,6 +32,7 @@ def labels(names: list[str], *, created: int = 0, **differing: list[str]) -> lis
         (["org/model, none, n = 1", "org/model, ngram, n = 1"], ["no drafter", "ngram"]),
         (["a/small, n = 1", "b/large, n = 4"], ["small, n = 1", "large, n = 4"]),
         (["one, two", "three"], ["one, two", "three"]),
+        (["org/model, ngram, n = 8", "org/model, ngram, n = 8, int8"], ["n = 8", "n = 8, int8"]),
     ],
 )
 def test_what_all_names_share_is_left_out(names, expected):
@@ -40,7 +41,7 @@ def test_what_all_names_share_is_left_out(names, expected):
 
 def test_names_that_begin_alike_give_way_to_the_settings_that_differ():
     found = labels([LONG] * 2 + ["other"], drafter=["ngram"] * 3, n=["n = 1", "n = 4", "n = 4"])
-    assert found == ["ngram, n = 1", "ngram, n = 4", "other"]
+    assert found == ["n = 1, ngram", "n = 4, ngram", "other"]
 
 
 def test_repetitions_are_told_apart_by_their_seed_and_copies_by_their_time():

@@ -321,3 +321,24 @@ def test_a_submitted_study_waits_with_its_command(world):
     study = submit(world.context, spec, command="bassline study run --limit 3")
     page = text_of(world.client.get(f"/studies/{study}"))
     assert "bassline study run --limit 3" in page
+
+
+def test_the_time_left_waits_until_every_arm_has_more_than_one_task(world):
+    running = {"state": RunState.RUNNING}
+    for done, words in ((1, "at most"), (3, "about")):
+        study = world.add_study(arm(n=1, done=5, **running), arm(n=4, done=done, **running))
+        assert re.search(rf"{words} [\w. ]+ of decoding left", text_of(world.client.get(f"/studies/{study}")))
+
+
+def test_no_arm_is_selected_before_the_reader_selects_one(world, paper):
+    page = world.client.get(f"{paper}?tab=arms").get_data(as_text=True)
+    assert page.count('class="pick"') == 4
+    assert not re.search(r'<input class="pick"[^>]* checked', page)
+
+
+def test_the_table_of_the_paper_has_only_what_regular_decoding_sets_a_budget_for(world):
+    study = world.add_study(arm("none", 1, pace=4), arm(n=1), arm("ngram", target="qwen2.5-coder-0.5b"))
+    page = world.client.get(f"/studies/{study}?tab=details").get_data(as_text=True)
+    table = page.partition("speculation: quality</h2>")[2].partition("</table>")[0]
+    assert table.count("<tr>") == 3, "the headings, regular decoding, and the arm with the same target"
+    assert ">\u2013<" not in table

@@ -7,11 +7,14 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.runs.presentation import curve_chart
 from app.web.ui.charts.axes import lay_out
 from app.web.ui.charts.chart import Curve
 from app.web.ui.charts.curves import pass_curves
 from app.web.ui.charts.parts import LINE, Label, name_ends
 from app.web.ui.charts.timeline import Life, timeline
+from evaluation.metrics import Curve as MeasuredCurve
+from evaluation.metrics import wilson
 from tests.app.web.ui.charts.paths import corners
 
 SHARES = st.floats(0, 1)
@@ -65,3 +68,15 @@ def test_a_reading_holds_at_its_budget_and_a_line_is_not_read_past_its_end():
         assert values == [f"{100 * share:.0f}" for share in exact]
     assert reading.now(curves[0]) == "50 %"
     assert pass_curves(curves, "t", 82, budget=5.0).reading.now(curves[1]) == "–"
+
+
+def test_a_line_to_a_name_does_not_look_like_a_curve():
+    drawing = lay_out((400, 300), (96, 16), 1, 10, 1.0)[0].drawing
+    name_ends(drawing, [Label(drawing.right, 100.0, name, "series-1") for name in "ab"], 24)
+    assert {line.css for line in drawing.lines} == {"leader"}
+
+
+def test_the_interval_of_a_run_is_drawn_where_nothing_is_right_yet():
+    (chosen, _) = curve_chart(MeasuredCurve((2.0, 4.0), (0.5, 0.5), (0.5, 1.0)), 10, 4.0, 0).reading.curves
+    assert chosen.at(1.0) == 0
+    assert (chosen.low[0], chosen.high[0]) == wilson(0, 10)
