@@ -8,8 +8,6 @@ import threading
 import pytest
 from playwright.sync_api import expect
 
-from app.studies import service
-from app.studies.schemas import StudySpec
 from tests.fakes import StreamingEngine
 
 pytestmark = pytest.mark.browser
@@ -87,25 +85,3 @@ def test_a_run_is_followed_from_submission_to_its_figures(live_service, page):
     assert "100 %" in page.locator(".scores").first.inner_text()
     page.reload()
     assert tabs.bounding_box()["y"] == top, "the progress leaves no gap"
-
-
-def test_a_study_that_is_watched_live_ends_as_a_reload_shows_it(live_service, page):
-    engine = StreamingEngine(hold=threading.Event())
-    live_service.ctx.load_engine = lambda config, on_progress: engine
-    arms = [{"target": "smollm2-135m", "n": n} for n in (1, 2)]
-    study = service.submit(live_service.ctx, StudySpec(dataset="additions", budget_s=10, arms=arms))
-    page.goto(f"{live_service.url}/studies/{study}")
-    page.get_by_role("group", name="Progress").wait_for()
-    slider = page.get_by_label("Budget per task on a logarithmic scale")
-    expect(slider).to_have_count(0)
-    engine.hold.set()
-    page.get_by_text("Pass against the budget").wait_for()
-    expect(page.get_by_role("group", name="Progress")).to_have_count(0)
-    expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
-    head, tabs = page.locator(".page-head"), page.get_by_role("navigation", name="Parts of this study")
-    seen = (head.inner_text(), tabs.bounding_box()["y"])
-    slider.focus()
-    page.keyboard.press("ArrowLeft")
-    page.wait_for_url(re.compile("budget="))
-    page.goto(f"{live_service.url}/studies/{study}")
-    assert (head.inner_text(), tabs.bounding_box()["y"]) == seen

@@ -7,12 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 from playwright.sync_api import expect
+from sqlalchemy import update
 
 from app.core.context import make_context
 from app.core.db.migrate import upgrade
 from app.core.db.types import utcnow
 from app.core.settings import Settings
-from app.core.states import RunState
+from app.core.states import RunState, TaskState
+from app.runs.models import RunTask
 from app.site.factory import create_app
 from app.studies.models import Study
 from tests.app.world import World
@@ -120,6 +122,35 @@ def test_a_running_study_updates_itself(site, page):
         for one in session.get_one(Study, study).arms:
             one.run.state = RunState.INTERRUPTED
     page.get_by_role("button", name="Resume").wait_for()
+
+
+def test_a_study_that_is_watched_live_ends_as_a_reload_shows_it(site, page):
+    study = site.world.add_study(arm(n=1, limit=4), arm(n=4, limit=4))
+    with site.world.context.database.session() as session:
+        runs = session.get_one(Study, study).runs
+        facts = {run.id: run.provenance for run in runs}
+        for run in runs:
+            run.state, run.provenance = RunState.RUNNING, {}
+        session.execute(update(RunTask).where(RunTask.run_id.in_(facts)).values(state=TaskState.GRADING))
+    page.goto(f"{site.url}/studies/{study}")
+    page.get_by_role("group", name="Progress").wait_for()
+    slider = page.get_by_label("Budget per task on a logarithmic scale")
+    expect(slider).to_have_count(0)
+    with site.world.context.database.session() as session:
+        for run in session.get_one(Study, study).runs:
+            run.state, run.provenance = RunState.FINISHED, facts[run.id]
+        session.execute(update(RunTask).where(RunTask.run_id.in_(facts)).values(state=TaskState.FINISHED))
+    page.get_by_text("Pass against the budget").wait_for()
+    expect(page.get_by_role("group", name="Progress")).to_have_count(0)
+    head, tabs = page.locator("[data-live=head]"), page.get_by_role("navigation", name="Parts of this study")
+    seen = head.inner_text()
+    assert " on auto" not in seen
+    top = tabs.bounding_box()["y"]
+    slider.focus()
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_url("**budget=*")
+    page.goto(f"{site.url}/studies/{study}")
+    assert (head.inner_text(), tabs.bounding_box()["y"]) == (seen, top)
 
 
 def test_hostile_names_run_nothing(site, page):

@@ -337,7 +337,7 @@ def test_no_arm_is_selected_before_the_reader_selects_one(world, paper):
 
 
 def test_the_table_of_the_paper_has_only_what_regular_decoding_sets_a_budget_for(world):
-    study = world.add_study(arm("none", 1, pace=4), arm(n=1), arm("ngram", target="qwen2.5-coder-0.5b"))
+    study = world.add_study(arm(drafter="none", n=1), arm(n=1), arm("other", target="qwen2.5-coder-0.5b"))
     page = world.client.get(f"/studies/{study}?tab=details").get_data(as_text=True)
     table = page.partition("speculation: quality</h2>")[2].partition("</table>")[0]
     assert table.count("<tr>") == 3, "the headings, regular decoding, and the arm with the same target"
