@@ -385,3 +385,11 @@ def test_the_first_load_of_the_leaderboard_is_light(site, browser, record_proper
     context.close()
     record_property("first load of the leaderboard, kB", round(sum(sizes) / 1000))
     assert sum(sizes) < 120_000
+
+
+def test_a_line_of_a_program_is_not_wrapped_and_does_not_widen_the_page(site, page):
+    for name in ("siblings", "hostile"):
+        page.goto(f"{site.url}/runs/{site.runs[name]}/tasks/HumanEval/0")
+        styles = page.locator("pre.code").evaluate_all("all => all.map((one) => getComputedStyle(one).whiteSpace)")
+        assert set(styles) == {"pre"}
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
