@@ -215,10 +215,8 @@ def test_bad_input_is_one_sentence_and_nothing_is_stored(bassline, words, exit_c
     assert json.loads(bassline("runs", "list", "--json", "-").stdout) == []
 
 
-@pytest.mark.parametrize("name", ["repeats", "decode"])
-def test_a_model_that_a_benchmark_cannot_load_is_one_sentence(bassline, name):
-    option = {"repeats": "--target", "decode": "--models"}[name]
-    result = bassline("bench", name, option, "nonsense-model", "--tasks", "1")
+def test_a_model_that_a_benchmark_cannot_load_is_one_sentence(bassline):
+    result = bassline("bench", "decode", "--models", "nonsense-model", "--tasks", "1")
     assert result.exit_code == 2
     assert "model 'nonsense-model' is not known" in result.stderr
     assert "Traceback" not in result.output
