@@ -88,10 +88,11 @@ def _pages(ctx: Context) -> list[Page]:
 
     tabs = ("tasks", "failures", "timing", "config")
     return [
-        Page("leaderboard", lambda _: "/", 50),
-        Page("leaderboard_budget", lambda r: f"/?budget={budget(r)}", 50),
-        Page("leaderboard_sorted", lambda r: f"/?sort=speed&budget={budget(r)}", 50),
-        Page("leaderboard_dataset", lambda r: f"/?dataset=humaneval&budget={budget(r)}", 50),
+        Page("first_page", lambda _: "/", 50),
+        Page("first_page_budget", lambda r: f"/?budget={budget(r)}", 50),
+        Page("leaderboard", lambda _: "/leaderboard", 50),
+        Page("leaderboard_sorted", lambda r: f"/leaderboard?sort=speed&budget={budget(r)}", 50),
+        Page("leaderboard_dataset", lambda r: f"/leaderboard?dataset=humaneval&budget={budget(r)}", 50),
         Page("leaderboard_csv", lambda r: f"/leaderboard.csv?budget={budget(r)}"),
         Page("run_list", lambda _: "/runs", 50),
         Page("run_list_deep", lambda r: f"/runs?before={run(r)}", 50),

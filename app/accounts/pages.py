@@ -32,7 +32,7 @@ def _signed_in_name() -> dict[str, object]:
 def login() -> str | Response:
     """The login form; after the login, the browser goes to `?next=`."""
     if not web.context().settings.require_tokens:
-        return redirect(url_for("leaderboard.index"))
+        return redirect(url_for("first_page.index"))
     return _login_page("", request.args.get("next", ""), {})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -126,7 +127,7 @@ class Side:
 
 
 def load(session: Session, run_id: Any, *, chosen_first: bool = True) -> Side:
-    """A completion and its lanes: the chosen sample, then the others in the order they finished; or all in that order.
+    """A completion and its lanes by rank, the chosen sample first; or all in the order they finished.
 
     Raises NotFoundError for a run that is not a completion.
     """
@@ -137,7 +138,7 @@ def load(session: Session, run_id: Any, *, chosen_first: bool = True) -> Side:
     signs = shown.in_finish_order(row.samples)
     ranks = shown.ranks(signs)
     if chosen_first:
-        signs.sort(key=lambda sign: not sign.chosen)
+        signs.sort(key=lambda sign: (not sign.chosen, ranks.get(sign.row.index, math.inf)))
     return Side(run, row, [_lane(run, row, sign, ranks.get(sign.row.index)) for sign in signs])
 
 

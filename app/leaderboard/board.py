@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from app.leaderboard.columns import COLUMNS
-from app.leaderboard.entries import Entry, labels_of
+from app.leaderboard.entries import ELSEWHERE, Entry, labels_of
 from app.leaderboard.service import Row
-from app.runs.labels import series_of
+from app.runs.labels import drop_shared_words, series_of
 from app.web.ui.charts.axes import HALF
 from app.web.ui.charts.chart import Chart, Curve
 from app.web.ui.charts.curves import pass_curves
@@ -40,6 +40,7 @@ class Group:
     rows: list[Row]
     compares: bool
     total: int = 0
+    labels: Mapping[uuid.UUID, str] = field(default_factory=dict)  # a short name of each run
 
     @property
     def run(self) -> Entry:
@@ -50,6 +51,11 @@ class Group:
     def in_all(self) -> int:
         """How many runs its places count: also those that a filter left out."""
         return max(self.total, self.rows[0].n_in_group)
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether another machine measured its runs."""
+        return self.run.label == ELSEWHERE
 
     @property
     def ranked(self) -> bool:
@@ -65,22 +71,22 @@ class Lead:
     series: Mapping[uuid.UUID, int] | None = None
 
 
-def arrange_groups(
-    rows: Sequence[Row], budget: float, sort: str, *, whole: bool, answered: Container[uuid.UUID] = ()
-) -> tuple[list[Group], Lead, int]:
-    """(the groups to show, the chart, how many other groups there are): first the runs that `answered`, which the
-    answer on the page is from, then groups over whole datasets, then large ones.
+def arrange_groups(rows: Sequence[Row], budget: float, sort: str, *, whole: bool) -> tuple[list[Group], Lead, int]:
+    """(the groups to show, the chart, how many other groups there are): first those that were measured here, of these
+    whole datasets, then those that compare, over many tasks, of many runs.
 
     Unless `whole`, each group shows only its first rows in the order of `sort`, and the last groups are left out.
     """
     found = sorted(
         _group_rows(rows),
-        key=lambda g: (all(row.run.id not in answered for row in g.rows), not g.ranked, not g.compares, -len(g.rows)),
+        key=lambda g: (g.is_elsewhere, not g.ranked, not g.compares, -g.run.n_tasks * g.compares, -len(g.rows)),
     )
     shown = [group for place, group in enumerate(found) if whole or group.ranked or place < GROUPS_SHOWN]
     lead = _draw(shown[0], budget) if shown and shown[0].compares else Lead()
     for place, group in enumerate(shown):
         group.total = len(group.rows)
+        names = drop_shared_words([row.run.name for row in group.rows])
+        group.labels = dict(zip((row.run.id for row in group.rows), names, strict=True))
         if group.compares:
             group.rows = _sort_rows(group.rows, sort)
         else:

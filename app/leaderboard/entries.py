@@ -35,6 +35,7 @@ class Entry:
     id: uuid.UUID
     result: Result
     name: str
+    policy: str
     state: RunState
     label: str | None  # why the run is not ranked; None for one that is
     target: str

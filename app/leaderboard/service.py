@@ -10,6 +10,8 @@ from app.core.errors import BadInputError
 from app.leaderboard.entries import Entry
 from evaluation.metrics import wilson
 
+MIN_TASKS = 50  # with fewer, the interval of a share is wider than 25 points
+
 
 @dataclass(slots=True)
 class Row:

@@ -51,6 +51,13 @@ def labels_of_runs(runs: Sequence[Run]) -> list[str]:
     return short_labels([run.name for run in runs], [setting_words(run) for run in runs], [r.created_at for r in runs])
 
 
+def drop_shared_words(names: Sequence[str]) -> list[str]:
+    """The names of runs in one table without what several share: the name of their study, and equal parts of all."""
+    studies = Counter(name.rpartition(": ")[0] for name in names)
+    short = [arm if studies[study] > 1 else name for name in names for study, _, arm in [name.rpartition(": ")]]
+    return _differing_parts(short if len(set(short)) == len(set(names)) else names)
+
+
 def short_labels(
     names: Sequence[str], settings: Sequence[tuple[str, ...]], created: Sequence[dt.datetime]
 ) -> list[str]:

@@ -77,6 +77,7 @@ def install_layers(app: Flask) -> None:
 
 STATIC = Path(__file__).parents[1] / "web" / "static"
 DOMAINS = (
+    "first_page",
     "leaderboard",
     "completions",
     "openai",

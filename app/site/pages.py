@@ -36,4 +36,4 @@ def about() -> str:
 def load_results() -> AnyResponse:
     """Loads every result that comes with this installation, and shows the first page."""
     load_reference(context())
-    return redirect(url_for("leaderboard.index"), 303)
+    return redirect(url_for("first_page.index"), 303)

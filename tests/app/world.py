@@ -30,7 +30,7 @@ from app.runs import figures
 from app.runs.models import Calibration, Run, RunTask
 from app.samples.models import Sample
 from app.site.factory import create_app
-from app.studies.models import Study, StudyArm
+from app.studies.models import ARM, Study, StudyArm
 from app.workers.models import Worker
 
 FAILS = (
@@ -254,6 +254,8 @@ class World:
             )
             session.add(study)
             session.flush()
+            for run in study.runs:
+                run.policy = ARM
             return study.id
 
     def add_worker(self, name: str = "gpu-1:4242", *, seen_s_ago: float = 3.0) -> None:

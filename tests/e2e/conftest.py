@@ -39,7 +39,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
         "siblings": world.add_run("siblings", limit=None, n=2, skill=0.45, pace=1.1),
         "plain": world.add_run("plain", limit=None, n=2, skill=0.5, pace=3.2, drafter="none"),
         "larger": world.add_run(
-            "a larger model with a name that is long", limit=None, n=2, skill=0.8, pace=4, budget_s=20
+            "a larger model with a name that is long", limit=None, n=2, skill=0.8, pace=4, budget_s=20, target="larger"
         ),
         "cpu": world.add_run("on a processor", limit=None, n=1, skill=0.2, pace=5, device="CPU, 2 cores"),
         "stopped": world.add_run("stopped", limit=None, n=2, state=RunState.INTERRUPTED, done=30),

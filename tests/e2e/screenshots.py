@@ -33,7 +33,13 @@ from app.studies.repository import list_studies
 
 WIDTHS = {"wide": 1440, "narrow": 390}
 TALLEST = 1200
-IN_EVERY_FORM = ("leaderboard", "compare", "complete", "study")  # the others are shown wide and light only
+IN_EVERY_FORM = (
+    "first-page",
+    "leaderboard",
+    "compare",
+    "complete",
+    "study",
+)  # the others are shown wide and light only
 FLAGS = ["--disable-gpu", "--disable-background-networking", "--disable-component-update", "--no-first-run"]
 
 CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
@@ -72,7 +78,7 @@ def pages(database: Database) -> dict[str, str]:
         if not ended:
             raise BadInputError("no run in the database has ended: make one with `make demo`")
         run = max(ended, key=_informativeness)
-        paths = {"leaderboard": "/", "runs": "/runs", "run": f"/runs/{run.id}"}
+        paths = {"first-page": "/", "leaderboard": "/leaderboard", "runs": "/runs", "run": f"/runs/{run.id}"}
         paths |= {tab: f"/runs/{run.id}?tab={tab}" for tab in ("tasks", "failures", "timing", "config")}
         lines = tasks_with_samples(session, run.id)
         task = max(lines, key=lambda t: len({s.verdict for s in t.samples}))

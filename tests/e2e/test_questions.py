@@ -19,7 +19,7 @@ def first_page(live, page) -> Page:
 
 
 def at_budget(page: Page, budget: str) -> None:
-    field = page.get_by_label("Budget per task", exact=True)
+    field = page.get_by_label("Users wait", exact=True)
     field.fill(budget)
     field.press("Enter")
     page.wait_for_url(re.compile(rf"budget={budget}(&|$)"))
@@ -34,7 +34,7 @@ def study(page: Page) -> None:
 def test_which_configuration_at_3_seconds(first_page):
     at_budget(first_page, "3")
     expect(first_page.get_by_role("heading", level=1)).to_contain_text(
-        "On 82 tasks within 3 s the best so far is sibling, n = 1"
+        "qwen2.5-coder-0.5b answers 15 % right within 3 s (95 % sure: 9 to 24 %) over 82 tasks of humaneval"
     )
     study(first_page)
     row = first_page.get_by_role("row", name=re.compile("^3 s"))
@@ -49,7 +49,6 @@ def test_how_much_time_a_share_of_the_tasks_takes(first_page):
 
 
 def test_what_one_more_second_is_worth(first_page):
-    expect(first_page.locator(".answer")).to_contain_text("One more second: +5 points")
     study(first_page)
     expect(first_page.locator(".scores").first).to_contain_text("+5 points")
 
@@ -62,11 +61,13 @@ def test_what_speculation_gains(first_page):
 
 
 def test_more_than_two_runs_task_by_task(first_page):
+    first_page.get_by_role("link", name="Leaderboard").click()
     first_page.get_by_role("link", name="Compare task by task").first.click()
     expect(first_page.get_by_role("heading", level=1)).to_have_text("4 runs over 82 tasks of humaneval")
     expect(first_page.get_by_role("table").first).to_be_visible()
 
 
 def test_whether_the_clock_can_be_trusted(first_page):
+    first_page.get_by_role("link", name="Leaderboard").click()
     first_page.locator("table.board").get_by_role("link", name="Clock disturbed").first.click()
     expect(first_page.locator("#clock")).to_be_in_viewport()

@@ -64,7 +64,7 @@ def _action(status: int) -> tuple[str, str]:
         return "Back to the page", came_from
     if status in TRY_AGAIN and request.method in SAFE:
         return "Try again", request.full_path.rstrip("?")
-    endpoint, label = LISTS.get(request.path.split("/")[1], ("leaderboard.index", "Leaderboard"))
+    endpoint, label = LISTS.get(request.path.split("/")[1], ("first_page.index", "First page"))
     return label, url_for(endpoint)
 
 

@@ -122,7 +122,7 @@ def is_api(path: str) -> bool:
 
 def own_path(target: str | None) -> str:
     """Where to go after signing in: a path of this service, never another site."""
-    return target if target and sites.is_own_path(target) else url_for("leaderboard.index")
+    return target if target and sites.is_own_path(target) else url_for("first_page.index")
 
 
 def set_headers(response: Response) -> Response:

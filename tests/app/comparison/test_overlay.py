@@ -183,7 +183,7 @@ def test_names_are_shown_as_text(world):
 def test_runs_can_be_ticked_on_the_leaderboard_on_runs_and_among_the_arms_of_a_study(world):
     study = world.add_study({"name": "x"}, {"name": "y", "n": 2})
     arms = [arm["run_id"] for arm in world.client.get(f"/api/v1/studies/{study}").get_json()["arms"]]
-    for page in ("/", "/runs", f"/studies/{study}?tab=arms", "/runs?runs=x"):
+    for page in ("/leaderboard", "/runs", f"/studies/{study}?tab=arms", "/runs?runs=x"):
         body = world.client.get(page).get_data(as_text=True)
         assert 'id="selected-runs" method="get" action="/overlay"' in body
         for run_id in arms:
@@ -216,7 +216,7 @@ def colour(body: str, key: str) -> str:
 def test_a_run_has_one_colour_on_the_leaderboard_on_overlays_and_at_every_budget(world):
     runs = [world.add_run(f"run {i}", skill=skill, limit=8) for i, skill in enumerate((0.9, 0.1, 0.5, 0.7))]
     for budget in (2, 9):
-        board = world.client.get(f"/?budget={budget}").get_data(as_text=True)
+        board = world.client.get(f"/leaderboard?budget={budget}").get_data(as_text=True)
         on_board = [colour(board, str(run_id)) for run_id in runs]
         assert len(set(on_board)) == len(runs)
         every = world.client.get(address(*reversed(runs), budget=budget)).get_data(as_text=True)

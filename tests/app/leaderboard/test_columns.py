@@ -46,7 +46,7 @@ def test_every_column_is_on_the_page_in_csv_rest_the_command_line_and_about(worl
     world.add_run("whole", limit=None, n=2)
     with world.context.database.read() as session:
         (row,) = ranked(Entries().read(session))
-    page = html.unescape(world.client.get("/?budget=10").get_data(as_text=True))
+    page = html.unescape(world.client.get("/leaderboard?budget=10").get_data(as_text=True))
     about = html.unescape(world.client.get("/about").get_data(as_text=True))
     (line,) = csv.DictReader(io.StringIO(world.client.get("/leaderboard.csv").text))
     (answer,) = world.client.get("/api/v1/leaderboard").json["rows"]

@@ -44,7 +44,7 @@ def test_runs_over_the_same_tasks_share_a_chart_and_others_do_not(world, groups)
         (False, ["elsewhere"]),
     ]
     assert left_out == 0
-    page = " ".join(world.client.get("/").get_data(as_text=True).split())
+    page = " ".join(world.client.get("/leaderboard").get_data(as_text=True).split())
     assert "humaneval, 18 of 164 tasks, on NVIDIA H100 80GB HBM3" in page
     assert page.count("data-chart ") == 1
     assert "7 of 164 tasks" in page
@@ -79,7 +79,7 @@ def test_a_page_with_many_sets_of_tasks_ends_and_links_to_the_rest(world, groups
         for name in "ab":
             world.add_run(f"{name} {limit}", limit=limit, n=1)
     assert groups(whole=False)[1] == 7 - board.GROUPS_SHOWN
-    assert "2 more groups of runs" in world.client.get("/").get_data(as_text=True)
+    assert "2 more groups of runs" in world.client.get("/leaderboard").get_data(as_text=True)
     assert groups(whole=True)[1] == 0
 
 
@@ -109,4 +109,4 @@ def test_a_run_in_another_language_stands_beside_python_and_ranks_only_with_its_
         ("humaneval", ""), *((f"two-{language}", "node 24.19.0") for language in registry.LANGUAGES)
     }  # fmt: skip
     assert {row["rank"] for row in rows} == {1, 2}
-    assert "judged with node 24.19.0" in world.client.get("/").get_data(as_text=True)
+    assert "judged with node 24.19.0" in world.client.get("/leaderboard").get_data(as_text=True)

@@ -134,7 +134,7 @@ def shown(page: str) -> list[tuple[int, str]]:
 
 
 def test_a_long_group_shows_its_first_rows_and_links_to_all(three_runs):
-    page = three_runs.client.get("/?budget=5").get_data(as_text=True)
+    page = three_runs.client.get("/leaderboard?budget=5").get_data(as_text=True)
     assert shown(page) == [(1, "best"), (2, "middle")]
     assert "These are the first 2 of 3 runs by Pass@First at a budget of 5 s" in " ".join(page.split())
     address = re.search(r'href="([^"]+)#group-1">Show all 3<', page)[1].replace("&amp;", "&")
@@ -147,8 +147,45 @@ def test_a_long_group_shows_its_first_rows_and_links_to_all(three_runs):
 
 
 def test_ranks_are_among_all_runs_of_the_group_not_those_shown(three_runs):
-    page = three_runs.client.get("/?sort=speed").get_data(as_text=True)
+    page = three_runs.client.get("/leaderboard?sort=speed").get_data(as_text=True)
     assert shown(page) == [(3, "quick"), (2, "middle")]
+
+
+def test_page_command_line_rest_and_csv_show_the_same_ranks(world, monkeypatch):
+    monkeypatch.setattr("app.cli.common.make_context", lambda: world.context)
+    for name, skill, limit in (("best", 0.9, None), ("last", 0.2, None), ("part", 0.9, 20), ("other part", 0.5, 20)):
+        world.add_run(name, limit=limit, n=1, skill=skill)
+    expected = {"best": 1, "last": 2, "part": None, "other part": None}
+    page = world.client.get("/leaderboard?budget=5").get_data(as_text=True)
+    assert {name: rank for rank, name in shown(page)} == {"best": 1, "last": 2}
+    assert all(f">{name}</a>" in page for name in expected)
+    rows = world.client.get("/api/v1/leaderboard?budget=5").json["rows"]
+    printed = json.loads(CliRunner().invoke(cli, ["leaderboard", "--budget", "5", "--json", "-"]).stdout)
+    for found in (rows, printed):
+        assert {row["name"]: row["rank"] for row in found} == expected
+    lines = csv.DictReader(io.StringIO(world.client.get("/leaderboard.csv?budget=5").text))
+    assert {line["run"]: int(line["rank"]) if line["rank"] else None for line in lines} == expected
+
+
+def test_the_runs_of_a_study_are_named_by_what_tells_them_apart(world):
+    def read_names() -> list[str]:
+        page = world.client.get("/leaderboard").get_data(as_text=True)
+        return sorted(re.findall(r'<a class="name"[^>]*>([^<]+)<', page))
+
+    for n in (1, 8):
+        world.add_run(f"A study with a long name: model, sibling, n = {n}", n=n, limit=5)
+    assert read_names() == ["n = 1", "n = 8"]
+    page = world.client.get("/leaderboard").get_data(as_text=True)
+    assert 'title="A study with a long name: model, sibling, n = 8"' in page
+    world.add_run("of its own", n=1, limit=5)
+    assert read_names() == ["model, sibling, n = 1", "model, sibling, n = 8", "of its own"]
+
+
+def test_past_the_longest_run_the_page_shows_its_budget_and_says_so(world):
+    world.add_run("ten", n=1, limit=5)
+    page = world.client.get("/leaderboard?budget=1e9").get_data(as_text=True)
+    assert "No run was measured beyond 10 s. The page shows 10 s." in " ".join(page.split())
+    assert re.search(r'name="budget"[^>]* value="10"', page)
 
 
 @pytest.mark.parametrize("query", ["target=another", "dataset=humaneval&target=another"])
@@ -156,7 +193,7 @@ def test_a_rank_is_the_same_whatever_is_filtered(world, monkeypatch, query):
     world.add_run("best", limit=None, n=1, skill=0.9)
     world.add_run("middle", limit=None, n=1, skill=0.5, target="another")
     world.add_run("last", limit=None, n=1, skill=0.1)
-    page = world.client.get(f"/?budget=10&{query}").get_data(as_text=True)
+    page = world.client.get(f"/leaderboard?budget=10&{query}").get_data(as_text=True)
     assert shown(page) == [(2, "middle")]
     assert "Ranks count all 3 runs, also those that the filters leave out, and hold for this budget only." in " ".join(
         page.split()
@@ -174,7 +211,7 @@ def test_a_rank_is_the_same_whatever_is_filtered(world, monkeypatch, query):
 def test_a_hundred_runs_make_a_page_that_ends(world):
     for i in range(60):
         world.add_run(f"run {i}", limit=1, n=1, device=f"device {i % 2}")
-    page = world.client.get("/").get_data(as_text=True)
+    page = world.client.get("/leaderboard").get_data(as_text=True)
     assert page.count("data-run=") == board.ROWS_SHOWN + board.ROWS_OF_OTHERS
     assert page.count(">Show all 30<") == 2
 
@@ -189,13 +226,13 @@ def test_runs_that_begin_alike_are_told_apart_beside_their_curves(world, entries
     assert len({label[:ROOM] for label in labels}) == 5
     keys = re.findall(
         r'<li data-values="[^"]*" data-curve="[^"]+">.*?<span class="name">([^<]+)</span>',
-        world.client.get("/").get_data(as_text=True),
+        world.client.get("/leaderboard").get_data(as_text=True),
         re.DOTALL,
     )
     assert sorted(keys) == sorted(labels)
 
 
-def test_an_empty_board_offers_the_reference_studies_and_says_what_is_at_work(world):
+def test_an_empty_first_page_offers_the_reference_studies_and_says_what_is_at_work(world):
     page = world.client.get("/").get_data(as_text=True)
     assert 'type="submit">Load the reference studies</button>' in page
     assert "/runs/new?limit=8" in page.split("<main")[1]
@@ -215,10 +252,10 @@ def test_page_file_and_rest_show_the_figures_of_the_definition_at_any_budget(wor
     assert (row["budget_s"], row["pass_first"], row["pass_all"]) == (budget, first, every)
     (line,) = csv.DictReader(io.StringIO(world.client.get(f"/leaderboard.csv?budget={budget}").text))
     assert (float(line["pass_first"]), float(line["pass_all"])) == (first, every)
-    page = world.client.get(f"/?budget={budget}").get_data(as_text=True)
+    page = world.client.get(f"/leaderboard?budget={budget}").get_data(as_text=True)
     assert re.findall(r"data-share>([^<]+)", page)[:2] == [f"{100 * share:.0f} %" for share in (first, every)]
-    found = re.sub(r"<[^>]+>", "", re.search(r'<h1 id="answer-head".*?</h1>', page, re.DOTALL)[0])
-    assert f"is right for {100 * first:.0f} %" in found
+    answer = re.sub(r"<[^>]+>", "", world.client.get(f"/?budget={budget}").get_data(as_text=True))
+    assert f"smollm2-135m answers {100 * first:.0f} % right within {budget} s" in answer
     curve = world.client.get(f"/api/v1/runs/{run_id}/curve").json
     reached = [i for i, at in enumerate(curve["budgets"]) if at <= budget]
     assert curve["pass_first"][reached[-1]] == first, "the curve holds from each of its budgets to the next"

@@ -60,7 +60,7 @@ def test_hostile_text_stays_text_in_a_completion_a_comparison_and_an_overlay(wor
 
 def test_hostile_names_stay_text_on_the_leaderboard(hostile_run):
     world, _ = hostile_run
-    for path in ("/", "/runs", "/overlay"):
+    for path in ("/leaderboard", "/runs", "/overlay"):
         page = world.client.get(path).get_data(as_text=True)
         assert "<script>alert" not in page
         assert "\u202e" not in page
@@ -83,7 +83,7 @@ def test_a_megabyte_on_one_line_is_cut_before_it_is_highlighted_and_can_be_had_w
 
 
 def test_the_policy_allows_nothing_inline(world):
-    for path in ("/", "/runs", "/runs/new", "/complete", "/about", "/nowhere"):
+    for path in ("/", "/leaderboard", "/runs", "/runs/new", "/complete", "/about", "/nowhere"):
         policy = world.client.get(path).headers["Content-Security-Policy"]
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy

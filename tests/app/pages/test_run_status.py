@@ -54,7 +54,7 @@ def test_a_finished_run_with_failed_tasks_says_that_its_figures_cover_the_others
     page = text_of(world.client.get(f"/runs/{run}"))
     assert "3 of 8 tasks were graded; 8 were decoded." in page
     assert "5 tasks failed." in page
-    assert "3 of 164 tasks" in text_of(world.client.get("/"))
+    assert "3 of 164 tasks" in text_of(world.client.get("/leaderboard"))
 
 
 def test_a_run_that_nobody_has_taken_up_is_waiting_in_line(world):
@@ -100,7 +100,7 @@ def test_verdicts_that_a_program_could_have_forged_are_counted_on_the_page(world
     assert "Pass@First is 25 % and Pass@All 50 %" in page
     assert "3 results could be forged; 1 passed" in text_of(world.client.get("/runs"))
     assert "could be forged" in text_of(world.client.get(f"/runs/{run}/tasks/HumanEval/0"))
-    assert "3 results could be forged; 1 passed" in text_of(world.client.get("/"))
+    assert "3 results could be forged; 1 passed" in text_of(world.client.get("/leaderboard"))
     other = world.add_run("another", limit=4, n=2)
     compared = text_of(world.client.get(f"/overlay/{other},{run}"))
     assert "B: 3 results could be forged; 1 passed." in compared

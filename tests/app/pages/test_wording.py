@@ -35,7 +35,13 @@ def test_one_task_is_not_tasks(world, state):
     with world.context.database.session() as session:
         session.execute(update(Sample).values(n_tokens=1))
     tabs = ["curve", "tasks", "failures", "timing", "config"]
-    paths = ["/", "/?rows=all", "/runs", *(f"/runs/{run}?tab={tab}" for tab in tabs), f"/runs/{run}/tasks/HumanEval/0"]
+    paths = [
+        "/",
+        "/leaderboard?rows=all",
+        "/runs",
+        *(f"/runs/{run}?tab={tab}" for tab in tabs),
+        f"/runs/{run}/tasks/HumanEval/0",
+    ]
     for path in paths:
         answer = world.client.get(path)
         assert answer.status_code == 200

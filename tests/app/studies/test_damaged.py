@@ -12,7 +12,7 @@ import pytest
 
 from app.core.errors import BadInputError
 from app.core.settings import MIN_BUDGET_S
-from app.leaderboard import answer
+from app.first_page import cards
 from app.studies import export, loading, service
 from app.studies.models import Study
 from app.studies.pages import TABS
@@ -39,7 +39,7 @@ def everything_answers(world, study_id: object) -> None:
     client = world.client
     run_ids = [arm["run_id"] for arm in client.get(f"/api/v1/studies/{study_id}").json["arms"]]
     one, other = run_ids[:2]
-    pages = ["/", "/?view=scatter&rows=all", "/leaderboard.csv", "/studies", "/runs", f"/overlay/{one},{other}"]
+    pages = ["/", "/leaderboard?rows=all", "/leaderboard.csv", "/studies", "/runs", f"/overlay/{one},{other}"]
     pages += [f"/studies/{study_id}?tab={tab}" for tab in TABS]
     pages += [f"/runs/{one}?tab={tab}" for tab in ("curve", "tasks", "failures", "timing", "config")]
     pages += [f"/overlay?runs={one}&runs={other}", "/api/v1/studies"]
@@ -68,7 +68,7 @@ def check(world, data: bytes) -> None:
 
 
 def test_one_wrong_value_is_refused_or_shown_and_never_a_fault(world, reference, monkeypatch):
-    monkeypatch.setattr(answer, "ENOUGH", 1)  # so that the first page computes with the study
+    monkeypatch.setattr(cards, "ENOUGH", 1)  # so that the first page computes with the study
     dice = random.Random(1)
     places = kinds(reference)
     for path in dice.sample(places, EXAMPLES):
@@ -89,7 +89,7 @@ def test_provenance_that_pages_compute_with_is_checked(world, reference, key, va
 
 def test_the_smallest_budget_has_a_curve(world):
     world.add_run("hasty", n=1, limit=3, budget_s=MIN_BUDGET_S)
-    for page in ("/", "/?view=scatter", "/?budget=5e-324", "/?budget=1e308"):
+    for page in ("/", "/?budget=5e-324", "/?budget=1e308", "/leaderboard?budget=5e-324", "/leaderboard?budget=1e308"):
         assert world.client.get(page).status_code == 200, page
     sent = world.client.post("/api/v1/runs", json={"target": "smollm2-135m", "budget_s": 5e-324})
     assert (sent.status_code, sent.json["errors"][0]["field"]) == (422, "budget_s")
@@ -114,13 +114,13 @@ def test_a_study_that_an_earlier_version_loaded_with_wrong_provenance_is_shown(w
     assert "cannot be archived: provenance.target_parameters is 'x'" in answer.json["detail"]
 
 
-def test_an_answer_that_cannot_be_computed_leaves_the_runs_on_the_first_page(world, monkeypatch):
+def test_an_answer_that_cannot_be_computed_leaves_the_leaderboard(world, monkeypatch):
     world.add_study({"name": "a", "n": 1, "limit": 30}, {"name": "b", "n": 2, "limit": 30}, name="sound")
-    monkeypatch.setattr("app.leaderboard.answer.make_card", lambda *_: 1 / 0)
+    monkeypatch.setattr("app.first_page.cards.make_card", lambda *_: 1 / 0)
     first = world.client.get("/")
     assert first.status_code == 200
     assert "The answer cannot be computed" in first.text
-    assert ">a</a>" in first.text
+    assert ">a</a>" in world.client.get("/leaderboard").text
 
 
 def test_a_study_measured_elsewhere_on_an_unknown_machine_is_not_resumed(world, reference):

@@ -65,19 +65,21 @@ class Axes:
         """Path data of what lies between two step functions."""
         return self.steps(xs, high) + " L " + self.steps(xs, low, backwards=True)[2:] + " Z"
 
-    def draw_times(self) -> None:
-        """Ticks at round seconds, as many as have room."""
+    def draw_times(self, *, few: bool = False) -> None:
+        """Ticks at round seconds, as many as have room; a `few`: at powers of ten, if two are in the range."""
         room = 54 if self.drawing.name == "wide" else 44
+        marks = [mark for mark in _TICKS if self.low * 0.999 <= mark <= self.high * 1.001]
+        decades = [mark for mark in marks if math.log10(mark).is_integer()]
         last = -math.inf
-        for mark in _TICKS:
+        for mark in decades if few and len(decades) > 1 else marks:
             x = self.x(mark)
-            if self.low * 0.999 <= mark <= self.high * 1.001 and x - last >= room:
+            if x - last >= room:
                 self.drawing.x_ticks.append(Tick(x, seconds(mark)))
                 last = x
 
-    def draw_y(self) -> None:
+    def draw_y(self, *, most_steps: int = MOST_STEPS) -> None:
         """Ticks along y at round shares, from 0 up."""
-        step = round_step(self.top, MOST_STEPS)
+        step = round_step(self.top, most_steps)
         for i in range(int(self.top / step + _ROUNDING) + 1):
             self.drawing.y_ticks.append(Tick(self.y(i * step), f"{100 * i * step:g} %"))
 

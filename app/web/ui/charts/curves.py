@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.web.ui.charts.axes import WIDE, lay_out, nice_top, table_budgets, time_range
+from app.web.ui.charts.axes import MOST_STEPS, WIDE, lay_out, nice_top, table_budgets, time_range
 from app.web.ui.charts.chart import Chart, Curve, Reading
 from app.web.ui.charts.parts import LINE, Label, Path, name_ends
 from app.web.ui.units import counted, percent, seconds
@@ -22,10 +22,12 @@ def pass_curves(
     budget: float,
     label_room: float = 96,
     width: float = WIDE,
+    few_ticks: bool = False,
 ) -> Chart:
     """Pass against budget, over `n_tasks`, 0 at the bottom, with a cursor at `budget` seconds.
 
-    It begins just below where the curves rise. The wide drawing is `width` pixels wide.
+    It begins just below where the curves rise. The wide drawing is `width` pixels wide. `few_ticks` suit a chart that
+    stands beside the values.
     """
     low, high = time_range([b for c in curves for b in from_first_rise(c)])
     end = min(high, max((c.budgets[-1] for c in curves), default=high))
@@ -36,8 +38,8 @@ def pass_curves(
     heights = (max(400 if width == WIDE else 280, tallest), 300)
     layouts = lay_out(heights, (label_room, 16), low, high, top, width=width)
     for axes in layouts:
-        axes.draw_times()
-        axes.draw_y()
+        axes.draw_times(few=few_ticks)
+        axes.draw_y(most_steps=2 if few_ticks else MOST_STEPS)
         axes.draw_budget(budget)
         drawing, ends = axes.drawing, []
         for curve in curves:

@@ -62,9 +62,13 @@ def series_css(series: int) -> str:
     return f"series-{series % SERIES + 1}" + (f" dash-{min(dash, 3)}" if dash > 1 else "")
 
 
-def shortened(label: Label, room: int) -> Label:
-    """The label with at most `room` characters."""
-    return replace(label, text=label.text if len(label.text) <= room else label.text[: room - 1] + "…")
+def shorten_labels(labels: Sequence[Label], room: int) -> list[Label]:
+    """The labels with at most `room` characters each: the beginnings, or the ends where beginnings are equal."""
+    texts = [label.text if len(label.text) <= room else label.text[: room - 1] + "…" for label in labels]
+    return [
+        replace(label, text=f"…{label.text[1 - room :]}" if text != label.text and texts.count(text) > 1 else text)
+        for label, text in zip(labels, texts, strict=True)
+    ]
 
 
 def name_ends(drawing: Drawing, ends: Sequence[Label], room: int) -> None:
@@ -74,8 +78,9 @@ def name_ends(drawing: Drawing, ends: Sequence[Label], room: int) -> None:
     as they can; a thin line joins a label with an end that is not beside it.
     """
     column = drawing.right + 12
-    for end, y in zip(ends, _spread([end.y for end in ends], drawing.top, drawing.bottom), strict=True):
-        drawing.labels.append(replace(shortened(end, room), x=column, y=y))
+    ys = _spread([end.y for end in ends], drawing.top, drawing.bottom)
+    for end, y in zip(shorten_labels(ends, room), ys, strict=True):
+        drawing.labels.append(replace(end, x=column, y=y))
         if abs(y - end.y) > 2 or column - end.x > 16:
             path = f"M {end.x + 2:g} {end.y:g} L {column - 4:g} {y:g}"
             drawing.lines.append(Path(path, "leader", end.key))

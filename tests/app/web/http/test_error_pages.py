@@ -34,7 +34,7 @@ def told(answer) -> tuple[str, str, str, str]:
 @pytest.mark.parametrize(
     ("path", "heading", "sentence", "label", "address"),
     [
-        ("/nope", "Page not found", "No page has this address", "Leaderboard", "/"),
+        ("/nope", "Page not found", "No page has this address", "First page", "/"),
         (NO_RUN, "Page not found", "There is no run 01a202e9", "All runs", "/runs"),
         ("/studies?before=x", "Something in this request is wrong", "", "All studies", "/studies"),
         (TO_DROP, "This address is for a button, not a page", "Nothing was", "All datasets", "/datasets"),

@@ -10,7 +10,7 @@ from app.web.ui.display import TERMS
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("/", ["sibling"]),
+        ("/leaderboard", ["sibling"]),
         ("/runs/new", ["registry key", "drafter", "goodput", "coupled"]),
         ("/complete", ["registry key", "drafter", "goodput", "coupled"]),
         ("/studies", ["arm"]),

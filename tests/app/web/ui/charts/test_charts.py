@@ -70,6 +70,24 @@ def test_a_reading_holds_at_its_budget_and_a_line_is_not_read_past_its_end():
     assert pass_curves(curves, "t", 82, budget=5.0).reading.now(curves[1]) == "–"
 
 
+def test_long_names_that_begin_alike_are_told_apart_by_their_ends():
+    drawing = lay_out((400, 300), (96, 16), 1, 10, 1.0)[0].drawing
+    names = ["a-model-with-a-long-name-base", "a-model-with-a-long-name-chat", "a-model-of-another-long-name", "short"]
+    name_ends(drawing, [Label(0, 30.0 * i, name, "") for i, name in enumerate(names)], 16)
+    assert [label.text for label in drawing.labels] == [
+        "…-long-name-base",
+        "…-long-name-chat",
+        "a-model-of-anot…",
+        "short",
+    ]
+
+
+def test_few_ticks_stand_at_powers_of_ten_and_at_most_two_steps_of_the_share():
+    drawing = pass_curves([Curve("one", [0.4, 20.0], [0.2, 0.9])], "t", 164, budget=5.0, few_ticks=True).drawings[0]
+    assert [tick.label for tick in drawing.x_ticks] == ["1 s", "10 s"]
+    assert [tick.label for tick in drawing.y_ticks] == ["0 %", "50 %", "100 %"]
+
+
 def test_a_line_to_a_name_does_not_look_like_a_curve():
     drawing = lay_out((400, 300), (96, 16), 1, 10, 1.0)[0].drawing
     name_ends(drawing, [Label(drawing.right, 100.0, name, "series-1") for name in "ab"], 24)

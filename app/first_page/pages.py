@@ -1,0 +1,91 @@
+"""The first page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+from flask import Blueprint, render_template, request
+
+from app.core.errors import BadInputError
+from app.core.states import OPEN_RUN_STATES
+from app.first_page.answer import Card, Source
+from app.first_page.cards import ENOUGH, Cards, find_newest_run, find_own_code, list_sources
+from app.first_page.models_at_budget import ModelsAtBudget, rank_models
+from app.first_page.sentences import describe_models
+from app.leaderboard.entries import Entries
+from app.leaderboard.service import MIN_TASKS
+from app.runs.forms import parse_budget
+from app.runs.labels import series_of
+from app.runs.repository import RunFilter, list_runs
+from app.studies.loading import reference_to_load
+from app.web.http.web import context, kept, session
+from app.web.ui.charts.axes import HALF
+from app.web.ui.charts.chart import Chart, Curve
+from app.web.ui.charts.curves import pass_curves
+from evaluation.studies.analysis import study_budgets
+
+bp = Blueprint("first_page", __name__)
+log = structlog.get_logger(__name__)
+
+
+@bp.get("/")
+def index() -> str:
+    """Which model answers how much right within `?budget=` seconds."""
+    error = asked_s = None
+    try:
+        asked_s = parse_budget(request.args.get("budget"))
+    except BadInputError as problem:
+        error = str(problem)
+    entries = kept(Entries).read(session())
+    sources = list_sources(session(), entries)
+    card, has_failed = _read_card(sources)
+    newest = find_newest_run(entries)
+    if card is None:
+        is_empty = not entries and not has_failed
+        return render_template(
+            "first_page/empty.html",
+            has_failed=has_failed,
+            is_empty=is_empty,
+            newest=newest,
+            enough=ENOUGH,
+            reference=reference_to_load(context()) if is_empty else False,
+            working=len(list_runs(session(), RunFilter(states=OPEN_RUN_STATES))) if is_empty else 0,
+        )
+    budget_s = asked_s or card.opening_s
+    found = rank_models(card, budget_s)
+    return render_template(
+        "first_page/index.html",
+        card=card,
+        found=found,
+        headline=describe_models(card, found),
+        chart=_draw_models(card, found),
+        budget=budget_s,
+        grid=study_budgets(card.compared.end_s),
+        error=error,
+        newest=None if card.measured_here else newest,
+        own_code=find_own_code(sources, card),
+        enough=ENOUGH,
+        min_tasks=MIN_TASKS,
+    )
+
+
+def _read_card(sources: Sequence[Source]) -> tuple[Card | None, bool]:
+    """(the answer, whether it cannot be computed)."""
+    try:
+        return kept(Cards).read(session(), sources), False
+    except Exception:
+        log.exception("the answer of the first page could not be computed")
+        return None, True
+
+
+def _draw_models(card: Card, found: ModelsAtBudget) -> Chart:
+    """The curve of each model's configuration."""
+    rows = sorted(found.rows, key=lambda row: row.run.number)
+    series = series_of([row.run.number for row in rows])
+    curves = [
+        Curve(row.model, row.curve.budgets, row.curve.pass_first, colour, key=str(row.run.id))
+        for row, colour in zip(rows, series, strict=True)
+    ]
+    title = "Right answers in time"
+    return pass_curves(curves, title, card.n_tasks, budget=found.shown_s, label_room=150, width=HALF, few_ticks=True)

@@ -1,0 +1,77 @@
+"""The sentence of the first page: which model answers how much right in time, how sure that is, and over what."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from app.first_page.answer import Card
+from app.first_page.models_at_budget import ModelRow, ModelsAtBudget
+from app.studies.sentences import MAX_NAMES, Measured, format_margin, format_tasks_to_decide
+from app.web.ui.units import counted, exact_seconds, interval, percent, seconds
+from evaluation.decisions import MARGIN
+
+
+class Headline(NamedTuple):
+    """One sentence in parts: `answer` names the model, `sure` its interval, `over` the tasks and the machine."""
+
+    answer: str
+    sure: str
+    over: str
+    details: str  # sentences about the other models
+
+
+def describe_models(card: Card, found: ModelsAtBudget) -> Headline:
+    """The answer at the budget, which is one that was measured."""
+    tasks = counted(card.n_tasks, "task")
+    whose = f" {card.over.whose}" if card.over.whose else f" of {card.over.dataset}"
+    over = f"over {tasks}{whose} on {card.device}"
+    within, used = f"within {exact_seconds(found.shown_s)}", found.used
+    if used is None:
+        return Headline(f"{card.disturbance}No model answers right {within}", "", over, _describe_first(card))
+    right = f"{percent(used.share, card.n_tasks)} right"
+    sure = f"95 % sure: {interval(used.interval, card.n_tasks)} %"
+    if len(found.select("unmeasured")) == len(found.rows) - 1:
+        answer = f"{used.model} answers {right} {within}"
+    elif found.select("undecided"):
+        answer = f"{used.model} is the best so far: it answers {right} {within}"
+    else:
+        answer = f"Use {used.model}: it answers {right} {within}"
+    return Headline(card.disturbance + answer, sure, over, " ".join(_describe_others(card, found, used)))
+
+
+def _describe_others(card: Card, found: ModelsAtBudget, used: ModelRow) -> list[str]:
+    said = []
+    if worse := found.select("worse"):
+        said.append(f"It is better than {_list_models(worse)}.")
+    as_good = found.select("as_good")
+    if cheaper := [row for row in as_good if row.share <= used.share]:
+        verb = "is" if len(cheaper) == 1 else "are"
+        said.append(f"{_list_models(cheaper)} {verb} as good within {format_margin(MARGIN)}.")
+    if higher := [row for row in as_good if row.share > used.share]:
+        said.append(f"It costs less than {_list_models(higher)}, and is as good within {format_margin(MARGIN)}.")
+    if undecided := found.select("undecided"):
+        said.append(f"Undecided against {_list_models(undecided)}.")
+        said.append(_describe_tasks([row.tasks_to_decide for row in undecided], card.over))
+    return said
+
+
+def _describe_tasks(tasks: list[int | None], over: Measured) -> str:
+    """How many tasks would decide all of the differences, of `tasks` for each; None stands for very many."""
+    if None in tasks or (most := max(filter(None, tasks))) > over.dataset_tasks:
+        return f"More tasks than {over.dataset} has would be needed to decide."
+    return f"About {format_tasks_to_decide(most)} tasks would decide."
+
+
+def _describe_first(card: Card) -> str:
+    """When a right answer comes where none comes in time."""
+    first_s = card.compared.first_right_s
+    if first_s is None:
+        return f"Nor within {exact_seconds(card.budget_s)}, as long as was measured."
+    return f"The first right answers come within {seconds(first_s)}."
+
+
+def _list_models(rows: list[ModelRow]) -> str:
+    names = [row.model for row in rows[:MAX_NAMES]]
+    if rest := len(rows) - len(names):
+        names.append(f"{rest} more")
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
