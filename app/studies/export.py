@@ -27,6 +27,9 @@ KINDS = {
 }
 """The media type of each format, and what the name of a file in it ends with."""
 
+SPEEDS = ("ms_per_token_first", "ms_per_token_last", "ms_per_token_all")
+"""Of the first and the last sample that finishes, and of all: the mean over the tasks (BASS, section 4.1)."""
+MEASURED = ("device", "clock_marks", "tasks", *SPEEDS)
 CURVE = ("budget_s", "pass_first", "pass_first_low", "pass_first_high", "pass_all", "pass_all_low", "pass_all_high")
 
 
@@ -55,12 +58,15 @@ def as_csv(found: StudyDocument, analysis: StudyAnalysis) -> str:
 
     An arm has a row at every budget (seconds) at which one of its shares changes, and at round ones.
     """
-    rows: list[Iterable[object]] = [("arm", "run_id", *ArmOptions.model_fields, "tasks", *CURVE)]
+    rows: list[Iterable[object]] = [("arm", "run_id", *ArmOptions.model_fields, *MEASURED, *CURVE)]
     if analysis.found is not None:
+        speeds = {row.arm: row for row in analysis.found.paper_table}
         for one in analysis.found.curves:
             arm = next(arm for arm in found.arms if arm.name == one.arm)
             options = (arm.configuration[option] for option in ArmOptions.model_fields)
-            rows += _points((arm.name, arm.run_id, *options, found.study.tasks_common), one, analysis.found.budgets)
+            speed = (getattr(speeds[arm.name], name) for name in SPEEDS)
+            measured = (found.study.device, " ".join(arm.marks), found.study.tasks_common, *speed)
+            rows += _points((arm.name, arm.run_id, *options, *measured), one, analysis.found.budgets)
     return tables.as_csv(rows)
 
 

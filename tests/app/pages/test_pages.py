@@ -302,7 +302,7 @@ def test_what_is_not_there_gets_a_page_that_leads_on(world, path):
 
 
 def names(page: str) -> list[str]:
-    return re.findall(r'class="name" href="/runs/[^"]+">([^<]+)<', page)
+    return re.findall(r'class="name"(?: title="[^"]*")? href="/runs/[^"]+">([^<]+)<', page)
 
 
 def test_runs_are_newest_first_and_filtered_in_an_address_that_can_be_linked(world):
