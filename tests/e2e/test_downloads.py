@@ -58,7 +58,7 @@ def test_the_png_of_a_chart_has_two_pixels_for_each_unit_of_the_drawing(chart, p
     content = download(page, chart, "png").read_bytes()
     assert content[:8] == b"\x89PNG\r\n\x1a\n"
     _, _, width, height = map(float, page.locator("figure.chart svg.wide").get_attribute("viewBox").split())
-    assert struct.unpack(">II", content[16:24]) == (2 * width, 2 * height)
+    assert struct.unpack(">II", content[16:24]) == (2 * width + 48, 2 * height + 48), "a margin of 12 on each side"
     assert len(set(content)) > 100, "something is drawn"
 
 

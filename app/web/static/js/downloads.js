@@ -17,6 +17,7 @@ const STYLES = [
   "text-anchor",
 ];
 const PIXELS_PER_UNIT = 2;
+const MARGIN = 12;
 const CONTROLS = "button, input, form, svg, [popover], details > :not(summary)";
 const FORMULA = /^[=+\-@\t\r]/;
 const NUMBER = /^[+-]?[\d.,]+$/;
@@ -84,7 +85,9 @@ function drawOnPaper(figure) {
   }
   const background = getComputedStyle(paper).backgroundColor;
   paper.remove();
-  const { x, y, width, height } = drawing.viewBox.baseVal;
+  const { baseVal: box } = drawing.viewBox;
+  const x = box.x - MARGIN, y = box.y - MARGIN, width = box.width + 2 * MARGIN, height = box.height + 2 * MARGIN;
+  drawing.setAttribute("viewBox", [x, y, width, height].join(" "));
   const sheet = document.createElementNS("http://www.w3.org/2000/svg", "rect");
   for (const [key, value] of Object.entries({ x, y, width, height, fill: background })) {
     sheet.setAttribute(key, String(value));
