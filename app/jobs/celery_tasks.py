@@ -38,6 +38,7 @@ def work(job_id: str) -> None:
 @worker_process_init.connect
 def _import_handlers(**_: object) -> None:
     """Now, so that the time limit of the first job does not cover it."""
+    import app.domains  # noqa: F401, PLC0415 (registers what is loaded here)
     from app.background.handlers import get_handler  # noqa: PLC0415
     from app.jobs import messages  # noqa: F401, PLC0415
     from app.runs.policy import policies  # noqa: PLC0415

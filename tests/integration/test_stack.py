@@ -169,6 +169,8 @@ def test_a_worker_process_prepares_and_grades_what_this_process_decodes(stack, s
         return {line["row"] for line in lines if line.get("job") == queues.GRADE_TASK}
 
     wait_for(lambda: rows() == {str(job.id)})
+    faults = [line for line in logged(tmp_path / "worker-0.log") if line["level"] in ("error", "critical")]
+    assert not faults, "nothing fails unseen while a process starts"
 
 
 def test_gunicorn_serves_pages_and_readiness_and_stops_when_asked(stack, start, tmp_path):
