@@ -2,7 +2,7 @@
 // textContent.
 
 import { heardFromServer, serverAnswers } from "./connection.js";
-import { find } from "./dom.js";
+import { find, formatCount } from "./dom.js";
 import { refreshParts } from "./parts.js";
 
 const SHOWN_CHARACTERS = 20000;
@@ -205,7 +205,7 @@ export function follow(completion, onTime) {
     lane.logprob = sample.mean_logprob;
     lane.bar.setAttribute("width", Math.min(100, (100 * sample.elapsed_s) / budget).toFixed(2));
     lane.tokens = sample.n_tokens;
-    tokens.textContent = String(lanes.reduce((sum, one) => sum + one.tokens, 0));
+    tokens.textContent = formatCount(lanes.reduce((sum, one) => sum + one.tokens, 0));
     lane.text.replaceChildren(...spansByOrigin(lane.pieces));
     lane.answer.scrollTop = lane.answer.scrollHeight;
     lane.facts.textContent = factsOf(sample, lane.origins);

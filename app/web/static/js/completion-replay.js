@@ -1,6 +1,6 @@
 // Replays completions from the stored times of each sample. Model output is only ever textContent.
 
-import { find } from "./dom.js";
+import { find, formatCount } from "./dom.js";
 
 const LONGEST_STEP_S = 0.25; // a page in the background must not jump when it is looked at again
 
@@ -76,7 +76,7 @@ export function readSides() {
         moveTo(seconds) {
           const written = lanes.map((lane) => lane(seconds)).reduce((a, b) => a + b, 0);
           clock.value = seconds >= length ? ended : `${seconds.toFixed(1)} s`;
-          tokens.textContent = String(written);
+          tokens.textContent = formatCount(written);
         },
       };
     },

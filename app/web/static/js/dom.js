@@ -16,6 +16,15 @@ export function find(root, selector, type) {
 }
 
 /**
+ * An integer with thin spaces between thousands, as the server writes it (app/web/ui/units.py).
+ *
+ * @param {number} value
+ */
+export function formatCount(value) {
+  return value.toLocaleString("en").replaceAll(",", "\u202f");
+}
+
+/**
  * The space-separated numbers of a text.
  *
  * @param {string | null | undefined} text
