@@ -32,13 +32,14 @@ def _policies() -> Sequence[Policy]:
 
 
 def _handlers() -> Sequence[Handler]:
+    from app.advice.handler import TryCode  # noqa: PLC0415
     from app.datasets.translation import TranslateDataset  # noqa: PLC0415
     from app.jobs.work.prepare import PrepareDataset  # noqa: PLC0415
     from app.runs.hidden_runs import DeleteRuns  # noqa: PLC0415
     from app.runs.import_samples import ImportSamples  # noqa: PLC0415
     from app.studies.loading import LoadStudy  # noqa: PLC0415
 
-    return PrepareDataset(), ImportSamples(), LoadStudy(), DeleteRuns(), TranslateDataset()
+    return PrepareDataset(), ImportSamples(), LoadStudy(), DeleteRuns(), TranslateDataset(), TryCode()
 
 
 register(_policies)

@@ -23,26 +23,30 @@ OnProgress = Callable[[int, int, str], object]
 
 
 class UnfinishedError(Exception):
-    """The attempt must stop before the end of the job, whose steps so far are stored; `state` is what becomes of it."""
+    """The attempt must stop before the end of the job, whose steps so far are stored; `state` is what becomes of it.
 
-    def __init__(self, state: JobState) -> None:
+    With `waits` nothing can be done now: who changes that calls `send_waiting`, and the reaper asks now and then.
+    """
+
+    def __init__(self, state: JobState, *, waits: bool = False) -> None:
         super().__init__(state)
-        self.state = state
+        self.state, self.waits = state, waits
 
 
 class Step:
     """What an attempt has of its job. `cursor` is where an earlier attempt stopped; change it, then `save`.
 
-    `on_finish` writes in the transaction in which the job ends as finished. `ends_at` is when other work of this worker
+    `on_finish` writes in the transaction in which the job ends as finished. After `turn_s` other work of this worker
     has its turn; infinite where a user waits for the job itself.
     """
 
-    def __init__(self, ctx: Context, job: BackgroundJob, lease: Lease, ends_at: float, on_progress: OnProgress) -> None:
+    def __init__(self, ctx: Context, job: BackgroundJob, lease: Lease, turn_s: float, on_progress: OnProgress) -> None:
         self.ctx, self.job, self.lease = ctx, job, lease
         self.cursor: dict[str, Any] = dict(job.cursor)
         self.result: dict[str, Any] = {}
         self.on_finish: Callable[[Session], None] = lambda _: None
-        self._ends_at, self._on_progress = ends_at, on_progress
+        self._turn_s, self._on_progress = turn_s, on_progress
+        self.begin_turn()
         self._saved_at = self._reported_at = time.monotonic()
 
     @property
@@ -74,13 +78,20 @@ class Step:
         self._saved_at = time.monotonic()
         self.require_wanted()
 
-    def require_wanted(self) -> None:
-        """Raises if the attempt must stop: the job was cancelled or lost, the process stops, or the turn is over."""
+    def begin_turn(self) -> None:
+        """Begins the turn once more, after work that each turn has to repeat."""
+        self._ends_at = time.monotonic() + self._turn_s
+
+    def require_wanted(self, *, within_turn: bool = True) -> None:
+        """Raises if the attempt must stop: the job was cancelled or lost, the process stops, or the turn is over.
+
+        Without `within_turn` the turn may last longer, for work that cannot be interrupted and resumed.
+        """
         if self.lease.stop is Stop.FENCED:
             raise LostClaimError(str(self.job.id))
         if self.lease.stop is Stop.CANCELLED:
             raise UnfinishedError(JobState.CANCELLED)
-        if self.ctx.stopping.is_set() or time.monotonic() >= self._ends_at:
+        if self.ctx.stopping.is_set() or (within_turn and time.monotonic() >= self._ends_at):
             raise UnfinishedError(JobState.QUEUED)
         handler = get_handler(self.job.kind)
         if handler is not None and self._ends_at < math.inf and not handler.is_wanted(self.ctx, self.job):
@@ -113,6 +124,10 @@ class Handler(Protocol):
 
         If not, the job is cancelled, and goes on from there if it is opened again.
         """
+        return True
+
+    def must_wait(self, ctx: Context, job: BackgroundJob) -> bool:
+        """Whether a job that waits still has to: asked when its row says so, since what it waits for may have come."""
         return True
 
     def on_end(self, ctx: Context, job: BackgroundJob) -> None:

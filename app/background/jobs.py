@@ -137,11 +137,27 @@ def send_again(ctx: Context, silence: dt.timedelta) -> None:
                 after_commit(session, send, ctx, job, job.queue)
 
 
+def send_waiting(ctx: Context, key: str) -> None:
+    """Sends the message of the job with this key, if it waits for what has just happened."""
+    waiting = (BackgroundJob.key == key, BackgroundJob.state == JobState.QUEUED, BackgroundJob.queue.is_not(None))
+    with ctx.database.read() as session:
+        jobs = session.scalars(select(BackgroundJob).where(*waiting)).all()
+    for job in jobs:
+        send(ctx, job, job.queue)
+
+
 def list_jobs(
-    session: Session, state: JobState | None = None, *, limit: int, before: uuid.UUID | None = None
+    session: Session,
+    state: JobState | None = None,
+    *,
+    kind: str | None = None,
+    limit: int,
+    before: uuid.UUID | None = None,
 ) -> Sequence[BackgroundJob]:
     """Jobs, the latest first; `before` is the last id of the previous page."""
     query = select(BackgroundJob)
+    if kind is not None:
+        query = query.where(BackgroundJob.kind == kind)
     if state is not None:
         query = query.where(BackgroundJob.state == state)
     if before is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import time
 import uuid
 from collections.abc import Iterator
 from functools import partial
@@ -55,7 +54,7 @@ def attempt(
         raise LostClaimError(str(job_id))
     with ctx.database.read() as session:
         job = session.get_one(BackgroundJob, job_id, options=[undefer(BackgroundJob.input)])
-    step = Step(ctx, job, Lease(ctx, owned, partial(_find_stop, job_id)), time.monotonic() + turn_s, on_progress)
+    step = Step(ctx, job, Lease(ctx, owned, partial(_find_stop, job_id)), turn_s, on_progress)
     step.lease.begin()
     try:
         yield step
@@ -64,7 +63,7 @@ def attempt(
     except (LostClaimError, *OUTAGES):
         raise
     except UnfinishedError as error:
-        _leave(step, error.state)
+        _leave(step, error.state, waits=error.waits)
         if error.state is JobState.CANCELLED:
             raise CancelledError("the job was cancelled") from None
         raise
@@ -87,9 +86,11 @@ def _find_stop(job_id: uuid.UUID, session: Session) -> Stop | None:
     return Stop.FENCED if found is None else Stop.CANCELLED if found[0] is not None else None
 
 
-def _leave(step: Step, state: JobState, **values: Any) -> None:
+def _leave(step: Step, state: JobState, *, waits: bool = False, **values: Any) -> None:
     """Ends the attempt. Raises LostClaimError, and nothing is stored."""
     ctx, job = step.ctx, step.job
+    if waits:
+        values["attempt"] = 0  # nothing has failed
     if state is not JobState.QUEUED:
         values["finished_at"] = utcnow()
     if state in (JobState.FINISHED, JobState.CANCELLED):
@@ -100,9 +101,12 @@ def _leave(step: Step, state: JobState, **values: Any) -> None:
         step.lease.owned.release(session, state=state, enqueued_at=sent_at, **step.progress, **values)
         if state is JobState.FINISHED:
             step.on_finish(session)
-        if state is JobState.QUEUED and sent_at is not None:
+        if state is JobState.QUEUED and sent_at is not None and not waits:
             after_commit(session, send, ctx, job, queues.EXEC if job.queue else None)  # behind the work that waits
     job.state, job.error = state, values.get("error")
+    handler = get_handler(job.kind)
+    if waits and handler is not None and not handler.must_wait(ctx, job):
+        send(ctx, job, job.queue)
     follow_end(ctx, job)
 
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import click
 
+from app.advice.report import format_report, read_report
+from app.advice.study import list_models, make_study_spec
 from app.cli import common, foreground, from_code, handover, study_report
 from app.cli.options import QuietChoice, quiet_options
 from app.cli.project_variables import env_option, parse_variables
@@ -24,18 +26,10 @@ from app.core.states import RunState
 from app.core.terminal import echo
 from app.datasets import service as datasets
 from app.datasets.models import Dataset
-from app.language_models import cached
-from app.runs.failed_samples import count_failed_samples
-from app.studies import export, repository, service
-from app.studies.advice import advice
-from app.studies.documents import StudyDocument
-from app.studies.schemas import StudySpec
-from app.web.http.schemas import parse_spec
+from app.studies import repository, service
+from app.studies.analysis import analysis
+from app.studies.repository import get_study
 from app.web.ui.units import counted
-
-PER_TASK_S = 2.0
-"""Seconds of a task besides its budget: its prompt, its verdicts, and turns of the models."""
-FEWEST, MOST = 20, 164
 
 
 class _State:
@@ -113,7 +107,7 @@ def advise(  # noqa: PLR0913 (click hands each option over by itself)
         bassline advise ./myproject --target qwen2.5-coder-0.5b --target smollm2-135m --minutes 60
     """
     ctx = common.opened_context()
-    models = list(targets) or smaller_first(ctx)
+    models = list(targets) or list_models(ctx)
     if not models:
         raise BadInputError(
             "no model is in the cache: get one with `bassline models pull qwen2.5-coder-0.5b`", "target"
@@ -127,37 +121,31 @@ def advise(  # noqa: PLR0913 (click hands each option over by itself)
         dataset = _dataset(ctx, state, request)
         state.dataset_id = str(dataset.id)
         state.write()
-        document = _study(ctx, state, dataset, models, budget, n, 60.0 * minutes, quiet)
+        study_id = _study(ctx, state, dataset, models, budget, n, 60.0 * minutes, quiet)
     finally:  # also after Ctrl-C
         state.write()
     with ctx.database.read() as session:
-        failed = count_failed_samples(session, [arm.run_id for arm in document.arms])
-    sentence = advice(document, failed)
-    _report(ctx, document, dataset, sentence, report)
+        study = get_study(session, study_id)
+        found = read_report(session, study, analysis(session, study))
+    common.write_chunks(report, iter([format_report(found).encode()]))
     state.remove()
     common.write_json(
         json_file,
         {
-            "advice": sentence,
+            "advice": found.sentence,
             "dataset": dataset.name,
-            "failed_samples": asdict(failed),
-            "study": document.model_dump(mode="json"),
+            "failed_samples": asdict(found.failed),
+            "study": found.document.model_dump(mode="json"),
         },
     )
     console = common.result_console(json_file)
     console.print()
-    console.print(sentence, soft_wrap=True, highlight=False)
+    console.print(found.sentence, soft_wrap=True, highlight=False)
     console.print(
-        f"The report is in {report}. `bassline serve` shows the study at /studies/{document.study.id} and the tasks at "
+        f"The report is in {report}. `bassline serve` shows the study at /studies/{study_id} and the tasks at "
         f"/datasets/{dataset.id}.",
         soft_wrap=True, highlight=False,
     )  # fmt: skip
-
-
-def smaller_first(ctx: Context) -> list[str]:
-    """The cached models that can be loaded, those with fewer parameters first."""
-    ready = [model for model in cached.read(ctx.settings.cache_dir).models if model.state == "ready"]
-    return [model.ref for model in sorted(ready, key=lambda model: (model.n_parameters or 0, model.ref))]
 
 
 def _state_path(ctx: Context, asked: Sequence[Any]) -> Path:
@@ -181,8 +169,8 @@ def _dataset(ctx: Context, state: _State, request: from_code.DatasetRequest) -> 
 def _study(
     ctx: Context, state: _State, dataset: Dataset, models: list[str], budget: float, n: int, seconds: float,
     quiet: QuietChoice,
-) -> StudyDocument:  # fmt: skip
-    """The finished study of the models over the dataset."""
+) -> uuid.UUID:  # fmt: skip
+    """The id of the finished study of the models over the dataset."""
     ctx.make_grader()  # without a sandbox, fail before decoding
     with foreground.workers(ctx, "advise") as place:
         if state.study_id and _exists(ctx, state.study_id):
@@ -193,65 +181,22 @@ def _study(
                 service.set_quiet_limit(ctx, study_id, quiet.get_limit_s())
                 place.work_study(study_id)
         else:
-            arms = arms_of(models, n)
-            tasks = choose(dataset, len(arms), budget, seconds - state.spent_s)
-            left = dataset.n_tasks - len(tasks)
+            spec = make_study_spec(dataset, models, budget, n, seconds - state.spent_s, quiet.get_limit_s())
+            left = dataset.n_tasks - len(spec.task_ids)
             more = f"; {left} more are left out: weak, unstated, or beyond the minutes given" if left else ""
-            echo(f"{counted(len(tasks), 'task')} for {counted(len(arms), 'configuration')}{more}", err=True)
-            spec = parse_spec(
-                StudySpec,
-                {
-                    "dataset": dataset.name, "task_ids": tasks, "budget_s": budget, "race": True, "arms": arms,
-                    "name": f"advice for {dataset.name}"[:200], "quiet_limit_s": quiet.get_limit_s(),
-                },
-            )  # fmt: skip
+            arms = counted(len(spec.arms), "configuration")
+            echo(f"{counted(len(spec.task_ids), 'task')} for {arms}{more}", err=True)
             spec = handover.prepare_study_for_server(ctx, spec) if place.server else spec
             study_id = service.submit(ctx, spec, **place.options)
             state.study_id = str(study_id)
             state.write()
             place.work_study(study_id)
-    document = study_report.read(ctx, study_id)
-    if document.study.state is not RunState.FINISHED:
-        raise common.failed(f"the study ended as {document.study.state}; the same command resumes")
-    return document
+    ended = study_report.read(ctx, study_id).study.state
+    if ended is not RunState.FINISHED:
+        raise common.failed(f"the study ended as {ended}; the same command resumes")
+    return study_id
 
 
 def _exists(ctx: Context, study_id: str) -> bool:
     with ctx.database.read() as session:
         return uuid.UUID(study_id) in repository.study_ids(session)
-
-
-def arms_of(models: Sequence[str], n: int) -> list[dict[str, Any]]:
-    """An arm for each model; of one model alone, one sample against `n`."""
-    numbers = [n] if len(models) > 1 else [1, max(2, n)]
-    return [
-        {"target": model, "n": number, "drafter": "sibling", "prompt_mode": "completion", "name": name}
-        for model in models
-        for number in numbers
-        for name in [model if len(models) > 1 else f"{model}, n = {number}"]
-    ]
-
-
-def choose(dataset: Dataset, arms: int, budget: float, seconds: float) -> list[str]:
-    """The ids of the tasks that the seconds allow, at least FEWEST: those with tests that notice faults, spread over
-    the project by a hash of their ids."""
-    strong = [task.task_id for task in dataset.tasks if not datasets.is_left_out(task)]
-    every = strong or [task.task_id for task in dataset.tasks]
-    fitting = int(seconds / (arms * (budget + PER_TASK_S)))
-    number = min(MOST, max(FEWEST, fitting))
-    chosen = set(sorted(every, key=lambda each: hashlib.sha256(each.encode()).digest())[:number])
-    return [task_id for task_id in every if task_id in chosen]
-
-
-def _report(ctx: Context, document: StudyDocument, dataset: Dataset, sentence: str, file: str) -> None:
-    coverage = datasets.coverage(ctx, dataset.id)
-    parts = [f"# Which model for {dataset.name}?\n\n{sentence}\n"]
-    if coverage is not None:
-        share = 100 * coverage["covered_share"]
-        parts.append(
-            f"The tasks are {coverage['functions_covered']} of the {coverage['functions_called']} functions that the "
-            f"project's tests call ({share:.0f} %). An answer is judged by recorded calls, or by the tests that cover "
-            "its function.\n"
-        )
-    parts.append(export.as_markdown(document).replace("# ", "## ", 1))
-    common.write_chunks(file, iter(["\n".join(parts).encode()]))

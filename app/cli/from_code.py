@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import shlex
-import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import click
@@ -160,7 +157,7 @@ class DatasetRequest:
 
 def make_datasets(ctx: AppContext, asked: DatasetRequest) -> list[Dataset]:
     """Make, store and print the datasets of a project; both, the completion form first. Raises BasslineError."""
-    interpreter = _interpreter(asked.python)
+    interpreter = service.find_interpreter(asked.python)
     options = replace(asked.options, python=interpreter if asked.python else "")
     json_file = asked.json_file
     try:
@@ -201,29 +198,10 @@ def _rechecked(ctx: AppContext, stored: list[Dataset]) -> service.Recheck:
     return checked
 
 
-def _interpreter(python: str | None) -> str:
-    """The interpreter's path, which holds in the project's folder too; a link of an environment stays a link."""
-    if python is None:
-        return shutil.which("python") or sys.executable
-    found = shutil.which(python)
-    if found is None:
-        raise BadInputError(
-            f"--python {python} is not a program that can be started: name the project's interpreter, as in "
-            "--python .venv/bin/python",
-            "python",
-        )
-    return str(Path(found).absolute())
-
-
 def _commands(
     project: Project, tests: tuple[str, ...], doctests: bool, python: str, tests_python: str
 ) -> list[list[str]]:
-    try:
-        commands = [shlex.split(command) for command in tests]
-    except ValueError as error:
-        raise BadInputError(f"--tests cannot be read as a command: {error}", "tests") from None
-    if not all(commands):
-        raise BadInputError('--tests is empty: give a command, as in --tests "python -m pytest -q"', "tests")
+    commands = [service.split_command(command) for command in tests]
     if tests_python:
         commands = [resolve_command(command, tests_python) for command in commands]
     if doctests:

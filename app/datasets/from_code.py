@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import mean
 from types import MappingProxyType
 from typing import Any
@@ -13,6 +17,7 @@ from app.background.handlers import Step
 from app.background.work import attempt_command
 from app.core.context import Context
 from app.core.db.archives import store_archives
+from app.core.errors import BadInputError
 from app.core.ports import Grader
 from app.core.states import PASSED
 from app.datasets import service
@@ -24,6 +29,7 @@ from evaluation.from_code.reasons import find_remedy
 from evaluation.from_code.recheck import trivial_completions
 from evaluation.from_code.run import Finished, Watcher
 from evaluation.from_code.source.project import Project
+from evaluation.from_code.state import State
 from evaluation.sandbox import Sandbox
 
 INFILL = "-infill"
@@ -50,11 +56,51 @@ def make(
     It is a job whose steps are files in the folder of its state: only this user's process can run the project's tests.
     Raises evaluation's ProjectError, and ConflictError where another process makes the same.
     """
-    packages = sandbox.packages.sha256 if sandbox.packages else ""
-    state = run.state_of(ctx.settings.data_dir / "from-code", project, commands, options, packages, environment)
+    state = find_state(ctx.settings.data_dir / "from-code", sandbox, project, commands, options, environment)
     with attempt_command(ctx, "build_from_code", project.name, state.folder.name) as step:
         reporting = _ReportingWatcher(watcher, step)
         return run.run(sandbox, project, commands, state, options, reporting, ctx.settings.exec_workers, environment)
+
+
+def find_state(
+    folder: Path,
+    sandbox: Sandbox,
+    project: Project,
+    commands: Sequence[Sequence[str]],
+    options: Options,
+    environment: Mapping[str, str | None] = MappingProxyType({}),
+) -> State:
+    """Where in `folder` the unfinished work on this dataset is kept."""
+    packages = sandbox.packages.sha256 if sandbox.packages else ""
+    return run.state_of(folder, project, commands, options, packages, environment)
+
+
+def find_interpreter(python: str | None) -> str:
+    """The interpreter's path, which holds in the project's folder too; a link of an environment stays a link.
+
+    Raises BadInputError.
+    """
+    if python is None:
+        return shutil.which("python") or sys.executable
+    found = shutil.which(python)
+    if found is None:
+        raise BadInputError(
+            f"--python {python} is not a program that can be started: name the project's interpreter, such as "
+            ".venv/bin/python",
+            "python",
+        )
+    return str(Path(found).absolute())
+
+
+def split_command(command: str) -> list[str]:
+    """The words of a command of the tests. Raises BadInputError."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise BadInputError(f"--tests cannot be read as a command: {error}", "tests") from None
+    if not words:
+        raise BadInputError('--tests is empty: give a command, such as "python -m pytest -q"', "tests")
+    return words
 
 
 @dataclass(frozen=True)

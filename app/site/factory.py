@@ -83,6 +83,7 @@ DOMAINS = (
     "openai",
     "runs",
     "studies",
+    "advice",
     "datasets",
     "language_models",
     "workers",

@@ -14,7 +14,7 @@ from app.studies.analysis import StudyAnalysis
 from app.studies.documents import StudyDocument
 from app.studies.models import Study
 from app.web.ui import tables
-from app.web.ui.tables import escape_markdown, format_markdown_table
+from app.web.ui.tables import escape_markdown, fence_markdown, format_markdown_table
 from evaluation.studies.analysis import ArmCurve
 
 Format = Literal["json", "csv", "markdown", "archive"]
@@ -73,7 +73,10 @@ def as_csv(found: StudyDocument, analysis: StudyAnalysis) -> str:
 def as_markdown(found: StudyDocument) -> str:
     """The report as GitHub's Markdown. Names are text there: no markup, links or HTML."""
     parts = [f"# {escape_markdown(found.study.name)}", escape_markdown(found.disturbance + found.sentence)]
-    parts.append("\n".join(f"- {label}: {escape_markdown(value)}" for label, value in report.facts(found)))
+    facts = [(label, value) for label, value in report.facts(found) if label != report.COMMAND]
+    parts.append("\n".join(f"- {label}: {escape_markdown(value)}" for label, value in facts))
+    if found.study.command:
+        parts += ["The same study again:", fence_markdown(found.study.command)]
     for section in report.sections(found):
         rows = [tuple(map(escape_markdown, row)) for row in section.rows]
         headings = tuple(map(escape_markdown, section.headings))

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from sqlalchemy import ColumnElement, false, select, update
 from sqlalchemy.orm import Session
 
+from app.background.jobs import send_waiting
 from app.core.context import Context
+from app.core.db.database import after_commit
 from app.core.db.types import utcnow
 from app.core.provenance import this_machine
 from app.core.states import OPEN_RUN_STATES, Failure, Step
@@ -23,7 +25,7 @@ from app.runs.policy import QUEUES, EvaluationPolicy, Waiting, takes_turns
 from app.runs.repository import tasks_with_samples
 from app.studies import schedule, service
 from app.studies.models import ARM, Study, StudyArm
-from app.studies.repository import get_study
+from app.studies.repository import get_study, study_of
 from app.studies.schedule import is_here
 from app.workers.service import silence_limit
 from evaluation.prompting import PromptError
@@ -127,6 +129,13 @@ class ArmPolicy(EvaluationPolicy):
         study_id = _study_of(ctx, run_id)
         race.drop_losers(ctx, study_id)
         schedule.send_next(ctx, study_id)
+
+    def on_close(self, ctx: Context, session: Session, run: Run) -> None:
+        """Tells a job that waits for the study, whose id is its key, that the last arm has ended."""
+        study_id = study_of(session, run.id)
+        arms = select(StudyArm.run_id).where(StudyArm.study_id == study_id)
+        if session.scalar(select(Run.id).where(Run.id.in_(arms), Run.state.in_(OPEN_RUN_STATES)).limit(1)) is None:
+            after_commit(session, send_waiting, ctx, str(study_id))
 
     def recover(self, ctx: Context, ours: ColumnElement[bool]) -> None:
         """Sends the message of each study again that may have lost it.

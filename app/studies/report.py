@@ -30,6 +30,8 @@ from evaluation.studies.speculation import Gain
 
 RUN = "Run"
 """The heading of a column of ids."""
+COMMAND = "Command"
+"""The label of what repeats a study."""
 
 
 def heading(found: StudyDocument) -> str:
@@ -51,7 +53,7 @@ def facts(found: StudyDocument) -> list[tuple[str, str]]:
     if study.block_tasks > 1:
         rows.append(("Turns", f"every {study.block_tasks} tasks, because the engines did not fit into memory together"))
     if study.command:
-        rows.append(("Command", study.command))
+        rows.append((COMMAND, study.command))
     rows += annotation.facts(study)
     return rows
 

@@ -32,12 +32,19 @@ ELSEWHERE = (
 
 
 def submit(
-    ctx: Context, spec: StudySpec, *, command: str = "", pinned_worker: str | None = None, handover: bool = False
+    ctx: Context,
+    spec: StudySpec,
+    *,
+    command: str = "",
+    pinned_worker: str | None = None,
+    handover: bool = False,
+    study_id: uuid.UUID | None = None,
 ) -> uuid.UUID:
     """Stores a study with a run for each arm, and enqueues them. Returns its id.
 
     Everything is checked before anything is stored: raises BadInputError, naming the arm and the field. The arguments
-    are as in app.runs.service.submit; `command` repeats the study, by default one with all its options.
+    are as in app.runs.service.submit; `command` repeats the study, by default one with all its options; `study_id` is
+    its id where that was chosen before.
     """
     specs, dataset, tasks = check(ctx, spec)
     if not runs.is_local(pinned_worker, handover):
@@ -45,7 +52,7 @@ def submit(
             with naming_arm(number, name):
                 runs.require_allowed(ctx, one.target, one.drafter)
     study = Study(
-        id=new_id(),
+        id=study_id or new_id(),
         name=spec.name or spec.default_name(),
         dataset_id=dataset.id,
         budget_s=spec.budget_s,

@@ -18,6 +18,7 @@ from evaluation.datasets import DatasetError
 from evaluation.from_code import build
 from evaluation.from_code.build import BUILDER, Options, TaskResult
 from evaluation.from_code.calls import record
+from evaluation.from_code.calls.confined import Confinement
 from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.coverage import Coverage, coverage
 from evaluation.from_code.project_tests import make as project_tests
@@ -95,7 +96,7 @@ def state_of(
     return State(folder / hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24])
 
 
-def run(
+def run(  # noqa: PLR0913 (each says what the work is done with)
     sandbox: Sandbox,
     project: Project,
     commands: Sequence[Sequence[str]],
@@ -104,10 +105,12 @@ def run(
     watcher: Watcher,
     workers: int = 1,
     environment: Mapping[str, str | None] = MappingProxyType({}),
+    confinement: Confinement | None = None,
 ) -> Finished:
     """Record, make and check; in the sandbox the tests have the variables of `environment`.
 
-    Raises ProjectError where nothing can be made of the project; the state stays.
+    With a `confinement` they are recorded in the sandbox, too. Raises ProjectError where nothing can be made of the
+    project; the state stays.
     """
     origin = origin_of(project)
     functions = find(project)
@@ -120,7 +123,7 @@ def run(
     state.folder.mkdir(parents=True, exist_ok=True)
     recording = state.recording()
     if recording is None:
-        recording = _record(project, functions, commands, state, options, watcher)
+        recording = _record(project, functions, commands, state, options, watcher, confinement)
     seconds["recording"] = round(recording.seconds, 1)
     started = time.monotonic()
     suite = prepare(sandbox, project, recording.covering, workers, watcher.testing, environment, options.store_secrets)
@@ -145,11 +148,12 @@ def _record(
     state: State,
     options: Options,
     watcher: Watcher,
+    confinement: Confinement | None,
 ) -> Recording:
     watcher.recording(commands[0], 0.0)
     recording = record.record(
         project, functions, commands, state.folder / "record", options.limit_s,
-        lambda seconds: watcher.recording(commands[0], seconds), options.python,
+        lambda seconds: watcher.recording(commands[0], seconds), options.python, confinement=confinement,
     )  # fmt: skip
     if not recording.calls and not recording.refused and not recording.covering.called():
         raise ProjectError(_nothing_recorded(project, recording, options))

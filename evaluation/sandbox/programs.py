@@ -14,7 +14,7 @@ import selectors
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -247,10 +247,11 @@ class Program:
                 self._lines += os.read(self._frames, 65536)
         return bool(self._lines)
 
-    def wait(self) -> None:
-        """Wait until it has ended by itself. Raises ProgramEndedError at a limit."""
+    def wait(self, on_look: Callable[[], None] = lambda: None) -> None:
+        """Wait until it has ended by itself, and call `on_look` meanwhile. Raises ProgramEndedError at a limit."""
         while self._open:
             self._wait()
+            on_look()
 
     def _wait(self) -> None:
         """Handle what happens next: something arrives, something can be sent, or it is time to look at the limits."""

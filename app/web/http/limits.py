@@ -19,7 +19,9 @@ from app.web.http.web import bound_context
 BODY_BYTES = 4 * 2**20  # three texts of 200,000 characters, escaped
 UPLOAD_BYTES = 64 * 2**20
 SIGN_INS = "10 per minute"
-UPLOADS = frozenset({"datasets_api.import_", "datasets.upload", "runs_api.import_"})
+UPLOADS = frozenset(
+    {"advice.create", "advice_api.create", "datasets_api.import_", "datasets.upload", "runs_api.import_"}
+)
 
 _REDIS: Any = {"socket_connect_timeout": 1, "socket_timeout": 1, "retry": Retry(NoBackoff(), 0)}
 

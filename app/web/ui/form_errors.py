@@ -38,4 +38,4 @@ def sentence(label: str, fault: ErrorDetails) -> str:
 
 def labelled(text: str, field: str, label: str) -> str:
     """A sentence of the service with the field's label instead of its internal name, and a capital letter."""
-    return capitalized(re.sub(rf"^{re.escape(field)}(?= )", label, text))
+    return capitalized(re.sub(rf"^{re.escape(field)}(?=[ :])", label, text))

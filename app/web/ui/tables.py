@@ -38,6 +38,13 @@ def escape_markdown(text: str) -> str:
     return re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", " ".join(text.split()))
 
 
+def fence_markdown(command: str) -> str:
+    """A command as a block of code, which is read as it stands."""
+    longest = max(map(len, re.findall("`+", command)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}console\n{command}\n{fence}"
+
+
 def quote_markdown(text: str) -> str:
     """Text of unknown origin as a code span: nothing in it is markup, a link or a mention."""
     one_line = re.sub(r"\s+", " ", plain(text)).strip() or " "

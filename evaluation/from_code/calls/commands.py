@@ -1,15 +1,19 @@
 """Runs one command of a project's tests, and ends it with everything that it started.
 
 The tests are the user's code in the user's environment: nothing confines them. They get a wall-clock limit; their
-output is read to its end and its last part kept.
+output is read to its end and its last part kept. They run below a process of their own, since all that is started there
+is ended with them: a server has other children.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import select
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +27,9 @@ from evaluation.from_code.reasons import ProjectError
 _KEPT_OUTPUT = 8 * 2**10
 _END_S = 5.0
 """Seconds to wait for killed processes to be gone."""
+_ROOT = Path(__file__).resolve().parents[3]
+_SERVE = "from evaluation.from_code.calls.commands import serve; serve()"
+_REFUSED = 3
 
 
 def resolve_command(command: Sequence[str], python: str) -> list[str]:
@@ -46,8 +53,46 @@ def run_command(
 
     What it started is ended too, daemons included. Raises ProjectError where it cannot be started.
     """
+    apart = subprocess.Popen(
+        [sys.executable, "-s", "-P", "-B", "-c", _SERVE],
+        env={**os.environ, "PYTHONPATH": str(_ROOT), "PYTHONUTF8": "1"},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, preexec_fn=end_with_parent,  # noqa: PLW1509  (no import and no lock in there)
+    )  # fmt: skip
+    assert apart.stdin is not None
+    assert apart.stdout is not None
+    started = time.monotonic()
+    try:
+        with contextlib.suppress(BrokenPipeError), apart.stdin as asked:
+            asked.write(json.dumps([list(command), str(folder), environment, limit_s]).encode())
+        while not select.select([apart.stdout], [], [], 1.0)[0]:
+            on_second(time.monotonic() - started)
+        answer = apart.stdout.read()
+    finally:
+        apart.terminate()  # it ends the tests first
+        apart.wait()
+        apart.stdout.close()
+    if apart.returncode == _REFUSED:
+        raise ProjectError(answer.decode())
+    if apart.returncode:
+        raise ProjectError(f"the process that runs the tests ended with {apart.returncode}: they may have ended it")
+    exit_code, output = json.loads(answer)
+    return exit_code, output
+
+
+def serve() -> None:
+    """The process: reads a command as JSON, runs it, and writes its exit code and the end of its output."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    command, folder, environment, limit_s = json.load(sys.stdin)
+    try:
+        answer = json.dumps(_run(command, folder, environment, limit_s))
+    except ProjectError as error:
+        sys.stdout.buffer.write(str(error).encode("utf-8", "replace"))
+        sys.exit(_REFUSED)
+    sys.stdout.buffer.write(answer.encode())
+
+
+def _run(command: Sequence[str], folder: str, environment: dict[str, str], limit_s: float) -> tuple[int | None, str]:
     with adopt_orphans():
-        others = set(psutil.Process().children())
         try:
             process = subprocess.Popen(
                 command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -61,16 +106,12 @@ def run_command(
         tail = bytearray()
         reader = threading.Thread(target=_read_tail, args=(process, tail), daemon=True)
         reader.start()
-        started = time.monotonic()
+        exit_code: int | None = None
         try:
-            while (passed := time.monotonic() - started) < limit_s:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(min(1.0, limit_s - passed))
-                    break
-                on_second(passed)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                exit_code = process.wait(limit_s)
         finally:
-            exit_code = process.poll()
-            _end(process, others)
+            _end(process)
             reader.join(_END_S)
     return exit_code, bytes(tail).decode("utf-8", "replace")
 
@@ -83,13 +124,10 @@ def _read_tail(process: subprocess.Popen[bytes], tail: bytearray) -> None:
             del tail[:-_KEPT_OUTPUT]
 
 
-def _end(process: subprocess.Popen[bytes], others: set[psutil.Process]) -> None:
-    """End the tests and all that they started; `others` are children of this process that have nothing to do with them.
-
-    Processes that start while others are being killed are found in the next round.
-    """
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the tests and all that they started. Processes that start meanwhile are found in the next round."""
     until = time.monotonic() + _END_S
-    left = find_descendants(others)
+    left = find_descendants(())
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     while left and time.monotonic() < until:
@@ -98,5 +136,5 @@ def _end(process: subprocess.Popen[bytes], others: set[psutil.Process]) -> None:
                 each.kill()
         process.wait()
         psutil.wait_procs(left, 1.0)
-        left = find_descendants(others)
+        left = find_descendants(())
     process.wait()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import os
 import re
@@ -9,12 +11,13 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from evaluation.from_code.calls.commands import run_command
+from evaluation.from_code.calls.confined import Confinement, open_slot, run_confined
 from evaluation.from_code.calls.recorded import Call, read_digests, read_recorded
 from evaluation.from_code.project_tests.covering import Covering, read_covering
 from evaluation.from_code.reasons import ProjectError
@@ -32,6 +35,13 @@ N_RUNS = 2
 QUIET_S = 30.0
 """Seconds after which a test that waits, and does nothing, is ended."""
 _DOCTESTS = "bassline_doctests"
+_NEUTRAL_MACHINE = """import os, posix
+facts = os.uname_result(("Linux", "localhost", "", "", ""))
+posix.uname = os.uname = lambda: facts
+"""
+"""Instead of the system call, which the sandbox denies, as its zygotes have it."""
+Runner = Callable[[Sequence[str], Path, dict[str, str], float, Callable[[float], None]], tuple[int | None, str]]
+"""Runs a command in a folder with an environment, for some seconds, and calls a function each second."""
 
 
 @dataclass
@@ -80,7 +90,7 @@ def doctest_command(python: str, project: Project) -> list[str]:
     return [python, "-m", _DOCTESTS, *names]
 
 
-def record(
+def record(  # noqa: PLR0913 (each says how the tests run)
     project: Project,
     functions: Sequence[Function],
     commands: Sequence[Sequence[str]],
@@ -89,13 +99,14 @@ def record(
     on_second: Callable[[float], None] = lambda _seconds: None,
     python: str = "",
     quiet_s: float = QUIET_S,
+    confinement: Confinement | None = None,
 ) -> Recording:
     """Run the commands twice, one after the other, each for at most `limit_s` seconds, and return the recording.
 
     Only calls of both runs are in it. `folder` is for the recorder's files; `on_second` is called with the seconds that
     passed. The programs beside the interpreter `python` come first on PATH. A test of pytest that waits for `quiet_s`
-    seconds is ended. Raises ProjectError where a command cannot be started. On KeyboardInterrupt the tests are ended
-    first.
+    seconds is ended. With a `confinement` the commands run in the sandbox. Raises ProjectError where a command cannot
+    be started. On KeyboardInterrupt the tests are ended first.
     """
     shutil.rmtree(folder, ignore_errors=True)
     keys = {function.key for function in functions if not function.reason}
@@ -105,27 +116,41 @@ def record(
         on_second(time.monotonic() - started)
 
     plan = {"targets": _targets(project, functions), "functions": _every(project, functions), "quiet_s": quiet_s}
-    first, second = (_Run(folder / name, project, plan) for name in ("first", "second"))
-    first.run(commands, python, limit_s, passed)
-    repeated = folder / "repeated.json"
-    repeated.write_text(json.dumps(read_digests(first.calls, keys)), "utf-8")
-    recording = second.run(commands, python, limit_s, passed, repeated)
-    recording.seconds = time.monotonic() - started
-    recorded = read_recorded(second.calls, keys, _local_paths(project))
+    with contextlib.ExitStack() as stack:
+        runner: Runner = run_command
+        inside: Path | None = None
+        if confinement is not None:
+            slot = stack.enter_context(open_slot(confinement, project.root))
+            runner, folder, inside = functools.partial(run_confined, slot), slot.folder, confinement.packages
+        first, second = (_Run(folder / name, project, plan, runner, inside) for name in ("first", "second"))
+        first.run(commands, python, limit_s, passed)
+        try:
+            repeated = folder / "repeated.json"
+            repeated.write_text(json.dumps(read_digests(first.calls, keys)), "utf-8")
+            recording = second.run(commands, python, limit_s, passed, repeated)
+            recording.seconds = time.monotonic() - started
+            recorded = read_recorded(second.calls, keys, _local_paths(project))
+            recording.covering = read_covering(second.seen, {function.key for function in functions})
+        except OSError as error:
+            raise ProjectError(f"the tests removed what was recorded: {error.strerror}") from None
     recording.calls, recording.refused, recording.unread = recorded.calls, recorded.refused, recorded.unread
-    recording.covering = read_covering(second.seen, {function.key for function in functions})
+    if inside is not None:  # the tests may have written other folders of this machine there
+        recording.covering.path = [path for path in recording.covering.path if path == str(inside)]
     return recording
 
 
 class _Run:
-    """One run of the commands, and the folders for what is noted meanwhile."""
+    """One run of the commands, and the folders for what is noted meanwhile; `packages` are those in the sandbox."""
 
-    def __init__(self, folder: Path, project: Project, plan: Mapping[str, Any]) -> None:
-        self._folder, self._project = folder, project
-        self.calls = folder / "calls"
-        self.calls.mkdir(parents=True)
-        self.seen = folder / "seen"
-        self.seen.mkdir()
+    def __init__(
+        self, folder: Path, project: Project, plan: Mapping[str, Any], runner: Runner, packages: Path | None
+    ) -> None:
+        self._folder, self._project, self._runner, self._packages = folder, project, runner, packages
+        self.calls, self.seen, self._temporary = (folder / name for name in ("calls", "seen", "temporary"))
+        for written in (self.calls, self.seen, self._temporary):
+            written.mkdir(parents=True)
+            if packages is not None:
+                written.chmod(0o777)  # the sandbox has another user, and nobody else enters the folder above
         self._plan = {**plan, "folder": str(self.calls), "seen": str(self.seen)}
 
     def run(
@@ -140,10 +165,14 @@ class _Run:
         plan = self._folder / "plan.json"
         known = None if repeated is None else str(repeated)
         plan.write_text(json.dumps({**self._plan, "repeated": known}), "utf-8")
-        environment = _environment(self._project, _hooks(self._folder), plan, python)
+        hooks = _hooks(self._folder)
+        environment = _environment(self._project, hooks, plan, python)
+        if self._packages is not None:
+            (hooks / "bassline_recording" / "__init__.py").write_text(_NEUTRAL_MACHINE, "utf-8")
+            environment = _environment_inside(self._project, hooks, plan, self._packages, self._temporary)
         recording = Recording()
         for command in commands:
-            exit_code, output = run_command(command, self._project.root, environment, limit_s, passed)
+            exit_code, output = self._runner(command, self._project.root, environment, limit_s, passed)
             if recording.exit_code == 0:
                 recording.exit_code, recording.output = exit_code, output
         return recording
@@ -191,12 +220,27 @@ def _hooks(folder: Path) -> Path:
 
 def _environment(project: Project, hooks: Path, plan: Path, python: str) -> dict[str, str]:
     own = [*map(str, project.import_roots), os.environ.get("PYTHONPATH", "")]
-    path = [str(hooks), str(hooks.parent / "run"), *filter(None, own)]
     programs = [str(Path(python).parent)] if python else []
     return {
         **os.environ,
         "PATH": os.pathsep.join([*programs, os.environ.get("PATH", os.defpath)]),
-        "PYTHONPATH": os.pathsep.join(path),
+        **_recorder_variables(hooks, plan, filter(None, own)),
+    }
+
+
+def _environment_inside(project: Project, hooks: Path, plan: Path, packages: Path, temporary: Path) -> dict[str, str]:
+    """The same in the sandbox, without any variable of this process: it may hold secrets."""
+    own = [*map(str, project.import_roots), str(packages)]
+    return {
+        **dict.fromkeys(("HOME", "TMPDIR"), str(temporary)),
+        **{"PATH": "", "LANG": "C.UTF-8"},
+        **_recorder_variables(hooks, plan, own),
+    }
+
+
+def _recorder_variables(hooks: Path, plan: Path, path: Iterable[str]) -> dict[str, str]:
+    return {
+        "PYTHONPATH": os.pathsep.join([str(hooks), str(hooks.parent / "run"), *path]),
         "PYTHONHASHSEED": HASH_SEED,
         "PYTHONDONTWRITEBYTECODE": "1",
         "BASSLINE_RECORDING": str(plan),

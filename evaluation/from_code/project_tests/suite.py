@@ -103,6 +103,7 @@ def prepare(
     def run_file(file: str) -> tuple[set[str], dict[str, str]]:
         return _each_once(file, by_file[file], run)
 
+    on_file(0, len(by_file))
     with ThreadPoolExecutor(workers, "project-tests") as executor:
         for done, (passed, failed) in enumerate(executor.map(run_file, by_file), 1):
             passing |= passed

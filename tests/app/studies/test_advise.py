@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from app.advice import study
 from app.cli import advise, from_code
 from app.core.errors import UnavailableError
 from app.datasets import service
@@ -62,16 +63,16 @@ def test_the_sentence_is_as_strong_as_its_tasks(case, sentence):
 def test_weak_tasks_are_left_out_and_the_minutes_limit_the_number():
     tasks = [SimpleNamespace(task_id=f"t{i}", source={"weak": i % 2 == 0}) for i in range(200)]
     dataset = SimpleNamespace(tasks=tasks)
-    few, many = (advise.choose(dataset, 2, 3.0, seconds) for seconds in (100.0, 500.0))
-    assert (len(few), len(many)) == (advise.FEWEST, 50)
+    few, many = (study.choose_tasks(dataset, 2, 3.0, seconds) for seconds in (100.0, 500.0))
+    assert (len(few), len(many)) == (study.FEWEST, 50)
     assert all(int(task_id[1:]) % 2 for task_id in many)
     assert set(few) < set(many)
     assert few == sorted(few, key=lambda task_id: int(task_id[1:]))
 
 
 def test_one_model_is_compared_with_itself():
-    assert [(arm["target"], arm["n"]) for arm in advise.arms_of(["a"], 4)] == [("a", 1), ("a", 4)]
-    assert [(arm["target"], arm["n"]) for arm in advise.arms_of(["a", "b"], 4)] == [("a", 4), ("b", 4)]
+    assert [(arm["target"], arm["n"]) for arm in study.make_arms(["a"], 4)] == [("a", 1), ("a", 4)]
+    assert [(arm["target"], arm["n"]) for arm in study.make_arms(["a", "b"], 4)] == [("a", 4), ("b", 4)]
 
 
 @pytest.mark.slow
@@ -96,10 +97,11 @@ def test_an_interrupted_command_resumes_with_its_dataset_and_its_study(bassline,
     assert "resumed: the dataset additions is made" in second.stderr
     assert len(made) == 1
     with ctx.database.read() as session:
-        (study,) = list_studies(session, limit=9)
+        (stored,) = list_studies(session, limit=9)
     content = json.loads((tmp_path / "advice.json").read_text())
-    assert content["study"]["study"]["id"] == str(study.id)
+    assert content["study"]["study"]["id"] == str(stored.id)
     report = (tmp_path / "advice.md").read_text()
+    assert f"```console\n{stored.command}\n```" in report, "a command is code, with nothing escaped"
     title, sentence, *_ = report.split("\n\n")
     assert (title, "Too few to advise" in sentence) == ("# Which model for additions?", True)
     assert content["advice"] in " ".join(second.stdout.split())

@@ -57,7 +57,9 @@ def test_the_document_and_the_exports_are_those_of_the_command_line(ended, ctx):
     assert (table.mimetype, table.text.count("\n") > 4 * len(ended["frontier"])) == ("text/csv", True)
     measured = {row["arm"]: row for row in csv.DictReader(io.StringIO(table.text))}
     assert {row["device"] for row in measured.values()} == {ended["study"]["device"]}
-    for arm, paper in ((arm, row) for arm in ended["arms"] for row in ended["paper_table"] if row["arm"] == arm["name"]):
+    for arm, paper in (
+        (arm, row) for arm in ended["arms"] for row in ended["paper_table"] if row["arm"] == arm["name"]
+    ):
         row = measured[arm["name"]]
         assert (row["clock_marks"], row["ms_per_token_all"]) == (" ".join(arm["marks"]), str(paper["ms_per_token_all"]))
     report = client.get(f"{address}/export?format=markdown")

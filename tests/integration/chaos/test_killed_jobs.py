@@ -10,27 +10,34 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select, update
 
+from app.advice import handler as trying
+from app.advice import service
+from app.advice.schemas import AdviceSpec
 from app.background import handlers
-from app.background.jobs import open_job
+from app.background.jobs import get_job, open_job
 from app.background.models import BackgroundJob
 from app.background.work import work
 from app.cli.main import cli
 from app.core.context import Context
 from app.core.db import migrate
+from app.core.db.archives import read_archive
 from app.core.db.database import Database
 from app.core.db.types import utcnow
 from app.core.events.bus import MemoryBus
+from app.core.ports import SandboxGrader
 from app.core.settings import Settings
-from app.core.states import DatasetKind, JobState
+from app.core.states import OPEN_JOB_STATES, DatasetKind, JobState
 from app.datasets import checking, translation
 from app.datasets import service as datasets
 from app.datasets.models import Dataset as StoredDataset
 from app.datasets.models import DatasetCheck
+from app.jobs.embedded import Embedded
 from app.runs import hidden_runs, import_samples
 from app.runs.models import Run
 from app.runs.repository import list_runs
@@ -43,7 +50,8 @@ from evaluation.from_code import run
 from evaluation.languages import registry
 from evaluation.languages.base import ToolchainError
 from tests.decoding.model_files import put_trainable_model
-from tests.fakes import RIGHT, FakeGrader
+from tests.fakes import RIGHT, FakeEngine, FakeGrader
+from tests.integration.waiting import wait_for
 from tests.thorough import thorough
 
 pytestmark = pytest.mark.slow
@@ -54,9 +62,12 @@ N_TASKS = 5
 
 def make_context(folder: Path) -> Context:
     """The context of each process of the drill, with steps as short as they can be."""
-    hidden_runs.BATCH, checking.STEP_S, translation.CHUNK = BATCH, 0.0, 2
-    settings = Settings(_env_file=None, data_dir=folder)
-    return Context(settings, Database(settings.database), MemoryBus(), make_grader=FakeGrader)
+    hidden_runs.BATCH, checking.STEP_S, translation.CHUNK, trying.STEP_S = BATCH, 0.0, 2, 0.0
+    settings = Settings(_env_file=None, data_dir=folder, reap_interval_s=0.2, lease_s=4, heartbeat_s=1)
+    engine = FakeEngine()
+    return Context(
+        settings, Database(settings.database), MemoryBus(), load_engine=lambda *_: engine, make_grader=FakeGrader
+    )
 
 
 def store_dataset(ctx: Context) -> Dataset:
@@ -119,8 +130,31 @@ def open_translation(ctx: Context) -> object:
     return open_job(ctx, "translate_dataset", "additions", key="same", arguments=arguments)
 
 
+def open_try(ctx: Context) -> object:
+    """A project of some functions that its tests call, and a model without weights."""
+    folder = write_project(ctx.settings.data_dir)
+    (folder / "test_texts.py").write_text(
+        "import texts\n\n\ndef test_cut():\n    for name in dir(texts):\n        if name.startswith('cut'):\n"
+        "            for width in range(3, 12):\n                assert getattr(texts, name)('a long text', width)\n"
+    )
+    spec = AdviceSpec(path=str(folder), python=sys.executable, target="smollm2-135m", n=2, minutes=1)
+    return service.submit(ctx, spec, None)
+
+
+def is_advised(ctx: Context) -> bool:
+    with ctx.database.read() as session:
+        (job,) = session.scalars(select(BackgroundJob).where(BackgroundJob.kind == service.KIND))
+    return (count(ctx, Study), count_tasks(ctx, "project")) == (1, N_TASKS) and "of your code" in job.result["advice"]
+
+
 def begin_from_code(folder: Path) -> list[object]:
     """The command for a project of some functions that its doctests call."""
+    write_project(folder)
+    python = ("--doctests", "--python", sys.executable)
+    return ["datasets", "from-code", folder / "project", *python, "--name", "mine"]
+
+
+def write_project(folder: Path) -> Path:
     (folder / "project").mkdir()
     calls = {("abc", 10): "abc", ("a long text", 6): "a l...", ("abcdef", 5): "ab..."}
     examples = "".join(f"\n    >>> NAME{given!r}\n    {result!r}" for given, result in calls.items())
@@ -130,8 +164,7 @@ def begin_from_code(folder: Path) -> list[object]:
     )
     functions = (source.replace("NAME", f"cut{i}").replace("...", f"..{i}") for i in range(N_TASKS))
     (folder / "project" / "texts.py").write_text("\n\n".join(functions))
-    python = ("--doctests", "--python", sys.executable)
-    return ["datasets", "from-code", folder / "project", *python, "--name", "mine"]
+    return folder / "project"
 
 
 def begin_training(folder: Path) -> list[object]:
@@ -155,17 +188,18 @@ KINDS = {  # how a job is opened, after how many steps each worker is killed, an
     "delete_object": (open_deletion, 2, lambda ctx: (count(ctx, Sample), count(ctx, Run)) == (0, 0)),
     "translate_dataset": (open_translation, 1, lambda ctx: count_tasks(ctx, "additions-js") == N_TASKS),
 }
+LONG = {"try_code": (open_try, 6, is_advised)}
 COMMANDS = {  # the words of a command, and the same
     "build_from_code": (begin_from_code, 2, lambda ctx: count_tasks(ctx, "mine") == N_TASKS),
     "train_drafter": (begin_training, 6, lambda ctx: len(list(ctx.settings.data_dir.glob("cache/drafters/*/"))) == 1),
 }
 
 
-@pytest.mark.parametrize("kind", [*KINDS, *map(thorough, COMMANDS)])
+@pytest.mark.parametrize("kind", [*KINDS, *map(thorough, [*LONG, *COMMANDS])])
 def test_a_worker_that_is_killed_loses_at_most_a_step(tmp_path, kind):
     ctx = make_context(tmp_path)
     migrate.upgrade(ctx.database)
-    begin, kill_after, is_done = (KINDS | COMMANDS)[kind]
+    begin, kill_after, is_done = (KINDS | LONG | COMMANDS)[kind]
     words = begin(tmp_path) if kind in COMMANDS else [begin(ctx)]
     kills = 0
     while status := run_worker(tmp_path, kind, kill_after, words):  # each stores some steps and dies in the next
@@ -175,7 +209,7 @@ def test_a_worker_that_is_killed_loses_at_most_a_step(tmp_path, kind):
         with ctx.database.session() as session:
             running = update(BackgroundJob).where(BackgroundJob.state == JobState.RUNNING)
             session.execute(running.values(lease_until=utcnow()))
-            assert list_runs(session) == []
+            assert kind in LONG or list_runs(session) == []
     with ctx.database.read() as session:
         (job,) = session.scalars(select(BackgroundJob).where(BackgroundJob.kind == kind))
         assert (job.state, job.error) == (JobState.FINISHED, None)
@@ -222,7 +256,7 @@ def main(folder: str, kind: str, kill_after: str, *words: str) -> None:
 
         setattr(owner, name, watched)
 
-    if kind == "build_from_code":
+    if kind in ("build_from_code", "try_code"):
         watch(run.State, "add", lambda _state, made: made.key)
         watch(run.State, "save_recording", lambda *_: "recording")
         watch(run.Maker, "make", lambda _maker, function: function.key, stores=False)
@@ -238,12 +272,23 @@ def main(folder: str, kind: str, kill_after: str, *words: str) -> None:
         watch(trainer.Trainer, "_save", lambda one: f"step {one.step}" if one.step < one.n_steps else "")
         watch(collection.Collection, "add_shard", lambda one: f"shard {len(one.shards.infos)}", stores=False)
         watch(trainer.Trainer, "_update", lambda one, _: f"step {one.step}", stores=False)
-    else:
+    if kind not in COMMANDS:
         watch(handlers.Step, "save", lambda step, *_: json.dumps(step.cursor, sort_keys=True))
         watch(handlers.Step, "save", lambda step, *_: json.dumps(step.cursor, sort_keys=True), stores=False)
     if kind in COMMANDS:
         cli(words)
-    work(make_context(Path(folder)), uuid.UUID(words[0]))
+    ctx, job_id = make_context(Path(folder)), uuid.UUID(words[0])
+    if kind not in LONG:
+        work(ctx, job_id)
+        return
+    ctx.make_grader = partial(SandboxGrader, (), partial(read_archive, ctx.database))
+    with Embedded(ctx, "drill"):  # also works the study
+        wait_for(lambda: get_state(ctx, job_id) not in OPEN_JOB_STATES, 240)
+
+
+def get_state(ctx: Context, job_id: uuid.UUID) -> JobState:
+    with ctx.database.read() as session:
+        return get_job(session, job_id).state
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ TWINS = {
     "accounts.create_token": Scope.READ,
     "accounts.logout": Scope.READ,
     "accounts.revoke_token": Scope.READ,
+    "advice.create": "advice_api.create",
     "complete.cancel": "runs_api.cancel",
     "complete.start": "complete_api.complete",
     "datasets.delete": "datasets_api.delete",
@@ -169,7 +170,7 @@ def test_no_page_shows_a_button_that_would_be_refused(app, world):
     rows = "\n".join(json.dumps({"task_id": f"f/{i}", "canonical_solution": "    pass\n", **task}) for i in range(2))
     dataset = import_bytes(world.context, rows.encode(), "mine", "mine")
     pages = [
-        *("/", "/runs", "/runs/new", "/studies", "/studies/new", "/complete", "/datasets", "/tokens"),
+        *("/", "/runs", "/runs/new", "/studies", "/studies/new", "/complete", "/datasets", "/tokens", "/try"),
         *(f"/studies/{study}?tab={tab}" for study in (ended, running) for tab in ("answer", "samples", "arms")),
         *(f"/runs/{run}" for run in (halted, queued)),
         *(f"/complete/{completion}", f"/datasets/{dataset.id}", "/models", "/workers"),
@@ -186,7 +187,7 @@ def test_no_page_shows_a_button_that_would_be_refused(app, world):
             if not scope.allows(Scope.SUBMIT):
                 assert not re.search(r'class="button[^>]*href="/(runs|studies)/new', answer.text), page
     assert {"studies.delete", "studies.cancel", "runs.cancel", "runs.resume", "runs.create"} <= sent.keys()
-    assert {"datasets.upload", "datasets.drop", "complete.start", "studies.create"} <= sent.keys()
+    assert {"datasets.upload", "datasets.drop", "complete.start", "studies.create", "advice.create"} <= sent.keys()
     assert sent["studies.delete"] == {Scope.ADMIN}
     assert sent["runs.create"] == {Scope.SUBMIT, Scope.ADMIN}
 

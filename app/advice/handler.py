@@ -1,0 +1,223 @@
+"""The job that tries models on a project: records its tests, makes tasks, submits a study, and reads its answer.
+
+The study is worked like any other. Meanwhile the job waits in its queue without a message, so it holds no worker.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.orm import undefer
+
+from app.advice.project import LIMIT_S, PreparedProject, find_archive_folder, open_archive, open_folder
+from app.advice.report import read_report
+from app.advice.schemas import AdviceSpec
+from app.advice.service import KIND, STEPS, SentArchive
+from app.advice.study import describe_progress, make_study_spec
+from app.background.handlers import Handler, Step, UnfinishedError
+from app.background.models import BackgroundJob
+from app.core.context import Context
+from app.core.db.types import utcnow
+from app.core.errors import BadInputError, BasslineError, UnavailableError
+from app.core.ports import detect_sandbox
+from app.core.states import OPEN_RUN_STATES, JobState, RunState
+from app.datasets import from_code
+from app.datasets import service as datasets
+from app.studies import service as studies
+from app.studies.analysis import analysis
+from app.studies.models import Study
+from app.studies.repository import get_study, study_ids
+from app.web.ui.units import seconds
+from evaluation.from_code import run
+from evaluation.from_code.build import TaskResult
+from evaluation.from_code.calls.record import N_RUNS
+from evaluation.from_code.reasons import ProjectError, SandboxFaultError
+from evaluation.from_code.run import Finished
+from evaluation.sandbox import Sandbox
+
+STEP_S = 2.0  # between two times at which it is stored how many functions are done: their results are in files
+_SHOWN_REASONS = 3
+
+
+class TryCode(Handler):
+    """Goes on where the job was: with the dataset, with the study, or with the functions that are not done."""
+
+    kind = KIND
+
+    def run(self, job: BackgroundJob, step: Step) -> dict[str, Any]:
+        """The result has the sentence, and the ids of dataset and study."""
+        given = {name: value for name, value in job.arguments.items() if name in AdviceSpec.model_fields}
+        spec = AdviceSpec.model_validate(given)
+        step.ctx.make_grader()  # without a sandbox, fail before the tests run
+        if "dataset_id" not in step.cursor:
+            _save(step, dataset_id=str(_make_dataset(job, step, spec)))
+            _remove_files(step.ctx, job)
+        study = _work_study(job, step, spec)
+        _begin(step, "answer", "Reading what the study says")
+        with step.ctx.database.read() as session:
+            study = get_study(session, study.id)
+            report = read_report(session, study, analysis(session, study))
+        dataset_id = step.cursor["dataset_id"]
+        return {"advice": report.sentence, "dataset_id": dataset_id, "study_id": str(study.id)}
+
+    def must_wait(self, ctx: Context, job: BackgroundJob) -> bool:
+        """Returns whether the study works."""
+        study = _find_study(ctx, uuid.UUID(job.arguments["study_id"]))
+        return study is not None and study.state in OPEN_RUN_STATES
+
+    def on_end(self, ctx: Context, job: BackgroundJob) -> None:
+        """Removes the files of the work on tasks."""
+        _remove_files(ctx, job)
+
+    def discard(self, ctx: Context, job: BackgroundJob) -> None:
+        """Cancels the study, which a retry resumes."""
+        study = _find_study(ctx, uuid.UUID(job.arguments["study_id"]))
+        if study is not None and study.state in OPEN_RUN_STATES:
+            studies.cancel(ctx, study.id)
+            with ctx.database.session() as session:
+                row = session.get_one(BackgroundJob, job.id)
+                row.cursor = {**row.cursor, "watched": False}
+
+
+def _remove_files(ctx: Context, job: BackgroundJob) -> None:
+    for folder in (_find_state_folder(ctx, job), find_archive_folder(job.id)):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _begin(step: Step, name: str, message: str) -> None:
+    step.report(0, 0, message)
+    order = list(STEPS)
+    if "step" not in step.cursor or order.index(name) > order.index(step.cursor["step"]):  # a retry reads once more
+        _save(step, step=name)
+
+
+def _save(step: Step, /, **changes: Any) -> None:
+    step.cursor |= changes
+    step.save()
+
+
+def _make_dataset(job: BackgroundJob, step: Step, spec: AdviceSpec) -> uuid.UUID:
+    """The stored dataset of the project. Raises BasslineError."""
+    ctx = step.ctx
+    sandbox = detect_sandbox(ctx.settings.packages, "so no task can be checked")
+    _begin(step, "read", "Reading the project, and getting the packages of its tests")
+    try:
+        prepared = _open_project(ctx, job, spec, sandbox)
+        _begin(step, "tests", "Running the tests")
+        finished = _build(job, step, prepared, sandbox)
+    except ProjectError as error:
+        raise BadInputError(str(error)) from None
+    except SandboxFaultError as error:
+        raise UnavailableError(f"{error}: retry the job") from None
+    if not finished.result.completion:
+        raise BasslineError(_explain_no_task(finished))
+    return from_code.store(ctx, finished, spec.name or prepared.project.name)[0].id
+
+
+def _open_project(ctx: Context, job: BackgroundJob, spec: AdviceSpec, sandbox: Sandbox) -> PreparedProject:
+    name = job.arguments["archive"]
+    if not name:
+        return open_folder(spec)
+    with ctx.database.read() as session:
+        stored = session.get_one(BackgroundJob, job.id, options=[undefer(BackgroundJob.input)])
+    if stored.input is None:
+        raise BadInputError(f"{name} is not stored any more: upload it again")
+    return open_archive(spec, SentArchive(name, stored.input), find_archive_folder(job.id), sandbox)
+
+
+def _build(job: BackgroundJob, step: Step, prepared: PreparedProject, sandbox: Sandbox) -> Finished:
+    project, commands, options = prepared.project, [prepared.command], prepared.options
+    from_code.check_name(job.arguments["name"] or project.name)
+    folder = _find_state_folder(step.ctx, job)
+    state = from_code.find_state(folder, sandbox, project, commands, options)
+    return run.run(
+        sandbox, project, commands, state, options, _Watcher(step), step.ctx.settings.exec_workers,
+        confinement=prepared.confinement,
+    )  # fmt: skip
+
+
+def _find_state_folder(ctx: Context, job: BackgroundJob) -> Path:
+    return ctx.settings.data_dir / "try" / str(job.id)
+
+
+def _explain_no_task(finished: Finished) -> str:
+    reasons = Counter(each["reason"] for each in from_code.list_left_out(finished)).most_common(_SHOWN_REASONS)
+    said = "; ".join(f"{number} {reason}" for reason, number in reasons)
+    tests = f"; its tests {finished.recording.failure}" if finished.recording.failure else ""
+    return f"no function of {finished.project.name} became a task: {said}{tests}"
+
+
+@dataclass
+class _Watcher:
+    """Stores how far the work on tasks is, and stops it where the job is not wanted."""
+
+    step: Step
+    began: float = field(default_factory=time.monotonic)
+    resumed: int = 0
+
+    def recording(self, _command: Sequence[str], passed_s: float) -> None:
+        left_s = N_RUNS * LIMIT_S - passed_s
+        message = f"{seconds(round(passed_s))} of tests, which run twice; at most {seconds(round(left_s))} left"
+        self.step.report(0, 0, message)
+        self.step.require_wanted(within_turn=False)
+
+    def testing(self, done: int, total: int) -> None:
+        self.step.report(done, total, "files of tests in the sandbox")
+        self.step.require_wanted(within_turn=False)
+
+    def checking(self, done: int, total: int, made: TaskResult | None) -> None:
+        if made is None:
+            self.began, self.resumed = time.monotonic(), done
+            self.step.begin_turn()
+            _begin(self.step, "tasks", "functions checked")
+        pace_s = (time.monotonic() - self.began) / max(1, done - self.resumed)
+        left = f", about {seconds(round(pace_s * (total - done)))} left" if self.resumed < done < total else ""
+        self.step.report(done, total, f"functions checked{left}")
+        if made is not None and self.step.seconds >= STEP_S:
+            _save(self.step, made=done)
+
+
+def _work_study(job: BackgroundJob, step: Step, spec: AdviceSpec) -> Study:
+    """The study, once it has finished. Raises UnfinishedError while it works, BasslineError if it ended otherwise."""
+    ctx, study_id = step.ctx, uuid.UUID(job.arguments["study_id"])
+    _begin(step, "study", "Loading the models")
+    study = _find_study(ctx, study_id)
+    if study is not None and study.state is RunState.FINISHED:
+        return study
+    if study is None:
+        _submit_study(job, step, spec, study_id)
+    elif study.state in OPEN_RUN_STATES:
+        with ctx.database.read() as session:
+            step.report(*describe_progress(session, study))
+    elif step.cursor.get("watched"):
+        _save(step, watched=False)
+        errors = "; ".join(dict.fromkeys(run.error for run in study.runs if run.error))
+        raise BasslineError(f"the study ended as {study.state}: {errors or 'its page says why'}; a retry resumes it")
+    else:
+        studies.resume(ctx, study_id)
+    if not step.cursor.get("watched"):
+        _save(step, watched=True)
+    raise UnfinishedError(JobState.QUEUED, waits=True)
+
+
+def _find_study(ctx: Context, study_id: uuid.UUID) -> Study | None:
+    with ctx.database.read() as session:
+        return get_study(session, study_id) if study_id in study_ids(session) else None
+
+
+def _submit_study(job: BackgroundJob, step: Step, spec: AdviceSpec, study_id: uuid.UUID) -> None:
+    ctx, models = step.ctx, job.arguments["models"]
+    dataset = datasets.find(ctx, uuid.UUID(step.cursor["dataset_id"]))
+    if dataset is None:
+        raise BasslineError("the dataset of the project has been deleted: try the project again")
+    passed_s = (utcnow() - job.started_at).total_seconds() if job.started_at else 0.0
+    left_s = 60.0 * spec.minutes - passed_s
+    asked = make_study_spec(dataset, models, spec.budget_s, spec.n, left_s, spec.quiet_limit_s)
+    studies.submit(ctx, asked, study_id=study_id)

@@ -1,0 +1,77 @@
+"""What a study advises about a project: the sentence, the table of models, the coverage, and the report as Markdown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.datasets.models import Dataset
+from app.runs.failed_samples import FailedSamples, count_failed_samples
+from app.studies import documents, export
+from app.studies.advice import advice
+from app.studies.analysis import StudyAnalysis
+from app.studies.documents import StudyDocument
+from app.studies.models import Study
+from app.studies.progress import of_study
+from app.studies.report import share
+from app.web.ui.tables import ArmName, TextTable
+from app.web.ui.units import exact_seconds, milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The advice of a study. `coverage` is None for a dataset that was not made from code."""
+
+    document: StudyDocument
+    dataset: Dataset
+    sentence: str
+    failed: FailedSamples
+    coverage: dict[str, Any] | None
+    models: TextTable
+
+
+def read_report(session: Session, study: Study, said: StudyAnalysis) -> Report:
+    """The report of a study at its own budget."""
+    document = documents.build_document(study, said, of_study(session, study))
+    failed = count_failed_samples(session, [arm.run_id for arm in document.arms])
+    coverage = session.scalar(select(Dataset.coverage).where(Dataset.id == study.dataset_id))
+    return Report(document, study.dataset, advice(document, failed), failed, coverage, _compare_models(study, said))
+
+
+def _compare_models(study: Study, said: StudyAnalysis) -> TextTable:
+    curves = {one.arm: one for one in said.found.curves} if said.found else {}
+    n = len(said.found.tasks_common) if said.found else 0
+    rows = []
+    for arm in study.arms:
+        at = curves[arm.name].at(study.budget_s) if arm.name in curves else None
+        shares = ("–", "–") if at is None else tuple(share(value, bounds, n) for value, bounds in at)
+        state = "dropped" if arm.dropped_at else str(arm.run.state)
+        rows.append((ArmName(arm.name), *shares, milliseconds(arm.run.measured.ms_per_token_all), state))
+    return TextTable(
+        "Models",
+        f"The share of the same tasks that each solves within {exact_seconds(study.budget_s)}, with its 95 % interval. "
+        "One that was certain to lose was dropped.",
+        ("Model", "Chosen sample right", "Any sample right", "ms/token", "State"),
+        tuple(rows),
+    )
+
+
+def format_report(report: Report) -> str:
+    """The report as GitHub's Markdown."""
+    parts = [f"# Which model for {report.dataset.name}?\n\n{report.sentence}\n"]
+    if report.coverage is not None:
+        parts.append(f"{describe_coverage(report.coverage)}\n")
+    parts.append(export.as_markdown(report.document).replace("# ", "## ", 1))
+    return "\n".join(parts)
+
+
+def describe_coverage(coverage: dict[str, Any]) -> str:
+    """What share of a project the tasks are, and what judges them."""
+    return (
+        f"The tasks are {coverage['functions_covered']} of the {coverage['functions_called']} functions that the "
+        f"project's tests call ({100 * coverage['covered_share']:.0f} %). An answer is judged by recorded calls, or by "
+        "the tests that cover its function."
+    )
