@@ -29,6 +29,7 @@ COMMANDS = {
     "beat": "app.cli.serve:beat",
     "runs": "app.cli.runs:runs",
     "study": "app.cli.study:study",
+    "audit": "app.cli.audit:audit",
     "advise": "app.cli.advise:advise",
     "jobs": "app.cli.jobs:jobs",
     "leaderboard": "app.cli.leaderboard:leaderboard",

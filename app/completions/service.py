@@ -25,7 +25,7 @@ from app.language_models.service import require_infilling
 from app.runs import enqueue
 from app.runs.provenance import TEMPLATE_KWARGS
 from app.runs.schemas import DecodingSpec
-from app.runs.service import is_local, new_run, require_allowed, require_models
+from app.runs.service import is_local, new_run, require_allowed, require_answering, require_models
 from evaluation import datasets as files
 from evaluation.datasets import PYTHON
 
@@ -79,6 +79,7 @@ def submit_prompts(
         require_allowed(ctx, spec.target, spec.drafter)
     require_models(ctx, spec)
     _require_mode(spec, tasks)
+    require_answering(ctx, [spec.target], is_local=is_local(pinned_worker, handover))
     is_waited_for = not is_local(pinned_worker, handover) and after_id is None
     if is_waited_for and (fault := ctx.broker.fault()):
         raise UnavailableError(f"no worker can be told of this, because the broker {fault}: try again in a moment")

@@ -11,7 +11,6 @@ from decoding.models.errors import ModelError
 
 if TYPE_CHECKING:
     from decoding.config import EngineConfig
-    from decoding.models.infilling import InfillFormat
     from decoding.models.loaded import ModelSpec
     from decoding.request import (
         Calibration,
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
         ShouldCancelOf,
     )
     from evaluation.datasets import Task
+    from evaluation.prompting import InfillFormat
     from evaluation.sandbox import Sandbox
     from evaluation.verdicts import Verdict
 

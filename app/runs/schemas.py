@@ -145,7 +145,11 @@ class ArmOptions(_Sampling, _Samples, EngineOptions):
     """The options in which the arms of a study may differ; its clock and its tasks are the study's."""
 
 
-class DecodingSpec(_Sampling, _Clock, _Samples, EngineOptions):
+class SampleOptions(_Sampling, _Clock, _Samples):
+    """How samples are drawn and how long they may take, by whatever engine."""
+
+
+class DecodingSpec(SampleOptions, EngineOptions):
     """How n samples of a prompt are decoded: what runs and single completions have in common."""
 
 
@@ -170,13 +174,6 @@ class RunOptions(DecodingSpec):
         "tasks but the first",
         examples=[True],
     )
-
-    @field_validator("throughput")
-    @classmethod
-    def _a_remote_target_decodes_one_task_at_a_time(cls, throughput: bool, given: ValidationInfo) -> bool:
-        if throughput and is_remote(str(given.data.get("target"))):
-            raise ValueError("a remote target decodes one task at a time, leave it out")
-        return throughput
 
     @field_validator("prefix_cache")
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from app.annotations.schemas import Changes
@@ -48,6 +48,7 @@ def submit(
     if not is_local(pinned_worker, handover):
         require_allowed(ctx, spec.target, spec.drafter)
     dataset, tasks = check(ctx, spec)
+    require_answering(ctx, [spec.target], is_local=is_local(pinned_worker, handover))
     run = new_run(
         Run,
         spec,
@@ -120,6 +121,19 @@ def require_allowed(ctx: Context, target: str, drafter: str) -> None:
     draft = parse_drafter(drafter).model
     if draft is not None:
         allowed.require_allowed(draft, "drafter", ctx.settings.model_patterns)
+
+
+def require_answering(ctx: Context, targets: Iterable[str], *, is_local: bool) -> None:
+    """Raises BadInputError where a remote target does not answer. Call it after `require_allowed`.
+
+    In the stack only the workers may reach it: there the run fails with the reason.
+    """
+    endpoints = dict.fromkeys(target for target in targets if remote.is_remote(target))
+    if endpoints and (is_local or ctx.settings.embedded):
+        from app.core.remote import reachability  # noqa: PLC0415  (loads a HTTP client)
+
+        for target in endpoints:
+            reachability.require_answering(target)
 
 
 def require_models(ctx: Context, spec: DecodingSpec) -> None:

@@ -14,9 +14,9 @@ def tokens(text: str, ends: Sequence[int], origins: str) -> Iterator[Piece]:
     """The text of each token; joined, they are `text`.
 
     `ends` and `origins` are columns of Sample. Text after the last end (held back as the possible start of a stop
-    string) belongs to the last token. Without `ends` the whole text is one piece of unknown origin.
+    string) belongs to the last token. Without both the whole text is one piece of unknown origin.
     """
-    if not ends:
+    if not ends or not origins:
         yield "", text
         return
     start = 0

@@ -9,8 +9,9 @@ from pydantic import Field
 
 from app.annotations.schemas import ArchivedQuery, Changes
 from app.core.states import Scope
-from app.studies import documents, export, progress, repository, service
+from app.studies import audit, documents, export, progress, repository, service
 from app.studies.analysis import Analyses
+from app.studies.audit import AuditDocument, AuditSpec
 from app.studies.documents import StudyDocument, StudyOverview, StudyPage
 from app.studies.export import KINDS, Format
 from app.studies.schemas import StudySpec
@@ -69,6 +70,22 @@ def show(study_id: uuid.UUID, query: BudgetQuery) -> StudyDocument:
     study = repository.get_study(session(), study_id)
     said = kept(Analyses).get(session(), study)
     return documents.build_document(study, said, progress.of_study(session(), study), query.budget, query.margin / 100)
+
+
+@bp.post("/audits")
+@needs(Scope.SUBMIT)
+@operation({201: StudyOverview})
+def create_audit(body: AuditSpec) -> tuple[StudyOverview, dict[str, str]]:
+    """Submits an audit: a study with and without speculation, each twice. What it found is under `/audit` of it."""
+    study_id = service.submit(context(), body.build_study(), command=body.build_command(), has_repeats=True)
+    return _overview(study_id), {"Location": url_for("studies_api.show_audit", study_id=study_id)}
+
+
+@bp.get("/studies/<uuid:study_id>/audit")
+@operation({200: AuditDocument}, problems=(409,))
+def show_audit(study_id: uuid.UUID) -> AuditDocument:
+    """Whether speculation changes the texts, over those that are decoded so far."""
+    return audit.build_document(session(), repository.get_study(session(), study_id))
 
 
 @bp.get("/studies/<uuid:study_id>/export")

@@ -39,18 +39,22 @@ def submit(
     pinned_worker: str | None = None,
     handover: bool = False,
     study_id: uuid.UUID | None = None,
+    has_repeats: bool = False,
 ) -> uuid.UUID:
     """Stores a study with a run for each arm, and enqueues them. Returns its id.
 
     Everything is checked before anything is stored: raises BadInputError, naming the arm and the field. The arguments
     are as in app.runs.service.submit; `command` repeats the study, by default one with all its options; `study_id` is
-    its id where that was chosen before.
+    its id where that was chosen before. With `has_repeats` arms may have one configuration, as in an audit.
     """
-    specs, dataset, tasks = check(ctx, spec)
+    specs, dataset, tasks = check(ctx, spec, has_repeats=has_repeats)
     if not runs.is_local(pinned_worker, handover):
         for number, (name, one) in enumerate(zip(spec.names(), specs, strict=True), start=1):
             with naming_arm(number, name):
                 runs.require_allowed(ctx, one.target, one.drafter)
+    for number, (name, one) in enumerate(zip(spec.names(), specs, strict=True), start=1):
+        with naming_arm(number, name):
+            runs.require_answering(ctx, [one.target], is_local=runs.is_local(pinned_worker, handover))
     study = Study(
         id=study_id or new_id(),
         name=spec.name or spec.default_name(),
@@ -82,14 +86,15 @@ def submit(
     return study.id
 
 
-def check(ctx: Context, spec: StudySpec) -> tuple[list[RunSpec], Dataset, list[Task]]:
+def check(ctx: Context, spec: StudySpec, *, has_repeats: bool = False) -> tuple[list[RunSpec], Dataset, list[Task]]:
     """(the run of each arm, the dataset, the selected tasks). Raises BadInputError that names the arm and the field."""
     names, specs = spec.names(), spec.run_specs()
     configurations = [one.model_dump(exclude={"name"}) for one in specs]
     found: tuple[Dataset, list[Task]] | None = None
     for i, (name, one) in enumerate(zip(names, specs, strict=True)):
         with naming_arm(i + 1, name, shared=TaskChoice.model_fields):
-            firsts = {"configuration": configurations.index(configurations[i]), "name": names.index(name)}
+            first_like = i if has_repeats else configurations.index(configurations[i])
+            firsts = {"configuration": first_like, "name": names.index(name)}
             for what, first in firsts.items():
                 if first < i:
                     raise BadInputError(f"its {what} is the same as in arm {first + 1}: change it, or leave it out")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
 from typing import Any
 
 EVENTS = {"Content-Type": "text/event-stream"}
 DONE = "data: [DONE]\n\n"
+COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 LONG_S = 60.0  # a budget that no test uses up
 
 
@@ -20,6 +22,7 @@ class StubServer:
     def __init__(self, answer: Callable[[Reply, dict[str, Any]], None]) -> None:
         self.answer = answer
         self.bodies: list[dict[str, Any]] = []
+        self.paths: list[str] = []  # of the same requests
         self.headers: list[Any] = []
         self.hung_up = threading.Event()  # the client closed a connection that was being written to, or waited on
         self.released = threading.Event()  # the test is over: nothing waits any longer
@@ -31,6 +34,7 @@ class Reply:
 
     def __init__(self, server: StubServer, handler: BaseHTTPRequestHandler) -> None:
         self._server, self._handler = server, handler
+        self.path, self.headers = handler.path, handler.headers
 
     def start(self, status: int = 200, headers: dict[str, str] = EVENTS) -> Reply:
         """Sends status and headers; returns itself."""
@@ -65,17 +69,30 @@ class Reply:
 
 
 @contextlib.contextmanager
-def serve_stub(answer: Callable[[Reply, dict[str, Any]], None]) -> Iterator[StubServer]:
-    """The stub on a port of its own."""
+def serve_stub(
+    answer: Callable[[Reply, dict[str, Any]], None],
+    paths: Collection[str] = (COMPLETIONS,),
+    pages: Mapping[str, Any] = MappingProxyType({}),
+) -> Iterator[StubServer]:
+    """The stub on a port of its own: `paths` take requests, `pages` are texts, JSON, or functions that make either."""
     stub = StubServer(answer)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_error(404)
+            stub.headers.append(self.headers)
+            if self.path not in pages:
+                self.send_error(404)
+                return
+            page = pages[self.path]() if callable(pages[self.path]) else pages[self.path]
+            Reply(stub, self).start(200, {}).write(page if isinstance(page, str) else json.dumps(page))
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if self.path not in paths:
+                self.send_error(404)
+                return
             stub.bodies.append(body)
+            stub.paths.append(self.path)
             stub.headers.append(self.headers)
             try:
                 stub.answer(Reply(stub, self), body)

@@ -11,6 +11,7 @@ from app.jobs.work import calibrate, decode_job
 from app.runs import hidden_runs, service
 from app.runs.models import Calibration
 from app.runs.repository import get_run
+from tests.app.stub_server import serve_stub
 from tests.integration.waiting import wait_for
 
 
@@ -77,8 +78,8 @@ def test_a_device_without_room_for_it_decodes_all_the_same(ctx, spec, engine):
 
 def test_a_remote_engine_has_neither_calibrations_nor_readings(ctx, spec, engine):
     engine.calibrate = lambda: None
-    with Embedded(ctx, "test", foreground=True):
-        run_id = service.submit(ctx, spec(target="openai:m@http://127.0.0.1:1/v1"), pinned_worker=ctx.worker_name)
+    with serve_stub(lambda reply, _: None) as stub, Embedded(ctx, "test", foreground=True):
+        run_id = service.submit(ctx, spec(target=f"openai:m@{stub.url}"), pinned_worker=ctx.worker_name)
         run, found = worked(ctx, run_id)
     assert found == []
     assert (run.figures.tasks_disturbed, run.figures.clock_marks) == (None, None)

@@ -10,7 +10,6 @@ import pytest
 from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
 from app.core import ports
-from app.core.errors import BadInputError
 from app.core.states import RunState, TaskState
 from app.jobs.embedded import Embedded
 from app.jobs.work import prepare
@@ -21,8 +20,7 @@ from app.runs import service, transitions
 from app.runs.clock import busy_s
 from app.runs.models import RunTask
 from app.runs.repository import get_run, progress, tasks_with_samples
-from app.runs.schemas import RunSpec
-from app.web.http.schemas import parse_spec
+from tests.app.stub_server import DONE, LONG_S, Reply, choice, event, serve_stub
 from tests.app.test_embedded import ended, state_of
 from tests.integration.waiting import wait_for
 
@@ -31,8 +29,8 @@ from tests.integration.waiting import wait_for
 def prepared(ctx, spec):
     """Makes a run for throughput that no worker works; returns its id and its tasks' row ids in order."""
 
-    def make(**changes):
-        run_id = service.submit(ctx, spec(throughput=True, **changes))
+    def make(pinned_worker=None, **changes):
+        run_id = service.submit(ctx, spec(throughput=True, **changes), pinned_worker=pinned_worker)
         prepare.prepare_run(ctx, run_id)
         return run_id, [row.id for row in rows(ctx, run_id)]
 
@@ -175,12 +173,19 @@ def test_busy_time_is_a_sum_for_tasks_one_by_one_and_a_union_for_tasks_together(
     assert busy_s(walls, together=True) == 4.0
 
 
-def test_a_remote_target_is_refused():
-    with pytest.raises(
-        BadInputError, match="throughput is True: a remote target decodes one task at a time"
-    ) as refused:
-        parse_spec(RunSpec, {"target": "openai:m@http://localhost/v1", "throughput": True})
-    assert refused.value.field == "throughput"
+def test_a_remote_target_is_asked_for_several_tasks_at_once(ctx, prepared):
+    ctx.load_engine = ports.load_engine
+    together = threading.Barrier(3, timeout=LONG_S)
+
+    def answer(reply: Reply, body: dict) -> None:
+        if "Sum" in body["prompt"]:
+            together.wait()
+        reply.start().write(*(event(choice("x", "stop", i)) for i in range(body.get("n", 1))), DONE)
+
+    with serve_stub(answer) as stub:
+        run_id, ids = prepared(ctx.worker_name, target=f"openai:m@{stub.url}", budget_s=LONG_S)
+        decode_task(ctx, ids[0])
+    assert [(row.state, len(row.samples)) for row in rows(ctx, run_id)] == [(TaskState.DECODED, 2)] * 3
 
 
 @pytest.mark.thorough

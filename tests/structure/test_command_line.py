@@ -57,6 +57,7 @@ CONTRACT = {
     "sandbox run",
     "doctor",
     "advise",
+    "audit",
     "bench",
     "db upgrade",
     "db backup",

@@ -24,21 +24,31 @@ class TokenLogprobs(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a chunk adds to one choice. `tokens` is None where the server sends none that can be used."""
+    """What a chunk adds to one choice. `tokens` is None where the server sends none that can be used.
+
+    `thought` is text that a chat model thinks before its answer, sent apart from it.
+    """
 
     index: int
     text: str
     finish_reason: str | None
     tokens: TokenLogprobs | None
     has_unusable_logprobs: bool = False
+    thought: str = ""
 
 
 class Usage(NamedTuple):
-    """The server's counts; None where it sends none that can be used."""
+    """The server's counts; None where it sends none that can be used. It drafts tokens when it speculates."""
 
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    cached_tokens: int | None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    drafted_tokens: int | None = None
+    accepted_tokens: int | None = None
+
+    def replace_unknown(self, earlier: Usage | None) -> Usage:
+        """These counts, and earlier ones where these are unknown."""
+        return self if earlier is None else Usage(*(b if a is None else a for a, b in zip(self, earlier, strict=True)))
 
 
 class Chunk(NamedTuple):
@@ -98,6 +108,8 @@ def parse_chunk(data: str) -> Chunk:
         raise RemoteServerError("sends an event that is not a JSON object")
     if document.get("error"):
         raise RemoteServerError(f"breaks off: {find_message(document)}")
+    if "choices" not in document and isinstance(document.get("content"), str):
+        return _parse_infill_event(document)
     choices = document.get("choices")
     if not isinstance(choices, list | None):
         raise RemoteServerError("sends an event whose choices are not a list")
@@ -121,10 +133,16 @@ def join_surrogates(text: str) -> tuple[str, str]:
 
 
 def _parse_choice(choice: Any) -> Choice | None:
-    """None for a choice without an index, which belongs to no sample."""
+    """A choice of a completion, or of a chat, whose text is in its `delta`.
+
+    None for one without an index, which belongs to no sample.
+    """
     if not isinstance(choice, dict):
         raise RemoteServerError("sends a choice that is not a JSON object")
-    index, text, reason = choice.get("index"), choice.get("text"), choice.get("finish_reason")
+    delta = choice.get("delta")
+    part = delta if isinstance(delta, dict) else choice
+    index, reason = choice.get("index"), choice.get("finish_reason")
+    text = part.get("content") if part is delta else part.get("text")
     if not isinstance(text, str | None):
         raise RemoteServerError(f"sends a choice whose text is {type(text).__name__}, not a text")
     if not isinstance(reason, str | None):
@@ -132,16 +150,34 @@ def _parse_choice(choice: Any) -> Choice | None:
     if not isinstance(index, int) or isinstance(index, bool):
         return None
     tokens, is_usable = _parse_logprobs(choice.get("logprobs"))
-    return Choice(index, text or "", reason or None, tokens, not is_usable)
+    thoughts = [part.get(name) for name in ("reasoning_content", "reasoning")] if part is delta else []
+    thought = next((each for each in thoughts if isinstance(each, str)), "")
+    return Choice(index, text or "", reason or None, tokens, not is_usable, thought)
+
+
+def _parse_infill_event(document: dict[str, Any]) -> Chunk:
+    """An event of llama.cpp's own form, which its /infill sends."""
+    index = document.get("index", 0)
+    is_over = document.get("stop") is True
+    reason = ("length" if document.get("stop_type") == "limit" else "stop") if is_over else None
+    known = index if isinstance(index, int) and not isinstance(index, bool) else 0
+    counts = document.get("tokens_evaluated"), document.get("tokens_predicted"), document.get("tokens_cached")
+    usage = Usage(*map(_parse_count, counts)) if is_over else None
+    choice = Choice(known, document["content"], reason, None)
+    return Chunk((choice,), usage and _parse_timings(document.get("timings")).replace_unknown(usage))
 
 
 def _parse_logprobs(logprobs: Any) -> tuple[TokenLogprobs | None, bool]:
-    """(tokens, whether what was sent can be used)."""
+    """(tokens, whether what was sent can be used), from two lists or, as of a chat, from a list of tokens."""
     if logprobs is None:
         return None, True
     if not isinstance(logprobs, dict):
         return None, False
     values, texts = logprobs.get("token_logprobs"), logprobs.get("tokens")
+    if values is None and (content := logprobs.get("content")) is not None:
+        if not isinstance(content, list) or not all(isinstance(token, dict) for token in content):
+            return None, False
+        values, texts = [token.get("logprob") for token in content], [token.get("token") for token in content]
     if values is None:
         return None, True
     if not isinstance(values, list) or not all(map(_is_logprob, values)):
@@ -160,13 +196,27 @@ def _is_logprob(value: Any) -> bool:
 
 
 def _parse_usage(document: dict[str, Any]) -> Usage | None:
-    usage = document.get("usage")
+    """Counts as OpenAI, llama.cpp (`timings`) and this service (`drafted_tokens`) send them."""
+    usage, timings = document.get("usage"), _parse_timings(document.get("timings"))
     if not isinstance(usage, dict):
-        return None
-    details = usage.get("prompt_tokens_details")
+        return timings if any(count is not None for count in timings) else None
+    details, drafts = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else None
-    counts = usage.get("prompt_tokens"), usage.get("completion_tokens"), cached
-    return Usage(*map(_parse_count, counts))
+    drafted, accepted = (
+        (drafts.get("drafted_tokens"), drafts.get("accepted_prediction_tokens"))
+        if isinstance(drafts, dict) and _parse_count(drafts.get("drafted_tokens"))
+        else (None, None)
+    )
+    counts = usage.get("prompt_tokens"), usage.get("completion_tokens"), cached, drafted, accepted
+    return Usage(*map(_parse_count, counts)).replace_unknown(timings)
+
+
+def _parse_timings(timings: Any) -> Usage:
+    """llama.cpp's counts of a request. They come for each choice, so the last one's stand for all."""
+    if not isinstance(timings, dict):
+        return Usage()
+    counts = timings.get("draft_n"), timings.get("draft_n_accepted")
+    return Usage(None, None, None, *map(_parse_count, counts))
 
 
 def _parse_count(value: Any) -> int | None:

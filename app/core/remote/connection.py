@@ -1,4 +1,4 @@
-"""Requests to an OpenAI-compatible /v1/completions: streamed, bounded in bytes, and hung up when they are left."""
+"""Requests to an OpenAI-compatible server: streamed, bounded in bytes, and hung up when they are left."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import Any, Self
 import httpx2
 
 from app.core.remote.chunks import DONE, Chunk, EventReader, RemoteServerError, find_message, parse_chunk
-from app.core.remote.target import KEY, RemoteTarget
+from app.core.remote.target import HEADERS, KEY, RemoteTarget, load_secret_headers
 from decoding.request import RequestError
 
 CONNECT_S = 10.0
@@ -28,6 +28,9 @@ BUSY = (httpx2.codes.TOO_MANY_REQUESTS, httpx2.codes.SERVICE_UNAVAILABLE)
 USUAL_PAUSE_S = 1.0  # for a busy server that does not say how long
 SHORTEST_PAUSE_S = 0.1
 MAX_ERROR_BYTES = 64 * 1024
+MAX_PAGE_BYTES = 4 * 1024 * 1024  # of what a server tells about itself
+PAGE_S = 5.0
+INFILL_PATH = "/infill"  # llama.cpp's, beside /v1
 REJECTED_KEY = (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN)
 
 
@@ -74,9 +77,14 @@ class ServerConnection:
 
     def __init__(self, target: RemoteTarget) -> None:
         self._target = target
-        self._key = os.environ.get(KEY, "").strip()
+        secret_headers = load_secret_headers()
+        self._secrets = [value for value in (os.environ.get(KEY, "").strip(), *secret_headers.values()) if value]
         self._http = httpx2.AsyncClient(
-            headers={"Authorization": f"Bearer {self._key or 'none'}", "Accept-Encoding": "identity"},
+            headers={
+                "Authorization": f"Bearer {os.environ.get(KEY, '').strip() or 'none'}",
+                **secret_headers,
+                "Accept-Encoding": "identity",
+            },
             timeout=httpx2.Timeout(None, connect=CONNECT_S),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
             follow_redirects=False,
@@ -88,21 +96,28 @@ class ServerConnection:
         """The server, as the target names it."""
         return self._target.base_url
 
+    @property
+    def root(self) -> str:
+        """The address of what the server offers beside OpenAI's endpoints."""
+        return self.address.removesuffix("/v1")
+
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._http.aclose()
 
-    async def stream(self, body: dict[str, Any], max_event_bytes: int, busy: BusyWait) -> AsyncGenerator[Chunk]:
-        """The chunks of a streamed completion. A busy server is asked again, which ends with its first byte.
+    async def stream(
+        self, body: dict[str, Any], max_event_bytes: int, busy: BusyWait, path: str = "/completions"
+    ) -> AsyncGenerator[Chunk]:
+        """The chunks of a streamed answer. A busy server is asked again, which ends with its first byte.
 
         Close it (`contextlib.aclosing`) to hang up. Raises RefusedError, RemoteServerError.
         """
         started = time.perf_counter()
         while True:
             try:
-                async with contextlib.aclosing(self._stream_once(body, max_event_bytes)) as chunks:
+                async with contextlib.aclosing(self._stream_once(body, max_event_bytes, path)) as chunks:
                     async for chunk in chunks:
                         yield chunk
                 return
@@ -113,14 +128,35 @@ class ServerConnection:
             except RemoteServerError as error:
                 raise RemoteServerError(self._redact(f"{self.address} {error}")) from None
             except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-                has_connected = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.InvalidURL)
-                fault = "broke the connection off" if has_connected else "cannot be reached"
-                reason = str(error) or type(error).__name__
-                raise RemoteServerError(self._redact(f"{self.address} {fault}: {reason}")) from None
+                raise RemoteServerError(self._describe_fault(error)) from None
 
-    async def _stream_once(self, body: dict[str, Any], max_event_bytes: int) -> AsyncGenerator[Chunk]:
-        asked = {"model": self._target.model, **body, "stream": True}
-        async with self._http.stream("POST", f"{self.address}/completions", json=asked) as response:
+    async def fetch_page(self, url: str, body: dict[str, Any] | None = None) -> tuple[str, str]:
+        """(text, name of the server) of a page, from POST if there is a `body`; no text where it has no such page.
+
+        Raises RemoteServerError where nothing answers in time, RefusedError for a key that the server rejects.
+        """
+        try:
+            async with (
+                asyncio.timeout(PAGE_S + CONNECT_S),
+                self._http.stream("GET" if body is None else "POST", url, json=body) as response,
+            ):
+                if response.status_code in REJECTED_KEY:
+                    raise self._refuse(f"rejected the API key: set {KEY}, or {HEADERS}", response.status_code)
+                is_page = response.status_code == httpx2.codes.OK and not _is_compressed(response)
+                text = await _read_text(response, MAX_PAGE_BYTES) if is_page else ""
+                return self._redact(text), self._redact(response.headers.get("Server", ""))
+        except TimeoutError:
+            waited = f"{PAGE_S + CONNECT_S:g} s"
+            raise RemoteServerError(
+                f"{self.address} did not answer within {waited}: wait until it has loaded its model"
+            ) from None
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise RemoteServerError(self._describe_fault(error)) from None
+
+    async def _stream_once(self, body: dict[str, Any], max_event_bytes: int, path: str) -> AsyncGenerator[Chunk]:
+        asked = {"model": self._target.model, **self._target.extra_body, **body, "stream": True}
+        url = self.address + path if path != INFILL_PATH else self.root + path
+        async with self._http.stream("POST", url, json=asked) as response:
             await self._require_stream(response)
             events = EventReader(max_event_bytes)
             async with contextlib.aclosing(response.aiter_raw()) as blocks:
@@ -129,6 +165,18 @@ class ServerConnection:
                         if data.strip() == DONE:
                             return
                         yield parse_chunk(data)
+
+    def _describe_fault(self, error: Exception) -> str:
+        """One sentence for what kept the server from answering, with what to do."""
+        reason = str(error) or type(error).__name__
+        has_connected = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.InvalidURL)
+        fault = "broke the connection off" if has_connected else "cannot be reached"
+        remedy = "" if has_connected else "; start the server, or correct the address"
+        if "CERTIFICATE_VERIFY_FAILED" in reason:
+            remedy = "; name a host of its certificate, or add its authority to the file that SSL_CERT_FILE names"
+        elif "SSL" in reason:
+            remedy = "; a server without TLS has an address that begins with http://"
+        return self._redact(f"{self.address} {fault}: {reason}{remedy}")
 
     async def _require_stream(self, response: httpx2.Response) -> None:
         """Raises RefusedError or RemoteServerError unless the answer is a stream of events."""
@@ -139,7 +187,7 @@ class ServerConnection:
             location = response.headers["Location"][:200]
             raise self._refuse(f"redirects to {location}: name that address as the target", status)
         if status in REJECTED_KEY:
-            raise self._refuse(f"rejected the API key: set {KEY}", status)
+            raise self._refuse(f"rejected the API key: set {KEY}, or {HEADERS}", status)
         if httpx2.codes.is_client_error(status):
             raise self._refuse(f"refuses: {await _read_message(response)}", status)
         if status != httpx2.codes.OK:
@@ -153,7 +201,9 @@ class ServerConnection:
         return RefusedError(self._redact(f"{self.address} {sentence}"), status)
 
     def _redact(self, sentence: str) -> str:
-        return sentence.replace(self._key, "***") if self._key else sentence
+        for secret in self._secrets:
+            sentence = sentence.replace(secret, "***")
+        return sentence
 
 
 @cache
@@ -182,13 +232,18 @@ async def _read_message(response: httpx2.Response) -> str:
     """The sentence in an error's body, or the reason of its status, from the body's first bytes."""
     if _is_compressed(response):
         return response.reason_phrase
+    text = await _read_text(response, MAX_ERROR_BYTES)
+    with contextlib.suppress(ValueError, RecursionError):
+        return find_message(json.loads(text)) or response.reason_phrase
+    return find_message(text) or response.reason_phrase
+
+
+async def _read_text(response: httpx2.Response, max_bytes: int) -> str:
+    """The first bytes of a body as text."""
     body = bytearray()
     async with contextlib.aclosing(response.aiter_raw()) as blocks:
         async for block in blocks:
             body += block
-            if len(body) > MAX_ERROR_BYTES:
+            if len(body) > max_bytes:
                 break
-    text = bytes(body[:MAX_ERROR_BYTES]).decode("utf-8", "replace")
-    with contextlib.suppress(ValueError, RecursionError):
-        return find_message(json.loads(text)) or response.reason_phrase
-    return find_message(text) or response.reason_phrase
+    return bytes(body[:max_bytes]).decode("utf-8", "replace")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +15,19 @@ import structlog
 
 from app.core.remote.chunks import RemoteServerError
 from app.core.remote.connection import RefusedError, ServerConnection
+from app.core.remote.dialects import (
+    CHAT_PATH,
+    COMPLETIONS_PATH,
+    RemoteInfillFormat,
+    build_chat_prompt,
+    find_infill_format,
+    get_request_form,
+)
 from app.core.remote.event_loop import run_in_own_loop
 from app.core.remote.exchange import Exchange
 from app.core.remote.profile import ServerProfile, probe_server
 from app.core.remote.receiver import SampleReceiver
+from app.core.remote.server_pages import read_counters
 from app.core.remote.target import RemoteTarget
 from decoding.models.errors import ModelError
 from decoding.request import (
@@ -33,23 +44,33 @@ from decoding.state.clock import Clock
 
 if TYPE_CHECKING:
     from decoding.config import EngineConfig
+    from decoding.models.infilling import InfillFormat
     from decoding.models.loaded import ModelSpec
 
 PROBE_S = 600.0  # a server may load its model when it is asked first
 WATCH_S = 0.05
+REQUESTS_TOGETHER = 8  # in a run for throughput
 UNACCEPTABLE = (httpx2.codes.BAD_REQUEST, httpx2.codes.UNPROCESSABLE_CONTENT)
 log = structlog.get_logger(__name__)
 
 
 class RemoteEngine:
-    """A model behind an OpenAI-compatible /v1/completions. Draws no tokens itself, so it drafts nothing."""
-
-    has_chat_template = False  # what /v1/completions takes is plain text
-    infill_format = None
+    """A model behind an OpenAI-compatible server. Draws no tokens itself, so it drafts nothing."""
 
     def __init__(self, target: RemoteTarget, profile: ServerProfile | None = None) -> None:
         self._target = target
         self._profile = profile or ServerProfile()
+        self._path = COMPLETIONS_PATH if self._profile.has_completions else CHAT_PATH  # of the latest prompt
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether the server takes conversations: the template is its own."""
+        return self._profile.chat is not None
+
+    @property
+    def infill_format(self) -> InfillFormat | RemoteInfillFormat | None:
+        """How the server is asked to fill a gap, None where it does not."""
+        return find_infill_format(self._profile.infill)
 
     @classmethod
     def load(cls, target: RemoteTarget) -> RemoteEngine:
@@ -57,18 +78,21 @@ class RemoteEngine:
         is known. Raises ModelError."""
         engine = cls(target)
         try:
-            engine._profile = run_in_own_loop(engine._probe())
+            return cls(target, run_in_own_loop(engine._probe()))
         except TimeoutError:
-            raise ModelError(f"{target.base_url} did not answer a short prompt within {PROBE_S:g} s") from None
+            late = f"did not answer short prompts within {PROBE_S:g} s"
+            raise ModelError(f"{target.base_url} {late}: wait until it has loaded its model") from None
         except (RefusedError, RemoteServerError) as error:
             raise ModelError(str(error)) from None
-        return engine
 
     def render_chat(
         self, messages: list[dict[str, str]], reply_prefix: str, template_kwargs: Mapping[str, Any] | None = None
     ) -> str:
-        """Raises RequestError: the template is the server's."""
-        raise RequestError("prompt_mode is 'chat': a remote target takes plain prompts, use completion")
+        """The conversation as the server takes it. Raises RequestError where it takes none."""
+        if self._profile.chat is None:
+            raise RequestError("prompt_mode is 'chat': this server takes plain prompts only, use completion")
+        self._path = CHAT_PATH
+        return build_chat_prompt(messages, reply_prefix, self._profile.continuation, template_kwargs)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Raises RequestError: the tokens are the server's."""
@@ -82,7 +106,9 @@ class RemoteEngine:
             "device": "remote",
             "timed": "at the client",
             "http_client": f"httpx2 {metadata.version('httpx2')}",
-            **self._profile.provenance(),
+            **({"extra_body": json.dumps(self._target.extra_body)} if self._target.extra_body else {}),
+            **self._profile.get_dialect(self._path).provenance(),
+            **self._profile.list_dialects(),
         }
 
     def serving_costs(self) -> Mapping[str, float]:
@@ -102,8 +128,6 @@ class RemoteEngine:
         are cut off at the deadline. One whose stream breaks is an `error` with the text so far; only where nothing at
         all was received does this raise RequestError for what the server refuses, RemoteServerError for its faults.
         """
-        if request.prompt_logprobs is not None or request.top_logprobs:
-            raise RequestError("logprobs asks for more than the chosen tokens: a remote target has only those, use 0")
         return run_in_own_loop(self._decode(request, on_update, should_cancel))
 
     def generate_many(
@@ -112,8 +136,35 @@ class RemoteEngine:
         on_update: OnUpdateOf | None = None,
         should_cancel: ShouldCancelOf | None = None,
     ) -> Iterator[tuple[int, Completion | RequestError]]:
-        """Raises RequestError: how requests share a batch is the server's to decide."""
-        raise RequestError("throughput is true: a remote target decodes one task at a time, leave it out")
+        """(position, outcome) of requests sent at once, REQUESTS_TOGETHER at most; their batch is the server's.
+
+        Nothing is received while the caller handles an outcome.
+        """
+        loop = asyncio.new_event_loop()
+        incoming = enumerate(requests)
+        running: dict[asyncio.Task[Completion], int] = {}
+        try:
+            while True:
+                while len(running) < REQUESTS_TOGETHER and (arrival := next(incoming, None)):
+                    position, request = arrival
+                    told = partial(on_update, position) if on_update else None
+                    cancels = partial(should_cancel, position) if should_cancel else None
+                    running[loop.create_task(self._decode(request, told, cancels))] = position
+                if not running:
+                    return
+                done, _ = loop.run_until_complete(asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED))
+                for task in done:
+                    try:
+                        outcome: Completion | RequestError = task.result()
+                    except RequestError as error:
+                        outcome = error
+                    yield running.pop(task), outcome
+        finally:
+            for task in running:
+                task.cancel()
+            if running:
+                loop.run_until_complete(asyncio.wait(running))
+            loop.close()
 
     def serve(
         self,
@@ -121,7 +172,7 @@ class RemoteEngine:
         on_update: OnUpdateOf | None = None,
         should_cancel: ShouldCancelOf | None = None,
     ) -> Iterator[tuple[int, Completion | RequestError]]:
-        """Raises RequestError, as generate_many."""
+        """Raises RequestError: interactive requests are sent one by one."""
         raise RequestError("a remote target decodes one request at a time")
 
     def calibrate(self) -> None:
@@ -134,9 +185,16 @@ class RemoteEngine:
     async def _decode(
         self, request: Request, on_update: OnUpdate | None, should_cancel: ShouldCancel | None
     ) -> Completion:
-        clock = Clock(request.budget_s, request.waited_s)
+        if request.prompt_logprobs is not None or request.top_logprobs:
+            raise RequestError("logprobs asks for more than the chosen tokens: a remote target has only those, use 0")
+        path, _, _ = get_request_form(request.prompt)
+        self._path = CHAT_PATH if path == CHAT_PATH else COMPLETIONS_PATH
         async with ServerConnection(self._target) as server:
-            profile = self._profile
+            profile = self._profile.get_dialect(path)
+            if not self._profile.has_completions and path == COMPLETIONS_PATH:
+                raise RequestError("prompt_mode is 'completion': this server takes conversations only, use chat")
+            counters = await read_counters(server) if self._profile.facts.has_counters else {}
+            clock = Clock(request.budget_s, request.waited_s)
             exchanges = _plan_exchanges(server, profile, request, clock)
             await _receive(exchanges, clock, on_update, should_cancel)
             if len(exchanges) < request.n and _is_refused(exchanges[0]):
@@ -144,23 +202,27 @@ class RemoteEngine:
                 profile = replace(profile, takes_n=False)
                 exchanges = _plan_exchanges(server, profile, request, clock)
                 await _receive(exchanges, clock, on_update, should_cancel)
+            if counters:
+                later = await read_counters(server)
+                counters = {name: later.get(name, before) - before for name, before in counters.items()}
         faults = [exchange.fault for exchange in exchanges if exchange.fault is not None]
         has_begun = any(exchange.has_begun for exchange in exchanges)
         if len(faults) == len(exchanges) and not has_begun:
             raise faults[0]
         for fault in faults:
             log.warning("samples of another server are incomplete", reason=str(fault))
-        completion = _summarize(exchanges)
+        completion = _summarize(exchanges, counters)
         if completion.waited_s > request.waited_s and not has_begun:
             log.warning("another server was too busy until the deadline", endpoint=server.address)
-        self._profile = profile
+        self._profile = replace(self._profile, chat=profile) if path == CHAT_PATH else profile
         _announce(exchanges, clock, on_update)
         return completion
 
 
 def _plan_exchanges(server: ServerConnection, profile: ServerProfile, request: Request, clock: Clock) -> list[Exchange]:
     """The requests that make the samples: one, or one for each sample."""
-    if not profile.needs_request_per_sample(request.stop):
+    path, _, _ = get_request_form(request.prompt)
+    if not profile.needs_request_per_sample(request.stop, path):
         receivers = [SampleReceiver(request, i, request.seed) for i in range(request.n)]
         return [Exchange(server, profile, request, clock, receivers)]
     return [
@@ -209,7 +271,9 @@ def _announce(exchanges: Sequence[Exchange], clock: Clock, on_update: OnUpdate |
         on_update([receiver.build_update(now_s) for receiver in changed])
 
 
-def _summarize(exchanges: Sequence[Exchange]) -> Completion:
+def _summarize(exchanges: Sequence[Exchange], counters: Mapping[str, float]) -> Completion:
+    """The samples and times. `counters` is how far the server's own went on meanwhile; what its answers say of
+    themselves goes before, because others may use the server too."""
     samples: list[Sample] = [receiver.sample for exchange in exchanges for receiver in exchange.receivers]
     ended_s = max(sample.finished_s or 0.0 for sample in samples)
     # The wait for a server that is too busy is the user's, and not the model's.
@@ -217,12 +281,28 @@ def _summarize(exchanges: Sequence[Exchange]) -> Completion:
     wall_s = max(ended_s - waited_s, 0.0)
     prefill_s = min((s.first_token_s - waited_s for s in samples if s.first_token_s is not None), default=wall_s)
     usages = [exchange.usage for exchange in exchanges if exchange.usage is not None]
+    if any(usage.drafted_tokens for usage in usages):
+        for exchange in exchanges:
+            if exchange.usage is not None and exchange.usage.drafted_tokens is not None:
+                own = [receiver.sample for receiver in exchange.receivers]
+                _record_drafts(own, exchange.usage.drafted_tokens, exchange.usage.accepted_tokens or 0)
+    elif counters.get("drafted", 0) > 0:
+        _record_drafts(samples, int(counters["drafted"]), int(counters.get("accepted", 0)))
+    cached = next((usage.cached_tokens for usage in usages if usage.cached_tokens is not None), None)
     return Completion(
         samples,
         next((usage.prompt_tokens for usage in usages if usage.prompt_tokens is not None), 0),
         [],
         prefill_s,
         wall_s,
-        cached_tokens=next((usage.cached_tokens for usage in usages if usage.cached_tokens is not None), None),
+        cached_tokens=int(counters["cached"]) if cached is None and "cached" in counters else cached,
         waited_s=waited_s,
     )
+
+
+def _record_drafts(samples: Sequence[Sample], n_drafted: int, n_accepted: int) -> None:
+    """Counts what was drafted for some samples together with the first of them. A round gives one token more than it
+    accepts."""
+    n_tokens = sum(sample.n_tokens for sample in samples)
+    samples[0].n_drafted, samples[0].n_accepted = n_drafted, min(n_accepted, n_tokens)
+    samples[0].n_rounds = max(n_tokens - n_accepted, 1)

@@ -7,8 +7,9 @@ import contextlib
 import math
 from collections.abc import Sequence
 
-from app.core.remote.chunks import Choice, RemoteServerError, Usage
-from app.core.remote.connection import BUSY_LIMIT_S, BusyWait, ServerConnection
+from app.core.remote.chunks import Choice, Chunk, RemoteServerError, Usage
+from app.core.remote.connection import BUSY_LIMIT_S, INFILL_PATH, BusyWait, ServerConnection
+from app.core.remote.dialects import get_request_form
 from app.core.remote.profile import ServerProfile
 from app.core.remote.receiver import SampleReceiver
 from decoding.request import FinishReason, Request, RequestError
@@ -80,22 +81,24 @@ class Exchange:
 
     async def _listen(self) -> None:
         request, first = self._request, self.receivers[0].sample
+        path, fields, is_fence_awaited = get_request_form(request.prompt)
+        stop = () if is_fence_awaited else request.stop  # the server would stop at the fence that opens the answer
         body = {
-            "prompt": request.prompt if isinstance(request.prompt, str) else list(request.prompt),
-            "max_tokens": request.max_new_tokens,
+            **fields,
+            "max_tokens" if path != INFILL_PATH else "n_predict": request.max_new_tokens,
             "temperature": request.sampling.temperature,
             "top_p": request.sampling.top_p,
-            **self._profile.build_options(len(self.receivers), first.seed, request.stop),
+            **self._profile.build_options(len(self.receivers), first.seed, stop, path),
         }
         per_event = EVENT_BYTES + len(self.receivers) * request.max_new_tokens * EVENT_BYTES_PER_TOKEN
-        chunks = self._server.stream(body, min(per_event, MAX_EVENT_BYTES), self._busy)
+        chunks = self._server.stream(body, min(per_event, MAX_EVENT_BYTES), self._busy, path)
         now = asyncio.get_running_loop().time
         try:
             async with contextlib.aclosing(chunks), asyncio.timeout(SILENCE_S) as patience:
                 async for chunk in chunks:
                     if self._clock.left_s <= 0:
                         return
-                    self.usage = chunk.usage or self.usage
+                    self._count(chunk)
                     has_text = self._take(chunk.choices)
                     if self._are_all_ended():
                         if any(receiver.is_cut for receiver in self.receivers):
@@ -107,6 +110,21 @@ class Exchange:
             if not self._are_all_ended():
                 raise RemoteServerError(f"{self._server.address} sent no text for {SILENCE_S:g} s") from None
 
+    def _count(self, chunk: Chunk) -> None:
+        """Keeps the counts of the whole answer, or the counts of one choice where they come with its end."""
+        if chunk.usage is None:
+            return
+        ended = [choice.index for choice in chunk.choices if choice.finish_reason is not None]
+        n_tokens = chunk.usage.completion_tokens
+        index = 0 if len(self.receivers) == 1 else ended[0] if len(ended) == 1 else None
+        if index is not None and n_tokens is not None and 0 <= index < len(self.receivers):
+            self.receivers[index].sample.n_reported = n_tokens
+        drafted, accepted = chunk.usage.drafted_tokens, chunk.usage.accepted_tokens
+        if len(ended) == 1 and self.usage is not None and drafted is not None:
+            drafted += self.usage.drafted_tokens or 0
+            accepted = (accepted or 0) + (self.usage.accepted_tokens or 0)
+        self.usage = chunk.usage._replace(drafted_tokens=drafted, accepted_tokens=accepted).replace_unknown(self.usage)
+
     def _take(self, choices: Sequence[Choice]) -> bool:
         """Adds choices to their samples, and leaves out those that were not asked for; whether there was any text."""
         heard_s = self._clock.elapsed
@@ -115,7 +133,7 @@ class Exchange:
             receiver = self.receivers[choice.index]
             receiver.take(choice, heard_s)
             self._changed.add(receiver)
-        return any(choice.text for choice in known)
+        return any(choice.text or choice.thought for choice in known)
 
     def _are_all_ended(self) -> bool:
         return all(receiver.is_ended for receiver in self.receivers)

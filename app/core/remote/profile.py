@@ -3,48 +3,85 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.core.remote.chunks import RemoteServerError
-from app.core.remote.connection import BusyWait, RefusedError, ServerBusyError, ServerConnection
+from app.core.remote.chunks import RemoteServerError, Usage
+from app.core.remote.connection import INFILL_PATH, BusyWait, RefusedError, ServerBusyError, ServerConnection
+from app.core.remote.dialects import BY_INFILL, BY_SUFFIX, CHAT_PATH, COMPLETIONS_PATH
+from app.core.remote.server_pages import (
+    CONTINUES_REPLIES,
+    NEUTRAL_SAMPLING,
+    ServerFacts,
+    has_single_token,
+    read_facts,
+    read_speculation,
+)
+from decoding.models.infilling import FORMATS
 
 MAX_STOPS = 256  # more are never sent: this side applies all of them
 STOP_STEPS = (128, 64, 16, 4, 1)
 PROBE_EVENT_BYTES = 1024 * 1024
-_PROBE = {"prompt": "def add(a, b):\n", "max_tokens": 1}
+_PROMPT = "def add(a, b):\n"
+_SUFFIX = "    return total_of_both_numbers + a_constant_that_is_nowhere_else\n" * 4
+_PREFIX_TOKENS = 16  # more than the prompt has; the suffix has several times as many
+_PROBES: Mapping[str, dict[str, Any]] = {
+    COMPLETIONS_PATH: {"prompt": _PROMPT, "max_tokens": 1},
+    CHAT_PATH: {"messages": [{"role": "user", "content": "Say yes."}], "max_tokens": 1},
+}
 _SEED = {"seed": 0}
 _LOGPROBS = {"logprobs": 1}
+_CHAT_LOGPROBS = {"logprobs": True}
 _USAGE = {"stream_options": {"include_usage": True}}
 
 
 @dataclass(frozen=True, slots=True)
 class ServerProfile:
-    """The fields of a request that a server takes and obeys."""
+    """The fields of a request that a server takes and obeys, and the dialects that it has.
+
+    `infill` is how it fills a gap: `suffix`, `/infill` or the name of a family of markers; None: not.
+    """
 
     takes_n: bool = True
     max_stops: int = MAX_STOPS
     takes_seed: bool = True
     takes_logprobs: bool = True
     takes_usage: bool = True
+    has_completions: bool = True
+    chat: ServerProfile | None = None  # of its chat dialect; None: it has none
+    infill: str | None = None
+    facts: ServerFacts = field(default_factory=ServerFacts, hash=False)
 
-    def build_options(self, n: int, seed: int, stop: tuple[str, ...]) -> dict[str, Any]:
+    def get_dialect(self, path: str) -> ServerProfile:
+        """The profile that holds for requests to this path."""
+        return self.chat if path == CHAT_PATH and self.chat is not None else self
+
+    @property
+    def continuation(self) -> Mapping[str, Any] | None:
+        """What to send so that the server writes on from the last message; None where it begins a new one."""
+        return CONTINUES_REPLIES.get(self.facts.name)
+
+    def build_options(self, n: int, seed: int, stop: tuple[str, ...], path: str = COMPLETIONS_PATH) -> dict[str, Any]:
         """The fields of a request for n samples beside those that every server takes."""
-        options: dict[str, Any] = {"n": n} if n > 1 else {}
+        options: dict[str, Any] = {**NEUTRAL_SAMPLING.get(self.facts.name, {})}
+        if n > 1:
+            options["n"] = n
         if self.takes_seed:
             options["seed"] = seed
         if self.takes_logprobs:
-            options |= _LOGPROBS
-        if self.takes_usage:
+            options |= _LOGPROBS if path == COMPLETIONS_PATH else _CHAT_LOGPROBS if path == CHAT_PATH else {}
+        if self.takes_usage and path != INFILL_PATH:
             options |= _USAGE
         if sent := list(stop[: self.max_stops]):
             options["stop"] = sent
         return options
 
-    def needs_request_per_sample(self, stop: tuple[str, ...]) -> bool:
+    def needs_request_per_sample(self, stop: tuple[str, ...], path: str = COMPLETIONS_PATH) -> bool:
         """Whether each sample needs a request of its own: the server makes one choice only, or it takes fewer stop
         strings than there are, and only a request of its own can be hung up where its text ends."""
-        return not self.takes_n or len(stop) > self.max_stops
+        return not self.takes_n or path == INFILL_PATH or len(stop) > self.max_stops
 
     def provenance(self) -> dict[str, str | int]:
         """How requests are made and what is made up on this side, as a run records it."""
@@ -58,51 +95,154 @@ class ServerProfile:
             "server_takes_logprobs": self.takes_logprobs,
         }
 
+    def list_dialects(self) -> dict[str, str]:
+        """What the server is and offers, as a run records it."""
+        dialects = {"completions": self.has_completions, "chat": self.chat is not None}
+        sampling = NEUTRAL_SAMPLING.get(self.facts.name)
+        named = {
+            "server": self.facts.name,
+            "server_version": self.facts.version,
+            "server_dialects": ", ".join(name for name, is_offered in dialects.items() if is_offered),
+            "server_infill": self.infill or "",
+            "server_continues_replies": "yes" if self.chat is not None and self.continuation is not None else "",
+            "server_sampling": json.dumps(sampling) if sampling else "",
+            "server_speculation": json.dumps(self.facts.speculation) if self.facts.speculation else "",
+        }
+        return {name: value for name, value in named.items() if value}
+
 
 async def probe_server(server: ServerConnection) -> ServerProfile:
-    """The server's profile, from one tiny request if it takes every field, else from one for each field.
+    """The server's profile: what its pages say, and for each dialect one tiny request if it takes every field, else one
+    for each field.
 
     Raises RefusedError or RemoteServerError for a server that does not take the plainest request either.
     """
-    everything = ServerProfile().build_options(2, 0, _make_stops(MAX_STOPS))
-    if n_choices := await _count_choices_if_taken(server, everything):
-        return ServerProfile(takes_n=n_choices == 2)
-    await _count_choices(server, {})
+    facts = await read_facts(server)
+    refusal: RefusedError | RemoteServerError | None = None
+    profile = ServerProfile(has_completions=False, facts=facts)
+    try:
+        profile = await _probe_dialect(server, facts, COMPLETIONS_PATH)
+    except ServerBusyError:
+        raise
+    except (RefusedError, RemoteServerError) as error:
+        refusal = error
+    try:
+        profile = replace(profile, chat=await _probe_dialect(server, facts, CHAT_PATH))
+    except (RefusedError, RemoteServerError):
+        if refusal is not None:
+            raise refusal from None
+    if profile.has_completions and profile.max_stops and await _matches_stops_in_prompt(server):
+        chat = replace(profile.chat, max_stops=0) if profile.chat is not None else None
+        profile = replace(profile, max_stops=0, chat=chat)
+    infill = await _find_infill(server) if profile.has_completions else None
+    facts = replace(facts, speculation=await read_speculation(server))
+    return replace(profile, infill=infill, facts=facts)
+
+
+async def _probe_dialect(server: ServerConnection, facts: ServerFacts, path: str) -> ServerProfile:
+    everything = ServerProfile(facts=facts).build_options(2, 0, _make_stops(MAX_STOPS), path)
+    if n_choices := await _count_choices_if_taken(server, everything, path):
+        return ServerProfile(takes_n=n_choices == 2, facts=facts)
+    await _count_choices(server, {}, path)
+    logprobs = _LOGPROBS if path == COMPLETIONS_PATH else _CHAT_LOGPROBS
     return ServerProfile(
-        takes_n=await _takes(server, {"n": 2}, n_choices=2),
-        max_stops=await _find_max_stops(server),
-        takes_seed=await _takes(server, _SEED),
-        takes_logprobs=await _takes(server, _LOGPROBS),
-        takes_usage=await _takes(server, _USAGE),
+        takes_n=await _takes(server, {"n": 2}, path, n_choices=2),
+        max_stops=await _find_max_stops(server, path),
+        takes_seed=await _takes(server, _SEED, path),
+        takes_logprobs=await _takes(server, logprobs, path),
+        takes_usage=await _takes(server, _USAGE, path),
+        facts=facts,
     )
 
 
-async def _find_max_stops(server: ServerConnection) -> int:
+async def _matches_stops_in_prompt(server: ServerConnection) -> bool:
+    """Whether the server finds a stop string that begins in the prompt, as transformers does: it would end an answer at
+    its first token. No stop strings are sent to it then."""
+    text, reason = await _write_greedily(server, ())
+    joined = _PROMPT[-1] + text[:1]
+    if not text or reason != "length" or joined in text:
+        return False
+    _, reason = await _write_greedily(server, (joined,))
+    return reason == "stop"
+
+
+async def _write_greedily(server: ServerConnection, stop: tuple[str, ...]) -> tuple[str, str | None]:
+    """(text, finish reason) of two tokens."""
+    text, reason = "", None
+    options: dict[str, Any] = {"temperature": 0, "max_tokens": 2, **({"stop": list(stop)} if stop else {})}
+    with contextlib.suppress(RefusedError, RemoteServerError):
+        body = {**_PROBES[COMPLETIONS_PATH], **options}
+        async with contextlib.aclosing(server.stream(body, PROBE_EVENT_BYTES, BusyWait())) as chunks:
+            async for chunk in chunks:
+                for choice in chunk.choices:
+                    text, reason = text + choice.text, choice.finish_reason or reason
+    return text, reason
+
+
+async def _find_infill(server: ServerConnection) -> str | None:
+    """How the server fills a gap, None where it does not. One that ignores a suffix reads no more tokens with it."""
+    usage = await _read_usage(server, {"suffix": _SUFFIX, **_USAGE})
+    if usage is not None and usage.prompt_tokens is not None and usage.prompt_tokens > 2 * _PREFIX_TOKENS:
+        return BY_SUFFIX
+    with contextlib.suppress(RefusedError, RemoteServerError):
+        body = {"input_prefix": _PROMPT, "input_suffix": _SUFFIX, "prompt": "", "n_predict": 1}
+        async with contextlib.aclosing(server.stream(body, PROBE_EVENT_BYTES, BusyWait(), INFILL_PATH)) as chunks:
+            async for chunk in chunks:
+                if chunk.choices:
+                    return BY_INFILL
+    if not await has_single_token(server, "\n"):
+        return None
+    for each in FORMATS:
+        if await _has_tokens(server, each.tokens):
+            return each.family
+    return None
+
+
+async def _has_tokens(server: ServerConnection, tokens: Sequence[str]) -> bool:
+    for token in tokens:
+        if not await has_single_token(server, token):
+            return False
+    return True
+
+
+async def _read_usage(server: ServerConnection, options: dict[str, Any]) -> Usage | None:
+    usage: Usage | None = None
+    with contextlib.suppress(RefusedError, RemoteServerError):
+        body = {**_PROBES[COMPLETIONS_PATH], **options}
+        async with contextlib.aclosing(server.stream(body, PROBE_EVENT_BYTES, BusyWait())) as chunks:
+            async for chunk in chunks:
+                usage = chunk.usage or usage
+    return usage
+
+
+async def _find_max_stops(server: ServerConnection, path: str) -> int:
     for n_stops in (MAX_STOPS, *STOP_STEPS):
-        if await _takes(server, {"stop": list(_make_stops(n_stops))}):
+        if await _takes(server, {"stop": list(_make_stops(n_stops))}, path):
             return n_stops
     return 0
 
 
-async def _takes(server: ServerConnection, options: dict[str, Any], n_choices: int = 1) -> bool:
-    return await _count_choices_if_taken(server, options) >= n_choices
+async def _takes(server: ServerConnection, options: dict[str, Any], path: str, n_choices: int = 1) -> bool:
+    return await _count_choices_if_taken(server, options, path) >= n_choices
 
 
-async def _count_choices_if_taken(server: ServerConnection, options: dict[str, Any]) -> int:
+async def _count_choices_if_taken(server: ServerConnection, options: dict[str, Any], path: str) -> int:
     try:
-        return await _count_choices(server, options)
+        return await _count_choices(server, options, path)
     except ServerBusyError:
         raise  # that says nothing about the fields
     except (RefusedError, RemoteServerError):
         return 0
 
 
-async def _count_choices(server: ServerConnection, options: dict[str, Any]) -> int:
+async def _count_choices(server: ServerConnection, options: dict[str, Any], path: str) -> int:
     """How many of the choices that can have been asked for the server sends. Raises RemoteServerError for none."""
     seen: set[int] = set()
-    async with contextlib.aclosing(server.stream({**_PROBE, **options}, PROBE_EVENT_BYTES, BusyWait())) as chunks:
+    body = {**_PROBES[path], **options}
+    async with contextlib.aclosing(server.stream(body, PROBE_EVENT_BYTES, BusyWait(), path)) as chunks:
         async for chunk in chunks:
-            seen |= {choice.index for choice in chunk.choices} & {0, 1}
+            # A chat begins with an empty delta, also where an error follows.
+            seen |= {c.index for c in chunk.choices if c.text or c.thought or c.finish_reason} & {0, 1}
             if seen == {0, 1}:
                 break
     if 0 not in seen:

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.core.remote.chunks import Choice, join_surrogates
+from app.core.remote.dialects import get_request_form
 from decoding.request import FinishReason, Request, Sample, Update
 from decoding.streamed_text import StreamedText
 
 MAX_TOKEN_CHARACTERS = 128  # the longest tokens of usual vocabularies are as many blanks
 MAX_SAMPLE_CHARACTERS = 512 * 1024
+_FENCE = re.compile(r"^[ \t]*```[^`\n]*\n", re.MULTILINE)
 
 
 @dataclass(slots=True)
 class RemoteSample(Sample):
-    """A sample as far as it was received: without token ids, tokens are counted by their log-probabilities, or else by
-    the pieces in which the text came, which are no more than its tokens."""
+    """A sample as far as it was received: without token ids, tokens are counted by their log-probabilities, else by the
+    server's count, or else by the pieces in which the text came, which are no more than its tokens."""
 
     n_pieces: int = 0
+    n_reported: int | None = None
 
     @property
     def n_tokens(self) -> int:
         """Tokens received."""
-        return max(len(self.logprobs), self.n_pieces)
+        return len(self.logprobs) or self.n_reported or self.n_pieces
 
 
 class SampleReceiver:
@@ -40,7 +44,11 @@ class SampleReceiver:
         self._max_tokens = request.max_new_tokens
         self._max_characters = min(request.max_new_tokens * MAX_TOKEN_CHARACTERS, MAX_SAMPLE_CHARACTERS)
         self._streamed = StreamedText(request.stop)
+        _, _, self._is_fence_awaited = get_request_form(request.prompt)
+        self._preamble = ""  # what came before the fence
         self._half_character = ""
+        self._ends: list[int] = []  # of tokens, in the text; as many as log-probabilities, or of no use
+        self._n_text = 0  # characters of the text
         self._n_received = 0  # characters
         self._has_logprobs = True
 
@@ -55,7 +63,7 @@ class SampleReceiver:
             return
         self.has_begun = True
         text, self._half_character = join_surrogates(self._half_character + choice.text)
-        if text and self.sample.first_token_s is None:
+        if (text or choice.thought) and self.sample.first_token_s is None:
             self.sample.first_token_s = heard_s
         if choice.has_unusable_logprobs:
             self._has_logprobs = False
@@ -66,7 +74,7 @@ class SampleReceiver:
         else:
             is_over = not self._append_piece(text, tokens.logprobs if tokens is not None else ())
         self.sample.text = self._streamed.text
-        self.sample.n_pieces += bool(text)
+        self.sample.n_pieces += bool(text or choice.thought)
         if self._streamed.stop_string:
             self._cut("stop", heard_s)
         elif choice.finish_reason is not None:
@@ -78,10 +86,16 @@ class SampleReceiver:
         """Ends the sample with the text that it has; one that has ended stays as it is."""
         if self.is_ended:
             return
+        if self._is_fence_awaited:  # it never came
+            self._is_fence_awaited = False
+            self._ends.clear()
+            self._streamed.append(self._preamble)
         self._streamed.close()
         sample = self.sample
         sample.text, sample.stop_string = self._streamed.text, self._streamed.stop_string
         sample.finish_reason, sample.finished_s = reason, at_s
+        if len(self._ends) == len(sample.logprobs):
+            sample.ends = [min(end, len(sample.text)) for end in self._ends]
 
     def build_update(self, elapsed_s: float) -> Update:
         """The sample so far, for a live view."""
@@ -99,7 +113,9 @@ class SampleReceiver:
         if len(self.sample.logprobs) >= self._max_tokens:
             return False
         self.sample.logprobs.append(logprob)
-        return self._append_text(text)
+        goes_on = self._append_text(text)
+        self._ends.append(self._n_text)
+        return goes_on
 
     def _append_piece(self, text: str, logprobs: Sequence[float]) -> bool:
         """Adds a chunk whose text differs from its tokens, as where a server holds text back."""
@@ -112,5 +128,17 @@ class SampleReceiver:
     def _append_text(self, text: str) -> bool:
         room = self._max_characters - self._n_received
         self._n_received += len(text)
+        if self._is_fence_awaited:
+            text = self._drop_preamble(text[: max(room, 0)])
+        self._n_text += len(text)
         is_stopped = bool(text) and self._streamed.append(text[:room])
-        return not is_stopped and len(text) <= room
+        return not is_stopped and self._n_received <= self._max_characters
+
+    def _drop_preamble(self, text: str) -> str:
+        """The part of a reply that follows the line of its first fence."""
+        self._preamble += text
+        fence = _FENCE.search(self._preamble)
+        if fence is None:
+            return ""
+        self._is_fence_awaited = False
+        return self._preamble[fence.end() :]

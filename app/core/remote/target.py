@@ -1,25 +1,37 @@
-"""`openai:MODEL@BASE_URL`: a target behind an OpenAI-compatible endpoint, and which of them a run may name."""
+"""`openai:MODEL@BASE_URL`: a target behind an OpenAI-compatible endpoint, and which of them a run may name.
+
+Fields that every request sends as well follow behind `#`, as JSON: `#{"top_k":1}`.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import re
-from dataclasses import dataclass
-from urllib.parse import urlsplit
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
 
 from app.core.errors import BadInputError
 
 PREFIX = "openai:"
 FORM = f"{PREFIX}MODEL@http://HOST/v1"
 KEY = "BASSLINE_REMOTE_KEY"
-_FORM = re.compile(rf"{PREFIX}(?P<model>\S+?)@(?P<base_url>https?://\S+)")
+HEADERS = "BASSLINE_REMOTE_HEADERS"
+_UNQUOTED = '{}[]":,/@'
+_OWN_FIELDS = ("model", "prompt", "messages", "stream", "n", "seed", "stop", "max_tokens", "temperature", "top_p")
+_FORM = re.compile(rf"{PREFIX}(?P<model>\S+?)@(?P<base_url>https?://[^\s#]+)(#(?P<extra_body>\S*))?")
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteTarget:
-    """A model by the name its server knows, and the address that ends in `/v1`."""
+    """A model by the name its server knows, the address that ends in `/v1`, and fields for every request."""
 
     model: str
     base_url: str
+    extra_body: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 def is_remote(target: str) -> bool:
@@ -33,9 +45,62 @@ def parse(target: str) -> RemoteTarget:
     if found is None:
         raise BadInputError(f"target is {target!r}: use {FORM}", "target")
     url = found["base_url"]
-    if urlsplit(url).username is not None or urlsplit(url).query:
+    try:
+        parts = urlsplit(url)
+        has_more = parts.username is not None or bool(parts.query)
+        parts.port  # noqa: B018 (reading it checks it)
+    except ValueError as error:
+        raise BadInputError(f"target holds no address: {error}, use {FORM}", "target") from None
+    if not parts.hostname:
+        raise BadInputError(f"target is {target!r}: use {FORM}", "target")
+    if has_more:
         raise BadInputError(f"target holds more than an address: put the key into {KEY} instead", "target")
-    return RemoteTarget(found["model"], url.rstrip("/"))
+    extra_body = found["extra_body"]
+    return RemoteTarget(found["model"], url.rstrip("/"), parse_extra_body(unquote(extra_body)) if extra_body else {})
+
+
+def parse_extra_body(text: str) -> dict[str, Any]:
+    """The fields that requests send beside ours. Raises BadInputError."""
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
+        fields = None
+    if not isinstance(fields, dict):
+        raise BadInputError('extra_body is not a JSON object: write it as {"top_k": 1}', "extra_body")
+    if own := [name for name in fields if name in _OWN_FIELDS]:
+        raise BadInputError(f"extra_body sets {own[0]}, which a run sets itself: leave it out", "extra_body")
+    return fields
+
+
+def add_extra_body(target: str, text: str) -> str:
+    """The target with these fields behind it. Raises BadInputError."""
+    if not text:
+        return target
+    if not is_remote(target) or "#" in target:
+        why = "the target has fields behind # already" if is_remote(target) else f"it is for --target {FORM}"
+        raise BadInputError(f"extra_body has no place: {why}, leave it out", "extra_body")
+    written = json.dumps(parse_extra_body(text), separators=(",", ":"))
+    return f"{target}#{quote(written, safe=_UNQUOTED)}"
+
+
+def load_secret_headers() -> dict[str, str]:
+    """The headers that every request to another server carries, from the environment; they are never stored or logged.
+
+    Raises BadInputError.
+    """
+    text = os.environ.get(HEADERS, "").strip()
+    if not text:
+        return {}
+    try:
+        headers = json.loads(text)
+    except (ValueError, RecursionError):
+        headers = None
+    if not isinstance(headers, dict) or not all(
+        isinstance(value, str) and value.isascii() and value.isprintable() and _HEADER_NAME.fullmatch(name)
+        for name, value in headers.items()
+    ):
+        raise BadInputError(f'{HEADERS} is not a JSON object of texts: write it as {{"x-api-key": "..."}}', "target")
+    return headers
 
 
 def require_allowed(target: str, allowed: str) -> None:

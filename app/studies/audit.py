@@ -1,0 +1,280 @@
+"""An audit: a study whose arms decode with and without speculation, each of them twice, greedily and with sampling."""
+
+from __future__ import annotations
+
+import shlex
+import uuid
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field, JsonValue
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.core.db.storable import DisplayName, Text
+from app.core.errors import ConflictError
+from app.core.remote.target import is_remote
+from app.core.states import PASSED, SANDBOX_ERROR, RunState
+from app.datasets.models import Task
+from app.runs.models import Run, RunTask
+from app.runs.options import Fieldset, Option, options_of
+from app.runs.schemas import MAX_N, MAX_TOKENS, EngineOptions, SampleOptions, TaskChoice
+from app.samples.models import FINISHED_REASONS, Sample
+from app.studies.models import Study
+from app.studies.schemas import StudySpec
+from app.web.http.schemas import ResponseModel, parse_spec
+from evaluation.losslessness import (
+    AuditedDecoding,
+    AuditedText,
+    AuditError,
+    Key,
+    Verdict,
+    audit_decoding,
+    find_worst,
+)
+
+GREEDY, SAMPLED = "greedy", "sampled"
+SIDES = ("off", "off again", "on", "on again")
+MAX_SHOWN = 50  # differing texts, in full order
+EXCERPT = 80  # characters from the first difference on, and half as many before it
+_SERVER_FACTS = ("target", "endpoint", "device", "device_name", "dtype", "target_sha256", "n_requests", "extra_body")
+_ENGINE = EngineOptions.model_fields
+
+
+class AuditSpec(TaskChoice, SampleOptions):
+    """Two servers with the same model, without and with speculation; the body of POST /api/v1/audits."""
+
+    off: Annotated[Text, Option("Without speculation", Fieldset.MODEL)] = Field(
+        min_length=1, max_length=500, description="the target without speculation, as for a run"
+    )
+    on: Annotated[Text, Option("With speculation", Fieldset.MODEL)] = Field(
+        min_length=1, max_length=500, description="the target with speculation; of this machine the same, see drafter"
+    )
+    drafter: Annotated[Text, Option("Drafter", Fieldset.DECODING)] = Field(
+        "sibling", max_length=500, description="of the side with speculation, if this machine decodes it"
+    )
+    dtype: Annotated[Text, Option("Dtype", Fieldset.DECODING)] = Field(
+        "auto", description="of the weights, if this machine decodes; float32 leaves rounding out"
+    )
+    n: Annotated[int, Option("Samples per task", Fieldset.SAMPLES)] = Field(
+        2, ge=1, le=MAX_N, description="sampled texts per task; a greedy one comes on top"
+    )
+    max_tokens: Annotated[int, Option("Max tokens per sample", Fieldset.SAMPLES)] = Field(
+        256, ge=1, le=MAX_TOKENS, description="a text ends after this many tokens"
+    )
+    temperature: Annotated[float, Option("Temperature", Fieldset.SAMPLES)] = Field(
+        0.8, gt=0, le=10, description="of the sampled texts"
+    )
+    budget_s: Annotated[float, Option("Budget per task", Fieldset.SAMPLES)] = Field(
+        60.0, gt=0, le=3600, description="seconds of wall clock per task; a text that is cut off tells less"
+    )
+    name: DisplayName = Field("", max_length=200, description="the name in lists")
+
+    def build_study(self) -> StudySpec:
+        """The study with the audit's arms. Raises BadInputError."""
+        shared = self.model_dump(include={"max_tokens", "top_p", "prompt_mode"})
+        arms: list[dict[str, Any]] = []
+        for decoding, options in ((GREEDY, {"temperature": 0.0, "n": 1}), (SAMPLED, {"n": self.n})):
+            for side in SIDES:
+                target = self.off if side.startswith("off") else self.on
+                own: dict[str, Any] = {}
+                if not is_remote(target):
+                    own = {"dtype": self.dtype, "drafter": "none" if side.startswith("off") else self.drafter}
+                sampling = {"temperature": self.temperature, **options}
+                arms.append({**shared, **sampling, **own, "target": target, "name": _name_arm(decoding, side)})
+        study = self.model_dump(include={*TaskChoice.model_fields, "budget_s", "seed"})
+        name = self.name or f"audit of {self.on}"[:200]
+        return parse_spec(StudySpec, {**study, "name": name, "arms": arms})
+
+    def build_command(self) -> str:
+        """The `bassline audit` that repeats it."""
+        words = ["bassline", "audit"]
+        for name, value in self.model_dump(exclude_defaults=True).items():
+            flag = options_of(AuditSpec)[name].flag if name in options_of(AuditSpec) else f"--{name}"
+            values = value if isinstance(value, tuple) else (value,)
+            words += [flag] if value is True else [word for each in values for word in (flag, str(each))]
+        return shlex.join(words)
+
+
+class DifferingText(ResponseModel):
+    """A text that speculation changes, from shortly before the first difference."""
+
+    task_id: str
+    index: int
+    decoding: str
+    position: int = Field(description="of the first different token")
+    near_tie: bool = Field(description="whether both tokens are nearly as likely, so that rounding may have decided")
+    off: str
+    on: str
+
+
+class DecodingAudit(ResponseModel):
+    """The verdict about one way to decode; the shares are of texts."""
+
+    decoding: str
+    verdict: Verdict
+    sentence: str
+    texts: int
+    changed_share: float = Field(description="with speculation against without")
+    changed_interval: tuple[float, float] = Field(description="95 % interval of the changes beyond the noise")
+    noise_share: float = Field(description="without speculation, the second time against the first")
+    on_noise_share: float = Field(description="with speculation, the second time against the first")
+    p: float = Field(description="of the paired test of changes against noise")
+    near_ties: int
+    first_difference: dict[str, int] = Field(description="changed texts by the position of the first different token")
+    on_more_likely: int = Field(description="first differences where speculation's token is the more likely one")
+    off_more_likely: int
+    likelihood_p: float = Field(description="of the test that both are as often the more likely one")
+    detectable_share: float = Field(description="of the more likely tokens, would be found in 80 % of the cases")
+    pass_at_1_difference: float | None
+    pass_at_1_interval: tuple[float, float] | None
+    tasks_for_one_point: int | None = Field(description="tasks at which a difference of 1 point would be found")
+
+
+class AuditDocument(ResponseModel):
+    """Whether speculation changes what a server writes. The figures at the top belong to the worst decoding."""
+
+    study_id: uuid.UUID
+    name: str
+    state: RunState
+    dataset: str
+    verdict: Verdict
+    sentence: str
+    changed_share: float
+    noise_share: float
+    first_difference: dict[str, int]
+    pass_at_1_difference: float | None
+    pass_at_1_interval: tuple[float, float] | None
+    decodings: list[DecodingAudit]
+    tasks: list[DifferingText]
+    profiles: dict[str, dict[str, JsonValue]] = Field(description="what each side's server said and did, off and on")
+    command: str
+
+
+class _StoredText(NamedTuple):
+    raw: str
+    token_ids: Sequence[int]
+    token_texts: Sequence[str]
+    facts: Mapping[str, Any]
+
+    def build_text(self, kind: str) -> AuditedText:
+        """The text in tokens of this kind, a field of this class."""
+        return AuditedText(tokens=getattr(self, kind), **self.facts)
+
+
+def is_audit(study: Study) -> bool:
+    """Whether the study has the arms of an audit."""
+    return [arm.name for arm in study.arms] == [_name_arm(d, side) for d in (GREEDY, SAMPLED) for side in SIDES]
+
+
+def build_document(session: Session, study: Study) -> AuditDocument:
+    """What an audit found. Raises ConflictError for another study, and for one that has no texts yet."""
+    if not is_audit(study):
+        raise ConflictError("the study is not an audit: start one with `bassline audit`")
+    runs = {arm.name: arm.run for arm in study.arms}
+    decodings: list[DecodingAudit] = []
+    differing: list[DifferingText] = []
+    for decoding in (GREEDY, SAMPLED):
+        texts = [_load_texts(session, runs[_name_arm(decoding, side)].id) for side in SIDES]
+        # Token ids of one side and texts of the other do not compare.
+        stored = [text for each in texts for text in each.values() if text.raw]
+        kinds = [kind for kind in ("token_ids", "token_texts") if all(getattr(text, kind) for text in stored)]
+        kind = (*kinds, "raw")[0]
+        off, off_again, on, on_again = ({key: text.build_text(kind) for key, text in each.items()} for each in texts)
+        try:
+            found = audit_decoding((off, off_again), (on, on_again), is_greedy=decoding == GREEDY)
+        except AuditError as error:
+            raise ConflictError(f"the audit has no result for {decoding} decoding: {error}") from None
+        decodings.append(_build_decoding(decoding, found))
+        differing += _list_differing(decoding, found, texts[0], texts[2])
+    verdict = find_worst([each.verdict for each in decodings])
+    worst = next(each for each in decodings if each.verdict == verdict)
+    return AuditDocument(
+        study_id=study.id,
+        name=study.name,
+        state=study.state,
+        dataset=study.dataset.name,
+        verdict=verdict,
+        sentence=f"{worst.decoding}: {worst.sentence}",
+        changed_share=worst.changed_share,
+        noise_share=worst.noise_share,
+        first_difference=worst.first_difference,
+        pass_at_1_difference=worst.pass_at_1_difference,
+        pass_at_1_interval=worst.pass_at_1_interval,
+        decodings=decodings,
+        tasks=differing[:MAX_SHOWN],
+        profiles={side: _build_profile(runs[_name_arm(GREEDY, side)]) for side in ("off", "on")},
+        command=study.command,
+    )
+
+
+def _name_arm(decoding: str, side: str) -> str:
+    return f"{decoding}, {side}"
+
+
+def _load_texts(session: Session, run_id: uuid.UUID) -> Mapping[Key, _StoredText]:
+    columns = (
+        *(Task.task_id, Sample.index, Sample.raw, Sample.token_ids, Sample.ends, Sample.logprobs),
+        *(Sample.n_tokens, Sample.finish_reason, Sample.verdict),
+    )
+    rows = session.execute(
+        select(*columns)
+        .join(RunTask, RunTask.id == Sample.run_task_id)
+        .join(Task, Task.id == RunTask.task_pk)
+        .where(Sample.run_id == run_id)
+    )
+    return {
+        (task_id, index): _StoredText(
+            raw,
+            token_ids,
+            [raw[start:end] for start, end in pairwise((0, *(ends or ())))],
+            {
+                "n_tokens": n_tokens,
+                "logprobs": logprobs,
+                "is_cut": reason not in FINISHED_REASONS,
+                "passed": None if verdict in (None, SANDBOX_ERROR) else verdict == PASSED,
+            },
+        )
+        for task_id, index, raw, token_ids, ends, logprobs, n_tokens, reason, verdict in rows
+    }
+
+
+def _build_decoding(decoding: str, found: AuditedDecoding) -> DecodingAudit:
+    shared = [name for name in DecodingAudit.model_fields if hasattr(found, name)]
+    return DecodingAudit(
+        decoding=decoding,
+        texts=found.n_texts,
+        on_more_likely=found.more_likely[0],
+        off_more_likely=found.more_likely[1],
+        **{name: getattr(found, name) for name in shared},
+    )
+
+
+def _list_differing(
+    decoding: str, found: AuditedDecoding, off: Mapping[Key, _StoredText], on: Mapping[Key, _StoredText]
+) -> Sequence[DifferingText]:
+    texts = []
+    for (task_id, index), difference in found.differences.items():
+        pair = off[task_id, index].raw, on[task_id, index].raw
+        shared = next((i for i, (a, b) in enumerate(zip(*pair, strict=False)) if a != b), min(map(len, pair)))
+        start = max(shared - EXCERPT // 2, 0)
+        excerpts = (raw[start : start + EXCERPT * 3 // 2] for raw in pair)
+        texts.append(
+            DifferingText(
+                task_id=task_id,
+                index=index,
+                decoding=decoding,
+                position=difference.position,
+                near_tie=difference.is_near_tie,
+                off=next(excerpts),
+                on=next(excerpts),
+            )
+        )
+    return texts
+
+
+def _build_profile(run: Run) -> dict[str, JsonValue]:
+    facts = {name: value for name, value in run.provenance.items() if name.startswith("server")}
+    facts |= {name: run.provenance[name] for name in _SERVER_FACTS if name in run.provenance}
+    return {"target": run.target, "drafter": run.drafter, **facts}
