@@ -288,8 +288,7 @@ def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> N
     by_tests = sum(row["source"].get("judge") == "tests" for row in rows)
     console.print(
         f"\n{counted(len(rows), 'task')}: {len(rows) - by_tests} judged by recorded calls, {by_tests} by the project's "
-        f"own tests; {weak_tasks} with a weak test (it notices less than 90 % of faults, none of a line, or is of few "
-        "calls)"
+        f"own tests; {weak_tasks} with a weak test (it misses a fault, or is of few calls)"
     )
     console.print(
         f"{100 * found.covered_share:.0f} % of the {counted(found.called, 'function')} that the tests call became "

@@ -13,7 +13,7 @@ from evaluation.datasets import Task
 from evaluation.from_code import checks, mutants
 from evaluation.from_code.called import list_called_examples
 from evaluation.from_code.calls.annotations import keep_annotated
-from evaluation.from_code.calls.cases import Case, keep_repeatable
+from evaluation.from_code.calls.cases import Case, find_fixed_values, keep_repeatable, returns_none_too
 from evaluation.from_code.calls.observe import Program
 from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.calls.recorded import Call
@@ -51,7 +51,7 @@ from evaluation.from_code.unstated import find_attribute_names, find_constants
 from evaluation.sandbox import Sandbox
 from evaluation.verdicts import Trust
 
-BUILDER = "from-code-10"
+BUILDER = "from-code-11"
 """A change of the recording, the choice or the output gets a new version, so that stored datasets keep their
 meaning."""
 JUDGE = "cases"
@@ -139,11 +139,13 @@ def _row(work: Workplace, function: Function) -> dict[str, Any]:
     chosen = choose(cases)
     _check_variety(chosen)
     program = Program(program.spec.only(sorted(loaded)), program.definition)
-    faulty = tuple(mutants.mutants(_undecorated(node), checks.MAX_MUTANTS, function.owner))
+    bare = _undecorated(node)
+    usual = find_fixed_values(chosen, mutants.list_parameters(bare))
+    faulty = tuple(mutants.mutants(bare, checks.MAX_MUTANTS, function.owner, usual, returns_none_too(cases)))
     if len(faulty) < checks.MIN_MUTANTS:
         raise ExcludedError(f"has fewer than {checks.MIN_MUTANTS} mutants, too few to judge its test", str(len(faulty)))
     score = checks.judge_mutants(sandbox, program, chosen, checks.MutationScore(faulty, faulty))
-    near = find_nearby_cases(sandbox, program, _undecorated(node), chosen, cases, score.survivors)
+    near = find_nearby_cases(sandbox, program, bare, chosen, cases, score.survivors)
     cases, fair = _add_fair(work, function, program, chosen, near, faulty)
     row = _row_without_unstated(work, function, program, cases, fair, score)
     if row is None:
@@ -255,13 +257,11 @@ def _judged_row(
     sandbox, node = work.sandbox, function.node
     program = replace(program, spec=replace(program.spec, form=form_of(cases)))
     raised = sorted({case.outcome.raised[0] for case in cases if case.outcome.raised})
-    in_order = checks.order_of(sandbox, program, cases, list_trivial(node, raised, function.is_generator))
+    checks.refuse_trivial(sandbox, program, cases, list_trivial(node, raised, function.is_generator))
     source = _source(work, function, cases, program.spec)
-    row = completion_row(
-        work.project, function, program.spec, cases, source, work.options.context, in_order, fair.examples
-    )
+    row = completion_row(work.project, function, program.spec, cases, source, work.options.context, fair.examples)
     checks.passes(sandbox, _task(row), row["prompt"] + row["canonical_solution"])
-    score = checks.judge_mutants(sandbox, program, cases, score, in_order)
+    score = checks.judge_mutants(sandbox, program, cases, score)
     row["source"] |= {
         "mutants": score.judged,
         "killed": score.killed,

@@ -10,18 +10,16 @@ from dataclasses import dataclass, replace
 from evaluation.datasets import Task
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.observe import (
-    Agreement,
     Outcome,
     Program,
     UnobservableError,
-    judge_variants,
     observe_all,
     observe_each,
 )
 from evaluation.from_code.calls.observe import list_noticed as observe_noticed
 from evaluation.from_code.calls.recorded import Call, digest_of
 from evaluation.from_code.faults import without_faults
-from evaluation.from_code.mutants import Mutant, has_unnoticed_line
+from evaluation.from_code.mutants import Mutant
 from evaluation.from_code.placing.inside import MAX_MESSAGE
 from evaluation.from_code.placing.same import agrees
 from evaluation.from_code.reasons import ExcludedError
@@ -32,16 +30,12 @@ from evaluation.verdicts import Status, Trust
 MIN_CASES = 2
 MAX_DIFFERENT = 0.1
 """Share of the recorded calls that may differ in the sandbox."""
-WEAK_BELOW = 0.9
-"""Mutation score below which a test is called weak."""
 MAX_MUTANTS = 40
 MIN_MUTANTS = 3
 FEW_CASES = 5
-"""Up to so many cases, faults of MIN_KINDS kinds have to be noticed and each of those that few cases miss, and
-MIN_RESULTS results be seen."""
+"""Up to so many cases, faults of MIN_KINDS kinds have to be noticed and MIN_RESULTS results be seen."""
 MIN_KINDS = 3
 MIN_RESULTS = 3
-_MISSED_BY_FEW = ("argument", "comparison", "default", "effect", "exception", "truth")
 _LIMITS = Limits()
 _MAX_CPU_S = 1.0
 """CPU seconds of the original on its test: an answer gets three times as many."""
@@ -71,17 +65,14 @@ class MutationScore:
         return self.killed / self.judged
 
     def is_weak(self, cases: Sequence[Case]) -> bool:
-        """Whether the test notices too few faults, or none of a line. Few recorded cases have to notice several kinds
-        of them, and to have several results, too."""
-        if self.score < WEAK_BELOW or has_unnoticed_line(self.mutants, self.survivors):
-            return True
-        if sum(not case.nearby for case in cases) > FEW_CASES:
-            return False
+        """Whether the test misses a fault. Few recorded cases have to notice several kinds of them, and to have several
+        results, too."""
+        if self.survivors or sum(not case.nearby for case in cases) > FEW_CASES:
+            return bool(self.survivors)
         kinds = {mutant.operator for mutant in self.mutants}
-        missed = {mutant.operator for mutant in self.survivors} & set(_MISSED_BY_FEW)
         results = {(case.outcome.returned, case.outcome.after) for case in cases if not case.outcome.raised}
         are_switches = all(returned in ("true", "false", "null") for returned, _ in results)
-        return len(kinds) < MIN_KINDS or bool(missed) or (len(results) < MIN_RESULTS and not are_switches)
+        return len(kinds) < MIN_KINDS or (len(results) < MIN_RESULTS and not are_switches)
 
 
 def repeated(sandbox: Sandbox, program: Program, calls: Sequence[Call]) -> tuple[list[Case], set[str]]:
@@ -155,50 +146,34 @@ def passes(sandbox: Sandbox, task: Task, program: str) -> None:
         raise ExcludedError(f"needs more than {_MAX_CPU_S} CPU seconds for its test", f"{cpu_s:.2f} s")
 
 
-def order_of(sandbox: Sandbox, program: Program, cases: Sequence[Case], trivial: Sequence[str]) -> bool:
-    """Whether the order of dicts has to count, because a body without content would pass otherwise.
-
-    Raises ExcludedError where one passes in either case.
-    """
-    in_order = False
-    *found, original = _agreements(sandbox, program, cases, [*trivial, program.definition])
-    if not original.in_order:  # else nothing is known about the others
+def refuse_trivial(sandbox: Sandbox, program: Program, cases: Sequence[Case], trivial: Sequence[str]) -> None:
+    """Raises ExcludedError where one of the bodies without content passes."""
+    *found, original = list_noticed(sandbox, program, cases, [*trivial, program.definition], first=True)
+    if original:  # else nothing is known about the others
         raise ExcludedError("does not pass its own test", "in a process with others")
-    for source, agreement in zip(trivial, found, strict=True):
-        if agreement.in_order:
+    for source, numbers in zip(trivial, found, strict=True):
+        if not numbers:
             raise ExcludedError("has a test that a body without content would pass", _body(source))
-        in_order = in_order or agreement.any_order
-    return in_order
 
 
 def _body(source: str) -> str:
     return ast.unparse(ast.parse(source).body[0].body[-1])  # type: ignore[attr-defined]
 
 
-def judge_mutants(
-    sandbox: Sandbox, program: Program, cases: Sequence[Case], known: MutationScore, in_order: bool = False
-) -> MutationScore:
+def judge_mutants(sandbox: Sandbox, program: Program, cases: Sequence[Case], known: MutationScore) -> MutationScore:
     """The score after the survivors of `known` were judged by these cases. A mutant that takes too many steps, uses up
     its CPU time or waits forever counts as killed; a fault of the sandbox is raised as SandboxFaultError."""
-    agreeing = set(list_agreeing(sandbox, program, cases, [mutant.source for mutant in known.survivors], in_order))
-    return MutationScore(known.mutants, tuple(mutant for mutant in known.survivors if mutant.source in agreeing))
+    noticed = list_noticed(sandbox, program, cases, [mutant.source for mutant in known.survivors], first=True)
+    left = tuple(mutant for mutant, numbers in zip(known.survivors, noticed, strict=True) if not numbers)
+    return MutationScore(known.mutants, left)
 
 
-def list_agreeing(
-    sandbox: Sandbox, program: Program, cases: Sequence[Case], sources: Sequence[str], in_order: bool = False
-) -> list[str]:
-    """The variants of the function that do in every case what the original does."""
-    agreements = _agreements(sandbox, program, cases, sources)
-    return [
-        source for source, agreement in zip(sources, agreements, strict=True)
-        if (agreement.in_order if in_order else agreement.any_order)
-    ]  # fmt: skip
-
-
-def list_noticed(sandbox: Sandbox, program: Program, cases: Sequence[Case], sources: Sequence[str]) -> list[list[int]]:
-    """The numbers of the cases that notice each of these variants of the function."""
+def list_noticed(
+    sandbox: Sandbox, program: Program, cases: Sequence[Case], sources: Sequence[str], first: bool = False
+) -> list[list[int]]:
+    """The numbers of the cases that notice each of these variants of the function, or of the `first` one."""
     given = [(case.call, case.expected(), case.outcome.steps) for case in cases]
-    found = observe_noticed(sandbox, program, given, sources)
+    found = observe_noticed(sandbox, program, given, sources, first)
     return [
         numbers if numbers is not None else _list_noticed_alone(sandbox, replace(program, definition=source), cases)
         for source, numbers in zip(sources, found, strict=True)
@@ -213,7 +188,7 @@ def _list_noticed_alone(sandbox: Sandbox, variant: Program, cases: Sequence[Case
         return list(range(len(cases)))
     return [
         number for number, (case, one) in enumerate(zip(cases, outcomes, strict=True))
-        if one.refused or one.failed or not agrees(one.as_row(), case.expected(), json.loads(case.call), False)
+        if one.refused or one.failed or not agrees(one.as_row(), case.expected(), json.loads(case.call))
     ]  # fmt: skip
 
 
@@ -229,27 +204,3 @@ def mark_promised(cases: Sequence[Case], docstring: str) -> list[Case]:
         replace(case, promised=True) if case.outcome.raised and is_quoted(case.outcome.message) else case
         for case in cases
     ]
-
-
-def _agreements(sandbox: Sandbox, program: Program, cases: Sequence[Case], sources: Sequence[str]) -> list[Agreement]:
-    given = [(case.call, case.expected(), case.outcome.steps) for case in cases]
-    found = judge_variants(sandbox, program, given, sources)
-    return [
-        each if each is not None else _alone(sandbox, replace(program, definition=source), cases)
-        for source, each in zip(sources, found, strict=True)
-    ]
-
-
-def _alone(sandbox: Sandbox, variant: Program, cases: Sequence[Case]) -> Agreement:
-    """The agreement of a variant that is in its place from the start, in processes of its own."""
-    try:
-        outcomes = observe_all(sandbox, variant, [case.call for case in cases]).outcomes
-    except UnobservableError:
-        return Agreement(False, False)
-    rows = [one.as_row() for one in outcomes]
-
-    def all_agree(in_order: bool) -> bool:
-        pairs = zip(cases, rows, strict=True)
-        return all(agrees(row, case.expected(), json.loads(case.call), in_order) for case, row in pairs)
-
-    return Agreement(all_agree(False), all_agree(True))

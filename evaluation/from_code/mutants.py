@@ -11,8 +11,10 @@ import ast
 import builtins
 import copy
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 from evaluation.source import compile_error
 
@@ -27,6 +29,13 @@ _COMPARISON: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.IsNot: (ast.Is,),
 }  # fmt: skip
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
+_TWINS = {
+    "strip": ("lstrip", "rstrip"), "lstrip": ("strip",), "rstrip": ("strip",), "find": ("rfind",), "rfind": ("find",),
+    "index": ("rindex",), "rindex": ("index",), "partition": ("rpartition",), "rpartition": ("partition",),
+    "match": ("search", "fullmatch"), "fullmatch": ("match",), "search": ("match",), "isdigit": ("isalnum",),
+    "startswith": ("__contains__",), "endswith": ("__contains__",),
+}  # fmt: skip
+"""Methods that are taken for others: on one side only, from the other end, somewhere else in the text."""
 _IDENTITY = (ast.Is, ast.IsNot)
 """What is compared with these stays: the identity of a number or text says nothing."""
 
@@ -40,14 +49,23 @@ class Mutant:
     line: int
 
 
-def mutants(function: Definition, limit: int, owner: ast.ClassDef | None = None) -> list[Mutant]:
-    """At most `limit` mutants of a function that all differ, taken from each operator in turn; `owner` is its class.
+def mutants(
+    function: Definition,
+    limit: int,
+    owner: ast.ClassDef | None = None,
+    fixed: Mapping[str, Any] = MappingProxyType({}),
+    has_none: bool = False,
+) -> list[Mutant]:
+    """At most `limit` mutants of a function that all differ, taken from each operator in turn; `owner` is its class,
+    `fixed` are parameters and attributes that have one value in all cases, `has_none` says whether the function returns
+    None beside values that can be empty.
 
     The choice depends on the source alone.
     """
     original = ast.unparse(function)
     found: dict[str, Mutant] = {}
-    names = _Names(_local_names(function), _find_defaults(function, owner))
+    defaults = _find_defaults(function, owner) | {name: ast.Constant(value) for name, value in fixed.items()}
+    names = _Names(_local_names(function), list_parameters(function), defaults, has_none)
     sites = list(_sites(function, names))
     for index, (operator, line, variants) in enumerate(sites):
         for variant in range(variants):
@@ -67,21 +85,19 @@ def mutants(function: Definition, limit: int, owner: ast.ClassDef | None = None)
     return sorted(chosen, key=lambda mutant: (mutant.line, mutant.operator, mutant.source))
 
 
-def has_unnoticed_line(judged: Sequence[Mutant], survivors: Sequence[Mutant]) -> bool:
-    """Whether some line has mutants of which none is noticed: no test asks what that line does."""
-    return not {mutant.line for mutant in judged} <= {mutant.line for mutant in judged if mutant not in survivors}
-
-
 @dataclass(frozen=True)
 class _Names:
-    """The parameters and variables of a function; the usual values of parameters, and of attributes by `self.NAME`."""
+    """The parameters and variables of a function; the usual values of parameters, and of attributes by `self.NAME`;
+    and whether it returns None beside values that can be empty."""
 
     local: list[str]
-    defaults: Mapping[str, ast.Constant]
+    parameters: list[str]
+    defaults: Mapping[str, ast.expr]
+    has_none: bool
 
 
-def _find_defaults(function: Definition, owner: ast.ClassDef | None) -> dict[str, ast.Constant]:
-    """The constants that stand for a parameter, or for an attribute which a constructor gives the same name."""
+def _find_defaults(function: Definition, owner: ast.ClassDef | None) -> dict[str, ast.expr]:
+    """What stands for a parameter, or for an attribute which a constructor gives the same name."""
     found = _read_defaults(function.args)
     for each in owner.body if owner else ():
         if isinstance(each, ast.FunctionDef) and each.name == "__init__" and each is not function:
@@ -89,20 +105,24 @@ def _find_defaults(function: Definition, owner: ast.ClassDef | None) -> dict[str
     return found
 
 
-def _read_defaults(arguments: ast.arguments) -> dict[str, ast.Constant]:
+def _read_defaults(arguments: ast.arguments) -> dict[str, ast.expr]:
     positional = [*arguments.posonlyargs, *arguments.args]
     pairs = [
         *zip(reversed(positional), reversed(arguments.defaults), strict=False),
         *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
     ]
-    return {argument.arg: value for argument, value in pairs if isinstance(value, ast.Constant)}
+    return {argument.arg: value for argument, value in pairs if isinstance(value, ast.Constant | ast.Name)}
+
+
+def list_parameters(function: Definition) -> list[str]:
+    """The names of the parameters, in the order of the signature, without `*` and `**`."""
+    return [each.arg for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
 
 
 def _local_names(function: Definition) -> list[str]:
     """Parameters and variables, in the order of their names."""
-    every = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
     stored = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    return sorted({argument.arg for argument in every} | stored)
+    return sorted({*list_parameters(function), *stored})
 
 
 def _sites(function: Definition, names: _Names) -> Iterator[tuple[str, int, int]]:
@@ -184,20 +204,33 @@ def _faults(node: ast.expr | ast.stmt, names: _Names) -> list[tuple[str, list[as
             each = node.generators[0]
             every = ast.comprehension(each.target, each.iter, each.ifs[1:], each.is_async)
             return [("condition", [type(node)(node.elt, [every])])]
+        case ast.For(body=[*_, last]) if not isinstance(last, ast.Return | ast.Raise | ast.Break):
+            return [("loop", [ast.For(node.target, node.iter, [*node.body, ast.Break()], node.orelse)])]
         case ast.Return(value=ast.expr() as value):
             nothing = isinstance(value, ast.Constant) and value.value is None
-            return [] if nothing else [("result", list(_other_results(value)))]
+            absent: list[ast.AST] = (
+                [ast.Return(ast.BoolOp(ast.Or(), [value, ast.Constant(None)]))] if names.has_none else []
+            )
+            return [] if nothing else [("result", list(_other_results(value))), ("truth", absent)]
         case ast.Break():
             return [("jump", [ast.Continue()])]
         case ast.Continue():
             return [("jump", [ast.Break()])]
+        case ast.Subscript(slice=ast.Slice(lower=None, upper=None, step=None), ctx=ast.Load()):
+            return [("slice", [node.value])]
         case ast.Subscript(slice=ast.Slice() as cut, ctx=ast.Load()):
             return [("slice", [ast.Subscript(node.value, other, node.ctx) for other in _other_slices(cut)])]
+        case ast.Subscript(slice=ast.Name(id=key), ctx=ast.Load()) if key in names.parameters:
+            return [("lookup", [ast.Call(ast.Attribute(node.value, "get", ast.Load()), [node.slice], [])])]
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Name(id=key)]) if key in names.parameters:
+            return [("lookup", [ast.Call(node.func, [*node.args, ast.Constant(None)], [])])]
         case ast.Call(args=args, keywords=keywords):
             return [("argument", list(_other_calls(node, args, keywords))), ("effect", list(_without_effect(node)))]
         case ast.Raise():
             return [("exception", [ast.Pass(), *_other_exceptions(node)])]
         case ast.Expr(value=value) if not isinstance(value, ast.Constant):
+            return [("statement", [ast.Pass()])]
+        case ast.Delete():
             return [("statement", [ast.Pass()])]
         case ast.Assign(targets=[ast.Name() | ast.Subscript() | ast.Attribute()], value=value):
             nothing = isinstance(value, ast.Constant) and value.value is None
@@ -282,12 +315,17 @@ def _other_slices(cut: ast.Slice) -> Iterator[ast.Slice]:
 
 
 def _other_calls(node: ast.Call, args: list[ast.expr], keywords: list[ast.keyword]) -> Iterator[ast.expr]:
-    if isinstance(node.func, ast.Attribute) and not args and not keywords:
-        yield node.func.value
+    if isinstance(node.func, ast.Attribute):
+        if not args and not keywords:
+            yield node.func.value
+        for other in _TWINS.get(node.func.attr, ()):
+            yield ast.Call(ast.Attribute(node.func.value, other, ast.Load()), args, keywords)
     if args and not isinstance(args[0], ast.Starred):
         yield args[0]
     for index, arg in enumerate(args):
-        if not isinstance(arg, ast.Starred | ast.Constant):
+        if isinstance(arg, ast.Starred):
+            yield ast.Call(node.func, [*args[:index], *args[index + 1 :]], keywords)
+        elif not isinstance(arg, ast.Constant):
             yield ast.Call(node.func, [*args[:index], ast.Constant(None), *args[index + 1 :]], keywords)
     if len(args) > 1:
         yield ast.Call(node.func, args[:-1], keywords)

@@ -77,15 +77,11 @@ def completion_row(
     cases: Sequence[Case],
     source: Mapping[str, Any],
     context: Context,
-    in_order: bool,
     examples: Sequence[str],
 ) -> dict[str, Any]:
     """The task in completion form, as a record of a dataset file."""
     name = function.qualified
-    if spec.form == CALLS:
-        test = source_of_test(cases, frozenset(), in_order)
-    else:
-        test = source_of_objects_test(cases, name, in_order)
+    test = source_of_test(cases, frozenset()) if spec.form == CALLS else source_of_objects_test(cases, name)
     return {
         "task_id": task_id(project, function),
         "prompt": prompt_of(project, function, context, LINES_BEFORE, examples, source["called"]),

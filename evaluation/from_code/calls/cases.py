@@ -19,7 +19,7 @@ _SAME = '''import math
 
 
 def same(got, expected):
-    """Equal, floats within a relative tolerance of 1e-9{dicts}."""
+    """Equal, floats within a relative tolerance of 1e-9."""
     if isinstance(got, bool) != isinstance(expected, bool):
         return False
     if isinstance(expected, float) and isinstance(got, (int, float)):
@@ -28,14 +28,12 @@ def same(got, expected):
         alike = isinstance(got, list) if isinstance(expected, list) else isinstance(got, tuple)
         return alike and len(got) == len(expected) and all(same(a, b) for a, b in zip(got, expected))
     if isinstance(expected, dict):
-        alike = isinstance(got, dict) and {keys}
+        alike = isinstance(got, dict) and len(got) == len(expected)
         return alike and all(key in got and same(got[key], value) for key, value in expected.items())
     return got == expected
 
 
 '''
-_ANY_ORDER = _SAME.format(dicts="", keys="len(got) == len(expected)")
-_IN_ORDER = _SAME.format(dicts=", the keys of dicts in order", keys="list(got) == list(expected)")
 SHOWN_CHARS = 160
 
 
@@ -88,14 +86,41 @@ def drop_volatile(cases: Sequence[Case]) -> list[Case]:
     return [case for case in cases if not any(map(is_volatile, texts(case)))]
 
 
-def source_of_test(cases: Sequence[Case], exceptions: frozenset[str], in_order: bool = False) -> str:
+def returns_none_too(cases: Sequence[Case]) -> bool:
+    """Whether None is one result, and a value of a kind that can be empty another one."""
+    results = [json.loads(case.outcome.returned or "null") for case in cases if not case.outcome.raised]
+    others = [tree for tree in results if not (isinstance(tree, dict) and "object" in tree)]
+    return None in results and any(not isinstance(tree, bool | None) for tree in others)
+
+
+def find_fixed_values(cases: Sequence[Case], names: Sequence[str]) -> dict[str, Any]:
+    """The texts, numbers, truth values and None that stand in every call for one of the parameters `names`, or for an
+    attribute of the first argument, by `self.NAME`."""
+    calls: list[dict[str, Any]] = []
+    for case in cases:
+        args, kwargs = values.read_plain(case.call)
+        calls.append(dict(zip(names, args, strict=False)) | kwargs)
+        if args and isinstance(args[0], values.Opaque):
+            tree = args[0].tree
+            _, _, attributes = (tree["number"][1] if "number" in tree else tree).get("object", (None, None, ()))
+            calls[-1] |= {f"self.{name}": part for name, part in attributes}
+    first, *others = calls
+    return {
+        name: value
+        for name, value in first.items()
+        if isinstance(value, str | int | float | None)
+        and all(name in call and repr(call[name]) == repr(value) for call in others)
+    }
+
+
+def source_of_test(cases: Sequence[Case], exceptions: frozenset[str]) -> str:
     """Source that defines check(candidate) for calls with plain data: one assertion for each case.
 
     `exceptions` are the exception classes that the test can name. A call whose exception is neither one of these nor
-    builtin is expected to raise its first base that is. `in_order`: the order of dicts counts.
+    builtin is expected to raise its first base that is.
     """
     lines: list[str] = []
-    needs_same = in_order
+    needs_same = False
     iterators = any(case.outcome.iterates for case in cases)
     for case in cases:
         args, kwargs = values.read_plain(case.call)
@@ -109,18 +134,17 @@ def source_of_test(cases: Sequence[Case], exceptions: frozenset[str], in_order: 
             after = args, kwargs
         needs_same = needs_same or needs_care((result, after))
         if after is None:
-            lines.append(f"    assert {_equal(_call(args, kwargs, iterates), result, in_order)}")
+            lines.append(f"    assert {_equal(_call(args, kwargs, iterates), result)}")
             continue
         lines.append(f"    args, kwargs = {literal(list(args))}, {literal(kwargs)}")
-        lines.append(f"    assert {_equal(_wrapped('candidate(*args, **kwargs)', iterates), result, in_order)}")
-        lines.append(f"    assert {_equal('args', list(after[0]), in_order)}")
+        lines.append(f"    assert {_equal(_wrapped('candidate(*args, **kwargs)', iterates), result)}")
+        lines.append(f"    assert {_equal('args', list(after[0]))}")
         if kwargs:
-            lines.append(f"    assert {_equal('kwargs', after[1], in_order)}")
-    helper = _IN_ORDER if in_order else _ANY_ORDER
-    return (helper if needs_same else "") + "def check(candidate):\n" + "\n".join(lines) + "\n"
+            lines.append(f"    assert {_equal('kwargs', after[1])}")
+    return (_SAME if needs_same else "") + "def check(candidate):\n" + "\n".join(lines) + "\n"
 
 
-def source_of_objects_test(cases: Sequence[Case], name: str, in_order: bool = False) -> str:
+def source_of_objects_test(cases: Sequence[Case], name: str) -> str:
     """The same for calls with objects, which cross as texts (`recording.values`)."""
     lines = ["CASES = ("]
     for case in cases:
@@ -130,7 +154,7 @@ def source_of_objects_test(cases: Sequence[Case], name: str, in_order: bool = Fa
         ")", "", "",
         "def check(candidate):",
         "    for call, expected in CASES:",
-        f"        assert agrees(json.loads(candidate(call)), json.loads(expected), json.loads(call), {in_order})",
+        "        assert agrees(json.loads(candidate(call)), json.loads(expected), json.loads(call))",
     ]  # fmt: skip
     return same_source() + "\n\n" + "\n".join(lines) + "\n"
 
@@ -176,10 +200,10 @@ def _raises(call: str, exception: str) -> list[str]:
     ]
 
 
-def _equal(call: str, expected: object, in_order: bool) -> str:
+def _equal(call: str, expected: object) -> str:
     if expected is None:
         return f"{call} is None"
-    if needs_care(expected) or (in_order and isinstance(expected, dict | list | tuple)):
+    if needs_care(expected):
         return f"same({call}, {literal(expected)})"
     return f"{call} == {literal(expected)}"
 

@@ -29,7 +29,7 @@ _MAX_CHANGED = 40
 """Recorded calls that are changed; all of them give parts."""
 _MAX_ATTEMPTS = 60
 """Changes of one kind in one place that are written: writing them takes longest."""
-_UNLIKELY = ("part mark", "shorter text", "type", "compared number", "attribute")
+_UNLIKELY = ("empty", "part mark", "shorter text", "type", "compared number", "attribute")
 """Ends of the kinds of change that callers seldom mean, or whose result a reader could not know."""
 Place = int | str
 """The number of a positional argument, or the name of another."""
@@ -158,6 +158,8 @@ def _change_value(value: Any, pool: Sequence[Any], hints: _Hints) -> Iterator[tu
     yield from (("other", other) for other in alike[:_TAKEN])
     if isinstance(value, list | tuple) and not any(isinstance(item, list | dict | set | Opaque) for item in value):
         yield from (("type", kind(value)) for kind in hints.types if kind is not type(value))
+    if value and isinstance(value, str | list | dict | set):
+        yield "empty", type(value)()
     match value:
         case bool():
             yield "turned", not value

@@ -158,59 +158,31 @@ def _in_batches(
     return found
 
 
-@dataclass(frozen=True)
-class Agreement:
-    """Whether a variant agrees with the cases: with dicts in any order, and in order."""
-
-    any_order: bool
-    in_order: bool
-
-
-def judge_variants(
-    sandbox: Sandbox, program: Program, cases: Sequence[tuple[str, dict[str, Any], int]], variants: Sequence[str]
-) -> list[Agreement | None]:
-    """The agreement of each variant with the cases (call, expected outcome, the original's steps).
+def list_noticed(
+    sandbox: Sandbox,
+    program: Program,
+    cases: Sequence[tuple[str, dict[str, Any], int]],
+    variants: Sequence[str],
+    first: bool = False,
+) -> list[list[int] | None]:
+    """The numbers of the cases (call, expected outcome, the original's steps) that each variant does not agree with,
+    or of the `first` one alone.
 
     None where only a process of its own can tell: the variant cannot take the function's place in a loaded module, or
     one of them ended the process or spoilt it. Nothing untrusted decides here: variants are ours.
     """
     if not variants:
         return []
-    command = {"cases": list(cases), "variants": list(variants)}
+    command = {"cases": list(cases), "variants": list(variants), "first": first}
     try:
-        *verdicts, original = _ask(sandbox, program, "judge_variants", command)
-    except UnobservableError:
-        if len(variants) == 1:
-            return [None]
-        half = len(variants) // 2
-        return [
-            *judge_variants(sandbox, program, cases, variants[:half]),
-            *judge_variants(sandbox, program, cases, variants[half:]),
-        ]
-    if not original[0] and len(variants) > 1:
-        half = len(variants) // 2
-        return [
-            *judge_variants(sandbox, program, cases, variants[:half]),
-            *judge_variants(sandbox, program, cases, variants[half:]),
-        ]
-    return [None if verdict is None else Agreement(bool(verdict[0]), bool(verdict[1])) for verdict in verdicts]
-
-
-def list_noticed(
-    sandbox: Sandbox, program: Program, cases: Sequence[tuple[str, dict[str, Any], int]], variants: Sequence[str]
-) -> list[list[int] | None]:
-    """The numbers of the cases that each variant does not agree with; None as for `judge_variants`."""
-    if not variants:
-        return []
-    try:
-        *found, original = _ask(sandbox, program, "list_noticed", {"cases": list(cases), "variants": list(variants)})
+        *found, original = _ask(sandbox, program, "list_noticed", command)
     except UnobservableError:
         found, original = [None], []
     if (original or found == [None]) and len(variants) > 1:
         half = len(variants) // 2
         return [
-            *list_noticed(sandbox, program, cases, variants[:half]),
-            *list_noticed(sandbox, program, cases, variants[half:]),
+            *list_noticed(sandbox, program, cases, variants[:half], first),
+            *list_noticed(sandbox, program, cases, variants[half:], first),
         ]
     return [None if numbers is None else [int(number) for number in numbers] for numbers in found]
 

@@ -177,10 +177,20 @@ class Placed:
             return {"refused": str(reason), "iterator": "iterator" in row}
         if after != text:
             row["after"] = json.loads(after)
-        seen = [read_views(value, self._is_own) for value in (*args, *kwargs.values(), result) if with_views]
-        if any(seen):
+        limit = MAX_STEPS // (10 if rebuilt else 2) if steps else 0
+        if with_views and any(seen := self._read_views((*args, *kwargs.values(), result), limit)):
             row["seen"] = seen
         return row
+
+    def _read_views(self, every: tuple[Any, ...], limit: int) -> list[Any]:
+        """The views of each value; none where they take more steps than `limit`, of which 0 is none."""
+        sys.settrace(StepCounter(limit).trace if limit else None)
+        try:
+            return [read_views(value, self._is_own) for value in every]
+        except Stopped:
+            return []
+        finally:
+            sys.settrace(None)
 
     def _is_own(self, kind: type) -> bool:
         return kind.__module__ in self.spec["modules"] or kind.__module__ == self.spec["name"]
@@ -195,24 +205,8 @@ class Placed:
         loaded = [name for name in self.spec["modules"] if name in sys.modules]
         return json.dumps({"rows": rows, "loaded": loaded})
 
-    def judge_variants(self, command: str) -> str:
-        """For each variant of the function whether it agrees with the cases: in any order of dicts, and in order.
-
-        None stands for a variant that cannot take the function's place here. The last entry is the original's.
-        """
-        given = json.loads(command)
-        cases = [(call, json.loads(call), expected, steps) for call, expected, steps in given["cases"]]
-        verdicts: list[Any] = []
-        original = self.function.__code__
-        for source in given["variants"]:
-            function = self._variant(source)
-            verdicts.append(None if function is None else self._verdict(function, cases))
-            self.function.__code__ = original
-        verdicts.append(self._verdict(self.function, cases))
-        return json.dumps(verdicts)
-
     def list_noticed(self, command: str) -> str:
-        """For each variant of the function the numbers of the cases that it does not agree with, in any order of dicts.
+        """For each variant of the function the numbers of the cases that it does not agree with, or the first one.
 
         None stands for a variant that cannot take the function's place here. The last entry is the original's.
         """
@@ -222,21 +216,13 @@ class Placed:
         found: list[Any] = []
         for source in given["variants"]:
             function = self._variant(source)
-            found.append(None if function is None else self._list_noticed(function, cases))
+            found.append(None if function is None else self._list_noticed(function, cases, given["first"]))
             self.function.__code__ = original
-        return json.dumps([*found, self._list_noticed(self.function, cases)])
+        return json.dumps([*found, self._list_noticed(self.function, cases, given["first"])])
 
-    def _list_noticed(self, function: Any, cases: list[Any]) -> list[int]:
-        return [n for n, case in enumerate(cases) if not agrees(self._row_of(function, case), case[2], case[1], False)]
-
-    def _verdict(self, function: Any, cases: list[Any]) -> list[bool]:
-        in_order = True
-        for case in cases:
-            got = self._row_of(function, case)
-            in_order = in_order and agrees(got, case[2], case[1], True)
-            if not in_order and not agrees(got, case[2], case[1], False):
-                return [False, False]
-        return [True, in_order]
+    def _list_noticed(self, function: Any, cases: list[Any], first: bool) -> list[int]:
+        noticed = (n for n, case in enumerate(cases) if not agrees(self._row_of(function, case), case[2], case[1]))
+        return list(itertools.islice(noticed, 1 if first else None))
 
     def _row_of(self, function: Any, case: Any) -> dict[str, Any]:
         """What a variant does in a case, with views where the case expects some."""

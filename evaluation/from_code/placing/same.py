@@ -10,7 +10,7 @@ from typing import Any
 DECIMAL = "decimal:Decimal"
 
 
-def agrees(got: Any, expected: Any, call: Any, in_order: bool) -> bool:
+def agrees(got: Any, expected: Any, call: Any) -> bool:
     """Whether an outcome is the expected one: result and arguments after the call, or the class of an exception,
     and what it says where that is expected.
 
@@ -22,26 +22,26 @@ def agrees(got: Any, expected: Any, call: Any, in_order: bool) -> bool:
     if "iterator" in expected and "iterator" not in got:
         return False
     try:
-        if "returned" not in got or not same(got["returned"], expected["returned"], in_order):
+        if "returned" not in got or not same(got["returned"], expected["returned"]):
             return False
-        if not same(got.get("after", call), expected.get("after", call), in_order):
+        if not same(got.get("after", call), expected.get("after", call)):
             return False
-        return match_views(got.get("seen", []), expected.get("seen", []), in_order)
+        return match_views(got.get("seen", []), expected.get("seen", []))
     except RecursionError:  # circles that differ
         return False
 
 
-def match_views(got: Any, expected: Any, in_order: bool) -> bool:
+def match_views(got: Any, expected: Any) -> bool:
     """Whether the views of each object (`placing.views`) are in the other outcome too, and the same there."""
     for place, wanted in enumerate(expected):
         found = dict(got[place]) if place < len(got) else {}
-        if not all(name in found and same(found[name], tree, in_order) for name, tree in wanted):
+        if not all(name in found and same(found[name], tree) for name, tree in wanted):
             return False
     return True
 
 
-def same(got: Any, expected: Any, in_order: bool) -> bool:
-    """Whether two trees are the same value to a caller: floats within 1e-9, dicts in any order unless `in_order`.
+def same(got: Any, expected: Any) -> bool:
+    """Whether two trees are the same value to a caller: floats within 1e-9, dicts in any order.
 
     Attributes whose name begins with `_` belong to the implementation and are left out, and the kinds of dict of
     `collections` are as good as a dict with the same items.
@@ -77,15 +77,13 @@ def same(got: Any, expected: Any, in_order: bool) -> bool:
             if body[0] == other[0] == DECIMAL:
                 return same_decimal(body[1], other[1])
             attributes = drop_private(body[2]), drop_private(other[2])
-            return body[0] == other[0] and content_equal(body[1], other[1]) and pairs_equal(*attributes, False)
+            return body[0] == other[0] and content_equal(body[1], other[1]) and pairs_equal(*attributes)
         return all_equal(body, other) if isinstance(body, list) and isinstance(other, list) else bool(body == other)
 
     def all_equal(one: Any, two: Any) -> bool:
         return len(one) == len(two) and all(equal(a, b) for a, b in zip(one, two, strict=True))
 
-    def pairs_equal(one: Any, two: Any, ordered: bool = in_order) -> bool:
-        if ordered:
-            return all_equal(one, two)
+    def pairs_equal(one: Any, two: Any) -> bool:
         items = {json.dumps(key): value for key, value in one}
         others = {json.dumps(key): value for key, value in two}
         return items.keys() == others.keys() and all(equal(items[key], value) for key, value in others.items())

@@ -1,4 +1,5 @@
-"""What a caller sees of an object whose attributes are private: its properties, length, items and texts.
+"""What a caller sees of an object whose attributes are private: its properties, length, items and texts, the properties
+of the objects in it, and what its methods without arguments do next.
 
 Runs in the sandbox, after a call, on copies that nothing else uses. It executes the project's own code.
 """
@@ -6,8 +7,10 @@ Runs in the sandbox, after a call, on copies that nothing else uses. It executes
 from __future__ import annotations
 
 import functools
+import inspect
 import json
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from evaluation.from_code.recording import values
@@ -16,16 +19,38 @@ MAX_CHARS = 600
 """Of one view; longer ones are left out."""
 MAX_VIEWS = 12
 MAX_ITEMS = 50
+MAX_METHODS = 8
+MAX_PARTS_SEEN = 3
+"""Objects in one value whose properties are read."""
+MAX_COPIED_CHARS = 2000
+"""Of an object whose methods are called, each on a copy of it."""
 _SPECIAL: dict[str, Callable[[Any], Any]] = {"__len__": len, "__str__": str, "__repr__": repr, "__bool__": bool}
+Reader = Callable[[Any], Any]
 
 
 def read_views(value: Any, is_own: Callable[[type], bool]) -> list[list[Any]]:
-    """[name, tree] for each view of an object of the project's classes; of any other value none.
+    """[name, tree] for each view of an object of the project's classes; of a list the views of its items, of any other
+    value none.
 
     `is_own` tells whether a class is the project's. What raises is seen as the class of its exception.
     """
+    readers = _list_readers(type(value), is_own)
+    found = _read_all(value, readers)
+    methods = _list_methods(type(value), is_own) if any(name.startswith("_") for name in _attributes(value)) else []
+    if methods and (text := _write_small(value)):
+        found += _read_all(text, [(f"{name}()", functools.partial(_call, name, readers)) for name in methods])
+    within: dict[int, tuple[str, Any]] = {}
+    for name, item in _list_items(value, readers):
+        if item is not value and is_own(type(item)):
+            within.setdefault(id(item), (name, item))
+    for name, item in list(within.values())[:MAX_PARTS_SEEN]:
+        found += _read_all(item, _list_properties(type(item), is_own), f"{name}.")
+    return found
+
+
+def _read_all(value: Any, readers: list[tuple[str, Reader]], prefix: str = "") -> list[list[Any]]:
     found: list[list[Any]] = []
-    for name, read in _readers(type(value), is_own)[:MAX_VIEWS]:
+    for name, read in readers[:MAX_VIEWS]:
         try:
             tree = json.loads(values.write(read(value)))
         except values.NotPlainError:
@@ -33,24 +58,88 @@ def read_views(value: Any, is_own: Callable[[type], bool]) -> list[list[Any]]:
         except Exception as error:
             tree = {"raised": type(error).__name__}
         if len(json.dumps(tree)) <= MAX_CHARS:
-            found.append([name, tree])
+            found.append([prefix + name, tree])
     return found
 
 
-def _readers(kind: type, is_own: Callable[[type], bool]) -> list[tuple[str, Callable[[Any], Any]]]:
+def _list_readers(kind: type, is_own: Callable[[type], bool]) -> list[tuple[str, Reader]]:
     """(name, function that reads it) of each view, in the order of the names."""
-    found: dict[str, Callable[[Any], Any]] = {}
-    for owner in kind.__mro__:
-        if not is_own(owner):
-            continue
-        for name, member in vars(owner).items():
-            if name in _SPECIAL:
-                found.setdefault(name, _SPECIAL[name])
-            elif name == "__iter__" and not hasattr(kind, "__next__"):
-                found.setdefault(name, _items)
-            elif isinstance(member, (property, functools.cached_property)) and not name.startswith("_"):
-                found.setdefault(name, functools.partial(_attribute, name=name))
+    found = dict(_list_properties(kind, is_own))
+    for name, _ in _list_members(kind, is_own):
+        if name in _SPECIAL:
+            found.setdefault(name, _SPECIAL[name])
+        elif name == "__iter__" and not hasattr(kind, "__next__"):
+            found.setdefault(name, _items)
     return sorted(found.items())
+
+
+def _list_properties(kind: type, is_own: Callable[[type], bool]) -> list[tuple[str, Reader]]:
+    names = sorted({
+        name for name, member in _list_members(kind, is_own)
+        if isinstance(member, (property, functools.cached_property)) and not name.startswith("_")
+    })  # fmt: skip
+    return [(name, functools.partial(_attribute, name=name)) for name in names]
+
+
+def _list_methods(kind: type, is_own: Callable[[type], bool]) -> list[str]:
+    """The public methods without arguments that read private attributes, at most MAX_METHODS."""
+    found = set()
+    for name, member in _list_members(kind, is_own):
+        if name.startswith("_") or not isinstance(member, types.FunctionType):
+            continue
+        code = member.__code__
+        required = code.co_argcount - len(member.__defaults__ or ())
+        takes_none = required == 1 and code.co_kwonlyargcount == len(member.__kwdefaults__ or ())
+        is_plain = not code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR)
+        if takes_none and is_plain and any(each.startswith("_") for each in code.co_names):
+            found.add(name)
+    return sorted(found)[:MAX_METHODS]
+
+
+def _list_members(kind: type, is_own: Callable[[type], bool]) -> Iterator[tuple[str, Any]]:
+    for owner in filter(is_own, kind.__mro__):
+        yield from vars(owner).items()
+
+
+def _list_items(value: Any, readers: list[tuple[str, Reader]]) -> Iterator[tuple[str, Any]]:
+    """(name, object) for what an object's properties and public attributes hold; the items of a list."""
+    groups = {"": value} if isinstance(value, (list, tuple)) else {}
+    groups |= {name: part for name, part in _attributes(value).items() if not name.startswith("_")}
+    for name, read in readers:
+        if not name.startswith("_"):
+            try:
+                groups[name] = read(value)
+            except Exception:  # seen already
+                continue
+    for name, part in groups.items():
+        parts = part if isinstance(part, (list, tuple)) else (part,)
+        yield from ((f"{name}[{number}]", item) for number, item in enumerate(parts[:MAX_PARTS_SEEN]))
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    return getattr(value, "__dict__", {})
+
+
+def _write_small(value: Any) -> str:
+    """The text of an object, "" for a large one."""
+    try:
+        text = values.write(value)
+    except values.NotPlainError:
+        return ""
+    return text if len(text) <= MAX_COPIED_CHARS else ""
+
+
+def _call(name: str, readers: list[tuple[str, Reader]], text: str) -> Any:
+    """What a method of a written object returns, and the views of the object after it. Reading runs no code of the
+    project, as copying would."""
+    copied = values.read(text)
+    found = [getattr(copied, name)()]
+    for view, read in readers:
+        try:
+            found.append([view, read(copied)])
+        except Exception as error:
+            found.append([view, type(error).__name__])
+    return found
 
 
 def _attribute(value: Any, name: str) -> Any:

@@ -25,7 +25,7 @@ MORE_TESTS = 40
 """Where MAX_TESTS notice too few faults."""
 MIN_KILLED = 0.8
 MIN_MUTANTS = 5
-MAX_MUTANTS = 20
+MAX_MUTANTS = 30
 _OF_ONE_FUNCTION = 3
 _MAX_CPU_S = 2.0
 _VARIANT_LIMITS = replace(LIMITS, cpu_s=60, wall_s=120.0)
@@ -48,7 +48,7 @@ class Checked:
 
     @property
     def is_weak(self) -> bool:
-        """Whether the tests miss a fault; recorded calls say more with the same score."""
+        """Whether the tests miss a fault."""
         return bool(self.survivors)
 
 

@@ -63,7 +63,7 @@ def test_a_fault_that_lasts_stops_the_work():
     for check in (
         lambda: score(Scripted(*[FAULT] * 3), ADD),
         lambda: checks.passes(Scripted(*[FAULT] * 3), TASK, ADD),
-        lambda: checks.order_of(Scripted(*[FAULT] * 3), PROGRAM, CASES, [ADD]),
+        lambda: checks.refuse_trivial(Scripted(*[FAULT] * 3), PROGRAM, CASES, [ADD]),
     ):
         with pytest.raises(SandboxFaultError, match="the sandbox failed repeatedly: no process could be started"):
             check()
@@ -108,28 +108,20 @@ def test_cases_that_a_body_without_content_passes_make_no_task(sandbox, body):
     trivial = list_trivial(ast.parse(ADD).body[0], ["KeyError"], False)
     assert any(body in source for source in trivial)
     with pytest.raises(ExcludedError, match="a body without content would pass"):
-        checks.order_of(sandbox, doing(body), GATE[body], trivial)
+        checks.refuse_trivial(sandbox, doing(body), GATE[body], trivial)
 
 
 def test_cases_that_only_raise_make_no_task(sandbox):
     raising = Case(values.write(((1, 2), {})), "", Outcome(None, ("KeyError", "LookupError"), steps=3))
     trivial = list_trivial(ast.parse(ADD).body[0], ["KeyError"], False)
     with pytest.raises(ExcludedError, match="a body without content would pass") as excluded:
-        checks.order_of(sandbox, doing("raise KeyError"), [raising], trivial)
+        checks.refuse_trivial(sandbox, doing("raise KeyError"), [raising], trivial)
     assert excluded.value.detail == "raise KeyError"
-
-
-def test_order_counts_where_it_is_the_effect(sandbox):
-    reordered = [case({1: 2, 3: 4}, 1, after=({3: 4, 1: 2}, 1))]
-    trivial = list_trivial(ast.parse(ADD).body[0], [], False)
-    original = doing("if b == 2: return 3\n    a[1] = a.pop(1)")
-    assert checks.order_of(sandbox, original, reordered, trivial)
-    assert not checks.order_of(sandbox, original, [*reordered, case(1, 2, returned=3)], trivial)
 
 
 def test_bodies_are_compared_only_where_the_original_does_what_it_did(sandbox):
     with pytest.raises(ExcludedError, match="does not pass its own test"):
-        checks.order_of(sandbox, doing("return 4"), CASES, [ADD])
+        checks.refuse_trivial(sandbox, doing("return 4"), CASES, [ADD])
 
 
 LAZY = """from __future__ import annotations
@@ -181,15 +173,14 @@ FIVE = [case(number, returned=number) for number in range(5)]
     [
         (FIVE, ("argument", "comparison", "result"), None, False),
         (FIVE, ("argument", "argument", "result"), None, True),
-        (FIVE, ("argument", "comparison", "result", *["constant"] * 7), "comparison", True),
-        (FIVE, ("argument", "comparison", "result", *["constant"] * 7), "constant", False),
+        (FIVE, ("argument", "comparison", "result", *["constant"] * 20), "constant", True),
         ([*FIVE, case(9, returned=9)], ("argument", "argument", "result"), None, False),
-        ([*FIVE, case(9, returned=9)], ("argument", "comparison"), "comparison", True),
+        ([*FIVE, case(9, returned=9)], ("argument", *["constant"] * 30), "argument", True),
         ([case(1, returned=1), case(2, returned=2)], ("argument", "comparison", "result"), None, True),
         ([case(1, returned=True), case(2, returned=False)], ("argument", "comparison", "result"), None, False),
     ],
 )
-def test_few_cases_are_weak_unless_they_notice_faults_of_several_kinds(cases, kinds, survivor, is_weak):
+def test_cases_are_weak_that_miss_a_fault_and_few_that_notice_few_kinds(cases, kinds, survivor, is_weak):
     made = [Mutant(str(number), kind, 1) for number, kind in enumerate(kinds)]
     survivors = [mutant for mutant in made if mutant.operator == survivor][:1]
     assert checks.MutationScore(tuple(made), tuple(survivors)).is_weak(cases) == is_weak

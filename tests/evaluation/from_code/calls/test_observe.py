@@ -11,7 +11,7 @@ from evaluation.from_code.calls.observe import (
     Outcome,
     Program,
     UnobservableError,
-    judge_variants,
+    list_noticed,
     observe_all,
     observe_each,
 )
@@ -153,16 +153,19 @@ def test_variants_are_compared_case_by_case_and_one_that_never_ends_is_stopped_b
         "while True:\n  x += 1",
         "raise ValueError",
     ]
-    found = judge_variants(sandbox, original, cases, [f"def f(x):\n {body}\n" for body in bodies])
-    assert [each.any_order for each in found] == [True, False, False, False, False]
+    variants = [f"def f(x):\n {body}\n" for body in bodies]
+    found = list_noticed(sandbox, original, cases, variants, first=True)
+    assert found == [[], [1], [0], [0], [0]]
+    assert list_noticed(sandbox, original, cases, variants)[:2] == [[], [1, 2]]
 
 
 def test_a_variant_that_spoils_the_module_for_others_is_judged_apart(sandbox):
     original = program("TABLE = {1: 2}\ndef f(x):\n    return TABLE[x]\n")
     cases = [(text, {"returned": 2}, 10) for text in calls(1)]
     bodies = ["return TABLE.clear()", "return TABLE[1]", "return TABLE[x]"]
-    found = judge_variants(sandbox, original, cases, [f"def f(x):\n {body}\n" for body in bodies])
-    assert [each.any_order for each in found] == [False, True, True]
+    variants = [f"def f(x):\n {body}\n" for body in bodies]
+    found = list_noticed(sandbox, original, cases, variants, first=True)
+    assert found == [[0], [], []]
 
 
 def test_views_that_differ_or_hold_an_address_are_no_part_of_an_outcome():

@@ -43,8 +43,8 @@ def tree(value):
     ],
 )
 def test_equal_for_a_caller(one, two):
-    assert same(tree(one), tree(two), False)
-    assert same(tree(two), tree(one), False)
+    assert same(tree(one), tree(two))
+    assert same(tree(two), tree(one))
 
 
 @pytest.mark.parametrize(
@@ -61,17 +61,17 @@ def test_equal_for_a_caller(one, two):
     ],
 )
 def test_different_for_a_caller(one, two):
-    assert not same(tree(one), tree(two), False)
-    assert not same(tree(two), tree(one), False)
+    assert not same(tree(one), tree(two))
+    assert not same(tree(two), tree(one))
 
 
 def test_an_iterator_is_no_list():
     call, expected = tree(((), {})), {"returned": [1, 2], "iterator": True}
-    assert agrees({"returned": [1, 2], "iterator": True}, expected, call, False)
-    assert not agrees({"returned": [1, 2]}, expected, call, False)
+    assert agrees({"returned": [1, 2], "iterator": True}, expected, call)
+    assert not agrees({"returned": [1, 2]}, expected, call)
 
 
 def test_an_argument_that_only_the_answer_changes_is_a_difference():
     call, expected = tree((([1, 2],), {})), {"returned": 3}
-    assert agrees({"returned": 3}, expected, call, False)
-    assert not agrees({"returned": 3, "after": tree((([],), {}))}, expected, call, False)
+    assert agrees({"returned": 3}, expected, call)
+    assert not agrees({"returned": 3, "after": tree((([],), {}))}, expected, call)

@@ -53,3 +53,46 @@ def test_what_raises_is_seen_as_its_exception_and_what_is_no_data_is_not_seen():
 
 def test_an_object_of_another_class_has_no_views():
     assert read_views([1, 2], is_own) == []
+
+
+class Leaf:
+    """Knows the box that it is in."""
+
+    def __init__(self, parent):
+        self._parent = parent
+
+    @property
+    def parent(self):
+        return self._parent
+
+
+class Reader:
+    """A position that only later calls show."""
+
+    def __init__(self, position, mark):
+        self._position, self._mark = position, mark
+        self.leaves = [Leaf(position)]
+
+    def __len__(self):
+        return self._position
+
+    def reset(self):
+        self._position = self._mark
+
+    def move(self, steps):
+        self._position += steps
+
+    def read_all(self):
+        yield self._position
+
+
+def test_methods_without_arguments_are_called_on_copies_to_see_what_they_do_next():
+    reader = Reader(3, 1)
+    found = dict(read_views(reader, lambda kind: kind in (Reader, Leaf)))
+    assert found == {"__len__": 3, "reset()": [None, ["__len__", 1]], "leaves[0].parent": 3}
+    assert len(reader) == 3
+
+
+def test_the_properties_of_objects_in_a_result_are_seen():
+    assert read_views([Leaf(4)], lambda kind: kind is Leaf) == [["[0].parent", 4]]
+    assert read_views([Leaf(4)], is_own) == []
