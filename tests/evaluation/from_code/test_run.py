@@ -319,56 +319,44 @@ def test_faults_of_the_sandbox_change_no_byte_and_a_lasting_one_stops_the_work(f
     assert after.completion_file() == finished.completion_file()
 
 
-ORDERED = '''
-def move_to_end(mapping, keys):
-    """Moves keys to the end of a mapping."""
-    present = [key for key in keys if key in mapping]
-    for key in present:
-        mapping[key] = mapping.pop(key)
-    if len(present) > 100 or present[100:]:
-        mapping.clear()
-
-
+TRIVIAL = '''
 def as_floats(numbers):
     """Makes the numbers floats, which are equal to them."""
     for index, number in enumerate(numbers):
         if number is not None and index < 1000 or index + 1 > 2000:
             numbers[index] = float(number)
 '''
-ORDERED_TESTS = """
+TRIVIAL_TESTS = """
 import shop
 for n in range(12):
-    shop.move_to_end({i: str(i) for i in range(n)}, [n // 2, n // 3])
     shop.as_floats([n, n + 1])
 """
 
 
-def test_order_counts_where_it_is_the_effect_and_a_test_that_pass_passes_makes_no_task(opened, sandbox, tmp_path):
-    finished = made(opened, sandbox, tmp_path / "state", ORDERED_TESTS, shop=ORDERED)
-    (task,) = loads(finished.completion_file(), "mine", "mine.jsonl").tasks
-    assert task.entry_point == "move_to_end"
-    assert not Grader(sandbox).judge(task.prompt + "    pass\n", task).passed
-    reasons = {each.key.split(":")[1]: each.reason for each in finished.result.made if each.row is None}
-    assert reasons == {"as_floats": "has a test that a body without content would pass"}
+def test_a_test_that_pass_passes_makes_no_task(opened, sandbox, tmp_path):
+    finished = made(opened, sandbox, tmp_path / "state", TRIVIAL_TESTS, shop=TRIVIAL)
+    (result,) = finished.result.made
+    assert result.reason == "has a test that a body without content would pass"
 
 
 GRADE = """
 def grade(points, notes=""):
     \"\"\"Five for 90 points or more, and a point of the grade less for each 15 less, at least 0; of "a" another.\"\"\"
-    if len(notes) > 300:
+    if notes == "z":
         return {"hidden": "see the notes"}
     if notes == "a":
         return -1
     if points >= 90:
         return 5
-    return max(0, 5 - (104 - points) // 15)
+    return max(0, 5 - (105 - points) // 15)
 """
 GRADE_TESTS = """
 import grade
-for points in range(2, 100, 3):
+for points in range(2, 101, 2):
     grade.grade(points)
+grade.grade(-20)
 grade.grade(95, "a")
-grade.grade(1, "x" * 301)
+grade.grade(1, "z")
 """
 
 
@@ -377,6 +365,7 @@ def test_calls_that_ask_for_what_the_prompt_does_not_tell_do_not_judge_where_the
 ):
     (row,) = made(opened, sandbox, tmp_path / "state", GRADE_TESTS, grade=GRADE).result.completion
     source = row["source"]
+    assert source["survivors"] == []
     assert (source["unstated"], source["unstated_cases"], source["weak"]) == ([], 1, False)
     assert "see the notes" not in row["prompt"] + row["test"]
     answer = row["prompt"] + row["canonical_solution"].replace("see the notes", "anything")
