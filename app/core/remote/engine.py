@@ -23,7 +23,7 @@ from app.core.remote.dialects import (
     find_infill_format,
     get_request_form,
 )
-from app.core.remote.event_loop import run_in_own_loop
+from app.core.remote.event_loop import run_in_own_loop, run_on_loop
 from app.core.remote.exchange import Exchange
 from app.core.remote.profile import ServerProfile, probe_server
 from app.core.remote.receiver import SampleReceiver
@@ -152,7 +152,7 @@ class RemoteEngine:
                     running[loop.create_task(self._decode(request, told, cancels))] = position
                 if not running:
                     return
-                done, _ = loop.run_until_complete(asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED))
+                done, _ = run_on_loop(loop, asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED))
                 for task in done:
                     try:
                         outcome: Completion | RequestError = task.result()
@@ -163,7 +163,7 @@ class RemoteEngine:
             for task in running:
                 task.cancel()
             if running:
-                loop.run_until_complete(asyncio.wait(running))
+                run_on_loop(loop, asyncio.wait(running))
             loop.close()
 
     def serve(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from app.core.remote.engine import RemoteEngine
+from app.core.remote.event_loop import run_in_own_loop
 from app.core.remote.target import RemoteTarget
 from app.jobs.work.decode_job import prompt_for
 from decoding.models.errors import ModelError
@@ -219,7 +220,8 @@ def test_log_probabilities_of_completions_may_come_as_a_chat_sends_them():
     assert (done.samples[0].n_tokens, done.samples[0].mean_logprob, done.samples[0].ends) == (2, -0.25, [1, 2])
 
 
-def test_a_run_for_throughput_sends_several_requests_at_once():
+@pytest.mark.parametrize("runs_in_loop", [False, True], ids=["alone", "inside another event loop"])
+def test_a_run_for_throughput_sends_several_requests_at_once(runs_in_loop):
     together = threading.Barrier(3, timeout=LONG_S)
 
     def answer(reply: Reply, body: dict[str, Any]) -> None:
@@ -234,7 +236,12 @@ def test_a_run_for_throughput_sends_several_requests_at_once():
     with serve_stub(answer) as stub:
         requests = (Request(f"p{i}", budget_s=LONG_S) for i in range(12))
         engine = RemoteEngine(RemoteTarget("m", stub.url))
-        outcomes = dict(engine.generate_many(requests, lambda position, _: updates.add(position)))
+        decoded = engine.generate_many(requests, lambda position, _: updates.add(position))
+
+        async def collect() -> dict[int, Any]:
+            return dict(decoded)
+
+        outcomes = run_in_own_loop(collect()) if runs_in_loop else dict(decoded)
     refused = outcomes.pop(3)
     assert "refuses: too long" in str(refused)
     assert {i: done.samples[0].text for i, done in outcomes.items()} == {i: f"p{i}" for i in range(12) if i != 3}
