@@ -69,7 +69,7 @@ def test_an_option_of_a_run_reaches_every_place(ctx, engine, additions, monkeypa
     config_tab = page(f"/runs/{changed['id']}?tab=config")
     shown = CliRunner().invoke(cli, ["runs", "show", changed["id"]]).output
     compared = client.get(f"/api/v1/compare?reference={default['id']}&other={changed['id']}").json["changed"]
-    comparison = page(f"/overlay/{default['id']},{changed['id']}").split("What changed")[-1]
+    comparison = page(f"/overlay/{default['id']},{changed['id']}").partition("What changed")[2]
     schemas = client.get("/api/v1/openapi.json").json["components"]["schemas"]
     command = evaluate.make_context("eval", shlex.split(sent["command"])[2:])
     with command:

@@ -95,7 +95,10 @@ def test_names_are_text_in_a_report(client, ctx):
     body = {**BODY, "name": name, "arms": [{**ARMS[0], "name": name}, ARMS[1]]}
     address = client.post(STUDIES, json=body).headers["Location"]
     report = client.get(f"{address}/export?format=markdown").text
-    assert "<img" not in report.replace("\\<img", "")
+    before, _, block = report.partition("```console\n")
+    command, _, after = block.partition("\n```\n")
+    assert "<img" in command, "it repeats the study as it was"
+    assert "<img" not in (before + after).replace("\\<img", "")
     (row,) = [line for line in report.splitlines() if line.startswith("| =1+1")]
     assert row.replace("\\|", "").count("|") == 6
     assert "\\[x\\](y) \\`z\\`" in row
