@@ -61,7 +61,7 @@ def languages(live_service):
 @in_all_looks
 def test_runs_in_every_language_stand_beside_pythons_each_ranked_with_its_own(languages, browser, look):
     page = look.open(browser)
-    page.goto(f"{languages}/?rows=all")
+    page.goto(f"{languages}/leaderboard?rows=all")
     names = [path.stem for path in RECORDS.glob("*.jsonl")]
     for name in names:
         table = page.get_by_role("region", name=re.compile(f": multipl-e-{name} on"))
