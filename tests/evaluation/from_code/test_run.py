@@ -342,7 +342,7 @@ def test_a_test_that_pass_passes_makes_no_task(opened, sandbox, tmp_path):
 GRADE = """
 def grade(points, notes=""):
     \"\"\"Five for 90 points or more, and a point of the grade less for each 15 less, at least 0; of "a" another.\"\"\"
-    if notes == "z":
+    if len(notes) > 300:
         return {"hidden": "see the notes"}
     if notes == "a":
         return -1
@@ -356,7 +356,8 @@ for points in range(2, 101, 2):
     grade.grade(points)
 grade.grade(-20)
 grade.grade(95, "a")
-grade.grade(1, "z")
+grade.grade(50, "x" * 300)
+grade.grade(1, "x" * 301)
 """
 
 
@@ -366,7 +367,7 @@ def test_calls_that_ask_for_what_the_prompt_does_not_tell_do_not_judge_where_the
     (row,) = made(opened, sandbox, tmp_path / "state", GRADE_TESTS, grade=GRADE).result.completion
     source = row["source"]
     assert source["survivors"] == []
-    assert (source["unstated"], source["unstated_cases"], source["weak"]) == ([], 1, False)
+    assert (source["unstated"], source["unstated_cases"], source["weak"]) == ([], 2, False)
     assert "see the notes" not in row["prompt"] + row["test"]
     answer = row["prompt"] + row["canonical_solution"].replace("see the notes", "anything")
     (task,) = loads(json.dumps(row).encode(), "mine", "mine.jsonl").tasks
