@@ -58,27 +58,27 @@ def test_a_project_is_unpacked_without_its_outer_folder_and_without_git(pack, na
 
 
 @pytest.mark.parametrize(
-    ("data", "name", "said"),
+    ("pack", "name", "said"),
     [
-        (pack_tar({"../x.py": b""}), "a.tar.gz", "leads out of its folder: remove '../x.py'"),
-        (pack_tar({"/etc/x.py": b""}), "a.tar.gz", "leads out of its folder"),
-        (pack_zip({"a/../../x.py": b""}), "a.zip", "leads out of its folder"),
-        (pack_zip({"a\\..\\x.py": b""}), "a.zip", "leads out of its folder"),
-        (pack_tar({}, make_entry("link", tarfile.SYMTYPE)), "a.tar.gz", "other than files and folders: remove 'link'"),
-        (pack_tar({}, make_entry("hard", tarfile.LNKTYPE)), "a.tar.gz", "other than files and folders"),
-        (pack_tar({}, make_entry("null", tarfile.CHRTYPE)), "a.tar.gz", "other than files and folders"),
-        (pack_tar({}, make_entry("fifo", tarfile.FIFOTYPE)), "a.tar.gz", "other than files and folders"),
-        (pack_zip({}, ("link", stat.S_IFLNK | 0o777)), "a.zip", "other than files and folders"),
-        (pack_tar({}), "a.tar.gz", "holds no file"),
-        (b"not an archive", "a.zip", "a.zip cannot be read"),
-        (b"not an archive", "a.tar.gz", "a.tar.gz cannot be read"),
-        (pack_tar(SHOP)[:60], "a.tar.gz", "a.tar.gz cannot be read"),
-        (b"", "a.py", "is not an archive: give a file that ends with .zip"),
+        (lambda: pack_tar({"../x.py": b""}), "a.tar.gz", "leads out of its folder: remove '../x.py'"),
+        (lambda: pack_tar({"/etc/x.py": b""}), "a.tar.gz", "leads out of its folder"),
+        (lambda: pack_zip({"a/../../x.py": b""}), "a.zip", "leads out of its folder"),
+        (lambda: pack_zip({"a\\..\\x.py": b""}), "a.zip", "leads out of its folder"),
+        (lambda: pack_tar({}, make_entry("link", tarfile.SYMTYPE)), "a.tar.gz", "other than files and folders: remove 'link'"),
+        (lambda: pack_tar({}, make_entry("hard", tarfile.LNKTYPE)), "a.tar.gz", "other than files and folders"),
+        (lambda: pack_tar({}, make_entry("null", tarfile.CHRTYPE)), "a.tar.gz", "other than files and folders"),
+        (lambda: pack_tar({}, make_entry("fifo", tarfile.FIFOTYPE)), "a.tar.gz", "other than files and folders"),
+        (lambda: pack_zip({}, ("link", stat.S_IFLNK | 0o777)), "a.zip", "other than files and folders"),
+        (lambda: pack_tar({}), "a.tar.gz", "holds no file"),
+        (lambda: b"not an archive", "a.zip", "a.zip cannot be read"),
+        (lambda: b"not an archive", "a.tar.gz", "a.tar.gz cannot be read"),
+        (lambda: pack_tar(SHOP)[:60], "a.tar.gz", "a.tar.gz cannot be read"),
+        (lambda: b"", "a.py", "is not an archive: give a file that ends with .zip"),
     ],
 )
-def test_what_is_no_plain_project_is_refused_in_one_sentence(data, name, said):
+def test_what_is_no_plain_project_is_refused_in_one_sentence(pack, name, said):
     with pytest.raises(ProjectError) as refused:
-        unpack_project(data, name)
+        unpack_project(pack(), name)
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
     assert ("cannot be read" in str(refused.value)) == ("cannot be read" in said)
