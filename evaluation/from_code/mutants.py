@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from evaluation.from_code.oversights import find_defaulted, find_preceding, list_oversights
 from evaluation.source import compile_error
 
 _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
@@ -34,8 +35,11 @@ _TWINS = {
     "index": ("rindex",), "rindex": ("index",), "partition": ("rpartition",), "rpartition": ("partition",),
     "match": ("search", "fullmatch"), "fullmatch": ("match",), "search": ("match",), "isdigit": ("isalnum",),
     "startswith": ("__contains__",), "endswith": ("__contains__",),
+    "capitalize": ("title",), "title": ("capitalize",), "append": ("extend",), "extend": ("append",),
 }  # fmt: skip
 """Methods that are taken for others: on one side only, from the other end, somewhere else in the text."""
+_SPLITS = {"split": "rsplit", "rsplit": "split"}
+"""The same with a limit of parts; without one they do the same."""
 _IDENTITY = (ast.Is, ast.IsNot)
 """What is compared with these stays: the identity of a number or text says nothing."""
 
@@ -65,7 +69,10 @@ def mutants(
     original = ast.unparse(function)
     found: dict[str, Mutant] = {}
     defaults = _find_defaults(function, owner) | {name: ast.Constant(value) for name, value in fixed.items()}
-    names = _Names(_local_names(function), list_parameters(function), defaults, has_none)
+    names = _Names(
+        _local_names(function), list_parameters(function), defaults, has_none,
+        find_defaulted(function), find_preceding(function),
+    )  # fmt: skip
     sites = list(_sites(function, names))
     for index, (operator, line, variants) in enumerate(sites):
         for variant in range(variants):
@@ -88,12 +95,15 @@ def mutants(
 @dataclass(frozen=True)
 class _Names:
     """The parameters and variables of a function; the usual values of parameters, and of attributes by `self.NAME`;
-    and whether it returns None beside values that can be empty."""
+    whether it returns None beside values that can be empty; and the places of values that are stored as they are given
+    and of conditions that follow others."""
 
     local: list[str]
     parameters: list[str]
     defaults: Mapping[str, ast.expr]
     has_none: bool
+    defaulted: Mapping[tuple[int, int], ast.expr]
+    preceding: Mapping[tuple[int, int], ast.expr]
 
 
 def _find_defaults(function: Definition, owner: ast.ClassDef | None) -> dict[str, ast.expr]:
@@ -128,7 +138,7 @@ def _local_names(function: Definition) -> list[str]:
 def _sites(function: Definition, names: _Names) -> Iterator[tuple[str, int, int]]:
     """(operator, line, number of variants) of each place that a fault can be put in, in a fixed order."""
     for node, _parent, _field in _nodes(function):
-        for operator, variants in _faults(node, names):
+        for operator, variants in _all_faults(node, names):
             yield operator, node.lineno, len(variants)
 
 
@@ -152,6 +162,19 @@ def _nodes(function: Definition) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST,
                 todo.append((value, node, (name, None)))
             elif isinstance(value, list):
                 todo.extend((each, node, (name, i)) for i, each in enumerate(value) if isinstance(each, ast.AST))
+
+
+def _all_faults(node: ast.expr | ast.stmt, names: _Names) -> list[tuple[str, list[ast.AST]]]:
+    """(operator, replacements of the node) that apply to a node, with the oversights."""
+    found = [*_faults(node, names), *list_oversights(node)]
+    place = node.lineno, node.col_offset
+    match node:
+        case ast.Name() if place in names.defaulted:
+            found.append(("truth", [ast.BoolOp(ast.Or(), [node, names.defaulted[place]])]))
+        case ast.If(test=test) if place in names.preceding:
+            alone = ast.BoolOp(ast.And(), [ast.UnaryOp(ast.Not(), names.preceding[place]), test])
+            found.append(("branch", [ast.If(alone, node.body, node.orelse)]))
+    return found
 
 
 def _faults(node: ast.expr | ast.stmt, names: _Names) -> list[tuple[str, list[ast.AST]]]:
@@ -318,7 +341,10 @@ def _other_calls(node: ast.Call, args: list[ast.expr], keywords: list[ast.keywor
     if isinstance(node.func, ast.Attribute):
         if not args and not keywords:
             yield node.func.value
-        for other in _TWINS.get(node.func.attr, ()):
+        twins = _TWINS.get(node.func.attr, ())
+        if node.func.attr in _SPLITS and len(args) + len(keywords) > 1:
+            twins = (_SPLITS[node.func.attr],)
+        for other in twins:
             yield ast.Call(ast.Attribute(node.func.value, other, ast.Load()), args, keywords)
     if args and not isinstance(args[0], ast.Starred):
         yield args[0]
@@ -355,7 +381,7 @@ class _Mutator:
     def apply(self, function: Definition) -> None:
         number = 0
         for node, parent, (name, index) in list(_nodes(function)):
-            for _operator, variants in _faults(node, self._names):
+            for _operator, variants in _all_faults(node, self._names):
                 if number == self._site:
                     replacement = ast.copy_location(variants[self._variant], node)
                     if index is None:

@@ -28,8 +28,8 @@ MAX_STEPS = 1_500_000
 functions, and none for those that are left with less than MIN_CALLS."""
 MIN_CALLS = 20
 MAX_JUDGING = 20
-MAX_SHOWN = 4
-MAX_SURVIVORS = 15
+MAX_SHOWN = 6
+MAX_SURVIVORS = 30
 _ACCIDENTS = frozenset({
     "TypeError", "AttributeError", "NameError", "LookupError", "ArithmeticError", "AssertionError", "RuntimeError",
     "ImportError", "MemoryError", "SystemExit",

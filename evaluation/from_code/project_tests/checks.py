@@ -25,7 +25,7 @@ MORE_TESTS = 40
 """Where MAX_TESTS notice too few faults."""
 MIN_KILLED = 0.8
 MIN_MUTANTS = 5
-MAX_MUTANTS = 30
+MAX_MUTANTS = 60
 _OF_ONE_FUNCTION = 3
 _MAX_CPU_S = 2.0
 _VARIANT_LIMITS = replace(LIMITS, cpu_s=60, wall_s=120.0)
