@@ -40,7 +40,7 @@ def list_oversights(node: ast.expr | ast.stmt) -> list[Fault]:
     """(operator, replacements of the node) of the oversights that apply to a node."""
     match node:
         case ast.BoolOp(op=op, values=parts):
-            fewer = [_join(op, [*parts[:n], *parts[n + 1 :]]) for n in range(1, len(parts))]
+            fewer = [_join(op, [*parts[:n], *parts[n + 1 :]]) for n in range(len(parts))]
             return [("and or", [*fewer]), ("truth", list(_take_none_alone(node)))]
         case ast.If(test=test, body=body, orelse=otherwise):
             return [("branch", [ast.If(ast.Constant(value), body, otherwise) for value in (False, True)])]
