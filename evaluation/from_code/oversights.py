@@ -59,6 +59,8 @@ def list_oversights(node: ast.expr | ast.stmt) -> list[Fault]:
             return [("handler", list(_without_handlers(node)))]
         case ast.Call(func=ast.Name(id="isinstance"), args=[value, kinds]):
             return [("type check", list(_narrow_check(node, value, kinds)))]
+        case ast.Call(func=ast.Name(id="sorted" | "reversed" | "set" | "frozenset"), args=[items]):
+            return [("forgotten call", [ast.Call(ast.Name("list", ast.Load()), [items], [])])]
         case ast.Call(func=ast.Name(id="range"), args=args) if args:
             place = 0 if len(args) == 1 else 1
             return [("boundary", [_replace_argument(node, place, other) for other in _off_by_one(args[place])])]

@@ -46,6 +46,7 @@ def list_bodies(body, operator, head="def f(a, b=0, *, c=None):"):
         ("boundary", "return list(range(b))", "return list(range(b - 1))"),
         ("forgotten call", "return a.strip('x')", "return a"),
         ("forgotten call", "return a.get(b)", "return a[b]"),
+        ("forgotten call", "return sorted(a, key=b)", "return list(a)"),
         ("forgotten call", "return a.split()", "return a.split(' ')"),
         ("forgotten call", "return re.sub('^x+', b, a)", "return re.sub('x+', b, a)"),
         ("forgotten call", "return re.sub('^x+', b, a)", "return a"),
