@@ -121,7 +121,9 @@ def _read_defaults(arguments: ast.arguments) -> dict[str, ast.expr]:
         *zip(reversed(positional), reversed(arguments.defaults), strict=False),
         *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
     ]
-    return {argument.arg: value for argument, value in pairs if isinstance(value, ast.Constant | ast.Name)}
+    return {
+        argument.arg: value for argument, value in pairs if isinstance(value, ast.Constant | ast.Name | ast.Attribute)
+    }
 
 
 def list_parameters(function: Definition) -> list[str]:

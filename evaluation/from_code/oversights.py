@@ -57,6 +57,25 @@ def list_oversights(node: ast.expr | ast.stmt) -> list[Fault]:
             return [("items", list(_with_fewer_items(node)))]
         case ast.Try():
             return [("handler", list(_without_handlers(node)))]
+        case ast.Dict(keys=[_, _, *_] as keys, values=values):
+            fewer = [ast.Dict([*keys[:n], *keys[n + 1 :]], [*values[:n], *values[n + 1 :]]) for n in range(len(keys))]
+            return [("element", [*fewer])]
+        case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Name() | ast.Attribute()]):
+            none = ast.Compare(left, [op], [ast.Constant(None)])
+            return [("truth", [ast.BoolOp(ast.Or() if isinstance(op, ast.Is) else ast.And(), [node, none])])]
+        case ast.Call():
+            return _list_call_faults(node)
+        case ast.Subscript(value=value, slice=ast.Slice() as cut, ctx=ast.Load()):
+            return [("boundary", [ast.Subscript(value, other, node.ctx) for other in _shift_slice(cut)])]
+        case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]) | ast.AugAssign():
+            return [("statement", [ast.Pass()])]
+        case ast.Raise(exc=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name))) if name[:1].isupper():
+            return [("exception", [ast.Raise(ast.Name("ArithmeticError", ast.Load()), None)])]
+    return []
+
+
+def _list_call_faults(node: ast.Call) -> list[Fault]:
+    match node:
         case ast.Call(func=ast.Name(id="isinstance"), args=[value, kinds]):
             return [("type check", list(_narrow_check(node, value, kinds)))]
         case ast.Call(func=ast.Name(id="sorted" | "reversed" | "set" | "frozenset"), args=[items]):
@@ -66,12 +85,6 @@ def list_oversights(node: ast.expr | ast.stmt) -> list[Fault]:
             return [("boundary", [_replace_argument(node, place, other) for other in _off_by_one(args[place])])]
         case ast.Call(func=ast.Attribute(value=value, attr=name)):
             return [("forgotten call", list(_forget_call(node, value, name)))]
-        case ast.Subscript(value=value, slice=ast.Slice() as cut, ctx=ast.Load()):
-            return [("boundary", [ast.Subscript(value, other, node.ctx) for other in _shift_slice(cut)])]
-        case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]) | ast.AugAssign():
-            return [("statement", [ast.Pass()])]
-        case ast.Raise(exc=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name))) if name[:1].isupper():
-            return [("exception", [ast.Raise(ast.Name("ArithmeticError", ast.Load()), None)])]
     return []
 
 

@@ -25,6 +25,9 @@ def list_bodies(body, operator, head="def f(a, b=0, *, c=None):"):
         ("and or", "return a or b", "return b"),
         ("truth", "return a or b", "return a if a is not None else b"),
         ("truth", "self.b = b", "self.b = b or 0"),
+        ("truth", "return a is MISSING", "return a is MISSING or a is None"),
+        ("truth", "return a is not MISSING", "return a is not MISSING and a is not None"),
+        ("element", "return {'a': a, 'b': b}", "return {'a': a}"),
         ("branch", "if a:\n  b = 1\nreturn b", "if False:"),
         ("branch", "if a:\n  b = 1\nreturn b", "if True:"),
         ("branch", "return 1 if a else 2", "return 1 if a is not None else 2"),
@@ -75,6 +78,12 @@ def test_what_would_do_the_same_is_no_oversight(operator, body):
     changed = [line for lines in list_bodies(body, operator) for line in lines]
     assert not any("not a and c" in line for line in changed)
     assert operator == "branch" or not changed
+
+
+def test_a_default_that_is_an_attribute_stands_for_its_parameter():
+    assert ["return None if modes.ANY is a else 1"] in list_bodies(
+        "return None if b is a else 1", "default", "def f(a, b=modes.ANY):"
+    )
 
 
 def test_a_split_without_a_limit_has_no_other_end():
