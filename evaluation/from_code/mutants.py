@@ -11,12 +11,12 @@ import ast
 import builtins
 import copy
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from evaluation.from_code.oversights import find_defaulted, find_preceding, list_oversights
+from evaluation.from_code.oversights import find_defaulted, find_preceding, list_oversights, take_empty_for_none
 from evaluation.source import compile_error
 
 _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
@@ -59,10 +59,11 @@ def mutants(
     owner: ast.ClassDef | None = None,
     fixed: Mapping[str, Any] = MappingProxyType({}),
     has_none: bool = False,
+    optional: Collection[str] = (),
 ) -> list[Mutant]:
     """At most `limit` mutants of a function that all differ, taken from each operator in turn; `owner` is its class,
     `fixed` are parameters and attributes that have one value in all cases, `has_none` says whether the function returns
-    None beside values that can be empty.
+    None beside values that can be empty, and `optional` are parameters that are None in some cases.
 
     The choice depends on the source alone.
     """
@@ -71,7 +72,7 @@ def mutants(
     defaults = _find_defaults(function, owner) | {name: ast.Constant(value) for name, value in fixed.items()}
     names = _Names(
         _local_names(function), list_parameters(function), defaults, has_none,
-        find_defaulted(function), find_preceding(function),
+        find_defaulted(function), find_preceding(function), {*optional, *_find_optional(function)},
     )  # fmt: skip
     sites = list(_sites(function, names))
     for index, (operator, line, variants) in enumerate(sites):
@@ -96,7 +97,7 @@ def mutants(
 class _Names:
     """The parameters and variables of a function; the usual values of parameters, and of attributes by `self.NAME`;
     whether it returns None beside values that can be empty; and the places of values that are stored as they are given
-    and of conditions that follow others."""
+    and of conditions that follow others; and the parameters that can be None."""
 
     local: list[str]
     parameters: list[str]
@@ -104,6 +105,7 @@ class _Names:
     has_none: bool
     defaulted: Mapping[tuple[int, int], ast.expr]
     preceding: Mapping[tuple[int, int], ast.expr]
+    optional: Collection[str]
 
 
 def _find_defaults(function: Definition, owner: ast.ClassDef | None) -> dict[str, ast.expr]:
@@ -124,6 +126,12 @@ def _read_defaults(arguments: ast.arguments) -> dict[str, ast.expr]:
     return {
         argument.arg: value for argument, value in pairs if isinstance(value, ast.Constant | ast.Name | ast.Attribute)
     }
+
+
+def _find_optional(function: Definition) -> set[str]:
+    """The parameters whose default is None."""
+    defaults = _read_defaults(function.args).items()
+    return {name for name, value in defaults if isinstance(value, ast.Constant) and value.value is None}
 
 
 def list_parameters(function: Definition) -> list[str]:
@@ -176,6 +184,8 @@ def _all_faults(node: ast.expr | ast.stmt, names: _Names) -> list[tuple[str, lis
         case ast.If(test=test) if place in names.preceding:
             alone = ast.BoolOp(ast.And(), [ast.UnaryOp(ast.Not(), names.preceding[place]), test])
             found.append(("branch", [ast.If(alone, node.body, node.orelse)]))
+        case ast.Call():
+            found.append(("truth", list(take_empty_for_none(node, names.optional))))
     return found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import cast
 
@@ -116,6 +116,13 @@ def find_preceding(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[tup
                 if not (ends or calls):
                     found[second.lineno, second.col_offset] = first.test
     return found
+
+
+def take_empty_for_none(node: ast.Call, optional: Collection[str]) -> Iterator[ast.expr]:
+    """The call with `NAME or None` for each of its arguments that can be None."""
+    for place, each in enumerate(node.args):
+        if isinstance(each, ast.Name) and each.id in optional:
+            yield _replace_argument(node, place, ast.BoolOp(ast.Or(), [each, ast.Constant(None)]))
 
 
 def _join(op: ast.boolop, parts: Sequence[ast.expr]) -> ast.expr:
