@@ -11,7 +11,7 @@ from typing import Any
 
 from evaluation.datasets import Task
 from evaluation.from_code import checks, mutants
-from evaluation.from_code.called import list_called_examples
+from evaluation.from_code.called import list_called_examples, list_receivers
 from evaluation.from_code.calls.annotations import keep_annotated
 from evaluation.from_code.calls.cases import Case, find_fixed_values, find_optional, keep_repeatable, returns_none_too
 from evaluation.from_code.calls.observe import Program
@@ -146,7 +146,8 @@ def _row(work: Workplace, function: Function) -> dict[str, Any]:
     if len(faulty) < checks.MIN_MUTANTS:
         raise ExcludedError(f"has fewer than {checks.MIN_MUTANTS} mutants, too few to judge its test", str(len(faulty)))
     score = checks.judge_mutants(sandbox, program, chosen, checks.MutationScore(faulty, faulty))
-    near = find_nearby_cases(sandbox, program, bare, chosen, cases, score.survivors)
+    receivers = list_receivers(work.recording.calls, function)
+    near = find_nearby_cases(sandbox, program, bare, chosen, cases, score.survivors, receivers)
     cases, fair = _add_fair(work, function, program, chosen, near, faulty)
     row = _row_without_unstated(work, function, program, cases, fair, score)
     if row is None:

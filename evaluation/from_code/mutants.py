@@ -73,6 +73,7 @@ def mutants(
     names = _Names(
         _local_names(function), list_parameters(function), defaults, has_none,
         find_defaulted(function), find_preceding(function), {*optional, *_find_optional(function)},
+        _list_attributes(function),
     )  # fmt: skip
     sites = list(_sites(function, names))
     for index, (operator, line, variants) in enumerate(sites):
@@ -97,7 +98,7 @@ def mutants(
 class _Names:
     """The parameters and variables of a function; the usual values of parameters, and of attributes by `self.NAME`;
     whether it returns None beside values that can be empty; and the places of values that are stored as they are given
-    and of conditions that follow others; and the parameters that can be None."""
+    and of conditions that follow others; the parameters that can be None, and the attributes of `self`."""
 
     local: list[str]
     parameters: list[str]
@@ -106,6 +107,7 @@ class _Names:
     defaulted: Mapping[tuple[int, int], ast.expr]
     preceding: Mapping[tuple[int, int], ast.expr]
     optional: Collection[str]
+    attributes: list[str]
 
 
 def _find_defaults(function: Definition, owner: ast.ClassDef | None) -> dict[str, ast.expr]:
@@ -126,6 +128,14 @@ def _read_defaults(arguments: ast.arguments) -> dict[str, ast.expr]:
     return {
         argument.arg: value for argument, value in pairs if isinstance(value, ast.Constant | ast.Name | ast.Attribute)
     }
+
+
+def _list_attributes(function: Definition) -> list[str]:
+    """The attributes of `self` that a function uses and does not call, in the order of their names."""
+    nodes = list(ast.walk(function))
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    own = (n for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id == "self")
+    return sorted({node.attr for node in own if id(node) not in called})
 
 
 def _find_optional(function: Definition) -> set[str]:
@@ -226,8 +236,12 @@ def _faults(node: ast.expr | ast.stmt, names: _Names) -> list[tuple[str, list[as
         case ast.Name(id=name, ctx=ast.Load()) if name in names.local:
             neighbour = names.local[names.local.index(name) - 1]
             return [("variable", [ast.Name(neighbour, ast.Load())]), *_take_for_granted(name, names)]
-        case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Load()):
-            return _take_for_granted(f"self.{name}", names)
+        case ast.Attribute(value=ast.Name(id="self") as value, attr=name, ctx=ast.Load()):
+            neighbours: list[ast.AST] = []
+            if name in names.attributes:
+                neighbour = names.attributes[names.attributes.index(name) - 1]
+                neighbours.append(ast.Attribute(value, neighbour, ast.Load()))
+            return [("variable", neighbours), *_take_for_granted(f"self.{name}", names)]
         case ast.List(elts=[_, *_] as parts, ctx=ast.Load()) | ast.Tuple(elts=[_, *_] as parts, ctx=ast.Load()):
             shorter = (parts[:-1], parts[1:]) if len(parts) > 1 else (parts[:-1],)
             return [("element", [type(node)(each, ast.Load()) for each in shorter])]
