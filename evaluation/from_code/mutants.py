@@ -237,11 +237,7 @@ def _faults(node: ast.expr | ast.stmt, names: _Names) -> list[tuple[str, list[as
             neighbour = names.local[names.local.index(name) - 1]
             return [("variable", [ast.Name(neighbour, ast.Load())]), *_take_for_granted(name, names)]
         case ast.Attribute(value=ast.Name(id="self") as value, attr=name, ctx=ast.Load()):
-            neighbours: list[ast.AST] = []
-            if name in names.attributes:
-                neighbour = names.attributes[names.attributes.index(name) - 1]
-                neighbours.append(ast.Attribute(value, neighbour, ast.Load()))
-            return [("variable", neighbours), *_take_for_granted(f"self.{name}", names)]
+            return [("variable", list(_other_attribute(value, name, names))), *_take_for_granted(f"self.{name}", names)]
         case ast.List(elts=[_, *_] as parts, ctx=ast.Load()) | ast.Tuple(elts=[_, *_] as parts, ctx=ast.Load()):
             shorter = (parts[:-1], parts[1:]) if len(parts) > 1 else (parts[:-1],)
             return [("element", [type(node)(each, ast.Load()) for each in shorter])]
@@ -297,6 +293,12 @@ def _with_none(node: ast.If) -> Iterator[ast.stmt]:
         case _:
             return
     yield ast.If(test, node.body, node.orelse)
+
+
+def _other_attribute(value: ast.expr, name: str, names: _Names) -> Iterator[ast.expr]:
+    """The attribute of `self` before this one."""
+    if name in names.attributes:
+        yield ast.Attribute(value, names.attributes[names.attributes.index(name) - 1], ast.Load())
 
 
 def _take_for_granted(name: str, names: _Names) -> list[tuple[str, list[ast.AST]]]:
