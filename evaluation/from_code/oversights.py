@@ -10,7 +10,6 @@ import ast
 import re
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
-from typing import cast
 
 _BUILTIN = {
     "Mapping": "dict", "MutableMapping": "dict", "Sequence": "list", "MutableSequence": "list", "Set": "set",
@@ -236,7 +235,7 @@ def _forget_call(node: ast.Call, value: ast.expr, name: str) -> Iterator[ast.exp
         yield ast.Call(node.func, [ast.Constant(" ")], [])
     if name in _REGEX and _is_module(value) and node.args and isinstance(node.args[0], ast.Constant):
         for pattern in _loosen(node.args[0].value):
-            yield _replace_argument(node, 0, ast.Constant(cast("str", pattern)))
+            yield _replace_argument(node, 0, ast.Constant(pattern))
     if name == "sub" and _is_module(value) and len(node.args) > 2:
         yield node.args[2]
 
