@@ -116,6 +116,7 @@ def require_allowed(ctx: Context, target: str, drafter: str) -> None:
     """Raises BadInputError for a model or endpoint that the operator's settings do not allow for submitted runs."""
     if remote.is_remote(target):
         remote.require_allowed(target, ctx.settings.remote_endpoints)
+        remote.require_secrets_for_each(ctx.settings.remote_endpoints.split())
         return
     allowed.require_allowed(target, "target", ctx.settings.model_patterns)
     draft = parse_drafter(drafter).model
@@ -129,6 +130,7 @@ def require_answering(ctx: Context, targets: Iterable[str], *, is_local: bool) -
     In the stack only the workers may reach it: there the run fails with the reason.
     """
     endpoints = dict.fromkeys(target for target in targets if remote.is_remote(target))
+    remote.require_secrets_for_each(remote.parse(target).base_url for target in endpoints)
     if endpoints and (is_local or ctx.settings.embedded):
         from app.core.remote import reachability  # noqa: PLC0415  (loads a HTTP client)
 

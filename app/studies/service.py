@@ -10,7 +10,7 @@ from app.core.context import Context
 from app.core.db.database import after_commit
 from app.core.db.types import new_id
 from app.core.errors import BadInputError, ConflictError
-from app.core.remote.target import is_remote
+from app.core.remote.target import is_remote, parse, require_secrets_for_each
 from app.core.states import OPEN_RUN_STATES
 from app.datasets.models import Dataset, Task
 from app.runs import enqueue, hidden_runs, transitions
@@ -52,6 +52,7 @@ def submit(
         for number, (name, one) in enumerate(zip(spec.names(), specs, strict=True), start=1):
             with naming_arm(number, name):
                 runs.require_allowed(ctx, one.target, one.drafter)
+    require_secrets_for_each(parse(one.target).base_url for one in specs if is_remote(one.target))
     for number, (name, one) in enumerate(zip(spec.names(), specs, strict=True), start=1):
         with naming_arm(number, name):
             runs.require_answering(ctx, [one.target], is_local=runs.is_local(pinned_worker, handover))
@@ -138,6 +139,7 @@ def resume(ctx: Context, study_id: uuid.UUID, pinned_worker: str | None = None, 
         if (pinned_worker or ctx.database.is_sqlite) and not schedule.is_here(study):
             raise ConflictError(ELSEWHERE.format(**study.machine))
         open_arms = [arm for arm in study.arms if arm.dropped_at is None]
+        require_secrets_for_each(parse(arm.run.target).base_url for arm in open_arms if is_remote(arm.run.target))
         for arm in open_arms:
             runs.require_resumable(ctx, arm.run, pinned_worker, handover=handover)
         resumed = 0
