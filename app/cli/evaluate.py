@@ -14,7 +14,7 @@ from app.cli.foreground import Place, UserInterruptError
 from app.cli.options import QuietChoice, parse_options, quiet_flag, spec_options
 from app.core.context import Context
 from app.core.errors import BadInputError, ConflictError
-from app.core.remote.target import add_extra_body
+from app.core.remote.target import add_extra_body, add_tokenizer
 from app.core.states import RunState, TaskState
 from app.runs import figures, service
 from app.runs.models import Run
@@ -85,10 +85,19 @@ def _note(run: Run, **values: object) -> None:
     metavar="JSON",
     help='fields for every request to another server, such as \'{"chat_template_kwargs": {"enable_thinking": false}}\'',
 )
+@click.option(
+    "--tokenizer", default="", metavar="MODEL",
+    help="counts the tokens of an openai: target whose server does not",
+)  # fmt: skip
 @quiet_flag("do not wait")
 @common.json_option
 def evaluate(
-    json_file: str | None, compare_plain: int, wait_for_quiet: bool | None, extra_body: str, **options: Any
+    json_file: str | None,
+    compare_plain: int,
+    wait_for_quiet: bool | None,
+    extra_body: str,
+    tokenizer: str,
+    **options: Any,
 ) -> None:
     """Create a run and finish it in this process, or in `bassline serve` while that has the database.
 
@@ -97,7 +106,7 @@ def evaluate(
         bassline eval --target smollm2-135m --task HumanEval/0 --temperature 0 --n 1 --json -
         bassline eval --target openai:Qwen/Qwen2.5-Coder-7B@http://gpu7:8000/v1 --limit 20
     """
-    options["target"] = add_extra_body(options["target"], extra_body)
+    options["target"] = add_tokenizer(add_extra_body(options["target"], extra_body), tokenizer)
     limit_s = QuietChoice(wait_for_quiet, options["quiet_limit_s"]).get_limit_s(default=False)
     spec = parse_options(RunSpec, options | {"quiet_limit_s": limit_s})
     if compare_plain < 0:

@@ -13,6 +13,7 @@ import click
 from app.cli import common, foreground, handover, study_report
 from app.cli.options import QuietChoice, as_typed, given_options, parse_options, quiet_options
 from app.cli.run_and_study import add_commands, archived_option, find_row, print_rows
+from app.cli.study_engines import engines
 from app.core.errors import BadInputError
 from app.core.terminal import echo
 from app.runs.documents import plain
@@ -207,6 +208,7 @@ def load(file: Path | None) -> None:
         echo(f"{what}: `bassline study show {study_id}` shows it")
 
 
+study.add_command(engines)
 add_commands(study, "study", repository.find_study, service, " with the runs of its arms")
 
 

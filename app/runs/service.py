@@ -117,6 +117,8 @@ def require_allowed(ctx: Context, target: str, drafter: str) -> None:
     if remote.is_remote(target):
         remote.require_allowed(target, ctx.settings.remote_endpoints)
         remote.require_secrets_for_each(ctx.settings.remote_endpoints.split())
+        if tokenizer := remote.parse(target).tokenizer:
+            allowed.require_allowed(tokenizer, "target", ctx.settings.model_patterns)
         return
     allowed.require_allowed(target, "target", ctx.settings.model_patterns)
     draft = parse_drafter(drafter).model
@@ -145,7 +147,8 @@ def require_models(ctx: Context, spec: DecodingSpec) -> None:
     infilling run of a target that is not cached here.
     """
     if remote.is_remote(spec.target):
-        remote.parse(spec.target)
+        if tokenizer := remote.parse(spec.target).tokenizer:
+            require_model(tokenizer, "target")
         return
     require_model(spec.target, "target")
     if spec.prompt_mode == "infill":

@@ -18,6 +18,7 @@ from app.runs.configuration import arm_options
 from app.runs.models import Run, RunTask
 from app.runs.outcomes import load_outcomes, read_tasks
 from app.runs.provenance import target_parameters
+from app.studies.engine_rows import EngineRow, build_engine_rows
 from app.studies.models import Study
 from app.studies.progress import of_study
 from evaluation.studies.analysis import Analysis, analyse
@@ -39,6 +40,7 @@ class StudyAnalysis:
     found: Analysis | None
     compared: tuple[str, ...]
     left_out: tuple[str, ...]
+    engines: tuple[EngineRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,8 @@ def analysis(session: Session, study: Study) -> StudyAnalysis:
     arms = {arm.name: arm.run for arm in study.arms if arm.dropped_at is None and arm.run.state is not RunState.FAILED}
     compared = compare_named_runs(session, arms, study.budget_s)
     left_out = tuple(arm.name for arm in study.arms if arm.name not in arms)
-    return StudyAnalysis(None if compared is None else analyse(compared), tuple(arms), left_out)
+    found = None if compared is None else analyse(compared)
+    return StudyAnalysis(found, tuple(arms), left_out, build_engine_rows(session, arms, found))
 
 
 def compare_named_runs(session: Session, runs: Mapping[str, Run], end_s: float) -> ArmComparison | None:

@@ -16,6 +16,7 @@ from app.runs.clock import describe_disturbance
 from app.runs.configuration import arm_options
 from app.runs.quiet import describe_quiet_wait
 from app.studies.analysis import StudyAnalysis
+from app.studies.engine_rows import EngineRow
 from app.studies.models import Study
 from app.studies.progress import ArmProgress, remaining_s
 from app.studies.sentences import Measured, describe_study
@@ -151,6 +152,7 @@ class StudyDocument(ResponseModel):
         description="Pass@First and Pass@All over n at a few budgets and the one asked for"
     )
     speculation: list[Speculation] = Field(description="what drafting buys over regular decoding")
+    engines: list[EngineRow] = Field(description="the arms, if other servers take part; else empty")
 
 
 NOTHING_YET = "Nothing can be said yet: the arms have no graded task in common."
@@ -192,6 +194,7 @@ def build_document(
         paper_table=list(found.paper_table) if found else [],
         samples=list(found.samples_with(at)) if found else [],
         speculation=list(found.speculation) if found else [],
+        engines=list(analysis.engines),
     )
     return made.model_copy(update={"at_budget": found.answer_at(at, margin)}) if found and at is not None else made
 

@@ -108,7 +108,9 @@ def show(study_id: uuid.UUID) -> str:
     document = documents.build_document(study, said, progress, budget, margin)
     tables = report.describe_details(document) if tab == "details" else []
     if document.answer and tab == "answer":
-        tables = [report.describe_answers(document), report.describe_reached(document)]
+        tables = [
+            report.describe_answers(document), *report.describe_engines(document), report.describe_reached(document),
+        ]  # fmt: skip
     numbers = numbers_of(session(), [arm.run_id for arm in study.arms])
     return render_template(
         f"studies/{tab}.html",

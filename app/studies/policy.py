@@ -13,6 +13,7 @@ from app.core.context import Context
 from app.core.db.database import after_commit
 from app.core.db.types import utcnow
 from app.core.provenance import this_machine
+from app.core.remote.target import is_remote
 from app.core.states import OPEN_RUN_STATES, Failure, Step
 from app.datasets.service import as_plain
 from app.jobs.job import CannotLoadError, StoppedError
@@ -36,9 +37,10 @@ BLOCK_TASKS = 8  # for which an arm keeps its engine, where the engines of a stu
 def try_engines(ctx: Context, study_id: uuid.UUID) -> None:
     """Before the first task of a study, loads the engine of every open arm once and makes its first prompt.
 
-    An arm that cannot be worked fails the whole study before anything is measured. If the engines do not fit into
-    memory together, the arms take turns by blocks of tasks. Does nothing for a study that has begun. Raises
-    CannotLoadError.
+    An arm that cannot be worked fails the whole study before anything is measured; one whose server is another program
+    fails alone, unless it is the last. If the engines do not fit into memory together, or their servers run one at a
+    time, the arms take turns by blocks of tasks. Does nothing for a study that has begun. Raises CannotLoadError,
+    StoppedError.
     """
     with ctx.database.read() as session:
         study = get_study(session, study_id)
@@ -46,6 +48,7 @@ def try_engines(ctx: Context, study_id: uuid.UUID) -> None:
             return
         tasks = [as_plain(row.task) for row in tasks_with_samples(session, study.arms[0].run_id)[:1]]
     arms = [arm for arm in study.arms if arm.run.state in OPEN_RUN_STATES]
+    working: list[StudyArm] = []
     for arm in arms:
         try:
             engine = ready_engine(ctx, arm.run)
@@ -53,15 +56,33 @@ def try_engines(ctx: Context, study_id: uuid.UUID) -> None:
                 prompt_for(engine, arm.run, task)
         except (CannotLoadError, PromptError) as error:
             failure = Failure.MODEL if isinstance(error, CannotLoadError) else Failure.REQUEST
+            if _fails_alone(study, arm):
+                transitions.fail_run(ctx, arm.run_id, failure, str(error))
+                continue
             reason = f"arm {arm.position + 1} ({arm.name}): {error}; no arm was started"
             for other in study.runs:
                 transitions.fail_run(ctx, other.id, failure, reason)
             raise CannotLoadError(reason) from error
-    together = ctx.engines.fits(engine_config(arm.run) for arm in arms)
+        working.append(arm)
+    together = not ctx.servers.one_at_a_time and ctx.engines.fits(engine_config(arm.run) for arm in working)
     with ctx.database.session() as session:
         begun = update(Study).where(Study.id == study.id, Study.checked_at.is_(None))
         block_tasks = 1 if together else BLOCK_TASKS
         session.execute(begun.values(checked_at=utcnow(), machine=this_machine(), block_tasks=block_tasks))
+
+
+def _fails_alone(study: Study, arm: StudyArm) -> bool:
+    """Whether a study goes on without the arm: its server is another program, and no audit needs all arms."""
+    from app.studies.audit import is_audit  # noqa: PLC0415 (imports scipy, which takes a second)
+
+    return is_remote(arm.run.target) and not is_audit(study)
+
+
+def require_open(ctx: Context, run_id: uuid.UUID) -> None:
+    """Raises StoppedError if the arm has failed meanwhile."""
+    with ctx.database.read() as session:
+        if session.get_one(Run, run_id).state not in OPEN_RUN_STATES:
+            raise StoppedError
 
 
 def keep_to_device(ctx: Context, study_id: uuid.UUID, run: Run) -> None:
@@ -115,6 +136,7 @@ class ArmPolicy(EvaluationPolicy):
         """Loads the engine of every arm once, and keeps the study on the device of its first task."""
         study_id = _study_of(ctx, run.id)
         try_engines(ctx, study_id)
+        require_open(ctx, run.id)
         keep_to_device(ctx, study_id, run)
 
     def runs_sharing_wait(self, session: Session, run_id: uuid.UUID) -> Sequence[uuid.UUID]:

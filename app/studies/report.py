@@ -61,7 +61,41 @@ def facts(found: StudyDocument) -> list[tuple[str, str]]:
 def sections(found: StudyDocument) -> list[TextTable]:
     """The tables that have something to say, the answer first."""
     answer = [describe_answers(found), describe_reached(found)] if found.answer else []
-    return [*answer, *describe_details(found), _arms(found)]
+    return [*answer, *describe_engines(found), *describe_details(found), _arms(found)]
+
+
+def describe_engines(found: StudyDocument) -> list[TextTable]:
+    """The engines of the arms and how to start them; no table without other servers."""
+    if not found.engines:
+        return []
+    n = found.study.tasks_common
+    rows = tuple(
+        (
+            ArmName(row.arm),
+            row.engine,
+            row.speculation or "not known",
+            percent(row.pass_first, n),
+            percent(row.pass_all, n),
+            decimal(row.tokens_per_s, 1),
+            seconds(row.first_token_s),
+            decimal(row.acceptance_length),
+            "" if row.changed_share is None else percent(row.changed_share),
+            row.start,
+        )
+        for row in found.engines
+    )
+    return [
+        TextTable(
+            "Engines",
+            f"Pass@First and Pass@All within {exact_seconds(found.study.budget_s)}, tokens per second, the median time "
+            "to a sample's first token, tokens per round by the server's own counts, the share of texts that differ "
+            "from the same engine's without speculation (noise of the engine included: `bassline audit` tells), and "
+            "what to start.",
+            ("Arm", "Engine", "Speculation", "Pass@First", "Pass@All", "Tokens/s", "First token", "Tokens/round",
+             "Changed", "Start"),
+            rows,
+        )
+    ]  # fmt: skip
 
 
 def describe_details(found: StudyDocument) -> list[TextTable]:

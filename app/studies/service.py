@@ -55,7 +55,8 @@ def submit(
     require_secrets_for_each(parse(one.target).base_url for one in specs if is_remote(one.target))
     for number, (name, one) in enumerate(zip(spec.names(), specs, strict=True), start=1):
         with naming_arm(number, name):
-            runs.require_answering(ctx, [one.target], is_local=runs.is_local(pinned_worker, handover))
+            if not ctx.servers.is_started_here(one.target):
+                runs.require_answering(ctx, [one.target], is_local=runs.is_local(pinned_worker, handover))
     study = Study(
         id=study_id or new_id(),
         name=spec.name or spec.default_name(),

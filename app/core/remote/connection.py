@@ -17,7 +17,15 @@ from typing import Any, Self
 
 import httpx2
 
-from app.core.remote.chunks import DONE, Chunk, EventReader, RemoteServerError, find_message, parse_chunk
+from app.core.remote.chunks import (
+    DONE,
+    Chunk,
+    EventReader,
+    RemoteServerError,
+    ServerUnreachableError,
+    find_message,
+    parse_chunk,
+)
 from app.core.remote.target import HEADERS, KEY, RemoteTarget, list_secrets, load_secret_headers
 from decoding.request import RequestError
 
@@ -39,10 +47,6 @@ class RefusedError(RequestError):
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
         self.status = status
-
-
-class ServerUnreachableError(RemoteServerError):
-    """Nothing takes connections at the server's address."""
 
 
 class ServerBusyError(RemoteServerError):

@@ -19,6 +19,8 @@ PREFIX = "openai:"
 FORM = f"{PREFIX}MODEL@http://HOST/v1"
 KEY = "BASSLINE_REMOTE_KEY"
 HEADERS = "BASSLINE_REMOTE_HEADERS"
+TOKENIZER = "tokenizer"
+"""The field behind `#` that is not sent: it names the model whose tokenizer counts."""
 _UNQUOTED = '{}[]":,/@'
 _OWN_FIELDS = ("model", "prompt", "messages", "stream", "n", "seed", "stop", "max_tokens", "temperature", "top_p")
 _FORM = re.compile(rf"{PREFIX}(?P<model>\S+?)@(?P<base_url>https?://[^\s#]+)(#(?P<extra_body>\S*))?")
@@ -27,11 +29,13 @@ _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 @dataclass(frozen=True, slots=True)
 class RemoteTarget:
-    """A model by the name its server knows, the address that ends in `/v1`, and fields for every request."""
+    """A model by the name its server knows, the address that ends in `/v1`, fields for every request, and the model
+    whose tokenizer counts tokens where the server does not."""
 
     model: str
     base_url: str
     extra_body: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    tokenizer: str = ""
 
 
 def is_remote(target: str) -> bool:
@@ -55,8 +59,9 @@ def parse(target: str) -> RemoteTarget:
         raise BadInputError(f"target is {target!r}: use {FORM}", "target")
     if has_more:
         raise BadInputError(f"target holds more than an address: put the key into {KEY} instead", "target")
-    extra_body = found["extra_body"]
-    return RemoteTarget(found["model"], url.rstrip("/"), parse_extra_body(unquote(extra_body)) if extra_body else {})
+    extra_body = parse_extra_body(unquote(found["extra_body"])) if found["extra_body"] else {}
+    tokenizer = extra_body.pop(TOKENIZER, "")
+    return RemoteTarget(found["model"], url.rstrip("/"), extra_body, tokenizer)
 
 
 def parse_extra_body(text: str) -> dict[str, Any]:
@@ -69,6 +74,8 @@ def parse_extra_body(text: str) -> dict[str, Any]:
         raise BadInputError('extra_body is not a JSON object: write it as {"top_k": 1}', "extra_body")
     if own := [name for name in fields if name in _OWN_FIELDS]:
         raise BadInputError(f"extra_body sets {own[0]}, which a run sets itself: leave it out", "extra_body")
+    if not isinstance(fields.get(TOKENIZER, ""), str):
+        raise BadInputError("extra_body has a tokenizer that is not a text: name a model", "extra_body")
     return fields
 
 
@@ -81,6 +88,16 @@ def add_extra_body(target: str, text: str) -> str:
         raise BadInputError(f"extra_body has no place: {why}, leave it out", "extra_body")
     written = json.dumps(parse_extra_body(text), separators=(",", ":"))
     return f"{target}#{quote(written, safe=_UNQUOTED)}"
+
+
+def add_tokenizer(target: str, tokenizer: str) -> str:
+    """The target that counts tokens with this model's tokenizer. Raises BadInputError."""
+    if not tokenizer:
+        return target
+    if not is_remote(target):
+        raise BadInputError(f"tokenizer is for --target {FORM}: leave it out", "tokenizer")
+    plain, _, _ = target.partition("#")
+    return add_extra_body(plain, json.dumps({**parse(target).extra_body, TOKENIZER: tokenizer}))
 
 
 def load_secret_headers(base_url: str = "") -> dict[str, str]:

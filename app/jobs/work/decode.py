@@ -7,7 +7,9 @@ import uuid
 from app.background.leases import MAX_ATTEMPTS
 from app.core.context import Context
 from app.core.remote import target as remote
+from app.core.remote.chunks import ServerUnreachableError
 from app.core.states import Step
+from app.jobs.job import CannotLoadError
 from app.jobs.next_job import claim_next
 from app.jobs.work import calibrate, cpu_turns, quiet_wait
 from app.jobs.work.decode_batch import ThroughputBatch
@@ -58,6 +60,10 @@ def _decode(ctx: Context, job: DecodeJob) -> None:
                 completion = engine.generate(job.start(engine), job.live_updates, lambda: job.lease.stop is not None)
                 job.end_clock()
                 calibrate.after_task(ctx, job, engine)
+        except ServerUnreachableError as error:
+            if job.claim.attempt < MAX_ATTEMPTS:
+                raise
+            raise CannotLoadError(str(error)) from error  # nor would it decode another task
         except cpu_turns.GaveWayError:
             gave_way = True
             raise

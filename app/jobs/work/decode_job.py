@@ -21,6 +21,7 @@ from app.core.errors import BadInputError
 from app.core.events import event_types
 from app.core.provenance import of_this_process
 from app.core.remote import target as remote
+from app.core.remote.servers import StopAskedError
 from app.core.states import RunState, Step, TaskState
 from app.datasets.service import as_plain
 from app.jobs import claims
@@ -235,7 +236,8 @@ def prompt_for(engine: Engine, run: Run, task: PlainTask) -> tuple[prompting.Pro
 def ready_engine(ctx: Context, run: Run) -> Engine:
     """The run's engine, loaded if this thread holds another.
 
-    Raises CannotLoadError, and PromptError for a mode that it is known not to have without being loaded.
+    Raises CannotLoadError, StoppedError while this process waits for a server that it starts, and PromptError for a
+    mode that the model is known not to have without being loaded.
     """
     if parse_drafter(run.drafter).needs_head:
         _fetch_head(ctx, run.target)
@@ -253,9 +255,13 @@ def ready_engine(ctx: Context, run: Run) -> Engine:
         _report(ctx)  # should the model kill this process, what it did is known
         return ctx.load_engine(config, on_progress)
 
-    is_cold = config not in ctx.engines.held() and not remote.is_remote(run.target)
     try:
+        if ctx.servers.make_ready(run.target, ctx.stopping.is_set) and ctx.servers.one_at_a_time:
+            ctx.engines.drop()  # our own leaves the memory to it, too
+        is_cold = config not in ctx.engines.held() and not remote.is_remote(run.target)
         engine = ctx.engines.get(config, load)
+    except StopAskedError:
+        raise StoppedError from None
     except (ModelError, RequestError) as error:
         raise CannotLoadError(str(error)) from error
     except Exception as error:
@@ -285,7 +291,7 @@ def _mark_started(ctx: Context, engine: Engine, run: Run, mode: str, *, with_cos
     """
     if run.started_at is not None and run.provenance:
         return
-    facts = {**run.provenance, **of_this_process(), **engine.provenance()}
+    facts = {**run.provenance, **of_this_process(), **engine.provenance(), **ctx.servers.get_facts(run.target)}
     if with_costs:
         facts |= engine.serving_costs()
     with ctx.database.session() as session:
