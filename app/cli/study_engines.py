@@ -104,7 +104,9 @@ def engines(
     study_report.report_end(ctx, study_id, json_file)
 
 
-def _cross(engine: tuple[str, ...] | None, model: str, draft: str, speculation: tuple[str, ...]) -> list[dict[str, Any]]:
+def _cross(
+    engine: tuple[str, ...] | None, model: str, draft: str, speculation: tuple[str, ...]
+) -> list[dict[str, Any]]:
     """The arms of the options. Says on stderr which combinations were left out."""
     if not engine or not model:
         missing = "model" if engine else "engine"

@@ -18,7 +18,7 @@ from app.runs.configuration import arm_options
 from app.runs.models import Run, RunTask
 from app.runs.outcomes import load_outcomes, read_tasks
 from app.runs.provenance import target_parameters
-from app.studies.engine_rows import EngineRow, build_engine_rows
+from app.studies.engine_rows import EngineRow, build_engine_rows, speculates
 from app.studies.models import Study
 from app.studies.progress import of_study
 from evaluation.studies.analysis import Analysis, analyse
@@ -114,7 +114,7 @@ def arm_of(session: Session, name: str, run: Run) -> Arm:
         n=run.n,
         family=_without(options, ("n",)),
         pair=_without(options, HOW_THEY_DRAFT),
-        speculative=run.drafter != "none",
+        speculative=speculates(run),
         cost_s=busy / len(decoded) if decoded else 0.0,
         timing=ArmTiming(
             run.measured.tokens_per_s, run.measured.mean_acceptance_length, _utilization(run, decoded, busy)

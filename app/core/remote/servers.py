@@ -31,7 +31,7 @@ ANSWER_S = 5.0  # for a page that says whether the server is ready
 STOP_S = 30.0  # from SIGTERM to SIGKILL
 MAX_TOLD = 400  # characters of what a command has said last
 TOLD_BYTES = 8192
-_SECRET_FLAG = re.compile(r"key|token|secret|password", re.IGNORECASE)
+_SECRET_FLAG = re.compile(r"(key|token|secret|password)$", re.IGNORECASE)
 _CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
