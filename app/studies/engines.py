@@ -41,6 +41,7 @@ class EnginePreset:
     health: str = "/health"
     speculation: Mapping[str, str] = field(default_factory=dict)
     is_gguf: bool = False
+    is_named: bool = True  # else the server calls the model by the path or repository that it loads
 
 
 def _configure_vllm(method: str, tokens: int, **others: Any) -> str:
@@ -86,7 +87,7 @@ PRESETS: Mapping[str, EnginePreset] = {
         is_gguf=True,
     ),
     "tensorrt-llm": EnginePreset("trtllm-serve", "serve {model} --host 127.0.0.1 --port {port}"),
-    "transformers": EnginePreset("transformers", "serve {model} --host 127.0.0.1 --port {port}"),
+    "transformers": EnginePreset("transformers", "serve {model} --host 127.0.0.1 --port {port}", is_named=False),
 }
 _OWN_DRAFTERS = {
     "none": "none", "ngram": "ngram", "sibling": "sibling", "draft": "{draft}", "trained": "sibling+trained",
@@ -222,7 +223,9 @@ def _build_arm(arm: EngineArm, given: dict[str, Any], port: int) -> tuple[dict[s
         drafter = _OWN_DRAFTERS[arm.speculation].replace("{draft}", arm.draft)
         return {**given, "target": arm.model, "drafter": drafter, "name": name}, None
     preset = PRESETS.get(arm.engine or "")
-    served = arm.model if preset is None else _name_model(arm.model)
+    served = arm.model
+    if preset is not None:
+        served = _name_model(arm.model) if preset.is_named else _locate_model(arm.model, preset)
     url = arm.url or f"http://127.0.0.1:{port}/v1"
     target = f"{PREFIX}{served}@{url}"
     if arm.extra_body:
