@@ -59,6 +59,8 @@ def row(point: Point) -> dict[str, Any]:
         "over": f"{100 * point.over_budget:.0f} %",
         "tokens/s": point.tokens_per_s,
         "right/s": _rate(point),
+        "queue": _seconds(point.server_queue_s),
+        "waiting": "-" if point.server_waiting_max is None else point.server_waiting_max,
         "others": "-" if point.lost_to_others is None else f"{100 * point.lost_to_others:.0f} %",
     }
 

@@ -144,6 +144,15 @@ class RemoteEngine:
         """
         return run_in_own_loop(self._decode(request, on_update, should_cancel))
 
+    async def decode_on_loop(self, request: Request) -> Completion:
+        """What `generate` returns, on the caller's event loop, so that many requests are sent together."""
+        return await self._decode(request, None, None, is_alone=False)
+
+    async def read_counters(self) -> dict[str, float]:
+        """What the server's /metrics counts, by our names; empty where it has none."""
+        async with ServerConnection(self._target) as server:
+            return await read_counters(server)
+
     def generate_many(
         self,
         requests: Iterable[Request],
@@ -163,7 +172,7 @@ class RemoteEngine:
                     position, request = arrival
                     told = partial(on_update, position) if on_update else None
                     cancels = partial(should_cancel, position) if should_cancel else None
-                    running[loop.create_task(self._decode(request, told, cancels))] = position
+                    running[loop.create_task(self._decode(request, told, cancels, is_alone=False))] = position
                 if not running:
                     return
                 done, _ = run_on_loop(loop, asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED))
@@ -197,7 +206,12 @@ class RemoteEngine:
             return await probe_server(server)
 
     async def _decode(
-        self, request: Request, on_update: OnUpdate | None, should_cancel: ShouldCancel | None
+        self,
+        request: Request,
+        on_update: OnUpdate | None,
+        should_cancel: ShouldCancel | None,
+        *,
+        is_alone: bool = True,  # else the server's counters are about other requests of ours, too
     ) -> Completion:
         if request.prompt_logprobs is not None or request.top_logprobs:
             raise RequestError("logprobs asks for more than the chosen tokens: a remote target has only those, use 0")
@@ -207,7 +221,7 @@ class RemoteEngine:
             profile = self._profile.get_dialect(path)
             if not self._profile.has_completions and path == COMPLETIONS_PATH:
                 raise RequestError("prompt_mode is 'completion': this server takes conversations only, use chat")
-            counters = await read_counters(server) if self._profile.facts.has_counters else {}
+            counters = await read_counters(server) if is_alone and self._profile.facts.has_counters else {}
             clock = Clock(request.budget_s, request.waited_s)
             exchanges = _plan_exchanges(server, profile, request, clock)
             await _receive(exchanges, clock, on_update, should_cancel)
