@@ -14,7 +14,7 @@ from app.cli.run_and_study import find_row
 from app.runs.documents import plain
 from app.studies import repository, service
 from app.studies.audit import AuditDocument, AuditSpec, build_document
-from app.web.ui.units import percent, points
+from app.studies.audit_tables import describe_audit
 
 
 @click.command("audit")
@@ -55,20 +55,8 @@ def _print(document: AuditDocument, json_file: str | None) -> None:
     profiles = [(side, _describe_profile(facts)) for side, facts in document.profiles.items()]
     console.print(common.pairs(document.name, [("study", str(document.study_id)), *profiles]))
     console.print()
-    headings = ("decoding", "texts", "on/off differ", "off/off differ", "on/on differ", "ties", "Pass@1 on - off")
-    rows = [
-        (
-            each.decoding,
-            str(each.texts),
-            percent(each.changed_share),
-            percent(each.noise_share),
-            percent(each.on_noise_share),
-            str(each.near_ties),
-            _describe_difference(each.pass_at_1_difference, each.pass_at_1_interval),
-        )
-        for each in document.decodings
-    ]
-    console.print(common.table(headings, rows))
+    for table in describe_audit(document)[:1]:
+        console.print(common.table(table.headings, table.rows))
     for each in document.decodings:
         console.print(f"{each.decoding}: {each.sentence}", soft_wrap=True)
     for text in document.tasks[:5]:
@@ -79,9 +67,3 @@ def _print(document: AuditDocument, json_file: str | None) -> None:
 def _describe_profile(facts: dict[str, Any]) -> str:
     names = ("target", "drafter", "server", "server_version", "server_speculation", "device_name", "dtype")
     return ", ".join(str(facts[name]) for name in names if facts.get(name))
-
-
-def _describe_difference(difference: float | None, interval: tuple[float, float] | None) -> str:
-    if difference is None or interval is None:
-        return "–"
-    return f"{points(difference)} ({points(interval[0])} to {points(interval[1])}) points"

@@ -10,7 +10,7 @@ from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response as AnyResponse
 
 from app.annotations.pages import AnnotationPages, asks_for_archived
-from app.core.errors import BadInputError
+from app.core.errors import BadInputError, ConflictError
 from app.core.states import OPEN_RUN_STATES, Scope
 from app.datasets import repository as datasets
 from app.datasets.service import BUILTIN
@@ -31,6 +31,7 @@ from app.web.http.web import context, id_in_address, kept, session
 from app.web.ui.charts import comparison
 from app.web.ui.charts.chart import Chart
 from app.web.ui.charts.comparison import LineCurve, choose_figure, draw_comparison
+from app.web.ui.tables import TextTable
 from app.web.ui.units import exact, seconds
 from evaluation.decisions import MARGIN
 from evaluation.studies.analysis import Analysis
@@ -109,6 +110,7 @@ def show(study_id: uuid.UUID) -> str:
     tables = report.describe_details(document) if tab == "details" else []
     if document.answer and tab == "answer":
         tables = [
+            *_describe_audit(study),
             report.describe_answers(document), *report.describe_engines(document), report.describe_reached(document),
         ]  # fmt: skip
     numbers = numbers_of(session(), [arm.run_id for arm in study.arms])
@@ -251,6 +253,18 @@ def _is_resumable(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> bo
     return not study.measured_elsewhere and any(
         arm.dropped_at is None and progress[arm.run_id].finished < arm.run.n_tasks for arm in study.arms
     )
+
+
+def _describe_audit(study: Study) -> list[TextTable]:
+    """What an audit has found once it has ended; nothing for another study."""
+    from app.studies import audit, audit_tables  # noqa: PLC0415 (imports scipy, which takes a second)
+
+    if study.state in OPEN_RUN_STATES or not audit.is_audit(study):
+        return []
+    try:
+        return audit_tables.describe_audit(audit.build_document(session(), study))
+    except ConflictError:  # no text is in all passes
+        return []
 
 
 def _downloads(study: Study) -> list[tuple[str, str]]:

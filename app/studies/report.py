@@ -89,7 +89,7 @@ def describe_engines(found: StudyDocument) -> list[TextTable]:
             "Engines",
             f"Pass@First and Pass@All within {exact_seconds(found.study.budget_s)}, tokens per second, the median time "
             "to a sample's first token, tokens per round by the server's own counts, the share of texts that differ "
-            "from the same engine's without speculation (noise of the engine included: `bassline audit` tells), and "
+            "from the same engine's without speculation (noise of the engine included: an audit tells), and "
             "what to start.",
             ("Arm", "Engine", "Speculation", "Pass@First", "Pass@All", "Tokens/s", "First token", "Tokens/round",
              "Changed", "Start"),
