@@ -273,7 +273,7 @@ def _check_health(url: str) -> str:
 
 
 def _read_env(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables with those of ours that they name. Raises BadInputError."""
+    """The variables; one whose value is $NAME has the value of NAME here. Raises BadInputError."""
     values = {}
     for name, value in env.items():
         if value.startswith("$") and value[1:] not in os.environ:
