@@ -110,7 +110,7 @@ def _identify(run: Run) -> str:
 def _name_engine(run: Run) -> str:
     if not is_remote(run.target):
         return OWN_ENGINE
-    return str(run.provenance.get("server") or run.provenance.get("engine") or parse(run.target).base_url)
+    return str(run.provenance.get("engine") or run.provenance.get("server") or parse(run.target).base_url)
 
 
 def _name_speculation(run: Run) -> str:
