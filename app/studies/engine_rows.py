@@ -34,7 +34,7 @@ class EngineRow(ResponseModel):
     first_token_s: float | None = Field(description="median over samples, from the request on")
     acceptance_length: float | None = Field(description="tokens per round, by the server's own counts")
     changed_share: float | None = Field(
-        description="texts that the same engine and model writes otherwise without speculation; null where no arm does that"
+        description="texts that the same engine writes otherwise without speculation; null without such an arm"
     )
     changed_against: str | None = Field(description="the arm without speculation")
     start: str = Field(description="the command that starts the server, or the options of our own engine")
