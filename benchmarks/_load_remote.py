@@ -16,7 +16,7 @@ from app.core.remote.chunks import RemoteServerError
 from app.core.remote.engine import RemoteEngine
 from app.core.remote.server_pages import COUNTERS_OF_QUEUE, WAITING
 from app.core.remote.target import parse
-from app.jobs.work.decode_job import prompt_for
+from app.jobs.work.decode_job import build_task_prompt
 from benchmarks._load_client import Client, Planned, QueueWatch, Reply
 from benchmarks._load_service import ServiceError
 from decoding.models.errors import ModelError
@@ -39,7 +39,7 @@ class RemoteClient(Client):
         """One task's samples; a busy server is asked again until the budget is over, as in a run."""
         reply = Reply(request, late_s=time.perf_counter() - due)
         try:
-            prompt, text = prompt_for(self.engine, self._describe_run(), request.task)  # type: ignore[arg-type]
+            prompt, text = build_task_prompt(self.engine, self._describe_run(), request.task)  # type: ignore[arg-type]
             done = await self.engine.decode_on_loop(self._build_request(request, prompt, text))
         except (RequestError, RemoteServerError, PromptError) as error:
             reply.fault = str(error)

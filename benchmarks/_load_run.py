@@ -17,7 +17,7 @@ from benchmarks._load_grading import Judge
 from benchmarks._load_remote import RemoteClient, load_engine
 from benchmarks._load_service import ServiceError, watch_others
 from evaluation.datasets import Dataset, Task
-from evaluation.load_metrics import point
+from evaluation.load_metrics import build_point
 
 LOADING_S = 600.0  # for the model
 BUSY_S = 2.0  # after a refusal that does not say when to come again
@@ -172,7 +172,7 @@ class Load:
         queue: QueueWatch = NO_QUEUE,
     ) -> None:
         asked = self._judge.asked(replies)
-        found = point(asked, rate, self._options.budget, window_s, elapsed_s)
+        found = build_point(asked, rate, self._options.budget, window_s, elapsed_s)
         found = replace(
             found, lost_to_others=lost_to_others, server_queue_s=queue.mean_s, server_waiting_max=queue.most_waiting
         )

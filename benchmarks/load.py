@@ -25,7 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.cli.common import opened_context
+from app.cli.common import open_context
 from app.core.errors import BasslineError
 from app.core.remote.target import is_remote, parse
 from app.datasets.service import as_plain, require
@@ -86,7 +86,7 @@ def _dataset(name: str) -> Dataset:
     """The built-in dataset, or one that was imported into the database. Raises BasslineError and DatasetError."""
     if name == BUILTIN:
         return dataset_files.load(name)
-    stored = require(opened_context(), name)
+    stored = require(open_context(), name)
     return Dataset(stored.name, tuple(as_plain(task) for task in stored.tasks), stored.sha256)
 
 

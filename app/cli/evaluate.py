@@ -11,7 +11,7 @@ import click
 
 from app.cli import common, foreground, handover
 from app.cli.foreground import Place, UserInterruptError
-from app.cli.options import QuietChoice, parse_options, quiet_flag, spec_options
+from app.cli.options import QuietChoice, add_quiet_flag, add_spec_options, parse_options
 from app.core.context import Context
 from app.core.errors import BadInputError, ConflictError
 from app.core.remote.target import add_extra_body, add_tokenizer
@@ -19,7 +19,7 @@ from app.core.states import RunState, TaskState
 from app.runs import figures, service
 from app.runs.models import Run
 from app.runs.quiet import find_quiet_limit
-from app.runs.repository import get_run, tasks_without_texts
+from app.runs.repository import get_run, load_tasks_without_texts
 from app.runs.schemas import RunOptions, RunSpec
 
 
@@ -31,9 +31,9 @@ def compare_with_plain(ctx: Context, place: Place, run: Run, n_prompts: int) -> 
     if run.state is not RunState.FINISHED:
         return run
     with ctx.database.read() as session:
-        ours = tasks_without_texts(session, run.id)
+        ours = load_tasks_without_texts(session, run.id)
     task_ids = [task.task.task_id for task in ours if task.state is TaskState.FINISHED][:n_prompts]
-    plain_id = service.submit(ctx, _plain_spec(run, task_ids), is_baseline=True, **place.options)
+    plain_id = service.submit(ctx, _build_plain_spec(run, task_ids), is_baseline=True, **place.options)
     with ctx.database.session() as session:
         _note(get_run(session, run.id), plain_run=str(plain_id))
     try:
@@ -47,13 +47,13 @@ def compare_with_plain(ctx: Context, place: Place, run: Run, n_prompts: int) -> 
         ) from None
     with ctx.database.session() as session:
         stored = get_run(session, run.id)
-        theirs = tasks_without_texts(session, plain.id)
-        speedup = figures.speedup(run, figures.n_tokens(ours), plain, figures.n_tokens(theirs))
+        theirs = load_tasks_without_texts(session, plain.id)
+        speedup = figures.compute_speedup(run, figures.count_tokens(ours), plain, figures.count_tokens(theirs))
         _note(stored, speedup_over_plain=speedup, speedup_tasks=sum(t.state is TaskState.FINISHED for t in theirs))
         return stored
 
 
-def _plain_spec(run: Run, task_ids: list[str]) -> RunSpec:
+def _build_plain_spec(run: Run, task_ids: list[str]) -> RunSpec:
     options = {name: getattr(run, name) for name in RunOptions.model_fields}
     changes = {
         "drafter": "none",
@@ -71,7 +71,7 @@ def _note(run: Run, **values: object) -> None:
 
 
 @click.command("eval")
-@spec_options(RunSpec)
+@add_spec_options(RunSpec)
 @click.option(
     "--compare-plain",
     type=int,
@@ -89,7 +89,7 @@ def _note(run: Run, **values: object) -> None:
     "--tokenizer", default="", metavar="MODEL",
     help="counts the tokens of an openai: target whose server does not",
 )  # fmt: skip
-@quiet_flag("do not wait")
+@add_quiet_flag("do not wait")
 @common.json_option
 def evaluate(
     json_file: str | None,
@@ -115,10 +115,10 @@ def evaluate(
         raise BadInputError(
             "compare-plain compares tasks decoded one at a time: leave it out, or --throughput", "compare_plain"
         )
-    ctx = common.opened_context()
+    ctx = common.open_context()
     service.check(ctx, spec)
     ctx.make_grader()  # without a sandbox, fail before decoding
-    with foreground.workers(ctx, "eval") as place:
+    with foreground.start_workers(ctx, "eval") as place:
         spec = handover.prepare_for_server(ctx, spec) if place.server else spec
         command = shlex.join(["bassline", *sys.argv[1:]])
         run_id = service.submit(ctx, spec, command=command, **place.options)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from app.cli import common, foreground, handover, study_report
-from app.cli.options import QuietChoice, Several, given_options, parse_options, quiet_options
+from app.cli.options import QuietChoice, Several, add_given_options, add_quiet_options, parse_options
 from app.core.context import Context
 from app.core.errors import BadInputError, ConflictError
 from app.core.terminal import echo
@@ -42,9 +42,9 @@ _GPU = Path("/dev/nvidiactl")
     help="stop each server that a command has started before the next one is needed  [default: where there is a GPU]",
 )  # fmt: skip
 @click.option("--resume", "resumed", metavar="ID", help="finish this study, which was made of the same arms")
-@given_options(ArmOptions, *EACH_ARM)
-@given_options(StudySpec, *SHARED)
-@quiet_options
+@add_given_options(ArmOptions, *EACH_ARM)
+@add_given_options(StudySpec, *SHARED)
+@add_quiet_options
 @common.json_option
 def engines(
     file: Path | None,
@@ -96,7 +96,7 @@ def engines(
     found = build_arms(tables, defaults, tokenizer)
     given["quiet_limit_s"] = quiet.get_limit_s(given.get("quiet_limit_s"))
     spec = parse_options(StudySpec, {**given, "arms": found.arms})
-    ctx = common.opened_context()
+    ctx = common.open_context()
     ctx.servers.one_at_a_time = _GPU.exists() if one_at_a_time is None else one_at_a_time
     for target, command, facts in found.servers:
         ctx.servers.declare(target, command, facts)
@@ -124,7 +124,7 @@ def _work(ctx: Context, spec: StudySpec, found: EngineArms, resumed: str | None)
         service.check(ctx, spec)
     ctx.make_grader()  # without a sandbox, fail before decoding
     try:
-        with foreground.workers(ctx, "study engines") as place:
+        with foreground.start_workers(ctx, "study engines") as place:
             if place.server and found.has_commands:
                 raise ConflictError(
                     "`bassline serve` has this database, and it starts no other servers: stop it, or start the servers "

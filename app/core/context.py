@@ -82,7 +82,7 @@ def install(context: Context) -> None:
     _current[:] = [context]
 
 
-def current() -> Context:
+def get_current() -> Context:
     """The context of this process's Celery tasks, made from the settings on first use (a worker's child process)."""
     if not _current:
         install(make_context())

@@ -13,11 +13,11 @@ from sqlalchemy.orm import Session
 
 from app.core.states import RunState, TaskState
 from app.core.versioned_cache import VersionedCache
-from app.runs.clock import busy_s
-from app.runs.configuration import arm_options
+from app.runs.clock import sum_decoding_s
+from app.runs.configuration import get_arm_options
 from app.runs.models import Run, RunTask
 from app.runs.outcomes import load_outcomes, read_tasks
-from app.runs.provenance import target_parameters
+from app.runs.provenance import get_target_parameters
 from app.studies.engine_rows import EngineRow, build_engine_rows, speculates
 from app.studies.models import Study
 from app.studies.progress import of_study
@@ -105,8 +105,8 @@ def compare_named_runs(session: Session, runs: Mapping[str, Run], end_s: float) 
 def arm_of(session: Session, name: str, run: Run) -> Arm:
     """A run as the statistics of a study see it."""
     decoded = [task for task in read_tasks(session, run.id) if task.state == TaskState.FINISHED]
-    busy = busy_s(((task.queued_at, task.queue_s, task.wall_s) for task in decoded), together=run.throughput)
-    options = arm_options(run)
+    busy = sum_decoding_s(((task.queued_at, task.queue_s, task.wall_s) for task in decoded), together=run.throughput)
+    options = get_arm_options(run)
     return Arm(
         name=name,
         target=run.target,
@@ -128,7 +128,7 @@ def _utilization(run: Run, decoded: Sequence[RunTask], busy: float) -> float | N
     Two operations for each parameter and token, over the tokens that went through the target, accepted or not; those
     from the prefix cache did not. Neither attention nor the draft model is counted.
     """
-    n_parameters = target_parameters(run.provenance)
+    n_parameters = get_target_parameters(run.provenance)
     rates = [calibration.flops_per_s for calibration in run.calibrations if calibration.flops_per_s]
     tokens = [_computed_tokens(task) for task in decoded]
     if not n_parameters or not rates or not busy or None in tokens:

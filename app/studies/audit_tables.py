@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.studies.audit import AuditDocument
 from app.web.ui.tables import TextTable
-from app.web.ui.units import percent, points
+from app.web.ui.units import format_percent, format_points
 
 MAX_SHOWN = 10  # texts that differ
 
@@ -20,9 +20,9 @@ def describe_audit(document: AuditDocument) -> list[TextTable]:
                 each.decoding,
                 each.verdict.replace("_", " "),
                 str(each.texts),
-                percent(each.changed_share),
-                percent(each.noise_share),
-                percent(each.on_noise_share),
+                format_percent(each.changed_share),
+                format_percent(each.noise_share),
+                format_percent(each.on_noise_share),
                 str(each.near_ties),
                 _describe_difference(each.pass_at_1_difference, each.pass_at_1_interval),
             )
@@ -46,4 +46,4 @@ def describe_audit(document: AuditDocument) -> list[TextTable]:
 def _describe_difference(difference: float | None, interval: tuple[float, float] | None) -> str:
     if difference is None or interval is None:
         return "\N{EN DASH}"
-    return f"{points(difference)} ({points(interval[0])} to {points(interval[1])}) points"
+    return f"{format_points(difference)} ({format_points(interval[0])} to {format_points(interval[1])}) points"

@@ -30,8 +30,8 @@ def bassline(ctx, additions, monkeypatch):
 
 
 def test_what_could_steer_a_terminal_is_written_out():
-    assert terminal.visible(HOSTILE) == SHOWN
-    assert terminal.visible("a\tb\nc é 日本 🙂") == "a\tb\nc é 日本 🙂"
+    assert terminal.escape_control(HOSTILE) == SHOWN
+    assert terminal.escape_control("a\tb\nc é 日本 🙂") == "a\tb\nc é 日本 🙂"
 
 
 def test_a_name_with_markup_and_escape_sequences_breaks_no_command_and_reaches_no_terminal(bassline):

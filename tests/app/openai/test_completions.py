@@ -97,7 +97,7 @@ def test_a_database_that_fails_within_a_stream_is_said_in_the_stream(client, mon
     def away(*_):
         raise OperationalError("SELECT", {}, Exception("server closed the connection"))
 
-    monkeypatch.setattr(service, "_ended", away)
+    monkeypatch.setattr(service, "_load_ended", away)
     with pytest.raises(openai.APIError, match="the database is unavailable") as failed:
         list(client.completions.create(model=MODEL, prompt=PROMPT, stream=True))
     assert failed.value.code == "unavailable"

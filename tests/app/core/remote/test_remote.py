@@ -19,7 +19,7 @@ from app.core.states import Failure, RunState
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
 from app.runs import service
-from app.runs.repository import get_run, tasks_with_samples
+from app.runs.repository import get_run, load_tasks_with_samples
 from app.runs.schemas import RunSpec
 from app.web.http.schemas import parse_spec
 from decoding.models.errors import ModelError
@@ -188,7 +188,7 @@ def test_a_run_is_decoded_there_and_graded_here(ctx, spec, target, far_engine):
     run_id = service.submit(ctx, chosen, pinned_worker=ctx.worker_name)
     prepare.prepare_run(ctx, run_id)
     with ctx.database.read() as session:
-        jobs = [t.id for t in tasks_with_samples(session, run_id)]
+        jobs = [t.id for t in load_tasks_with_samples(session, run_id)]
     for job_id in jobs:
         decode_task(ctx, job_id)
         grade.grade_task(ctx, job_id)
@@ -213,7 +213,7 @@ def test_a_run_whose_server_is_gone_fails_once_with_the_reason_and_can_be_resume
         run_id = service.submit(ctx, spec(target=f"openai:m@{stub.url}"), pinned_worker=ctx.worker_name)
         prepare.prepare_run(ctx, run_id)
         with ctx.database.read() as session:
-            jobs = [t.id for t in tasks_with_samples(session, run_id)]
+            jobs = [t.id for t in load_tasks_with_samples(session, run_id)]
         decode_task(ctx, jobs[0])
     for _ in range(MAX_ATTEMPTS):
         decode_task(ctx, jobs[1])
