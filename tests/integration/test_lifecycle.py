@@ -165,7 +165,7 @@ def test_no_end_is_earlier_than_its_start_when_a_clock_is_set_back(ctx, run_id, 
     first, *rest = job_ids(ctx, run_id)
     decode_task(ctx, first)
     for module in ("app.jobs.job", "app.jobs.work.grade", "app.jobs.work.decode_job", "app.runs.transitions"):
-        monkeypatch.setattr(f"{module}.utcnow", lambda: get_utc_time() - dt.timedelta(hours=1))
+        monkeypatch.setattr(f"{module}.get_utc_time", lambda: get_utc_time() - dt.timedelta(hours=1))
     grade.grade_task(ctx, first)
     decode_task(ctx, rest[0])
     service.cancel(ctx, run_id)
@@ -184,7 +184,7 @@ def test_leases_outlast_a_jump_of_one_hosts_clock(ctx, run_id, monkeypatch, hour
     first = job_ids(ctx, run_id)[0]
     jumped = get_utc_time() + dt.timedelta(hours=hours)
     for module in ("app.jobs.claims", "app.jobs.reaper", "app.core.db.clock"):
-        monkeypatch.setattr(f"{module}.utcnow", lambda: jumped)
+        monkeypatch.setattr(f"{module}.get_utc_time", lambda: jumped)
     claim = claims.take_claim(ctx, first, Step.DECODE)
     reaper.reap(ctx)
     assert job(ctx, first).fence == claim.owned.fence

@@ -173,9 +173,9 @@ def test_a_session_ends_after_its_time_and_its_row_is_swept(client, ctx, monkeyp
     users.create_user(ctx, "ada", PASSWORD, Scope.ADMIN)
     sign_in(client)
     later = users.utcnow() + users.SESSION_LIFETIME
-    monkeypatch.setattr(users, "utcnow", lambda: later)
+    monkeypatch.setattr(users, "get_utc_time", lambda: later)
     assert client.get("/api/v1/runs").status_code == 401
-    monkeypatch.setattr(retention, "utcnow", lambda: later + dt.timedelta(seconds=1))
+    monkeypatch.setattr(retention, "get_utc_time", lambda: later + dt.timedelta(seconds=1))
     retention.sweep(ctx)
     with ctx.database.read() as session:
         assert session.scalars(select(BrowserSession)).all() == []
@@ -339,7 +339,7 @@ def test_a_token_expires(client, ctx, monkeypatch):
     assert client.get("/api/v1/runs", headers=bearer(token)).status_code == 200
     later = get_utc_time() + dt.timedelta(days=91)
     for module in (accounts_models, accounts_service):
-        monkeypatch.setattr(module, "utcnow", lambda: later)
+        monkeypatch.setattr(module, "get_utc_time", lambda: later)
     refused = client.get("/api/v1/runs", headers=bearer(token))
     assert refused.status_code == 401
     assert re.search(r"the token expired on \d{4}-\d\d-\d\d: make another one", refused.get_json()["detail"])

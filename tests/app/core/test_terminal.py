@@ -90,7 +90,7 @@ def test_errors_and_tracebacks_reach_the_terminal_as_text(bassline, ctx):
 def test_the_progress_bar_takes_a_message_for_text(bassline, ctx, monkeypatch):
     out = io.StringIO()
     console = terminal._Console(file=out, force_terminal=True, width=400, markup=False, color_system=None)
-    monkeypatch.setattr(progress, "stderr", lambda: console)
+    monkeypatch.setattr(progress, "open_stderr", lambda: console)
     load = ctx.load_engine
 
     def telling(config, on_progress):

@@ -139,7 +139,7 @@ def test_no_fault_ends_the_lease_of_a_job(ctx, spec, monkeypatch):
 
     with job:
         with monkeypatch.context() as patched:
-            patched.setattr("app.background.leases.Lease._beat", fail)
+            patched.setattr("app.background.leases.Lease._renew", fail)
             wait_for(lambda: len(faults) > 2)
         with ctx.database.session() as session:
             session.get_one(Run, run_id).state = RunState.INTERRUPTED

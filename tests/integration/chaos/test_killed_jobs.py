@@ -111,7 +111,7 @@ def capture_job(ctx: Context, action: Callable[[], object]) -> object:
     opened = []
     with pytest.MonkeyPatch.context() as patched:
         for module in (import_samples, loading):
-            patched.setattr(module, "work_to_end", lambda _ctx, job_id: opened.append(job_id))
+            patched.setattr(module, "run_to_end", lambda _ctx, job_id: opened.append(job_id))
         action()
     return opened[0]
 
