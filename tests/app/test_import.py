@@ -162,7 +162,7 @@ def written(ctx):
                 listed.append(len(list_runs(session)))
 
     event.listen(ctx.database.engine, "after_cursor_execute", count)
-    original = handlers.short_transaction
+    original = handlers.begin_short_transaction
 
     @contextlib.contextmanager
     def watched(db):
@@ -170,9 +170,9 @@ def written(ctx):
             yield session
         look(db)
 
-    handlers.short_transaction = watched
+    handlers.begin_short_transaction = watched
     yield inserted, listed
-    handlers.short_transaction = original
+    handlers.begin_short_transaction = original
     event.remove(ctx.database.engine, "after_cursor_execute", count)
 
 

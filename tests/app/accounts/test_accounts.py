@@ -172,7 +172,7 @@ def test_so_it_is_after_a_new_password_a_new_sign_in_or_with_the_user(client, gu
 def test_a_session_ends_after_its_time_and_its_row_is_swept(client, ctx, monkeypatch):
     users.create_user(ctx, "ada", PASSWORD, Scope.ADMIN)
     sign_in(client)
-    later = users.utcnow() + users.SESSION_LIFETIME
+    later = users.get_utc_time() + users.SESSION_LIFETIME
     monkeypatch.setattr(users, "get_utc_time", lambda: later)
     assert client.get("/api/v1/runs").status_code == 401
     monkeypatch.setattr(retention, "get_utc_time", lambda: later + dt.timedelta(seconds=1))
@@ -186,7 +186,7 @@ def test_a_cookie_from_before_sessions_were_stored_signs_nobody_in(client, ctx):
     with ctx.database.read() as session:
         user = session.scalars(select(User)).one()
     with client.session_transaction() as cookie:
-        cookie["user"], cookie["since"] = str(user.id), users.utcnow().timestamp()
+        cookie["user"], cookie["since"] = str(user.id), users.get_utc_time().timestamp()
     assert client.get("/runs").status_code == 302
 
 
