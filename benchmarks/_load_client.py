@@ -13,6 +13,7 @@ from typing import Any
 import httpx2
 import numpy as np
 
+from app.core.remote.event_loop import run_in_own_loop
 from evaluation.datasets import Task
 from evaluation.load_metrics import Fate
 
@@ -120,11 +121,11 @@ class Client:
 
     def open_loop(self, requests: Sequence[Planned], on_progress: OnProgress) -> tuple[list[Reply], float]:
         """(the replies in the order of the requests, seconds until the last was settled). Sends each when it is due."""
-        return asyncio.run(self._all(requests, on_progress))
+        return run_in_own_loop(self._all(requests, on_progress))
 
     def in_turn(self, requests: Sequence[Planned], on_progress: OnProgress) -> tuple[list[Reply], float]:
         """(the replies, seconds spent waiting for them). Sends each after the one before, with a pause in between."""
-        return asyncio.run(self._each(requests, on_progress))
+        return run_in_own_loop(self._each(requests, on_progress))
 
     async def _all(self, requests: Sequence[Planned], on_progress: OnProgress) -> tuple[list[Reply], float]:
         tasks: list[asyncio.Task[Reply]] = []
