@@ -10,7 +10,7 @@ _FIND = """
 from evaluation.languages import finding
 from evaluation.languages.base import ToolchainError
 try:
-    print(finding.prepared("test", lambda folder: None))
+    print(finding.prepare_folder("test", lambda folder: None))
 except ToolchainError as error:
     print(error)
 """
