@@ -39,6 +39,7 @@ from decoding.loop.batch import Batch
 from decoding.loop.intake import EarliestDeadline, InOrder, Intake
 from decoding.loop.scheduler import Outcome, Scheduler
 from decoding.loop.step import Decoder
+from decoding.memory.pages import PAGE_SIZE
 from decoding.memory.store import KVStore
 from decoding.models.device import device_name
 from decoding.models.device_memory import is_out_of_memory
@@ -86,13 +87,15 @@ class Engine:
         *,
         graphs: bool | None = None,
         kv_bytes: int | None = None,
+        page_size: int | None = None,
     ) -> None:
         """`head` is the target's trained drafter, if the configuration names it.
 
         `graphs` runs rounds as CUDA graphs; by default on a GPU with attention backends that support them.
 
-        On a CPU, where tests ask for it, a graph is replayed by running its work again. `kv_bytes` is the most memory
-        for keys and values; by default most of what is free.
+        On a CPU, where tests ask for it, a graph is replayed by running its work again. `kv_bytes` is the memory
+        for keys and values, taken when it is loaded; by default most of what is free. `page_size` is the tokens of a
+        page of it.
         """
         self.config = config
         self.target = target
@@ -121,7 +124,7 @@ class Engine:
             graphs=graphs,
             disabled=self._disabled,
             costs=self.costs,
-            store=KVStore(target.device, kv_bytes),
+            store=KVStore(target.device, page_size or PAGE_SIZE[target.device.type], kv_bytes),
             head=head,
         )
 
