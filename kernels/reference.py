@@ -52,7 +52,7 @@ def read_row(pool: torch.Tensor, pages: torch.Tensor, length: int) -> torch.Tens
 
 def write_row(pool: torch.Tensor, pages: torch.Tensor, states: torch.Tensor) -> None:
     """Write `states` [H, length, D] where `read_row` reads them, so that checks can start from rows."""
-    for page, part in zip(pages.tolist(), states.split(pool.shape[2], dim=1), strict=False):
+    for page, part in zip(pages.tolist(), torch.split(states, pool.shape[2], dim=1), strict=False):
         pool[page, :, : part.shape[1]] = part
 
 

@@ -108,7 +108,7 @@ class RunnerPool:
 
     @cached_property
     def _pools(self) -> list[PagePool]:
-        """The pages of each model and of the head, made once; those of a row-by-row model hold nothing."""
+        """The pages of each model and of the head, made once; a row-by-row model has nothing in its pages."""
         kinds = [
             model.measured_once(f"kinds of a token, taps {taps}", partial(_kinds, model, taps))
             for model, taps in zip(self._models, (self._taps, ()), strict=False)

@@ -1,8 +1,8 @@
 """Who may have how many pages of the key-value cache.
 
 All pools of an engine have the same number of pages, which the bytes for keys and values give when it is loaded. A
-request takes the pages that it may need before it joins a batch, for each row all tokens that it may get, and those of
-its prompt once. So no request is ended because another one arrives.
+request takes the pages that it may need before it joins a batch, for each row all tokens that it may get, and its
+prompt once. So no request is ended because another one arrives.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ def test_padding_tokens_past_the_table_change_nothing(device: torch.device) -> N
     narrow = replace(p.rows, blocks=p.rows.table[:, : -(-int(ends.max()) // 16)], host=None)
     count = narrow.count.clone()
     count[longest] += 40
-    # The row's new tokens come last, so that those of the others stay where they are.
+    # The row's new tokens come last, so that the others' stay where they are.
     start = narrow.query_start.clone()
     start[longest] = len(p.q)
     own = slice(int(p.rows.query_start[longest]), int(p.rows.query_start[longest] + p.rows.count[longest]))
