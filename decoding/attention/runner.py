@@ -53,7 +53,8 @@ class ModelRunner:
         self.device = model.device
         config = model.config.get_text_config()
         self.backend = backend_of(model)
-        self._flat = FlatForward.of(model)
+        gathers = getattr(model, GATHERS, False)
+        self._flat = None if gathers else FlatForward.of(model)
         self.prefill_chunk = PREFILL_CHUNK[self.device.type]
         self.cost = cost or PromptCost()
         self.taps = tuple(taps)
@@ -68,7 +69,7 @@ class ModelRunner:
             self.device,
             most=most,
             scatter=self.backend.load_scatter() if scatters_by_kernel else None,
-            gathers=getattr(model, GATHERS, False),
+            gathers=gathers,
         )
 
     @torch.inference_mode()
