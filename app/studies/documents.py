@@ -97,13 +97,16 @@ class _Span(ResponseModel):
     to_s: float = Field(description="the budget, as in budget_s")
 
 
-# The other fields are made from the declarations of Answer; mypy reads these classes.
+# The other fields and the properties are made from the declarations of Answer; mypy reads these classes.
 if TYPE_CHECKING:
 
     class _Answered(_Span, Answer): ...
 else:
+    _properties = {name: member for name, member in vars(Answer).items() if isinstance(member, property)}
     _Answered = create_model(
-        "_Answered", __base__=_Span, **{name: (kind, ...) for name, kind in get_type_hints(Answer).items()}
+        "_Answered",
+        __base__=type("_WithProperties", (_Span,), _properties | {"__module__": __name__}),
+        **{name: (kind, ...) for name, kind in get_type_hints(Answer).items()},
     )
 
 

@@ -235,7 +235,9 @@ def test_advice_about_own_code_never_replaces_the_general_answer(world, at):
     heading, whole = at("/?budget=10")
     assert "over 60 tasks of humaneval" in heading
     assert "On your code: advice for my-project" in whole
-    assert f'href="/studies/{advice}"' in world.client.get("/").get_data(as_text=True)
+    report = f"/try/report/{advice}"
+    assert f'href="{report}"' in world.client.get("/").get_data(as_text=True)
+    assert "tasks of your code within" in world.client.get(report).get_data(as_text=True)
 
 
 def test_past_the_budget_of_a_run_the_others_are_compared(world, card, table, at):
