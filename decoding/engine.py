@@ -14,6 +14,7 @@ The loop is `loop/scheduler.py` and `loop/step.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import cached_property, partial
 from typing import Any
 
@@ -299,7 +300,9 @@ class Engine:
     ) -> Iterator[Outcome]:
         _ = self.costs.rounds  # measured before the clock of a request starts
         policy = self._make_policy()
-        with self._pool.acquire(max_samples) as runners:
+        with ExitStack() as held:
+            with self._threads():
+                runners = held.enter_context(self._pool.acquire(max_samples))
             decoder = Decoder(self._make_batch(runners, max_samples, policy), self.target, policy, self.costs)
             scheduler = Scheduler(decoder, runners, self.costs, self._lengths, on_update, should_cancel)
             outcomes = scheduler.run(make_intake(scheduler))

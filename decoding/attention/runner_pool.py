@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import torch
 
 from decoding.acceptance.rule import AcceptanceRule
+from decoding.attention.backends import OWN, backend_of
 from decoding.attention.block_drafts import BlockDrafts
 from decoding.attention.block_graphs import BlockGraphs
 from decoding.attention.block_runner import BlockRunner
@@ -27,6 +28,7 @@ from decoding.memory.cache import RaggedCache
 from decoding.memory.pages import Kinds, PagePool
 from decoding.memory.store import Account, KVStore
 from decoding.models.loaded import LoadedModel
+from decoding.models.threads import all_threads, one_thread
 from decoding.models.trained_heads import LoadedHead
 
 # What each model keeps of earlier prompts: about 20,000 tokens of qwen2.5-coder-0.5b in bf16, 9,000 of the 1.5b.
@@ -87,6 +89,7 @@ class RunnerPool:
         self._scatters_by_kernel = "kv_scatter" not in disabled
         self._costs = costs
         self._store = store
+        self._pools = self._make_pools()
         self._verify: VerifyGraphs | None = None
         self._draft: DraftGraphs | BlockGraphs | None = None
         self._kept: list[ModelRunner] = []
@@ -106,9 +109,8 @@ class RunnerPool:
                 self._draft = BlockGraphs(self._kept_head, rule, uses_kernel=uses_kernel)
             self._kept_memory = store.open(_caches(self._kept, self._kept_head))
 
-    @cached_property
-    def _pools(self) -> list[PagePool]:
-        """The pages of each model and of the head, made once; a row-by-row model has nothing in its pages."""
+    def _make_pools(self) -> list[PagePool]:
+        """Return the pages of each model and of the head; a row-by-row model has nothing in its pages."""
         kinds = [
             model.measured_once(f"kinds of a token, taps {taps}", partial(_kinds, model, taps))
             for model, taps in zip(self._models, (self._taps, ()), strict=False)
@@ -117,8 +119,9 @@ class RunnerPool:
             kinds.append(self._head.head.kinds)
         rows = max(bucket_rows(self._max_batch), MAX_SERVED)
         pools = self._store.divide(kinds, rows * (self._most + self._store.page_size), _IDLE_BYTES)
-        for pool, each in zip(pools, kinds, strict=True):
-            if self._models[0].device.type != "cpu":
+        packed = [backend_of(model.model) != OWN for model in self._models] + [True]
+        for pool, each, has_pages in zip(pools, kinds, packed, strict=False):
+            if self._models[0].device.type != "cpu" and has_pages:
                 pool.allocate(each)
         return pools
 
@@ -244,4 +247,5 @@ def _caches(each: Sequence[ModelRunner], head: BlockRunner | None) -> list[Ragge
 
 
 def _kinds(model: LoadedModel, taps: Sequence[int]) -> Kinds:
-    return kinds_of(runner_of(model.model, model.vocab_size, 1, most=1, taps=taps))
+    with one_thread() if model.weights == "int8" else all_threads():
+        return kinds_of(runner_of(model.model, model.vocab_size, 1, most=1, taps=taps))

@@ -150,8 +150,8 @@ def test_after_a_failed_capture_more_samples_are_served_than_graphs_had_rows(
 
 def test_the_cost_of_a_verify_is_measured_on_graphs_where_rounds_run_as_graphs(target, monkeypatch) -> None:
     shapes = replays(monkeypatch)
-    monkeypatch.setattr(ModelRunner, "forward", None)
     engine = Engine(EngineConfig(target="tiny", max_batch=4), target, None, graphs=True)
+    monkeypatch.setattr(ModelRunner, "forward", None)
     assert engine.costs.rounds.verify.sizes[:4] == (1, 2, 4, 8)
     measured = {R * T for R, T in shapes}
     assert all(any(size <= n <= 2 * size for n in measured) for size in engine.costs.rounds.verify.sizes)
