@@ -368,7 +368,7 @@ class Engine:
     @torch.inference_mode()
     def _time_verifies(self) -> VerifyCost:
         longest = min(SIZES[-1], self.target.context_length - 1)
-        with self._pool.acquire(1) as runners, self._threads():
+        with self._threads(), self._pool.acquire(1) as runners:
             return measure(lambda n_tokens: runners.target.verify_dummy(min(n_tokens, longest)))
 
     def serving_costs(self) -> dict[str, float]:

@@ -80,7 +80,7 @@ class PagePool:
     @property
     def page_bytes(self) -> int:
         """The bytes of a page in all buffers."""
-        return sum(buffer[0].nbytes for buffer in self.buffers.values())
+        return sum(buffer.nbytes for buffer in self.buffers.values()) // (self.n_pages + 1)
 
     @property
     def n_bytes(self) -> int:
@@ -106,7 +106,7 @@ class PagePool:
         del self._references[n:]
         self._free = [page for page in self._free if page < n]
         for held, buffer in zip(self._maps, self.buffers.values(), strict=True):
-            start = -(-n * buffer[0].nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+            start = -(-n * (buffer.nbytes // len(buffer)) // mmap.PAGESIZE) * mmap.PAGESIZE
             if hasattr(mmap, "MADV_DONTNEED") and start < len(held):
                 held.madvise(mmap.MADV_DONTNEED, start, len(held) - start)
 
