@@ -23,7 +23,7 @@ from app.workers.models import Worker
 metadata = Base.metadata
 
 
-def _policies() -> Sequence[Policy]:
+def _import_policies() -> Sequence[Policy]:
     from app.completions.policy import CompletionPolicy  # noqa: PLC0415
     from app.runs.policy import EvaluationPolicy  # noqa: PLC0415
     from app.studies.policy import ArmPolicy  # noqa: PLC0415
@@ -31,7 +31,7 @@ def _policies() -> Sequence[Policy]:
     return CompletionPolicy(), ArmPolicy(), EvaluationPolicy()
 
 
-def _handlers() -> Sequence[Handler]:
+def _import_handlers() -> Sequence[Handler]:
     from app.advice.handler import TryCode  # noqa: PLC0415
     from app.datasets.translation import TranslateDataset  # noqa: PLC0415
     from app.jobs.work.prepare import PrepareDataset  # noqa: PLC0415
@@ -42,8 +42,8 @@ def _handlers() -> Sequence[Handler]:
     return PrepareDataset(), ImportSamples(), LoadStudy(), DeleteRuns(), TranslateDataset(), TryCode()
 
 
-register(_policies)
-handlers.register(_handlers)
+register(_import_policies)
+handlers.register(_import_handlers)
 
 __all__ = [
     "Archive",

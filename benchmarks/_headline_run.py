@@ -102,7 +102,7 @@ def _decode(arms: Arms, cell: Cell, names: list[str], text: str) -> Prompt:
         before = machine_use.read()
         speed = arms.run(name, text, cell.n, cell.temperature)
         prompt.rates[name] = speed.rate
-        if is_ours(name) and (use := machine_use.since(before)):
+        if is_ours(name) and (use := machine_use.compute_use_since(before)):
             prompt.others_s += use.others_cpu_s + use.steal_s
             prompt.capacity_s += use.capacity_s
         if name.removeprefix(INT8) == PLAIN:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,6 +95,14 @@ class Reply:
         return found
 
 
+@dataclass(slots=True)
+class QueueWatch:
+    """The queue of a server that tells of it: mean seconds of a request in it, most requests that waited in it."""
+
+    mean_s: float | None = None
+    most_waiting: int | None = None
+
+
 @dataclass(frozen=True)
 class Client:
     """Asks a service for completions. `body` is what all requests have in common."""
@@ -103,6 +112,7 @@ class Client:
     body: dict[str, Any]
     budget_s: float
     headers: dict[str, str] = field(init=False, default_factory=dict)
+    queue: QueueWatch = field(init=False, default_factory=QueueWatch)  # of the requests that were sent last
 
     def __post_init__(self) -> None:
         if self.token:
@@ -118,7 +128,7 @@ class Client:
 
     async def _all(self, requests: Sequence[Planned], on_progress: OnProgress) -> tuple[list[Reply], float]:
         tasks: list[asyncio.Task[Reply]] = []
-        async with self._http() as http:
+        async with self._http() as http, self._watched():
             began = time.perf_counter()
             reporter = asyncio.create_task(_report(began, tasks, on_progress))
             for request in requests:
@@ -139,6 +149,17 @@ class Client:
                 on_progress(len(replies), len(replies), waited)
                 await asyncio.sleep(PAUSE_S)
         return replies, waited
+
+    @contextlib.asynccontextmanager
+    async def _watched(self) -> AsyncIterator[None]:
+        async with self.watch_queue() as watch:
+            yield
+        self.queue.mean_s, self.queue.most_waiting = watch.mean_s, watch.most_waiting
+
+    @contextlib.asynccontextmanager
+    async def watch_queue(self) -> AsyncIterator[QueueWatch]:
+        """Nothing is known of a service's queue."""
+        yield QueueWatch()
 
     def _http(self) -> httpx2.AsyncClient:
         # Kept connections would save little, and a service that closes one while it is used looks like a failure.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from evaluation.load_comparison import LoadedService, RateResult, against_idle, bound_capacity, describe_capacity
+from evaluation.load_comparison import LoadedService, RateResult, bound_capacity, compare_with_idle, describe_capacity
 from evaluation.load_metrics import UNCLOCKED_S, Point
 
 Rate = float | None  # None: idle
@@ -59,6 +59,8 @@ def row(point: Point) -> dict[str, Any]:
         "over": f"{100 * point.over_budget:.0f} %",
         "tokens/s": point.tokens_per_s,
         "right/s": _rate(point),
+        "queue": _seconds(point.server_queue_s),
+        "waiting": "-" if point.server_waiting_max is None else point.server_waiting_max,
         "others": "-" if point.lost_to_others is None else f"{100 * point.lost_to_others:.0f} %",
     }
 
@@ -82,7 +84,7 @@ def figures(measured: Measured) -> dict[str, float]:
         found[f"{at}.tokens_per_s"] = point.tokens_per_s
     if measured.loaded:
         service = measured.summarize()
-        shown = bound_capacity(against_idle(service.idle, service.tried))
+        shown = bound_capacity(compare_with_idle(service.idle, service.tried))
         found[f"capacity.{SERVICE}"] = service.capacity or 0.0
         found[f"capacity.{SERVICE}.low"] = shown.low or 0.0
         found[f"capacity.{SERVICE}.high"] = shown.high or 0.0

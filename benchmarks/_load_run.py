@@ -9,17 +9,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from app.core.remote.target import is_remote
 from benchmarks import _load_client
-from benchmarks._load_client import Client, Reply
+from benchmarks._load_client import Client, QueueWatch, Reply
 from benchmarks._load_figures import Measured
 from benchmarks._load_grading import Judge
+from benchmarks._load_remote import RemoteClient, load_engine
 from benchmarks._load_service import ServiceError, watch_others
 from evaluation.datasets import Dataset, Task
-from evaluation.load_metrics import point
+from evaluation.load_metrics import build_point
 
 LOADING_S = 600.0  # for the model
 BUSY_S = 2.0  # after a refusal that does not say when to come again
 REQUEST_FAULTS = range(400, 500)
+NO_QUEUE = QueueWatch()
 MACHINE = ("device", "device_name", "cpu", "cpu_count", "platform")
 
 
@@ -104,6 +107,8 @@ class Load:
         }
         if options.drafter:
             body["drafter"] = options.drafter
+        if is_remote(options.target):
+            return RemoteClient(url, "", body, options.budget, engine=load_engine(options.target))
         return Client(url, options.token, body, options.budget)
 
     def _warm(self, client: Client) -> None:
@@ -112,9 +117,7 @@ class Load:
         Raises RefusedError for a request that it does not understand, ServiceError if it does not answer.
         """
         requests = _load_client.one_by_one(self.prompts, self._options.seed)
-        least = Client(
-            client.url, client.token, client.body | {"n": 1, "max_tokens": 1, "budget_s": LOADING_S}, LOADING_S
-        )
+        least = replace(client, body=client.body | {"n": 1, "max_tokens": 1, "budget_s": LOADING_S}, budget_s=LOADING_S)
         deadline = time.monotonic() + LOADING_S
         while True:
             (reply,), _ = least.in_turn(requests[:1], _silent)
@@ -152,11 +155,12 @@ class Load:
         lost = self._watch()
         replies, elapsed = client.open_loop(requests, progress)
         self._windows_left -= 1
-        self._settle(rate, replies, self._options.duration, elapsed, lost())
+        self._settle(rate, replies, self._options.duration, elapsed, lost(), client.queue)
 
     def _watch(self) -> Callable[[], float | None]:
         """Measures what others take of the service's machine, where that is this one."""
-        return watch_others() if self._options.url is None else lambda: None
+        is_elsewhere = self._options.url is not None or is_remote(self._options.target)
+        return watch_others() if not is_elsewhere else lambda: None
 
     def _settle(
         self,
@@ -165,10 +169,13 @@ class Load:
         window_s: float,
         elapsed_s: float,
         lost_to_others: float | None,
+        queue: QueueWatch = NO_QUEUE,
     ) -> None:
         asked = self._judge.asked(replies)
-        found = point(asked, rate, self._options.budget, window_s, elapsed_s)
-        found = replace(found, lost_to_others=lost_to_others)
+        found = build_point(asked, rate, self._options.budget, window_s, elapsed_s)
+        found = replace(
+            found, lost_to_others=lost_to_others, server_queue_s=queue.mean_s, server_waiting_max=queue.most_waiting
+        )
         for reply in replies:
             if reply.fault:
                 # A refusal says how many wait, which differs each time.

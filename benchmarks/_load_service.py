@@ -73,7 +73,7 @@ def watch_others() -> Callable[[], float | None]:
     before = machine_use.read(_own_s())
 
     def lost() -> float | None:
-        use = machine_use.since(before, _own_s())
+        use = machine_use.compute_use_since(before, _own_s())
         return None if use is None else min((use.others_cpu_s + use.steal_s) / use.capacity_s, 1.0)
 
     return lost

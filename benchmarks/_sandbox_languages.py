@@ -18,7 +18,7 @@ from evaluation.datasets import Task
 from evaluation.grading import Grader
 from evaluation.languages import registry
 from evaluation.languages.translation.inference import LeftOutError
-from evaluation.languages.translation.translate import read_source, translated
+from evaluation.languages.translation.translate import read_source, translate_task
 from evaluation.sandbox import Sandbox, SandboxUnavailableError
 from evaluation.sandbox.tiers import TIERS
 
@@ -59,7 +59,7 @@ def _items(name: str) -> Iterator[tuple[str, Task]]:
     language, sandbox = registry.language(name), Sandbox.detect()
     for task in dataset_files.load("humaneval").tasks:
         try:
-            made = translated(read_source(sandbox, task), language)
+            made = translate_task(read_source(sandbox, task), language)
         except LeftOutError:
             continue
         assert made.signature is not None

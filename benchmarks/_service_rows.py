@@ -20,7 +20,7 @@ from sqlalchemy import Connection, func, inspect, select
 from sqlalchemy.orm import Session
 
 from app.core.context import Context
-from app.core.db.types import utcnow
+from app.core.db.types import get_utc_time
 from app.core.errors import BadInputError
 from app.core.states import DatasetKind, RunKind, RunState, TaskState
 from app.datasets import service as datasets
@@ -138,7 +138,7 @@ def _imported(ctx: Context, name: str) -> Dataset:
 
 def _runs(stored: Sequence[Dataset], n: int, rng: random.Random) -> Iterator[Run]:
     """Runs of the last year, oldest first; one in twelve did not finish."""
-    now = utcnow()
+    now = get_utc_time()
     for number in range(n):
         created_at = now - dt.timedelta(hours=8 * (n - number))
         (dataset,) = rng.choices(stored, (6, 2, 2))
@@ -201,8 +201,8 @@ def _write(session: Session, run: Run, rng: random.Random) -> None:
         )  # fmt: skip
         job.samples = _decode(run, job, task, rng) if position < done else []
         jobs.append(job)
-    run.figures = figures.figures(run, jobs)
-    curve = figures.curve(run, jobs)
+    run.figures = figures.compute_figures(run, jobs)
+    curve = figures.compute_curve(run, jobs)
     tasks = figures.name_of_tasks(task.task_id for task in all_tasks[:done])
     run.curve = RunCurve(n_tasks=done, tasks=tasks, **{name: list(values) for name, values in asdict(curve).items()})
     session.add(run)

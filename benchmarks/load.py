@@ -7,6 +7,7 @@ asks for the same prompts; first the idle service answers them one by one. docs/
     bassline bench load --target qwen2.5-coder-0.5b --rates 0.1,0.2,0.5,1,2 --budget 5 --n 4 --duration 60
     bassline bench load --target smollm2-135m --rates 0.5,1 --drafter ngram --json load.json
     bassline bench load --target qwen2.5-coder-7b --rates 1,2,4 --url http://gpu7:8000 --token "$TOKEN" --name gpu7
+    bassline bench load --target openai:Qwen/Qwen2.5-Coder-7B@http://gpu7:8000/v1 --rates 1,2,4
 
 The intervals are wide with few requests: use --duration 300 (5 minutes per rate) for decisions. Ctrl-C
 reports what is done.
@@ -24,8 +25,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.cli.common import opened_context
+from app.cli.common import open_context
 from app.core.errors import BasslineError
+from app.core.remote.target import is_remote, parse
 from app.datasets.service import as_plain, require
 from benchmarks._load_client import how_many_prompts, shuffled
 from benchmarks._load_figures import draw_quality, figures, row, sentences
@@ -65,7 +67,8 @@ def main(argv: list[str] | None = None) -> int:
     interrupted = False
     try:
         with contextlib.ExitStack() as services:
-            load.run(options.url or services.enter_context(own_service()))
+            is_elsewhere = options.url is not None or is_remote(options.target)
+            load.run(options.url or "" if is_elsewhere else services.enter_context(own_service()))
     except KeyboardInterrupt:
         interrupted = True
         print("interrupted: finished rates are reported, the current one is not", file=sys.stderr)
@@ -83,7 +86,7 @@ def _dataset(name: str) -> Dataset:
     """The built-in dataset, or one that was imported into the database. Raises BasslineError and DatasetError."""
     if name == BUILTIN:
         return dataset_files.load(name)
-    stored = require(opened_context(), name)
+    stored = require(open_context(), name)
     return Dataset(stored.name, tuple(as_plain(task) for task in stored.tasks), stored.sha256)
 
 
@@ -112,7 +115,7 @@ def _report(options: argparse.Namespace, load: Load, dataset: Dataset) -> LoadRe
 
 def _options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     parser = build_parser("load", __doc__)
-    parser.add_argument("--target", required=True, help="the model that the service decodes with")
+    parser.add_argument("--target", required=True, help="the model that the service decodes with, or openai:MODEL@URL")
     parser.add_argument("--rates", type=_rates, default="0.1,0.2,0.5,1,2", help="requests per second, comma-separated")
     parser.add_argument("--budget", type=_number(0, LARGEST_BUDGET_S), default=5.0, help="seconds for each request")
     parser.add_argument("--n", type=_whole(1, 10_000), default=4, help="samples of each request")
@@ -131,6 +134,14 @@ def _options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.
     options = parser.parse_args(argv)
     if options.token and options.url is None:
         parser.exit(2, "--token is for a running service: give its address with --url\n")
+    if is_remote(options.target):
+        try:
+            parse(options.target)
+        except BasslineError as error:
+            parser.exit(2, f"{error}\n")
+        if options.url is not None or options.drafter:
+            name = "--drafter" if options.drafter else "--url"
+            parser.exit(2, f"{name} is for a service of ours: leave it out, the target names the server\n")
     return parser, options
 
 

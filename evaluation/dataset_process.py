@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from evaluation.dataset_files import dumps, loads, read_tasks, text_in
+from evaluation.dataset_files import decode_dataset_text, parse_dataset, read_tasks, write_dataset
 from evaluation.datasets import Dataset, DatasetError, LeftOut, Task
 from evaluation.formats import registry
 
@@ -25,16 +25,16 @@ _SERVE = "from evaluation.dataset_process import serve; serve()"
 _REFUSED = 3
 
 
-def loads_apart(data: bytes, name: str, origin: str) -> Dataset:
-    """The same as `dataset_files.loads`; a large file is checked in another process, which ends with the check."""
-    text = text_in(data, origin)
+def load_apart(data: bytes, name: str, origin: str) -> Dataset:
+    """The same as `dataset_files.parse_dataset`; a large file is checked in a process of its own."""
+    text = decode_dataset_text(data, origin)
     if len(text) <= CHECKED_HERE:
-        return loads(data, name, origin)
-    tasks, left_out = _tasks_apart(text, origin)
+        return parse_dataset(data, name, origin)
+    tasks, left_out = _parse_tasks_apart(text, origin)
     return Dataset(name, tasks, hashlib.sha256(data).hexdigest(), left_out)
 
 
-def _tasks_apart(text: str, origin: str) -> tuple[tuple[Task, ...], tuple[LeftOut, ...]]:
+def _parse_tasks_apart(text: str, origin: str) -> tuple[tuple[Task, ...], tuple[LeftOut, ...]]:
     # The service's variables hold secrets: pass none but the one that some interpreters need to start.
     needed = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
     done = subprocess.run(
@@ -62,4 +62,4 @@ def serve() -> None:
         sys.stdout.buffer.write(str(error).encode("utf-8", "replace"))
         sys.exit(_REFUSED)
     fields = [(each.task_id, each.reason) for each in left_out]
-    sys.stdout.buffer.write(f"{json.dumps(fields)}\n".encode() + dumps(tasks))
+    sys.stdout.buffer.write(f"{json.dumps(fields)}\n".encode() + write_dataset(tasks))

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.inference import ALPHA, least_discordant
+from evaluation.inference import ALPHA, compute_least_discordant
 from evaluation.metrics import RESAMPLES, MetricError
 
 Verdict = Literal["better", "as_good", "undecided"]
@@ -25,7 +25,7 @@ MARGIN = 0.05
 """A difference of Pass@First, as a share of the tasks, below which two configurations are as good as each other."""
 
 POWER = 0.8
-"""Probability of a decision for which `tasks_to_decide` is computed."""
+"""Probability of a decision for which `count_tasks_to_decide` plans."""
 
 MAX_TASKS = 100_000
 """A number of tasks that nobody has is not named."""
@@ -112,10 +112,10 @@ class PairBand:
         self._losses: Ints = (differences < 0).sum(axis=0)
         tests = max(count_effective_tests(differences), LEAST_TESTS)
         # As strict as the exact test also at other levels: one task fewer than it needs does not decide.
-        exact = math.sqrt(least_discordant(alpha) - 1)
-        self.two_sided = max(exact, critical_value(alpha / 2, tests * math.comb(max(n_arms, 2), 2)))
-        self.one_sided = critical_value(alpha, tests * (max(n_arms, 2) - 1))
-        self._steps = decision_steps(end_s)
+        exact = math.sqrt(compute_least_discordant(alpha) - 1)
+        self.two_sided = max(exact, compute_critical_value(alpha / 2, tests * math.comb(max(n_arms, 2), 2)))
+        self.one_sided = compute_critical_value(alpha, tests * (max(n_arms, 2) - 1))
+        self._steps = list_decision_steps(end_s)
         counts, places = np.unique(np.stack([self._wins, self._losses]), axis=1, return_inverse=True)
         limits = score_interval(self.n_tasks, counts[0], counts[1], np.array([[self.two_sided], [self.one_sided]]))
         self._limits = tuple(limit[:, places.reshape(-1)] for limit in limits)
@@ -141,14 +141,14 @@ class PairBand:
             verdict = "as_good"
         return PairDecision(
             budget_s, from_s, to_s, difference, low, high, at_least, at_most, margin, verdict,
-            self._tasks_to_decide(place, margin) if verdict == "undecided" else None,
+            self._count_tasks_to_decide(place, margin) if verdict == "undecided" else None,
         )  # fmt: skip
 
-    def _tasks_to_decide(self, place: int, margin: float) -> int | None:
-        return tasks_to_decide(self.n_tasks, int(self._wins[place] + self._losses[place]), margin, self.two_sided)
+    def _count_tasks_to_decide(self, place: int, margin: float) -> int | None:
+        return count_tasks_to_decide(self.n_tasks, int(self._wins[place] + self._losses[place]), margin, self.two_sided)
 
 
-def decision_steps(end_s: float) -> list[float]:
+def list_decision_steps(end_s: float) -> list[float]:
     """The budgets at which verdicts may change, from 0 to `end_s`, each at least a quarter above the one before.
 
     The last step ends at `end_s`; where it would be shorter than a quarter it is part of the one before.
@@ -159,7 +159,7 @@ def decision_steps(end_s: float) -> list[float]:
     return [0.0, *inside, end_s]
 
 
-def critical_value(alpha: float, tests: float) -> float:
+def compute_critical_value(alpha: float, tests: float) -> float:
     """The quantile of the normal distribution that this many independent tests exceed with probability `alpha`."""
     return -NormalDist().inv_cdf(max(alpha / tests, 1e-300))
 
@@ -218,7 +218,7 @@ def _find_lower_limits(n: int, up: Floats, down: Floats, z: Floats) -> Floats:
     return low
 
 
-def tasks_to_decide(n_tasks: int, discordant: int, margin: float, z: float) -> int | None:
+def count_tasks_to_decide(n_tasks: int, discordant: int, margin: float, z: float) -> int | None:
     """How many tasks would decide a true difference of `margin` in 80 % of the cases; None if above MAX_TASKS.
 
     From the margin and the share of tasks on which the two differ, never from the observed difference, which chance

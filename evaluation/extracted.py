@@ -39,7 +39,7 @@ def has_no_code(text: str) -> bool:
     return all(_BARE_FENCE.fullmatch(line) for line in text.split("\n") if line.strip())
 
 
-def blocks(text: str, opened: bool) -> Iterator[tuple[How | None, str]]:
+def iterate_blocks(text: str, opened: bool) -> Iterator[tuple[How | None, str]]:
     """Parts of the text that may be code, each with the fences around it (None: no fences).
 
     A fence line may open a block, close one, or lie inside one (in a docstring). A wrong guess does not compile, so

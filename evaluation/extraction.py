@@ -23,12 +23,20 @@ from dataclasses import dataclass, replace
 from textwrap import dedent, indent
 
 from evaluation.datasets import PYTHON, Task
-from evaluation.effects import is_builtin, names_read
-from evaluation.extracted import FENCE, MAX_CHARS, VERSION, Extraction, How, Reading, blocks, has_no_code
-from evaluation.normalization import answer_of, unix_lines, with_plain_spaces, without_interpreter_prompts
+from evaluation.effects import find_names_read, is_builtin
+from evaluation.extracted import FENCE, MAX_CHARS, VERSION, Extraction, How, Reading, has_no_code, iterate_blocks
+from evaluation.normalization import answer_of, convert_line_ends, replace_unusual_spaces, strip_interpreter_prompts
 from evaluation.prompting import Mode
-from evaluation.source import ParseLimitError, at_most, bound_names, defined_names, definition_in, parse, parse_open
-from evaluation.trimming import does_something, lines_of, providers, stretches, trim
+from evaluation.source import (
+    ParseLimitError,
+    find_definition,
+    limit_characters,
+    list_bound_names,
+    list_defined_names,
+    parse,
+    parse_open,
+)
+from evaluation.trimming import does_something, find_providers, get_line_range, split_stretches, trim
 
 UNREAD = f"{VERSION} (not read in time)"
 MAX_BLOCK_FENCES = 60
@@ -51,7 +59,7 @@ class _Answer:
 
     def blocks(self) -> list[tuple[How | None, str]]:
         """The parts of the text that may be code, without the blank ones."""
-        return [(how, code) for how, code in blocks(self.text, self.opened) if code.strip()]
+        return [(how, code) for how, code in iterate_blocks(self.text, self.opened) if code.strip()]
 
 
 def extract(task: Task, raw: str, mode: Mode) -> Extraction:
@@ -65,93 +73,94 @@ def extract(task: Task, raw: str, mode: Mode) -> Extraction:
         from evaluation.languages.extraction import extract_by_grammar  # noqa: PLC0415  (loads tree-sitter)
 
         return extract_by_grammar(task, raw, mode)
-    text = answer_of(unix_lines(raw))
-    prefix = None if task.program_prefix is None else unix_lines(task.program_prefix)
-    task = replace(task, prompt=unix_lines(task.prompt), program_prefix=prefix)
+    text = answer_of(convert_line_ends(raw))
+    prefix = None if task.program_prefix is None else convert_line_ends(task.program_prefix)
+    task = replace(task, prompt=convert_line_ends(task.prompt), program_prefix=prefix)
     if has_no_code(text):
         return Extraction("", "empty")
     if task.suffix is not None:
         return Extraction(task.program(text), "completion")
     opened = mode == "chat"
     if len(text) <= MAX_CHARS:
-        with contextlib.suppress(ParseLimitError), at_most(MAX_READ):
-            for variant in dict.fromkeys((text, with_plain_spaces(text), without_interpreter_prompts(text))):
+        with contextlib.suppress(ParseLimitError), limit_characters(MAX_READ):
+            for variant in dict.fromkeys((text, replace_unusual_spaces(text), strip_interpreter_prompts(text))):
                 answer = _Answer(task, variant, opened)
                 for reading, programs in READINGS if variant.strip() else ():
                     for how, program in programs(answer):
-                        for name in dict.fromkeys((task.entry_point, _last_name(task))):
+                        for name in dict.fromkeys((task.entry_point, _get_last_name(task))):
                             if (cut := trim(program, name)) is not None and _is_answer(cut, name):
                                 return Extraction(cut, how, reading=reading)
-    return _literal(_Answer(task, text, opened))
+    return _read_literally(_Answer(task, text, opened))
 
 
-def unread(task: Task, raw: str, mode: Mode) -> Extraction:
+def append_unread(task: Task, raw: str, mode: Mode) -> Extraction:
     """The answer appended to the prompt unread: for a text that extraction could not read in time."""
-    text = answer_of(unix_lines(raw))
+    text = answer_of(convert_line_ends(raw))
     return Extraction(task.program(text), "open_fence" if mode == "chat" else "completion", UNREAD)
 
 
-def _continuation(answer: _Answer) -> Iterator[tuple[How, str]]:
+def _read_continuation(answer: _Answer) -> Iterator[tuple[How, str]]:
     """The whole text as the body of the prompt's function."""
-    if not answer.opened and _starts_indented(answer.text, _last_name(answer.task)):
+    if not answer.opened and _is_indented(answer.text, _get_last_name(answer.task)):
         yield "completion", answer.task.prompt + answer.text
 
 
-def _function(answer: _Answer) -> Iterator[tuple[How, str]]:
+def _read_function(answer: _Answer) -> Iterator[tuple[How, str]]:
     """One block that defines the function."""
     for how, code in answer.blocks():
-        if (program := _restated(answer.task, code)) is not None:
+        if (program := _build_restated_program(answer.task, code)) is not None:
             yield how or "function", program
 
 
-def _body(answer: _Answer) -> Iterator[tuple[How, str]]:
+def _read_body(answer: _Answer) -> Iterator[tuple[How, str]]:
     """One block that is the function's body alone."""
     for how, code in answer.blocks()[:MAX_BODIES]:
-        for program in _continued(answer.task, code):
+        for program in _build_continued_programs(answer.task, code):
             yield how or "completion", program
 
 
-def _literal(answer: _Answer) -> Extraction:
+def _read_literally(answer: _Answer) -> Extraction:
     """The reading without repairs, for an answer of which no other reading is a program."""
     task, blocks = answer.task, answer.blocks()
-    definition = re.compile(rf"^[ \t\f]*(?:async[ \t]+)?def[ \t]+{re.escape(_last_name(task))}\b", re.MULTILINE)
+    definition = re.compile(rf"^[ \t\f]*(?:async[ \t]+)?def[ \t]+{re.escape(_get_last_name(task))}\b", re.MULTILINE)
     for how, code in blocks:
         if definition.search(code):
-            return Extraction(_with_preamble(task, code), how or "function")
+            return Extraction(_add_preamble(task, code), how or "function")
     how, code = blocks[0] if answer.opened and blocks else (None, answer.text)
     return Extraction(task.prompt + code, how or "completion")
 
 
-def _joined_blocks(answer: _Answer) -> Iterator[tuple[How, str]]:
+def _join_blocks(answer: _Answer) -> Iterator[tuple[How, str]]:
     """The fenced blocks that parse as Python, joined, if one of them defines the function.
 
     The last block that defines it wins: a model that writes the function again corrects itself. Helpers and imports
     that the block lacks come from the other blocks.
     """
-    task, blocks = answer.task, list(_python_blocks(answer.text, answer.opened))
+    task, blocks = answer.task, list(_iterate_python_blocks(answer.text, answer.opened))
     having = [
         i for i, (_, code) in enumerate(blocks) if task.entry_point in code and _is_answer(code, task.entry_point)
     ]
     if not having:
         return
     how, code = blocks[having[-1]]
-    lacking = _lacking(task, code)
+    lacking = _find_lacking_names(task, code)
     parts = [
-        code if i == having[-1] else providers(other, lacking, task.entry_point) for i, (_, other) in enumerate(blocks)
+        code if i == having[-1] else find_providers(other, lacking, task.entry_point)
+        for i, (_, other) in enumerate(blocks)
     ]
-    yield how, _with_preamble(task, "\n".join(filter(None, parts)))
+    yield how, _add_preamble(task, "\n".join(filter(None, parts)))
 
 
 READINGS: tuple[tuple[Reading, Callable[[_Answer], Iterator[tuple[How, str]]]], ...] = (
-    ("continuation", _continuation),
-    ("blocks", _joined_blocks),
-    ("function", _function),
-    ("body", _body),
+    ("continuation", _read_continuation),
+    ("blocks", _join_blocks),
+    ("function", _read_function),
+    ("body", _read_body),
 )
 """The ways to read an answer as a program, the most likely first. Each yields programs and where their code was."""
 
 
-def _python_blocks(text: str, opened: bool) -> Iterator[tuple[How, str]]:
+def _iterate_python_blocks(text: str, opened: bool) -> Iterator[tuple[How, str]]:
     """Fenced blocks that parse as Python, in order and without overlap.
 
     A fence line may lie inside a string of the block, so a block ends at the nearest fence where it parses.
@@ -164,43 +173,43 @@ def _python_blocks(text: str, opened: bool) -> Iterator[tuple[How, str]]:
         start = fences[at] if at >= 0 else -1
         following = range(at + 1, min(at + 1 + MAX_NESTED, len(ends)))
         codes = {end: "\n".join([*lines[start + 1 : ends[end]], *[""][end == len(fences) :]]) for end in following}
-        found = next((end for end, code in codes.items() if code.strip() and _parses(code)), None)
+        found = next((end for end, code in codes.items() if code.strip() and _can_parse(code)), None)
         if found is not None:
             yield "open_fence" if found == len(fences) else "fenced", codes[found]
         at = (at + 1 if found is None else found) + 1
 
 
-def _parses(code: str) -> bool:
+def _can_parse(code: str) -> bool:
     return parse(code) is not None
 
 
-def _lacking(task: Task, code: str) -> set[str]:
+def _find_lacking_names(task: Task, code: str) -> set[str]:
     """Names that the code reads and that neither it, the prompt nor Python defines."""
     prompt, tree = parse_open(task.prompt), parse(code)
-    known = (defined_names(prompt) if prompt is not None else set()) | (
-        defined_names(tree) if tree is not None else set()
+    known = (list_defined_names(prompt) if prompt is not None else set()) | (
+        list_defined_names(tree) if tree is not None else set()
     )
-    read = {name for node in tree.body for name in names_read(node)} if tree is not None else set()
+    read = {name for node in tree.body for name in find_names_read(node)} if tree is not None else set()
     return {name for name in read - known if not is_builtin(name)}
 
 
-def _restated(task: Task, code: str) -> str | None:
+def _build_restated_program(task: Task, code: str) -> str | None:
     """The program, if the code defines the entry point; else None."""
-    if _last_name(task) not in code:
+    if _get_last_name(task) not in code:
         return None
     for variant in dict.fromkeys((code, dedent(code))):
-        for name in dict.fromkeys((task.entry_point, _last_name(task))):
+        for name in dict.fromkeys((task.entry_point, _get_last_name(task))):
             if (own := trim(variant, name)) is not None:
-                return _with_preamble(task, own)
+                return _add_preamble(task, own)
     return None
 
 
-def _last_name(task: Task) -> str:
+def _get_last_name(task: Task) -> str:
     """The entry point's own name, without its classes: an answer may restate a method alone."""
     return task.entry_point.rpartition(".")[2]
 
 
-def _continued(task: Task, code: str) -> Iterator[str]:
+def _build_continued_programs(task: Task, code: str) -> Iterator[str]:
     """Programs that read the code as the body of the prompt's function: unchanged, then with its indentation repaired.
 
     Repaired are a width other than the prompt's (two spaces, tabs), a first line without indentation (the model
@@ -208,11 +217,11 @@ def _continued(task: Task, code: str) -> Iterator[str]:
     """
     yield task.prompt + code
     prompt = task.prompt if task.prompt.endswith("\n") else task.prompt + "\n"
-    margin = _body_margin(task)
+    margin = _find_body_margin(task)
     for variant in dict.fromkeys((code, code.expandtabs(4))):
         lines = variant.strip("\n").split("\n")
         if not lines[0][:1].isspace():
-            parts = stretches("\n".join(lines))
+            parts = split_stretches("\n".join(lines))
             for end in range(len(parts), max(0, len(parts) - MAX_BODIES), -1):
                 whole = indent("\n".join(parts[:end]), margin)
                 if parse(f"def body():\n{whole}\n") is not None:
@@ -226,45 +235,45 @@ def _continued(task: Task, code: str) -> Iterator[str]:
         yield prompt + indent("\n".join([body[0].lstrip(), dedent(others)]), margin) + rest
 
 
-def _body_margin(task: Task) -> str:
+def _find_body_margin(task: Task) -> str:
     """The indentation of the prompt's open function; four spaces where it shows none."""
     lines = task.prompt.split("\n")
     for node in tree.body if (tree := parse(task.prompt)) is not None else []:
-        if (function := definition_in(node, task.entry_point)) is not None:
+        if (function := find_definition(node, task.entry_point)) is not None:
             line = lines[function.body[0].lineno - 1]
             return line[: len(line) - len(line.lstrip())] or "    "
     head = next((line for line in reversed(lines) if re.match(r"\s*(async\s+)?def\s", line)), "")
     return f"{head[: len(head) - len(head.lstrip())]}    "
 
 
-def _with_preamble(task: Task, code: str) -> str:
+def _add_preamble(task: Task, code: str) -> str:
     """`code` after the imports and definitions of the prompt that it does not define itself, and that the module does
     not have in which it runs."""
     if task.module is not None or task.project_tests is not None:
         return code
     tree = parse(code)
-    own = defined_names(tree) if tree is not None else set()
+    own = list_defined_names(tree) if tree is not None else set()
     lines = task.prompt.split("\n")
     preamble: list[str] = []
     prompt = parse_open(task.prompt)
     for node in prompt.body if prompt is not None else []:
-        if task.entry_point in bound_names(node):
+        if task.entry_point in list_bound_names(node):
             inner = [n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom)]
-            preamble += [ast.unparse(n) for n in inner if not bound_names(n) <= own]
-        elif bound_names(node) and not bound_names(node) <= own:
-            preamble += [lines[number - 1] for number in lines_of(node)]
+            preamble += [ast.unparse(n) for n in inner if not list_bound_names(n) <= own]
+        elif list_bound_names(node) and not list_bound_names(node) <= own:
+            preamble += [lines[number - 1] for number in get_line_range(node)]
     if not preamble:
         return code
-    first = _first_free_line(tree) if tree is not None else 1
+    first = _find_first_free_line(tree) if tree is not None else 1
     code_lines = code.split("\n")
     return "\n".join([*code_lines[: first - 1], *preamble, "", "", *code_lines[first - 1 :]])
 
 
-def _first_free_line(tree: ast.Module) -> int:
+def _find_first_free_line(tree: ast.Module) -> int:
     """The first line where imports may stand: after a `from __future__` import, which must come first."""
     return max(
         (
-            lines_of(node)[-1] + 1
+            get_line_range(node)[-1] + 1
             for node in tree.body
             if isinstance(node, ast.ImportFrom) and node.module == "__future__"
         ),
@@ -275,10 +284,10 @@ def _first_free_line(tree: ast.Module) -> int:
 def _is_answer(program: str, entry_point: str) -> bool:
     """Whether the program parses and its entry point is more than a placeholder."""
     tree = parse(program)
-    binding = [n for n in tree.body if entry_point in bound_names(n)] if tree is not None else []
+    binding = [n for n in tree.body if entry_point in list_bound_names(n)] if tree is not None else []
     return any(does_something(node, entry_point) for node in binding)
 
 
-def _starts_indented(text: str, entry_point: str) -> bool:
+def _is_indented(text: str, entry_point: str) -> bool:
     first = next(line for line in text.split("\n") if line.strip())
     return first[0].isspace() and re.match(rf"\s+(?:async\s+)?def\s+{re.escape(entry_point)}\b", first) is None

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from evaluation.datasets import PYTHON, Task
 from evaluation.extracted import Extraction
-from evaluation.extraction import unread
+from evaluation.extraction import append_unread
 from evaluation.prompting import Mode
 from evaluation.sandbox.inside.cpu_clock import read_cpu_s
 
@@ -56,17 +56,17 @@ class Extractor:
         The `version` of the result then says so. Raises OSError where no process can be started.
         """
         content = {"task": asdict(_as_read(task)), "raw": raw, "mode": mode}
-        with self._ours():
+        with self._hold_process():
             found = self._ask(json.dumps(content).encode() + b"\n")
-        return unread(task, raw, mode) if found is None else found
+        return append_unread(task, raw, mode) if found is None else found
 
     def close(self) -> None:
         """End the process; a later answer starts a new one."""
-        with self._ours():
+        with self._hold_process():
             self._end()
 
     @contextlib.contextmanager
-    def _ours(self) -> Iterator[None]:
+    def _hold_process(self) -> Iterator[None]:
         if self._owner != os.getpid():  # after a fork: the process, and perhaps the lock, belong to the parent
             self._lock, self._owner, self._process = threading.Lock(), os.getpid(), None
         with self._lock:
@@ -76,7 +76,7 @@ class Extractor:
         if self._process is None or self._process.poll() is not None:
             self._end()
             self._process = self._start()
-            if self._line(self._process, math.inf) != _READY:
+            if self._read_line(self._process, math.inf) != _READY:
                 self._end()
                 raise OSError("the process that reads answers does not start")
         process = self._process
@@ -85,7 +85,7 @@ class Extractor:
             cpu_end_s = read_cpu_s(process.pid) + self._cpu_s
             process.stdin.write(request)
             process.stdin.flush()
-            answer = self._line(process, cpu_end_s)
+            answer = self._read_line(process, cpu_end_s)
         except OSError:
             answer = b""
         if not answer.endswith(b"\n"):
@@ -102,7 +102,7 @@ class Extractor:
             env={**needed, "PYTHONPATH": str(_ROOT)},
         )  # fmt: skip
 
-    def _line(self, process: subprocess.Popen[bytes], cpu_end_s: float) -> bytes:
+    def _read_line(self, process: subprocess.Popen[bytes], cpu_end_s: float) -> bytes:
         """The output of the process up to a line end, its end, its CPU clock at `cpu_end_s`, or the deadline."""
         assert process.stdout is not None
         line, deadline = b"", time.monotonic() + self._wall_s

@@ -10,7 +10,7 @@ from itertools import islice
 from evaluation import datasets
 from evaluation.languages import judging, registry, whole
 from evaluation.languages.cases import Signature
-from evaluation.project_tests.judge import Archives, shared_judge
+from evaluation.project_tests.judge import Archives, get_shared_judge
 from evaluation.project_tests.spec import ProjectTests
 from evaluation.sandbox import Limits, Result, Sandbox, Task, clean, repeat_faults
 from evaluation.verdicts import Status, Trust, Verdict
@@ -32,7 +32,7 @@ class Grader:
         A timeout stands: CPU time does not depend on other work, and the wall-clock limit leaves out waits for a CPU. A
         fault of the sandbox is repeated up to twice; then it is the verdict (`sandbox_error`).
         """
-        refused, reference = _refused(program), ""
+        refused, reference = _refuse_program(program), ""
         if isinstance(task, datasets.Task):
             if task.signature is not None:
                 return self._judge_by_cases(program, task, task.signature, refused)
@@ -43,8 +43,8 @@ class Grader:
             reference = task.judged_program(task.program(task.canonical_solution)) if task.canonical_solution else ""
             program, task = program if refused else task.judged_program(program), task.as_judged()
         if refused:
-            return self._verdict(replace(refused, trust=self._sandbox.prepare(program, task).trust))
-        return self._verdict(repeat_faults(lambda: self._sandbox.judge(program, task, self._limits, reference)))
+            return self._build_verdict(replace(refused, trust=self._sandbox.prepare(program, task).trust))
+        return self._build_verdict(repeat_faults(lambda: self._sandbox.judge(program, task, self._limits, reference)))
 
     def judge_many(self, items: Iterable[tuple[str, Task]], workers: int = 2) -> Iterator[tuple[int, Verdict]]:
         """Yield (position, verdict) as verdicts come; `items` is read a few steps ahead of the workers."""
@@ -70,7 +70,7 @@ class Grader:
         """The verdict on a program in another language. Raises ToolchainError where its toolchain is missing."""
         language = registry.language(task.language)
         toolchain = language.toolchain.find()
-        return self._verdict(
+        return self._build_verdict(
             refused
             or repeat_faults(
                 lambda: judging.judge(self._sandbox, language, toolchain, program, signature, task.cases, self._limits)
@@ -80,20 +80,20 @@ class Grader:
     def _judge_whole(self, program: str, task: datasets.Task, refused: Result | None) -> Verdict:
         """The verdict on a program in another language that its test is part of. Raises ToolchainError."""
         if refused is not None:
-            return self._verdict(replace(refused, trust=Trust.IN_GUEST))
+            return self._build_verdict(replace(refused, trust=Trust.IN_GUEST))
         language = registry.language(task.language)
         toolchain = language.toolchain.find()
-        return self._verdict(
+        return self._build_verdict(
             repeat_faults(lambda: whole.judge(self._sandbox, language, toolchain, program, task.test, self._limits))
         )
 
     def _judge_by_project(self, program: str, spec: ProjectTests, refused: Result | None) -> Verdict:
         if refused is not None:
-            return self._verdict(replace(refused, trust=Trust.IN_GUEST))
-        judge = shared_judge(self._sandbox, self._archives)
-        return self._verdict(repeat_faults(lambda: judge.judge(program, spec)))
+            return self._build_verdict(replace(refused, trust=Trust.IN_GUEST))
+        judge = get_shared_judge(self._sandbox, self._archives)
+        return self._build_verdict(repeat_faults(lambda: judge.judge(program, spec)))
 
-    def _verdict(self, result: Result) -> Verdict:
+    def _build_verdict(self, result: Result) -> Verdict:
         return Verdict(
             status=Status(result.status),
             detail=clean(result.detail),
@@ -109,7 +109,7 @@ class Grader:
         )
 
 
-def _refused(program: str) -> Result | None:
+def _refuse_program(program: str) -> Result | None:
     if not program.strip():
         return Result(Status.EMPTY, "the program is empty")
     if len(program.encode("utf-8", "surrogatepass")) > MAX_PROGRAM_BYTES:

@@ -56,7 +56,7 @@ def mcnemar(wins: int, losses: int) -> float:
     return float(stats.binomtest(wins, wins + losses, 0.5).pvalue)
 
 
-def least_discordant(alpha: float = ALPHA) -> int:
+def compute_least_discordant(alpha: float = ALPHA) -> int:
     """How many tasks must differ, all in favour of one run, for McNemar's p to be below `alpha`: 6 at 5 %.
 
     A run that solves fewer tasks cannot be seen to lose any. p is then 2 * 0.5 ** number of tasks.
@@ -66,7 +66,7 @@ def least_discordant(alpha: float = ALPHA) -> int:
     return math.floor(1 - math.log2(alpha)) + 1
 
 
-def detectable(n_tasks: int, discordant: float, power: float = 0.8, alpha: float = ALPHA) -> float:
+def compute_detectable(n_tasks: int, discordant: float, power: float = 0.8, alpha: float = ALPHA) -> float:
     """Smallest true difference of two runs that a paired test over `n_tasks` shows with this `power`.
 
     `discordant` is the share of tasks on which the runs differ. Normal approximation with the paired standard
@@ -75,10 +75,10 @@ def detectable(n_tasks: int, discordant: float, power: float = 0.8, alpha: float
     if n_tasks < 1 or not 0.0 <= discordant <= 1.0:
         raise MetricError("detectable difference: give at least one task and a discordant share between 0 and 1")
     # Even if no task differs in these runs, one in n may: a share of 0 would claim infinite power.
-    return min(1.0, _standard_errors(power, alpha) * math.sqrt(max(discordant, 1 / n_tasks) / n_tasks))
+    return min(1.0, _count_standard_errors(power, alpha) * math.sqrt(max(discordant, 1 / n_tasks) / n_tasks))
 
 
-def _standard_errors(power: float, alpha: float) -> float:
+def _count_standard_errors(power: float, alpha: float) -> float:
     """How many standard errors a difference needs to be found with this power by a two-sided test at alpha."""
     return float(stats.norm.ppf(1 - alpha / 2) + stats.norm.ppf(power))
 
@@ -101,5 +101,5 @@ def compare_solved(
         delta=(len(wins) - len(losses)) / n,
         p=mcnemar(len(wins), len(losses)),
         alpha=alpha,
-        detectable=detectable(n, (len(wins) + len(losses)) / n, alpha=alpha),
+        detectable=compute_detectable(n, (len(wins) + len(losses)) / n, alpha=alpha),
     )

@@ -14,7 +14,7 @@ MAX_BYTES = 256 * 2**20
 """Largest uncompressed file; a small gzip file can expand to more than the machine's memory."""
 
 
-def text_of(data: bytes, origin: str, error: type[ValueError]) -> str:
+def decode_text(data: bytes, origin: str, error: type[ValueError]) -> str:
     """The text of a file, decompressed; raises `error` where it is too large, a broken gzip file or not UTF-8."""
     return "\n".join(stream_lines(data, origin, error, error))
 
@@ -40,7 +40,7 @@ def stream_lines(data: bytes, origin: str, error: type[ValueError], too_large: t
         raise error(f"{origin} is not UTF-8 at byte {n_bytes + reason.start}: save it as UTF-8") from None
 
 
-def objects(lines: Iterable[str], origin: str, error: type[ValueError]) -> Iterator[tuple[str, dict[str, Any]]]:
+def parse_objects(lines: Iterable[str], origin: str, error: type[ValueError]) -> Iterator[tuple[str, dict[str, Any]]]:
     """("FILE, line N", object) of each line that is not blank; raises `error` where one is not a JSON object."""
     for number, line in enumerate(lines, start=1):
         if not line.strip():

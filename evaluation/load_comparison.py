@@ -82,7 +82,7 @@ def compare_tallies(a: Mapping[str, PromptTally], b: Mapping[str, PromptTally]) 
     n = len(deltas) + 2.0
     centre, square = sum(deltas) / n, (sum(delta * delta for delta in deltas) + 1.0) / n
     error = math.sqrt(max(square - centre * centre, 0.0) / n)
-    low, high = _bounds(centre, error)
+    low, high = _compute_bounds(centre, error)
     return Difference(
         delta=sum(deltas) / len(deltas),
         low=low,
@@ -92,7 +92,7 @@ def compare_tallies(a: Mapping[str, PromptTally], b: Mapping[str, PromptTally]) 
     )
 
 
-def capacity(idle_pass_first: float, tried: Iterable[RateResult]) -> float | None:
+def find_capacity(idle_pass_first: float, tried: Iterable[RateResult]) -> float | None:
     """The highest tried rate at which Pass@First is within MARGIN of the idle service; None where none is.
 
     A service without a right answer when idle has nothing to lose, and no capacity.
@@ -103,13 +103,13 @@ def capacity(idle_pass_first: float, tried: Iterable[RateResult]) -> float | Non
     return max((one.rate for one in tried if one.pass_first >= least), default=None)
 
 
-def against_idle(idle: RateResult, tried: Iterable[RateResult]) -> list[tuple[float, Difference]]:
+def compare_with_idle(idle: RateResult, tried: Iterable[RateResult]) -> list[tuple[float, Difference]]:
     """Each tried rate minus the idle service, paired by prompt."""
-    own = _by_place(idle.by_prompt)
-    return [(one.rate, compare_tallies(_by_place(one.by_prompt), own)) for one in tried]
+    own = _group_by_place(idle.by_prompt)
+    return [(one.rate, compare_tallies(_group_by_place(one.by_prompt), own)) for one in tried]
 
 
-def _by_place(by_prompt: Sequence[Sequence[int]]) -> dict[str, PromptTally]:
+def _group_by_place(by_prompt: Sequence[Sequence[int]]) -> dict[str, PromptTally]:
     """The tallies by the place of their prompt: every rate asks for the same prompts, in the same order."""
     return {str(place): PromptTally(asked, right) for place, (asked, right) in enumerate(by_prompt)}
 
@@ -133,7 +133,7 @@ def bound_capacity(tried: Sequence[tuple[float, Difference]]) -> CapacityRange:
     return CapacityRange(low, high)
 
 
-def effective_requests(tallies: Iterable[PromptTally]) -> float:
+def count_effective_requests(tallies: Iterable[PromptTally]) -> float:
     """How many independent requests tell as much about the share of right ones as these.
 
     The design effect of a cluster sample, at least 1; where all or none are right, one request for each prompt.
@@ -150,7 +150,7 @@ def effective_requests(tallies: Iterable[PromptTally]) -> float:
     return asked / max(effect, 1.0)
 
 
-def _bounds(centre: float, error: float) -> tuple[float, float]:
+def _compute_bounds(centre: float, error: float) -> tuple[float, float]:
     half = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * error
     return max(-1.0, centre - half), min(1.0, centre + half)
 
@@ -165,7 +165,7 @@ class LoadedService:
     @property
     def capacity(self) -> float | None:
         """The best estimate, in requests per second."""
-        return capacity(self.idle.pass_first, self.tried)
+        return find_capacity(self.idle.pass_first, self.tried)
 
 
 def describe_capacity(service: LoadedService) -> str:
@@ -181,14 +181,14 @@ def describe_capacity(service: LoadedService) -> str:
         )
     else:
         said = (
-            f"Best estimate: it carries {_per_second(found)}. Pass@First there is within {POINTS} of the idle service "
+            f"Best estimate: it carries {_format_rate(found)}. Pass@First there is within {POINTS} of the idle service "
             f"({idle}), or above. Tried: {rates}."
         )
     return f"{said} {_describe_range(service, found)}"
 
 
 def _describe_range(service: LoadedService, estimate: float | None) -> str:
-    compared = against_idle(service.idle, service.tried)
+    compared = compare_with_idle(service.idle, service.tried)
     shown, last = bound_capacity(compared), compared[-1][0]
     least = f"no rate is shown to stay within {POINTS}" if shown.low is None else f"it carries at least {shown.low:g}"
     more = "" if shown.low is None else f" than {POINTS}"
@@ -204,14 +204,14 @@ def _describe_range(service: LoadedService, estimate: float | None) -> str:
     if not undecided:
         return f"{text} ({_on(compared[-1][1])})."
     rate, nearest = undecided[0]
-    return f"{text}. At {rate:g} the difference is {_interval(nearest)}: undecided."
+    return f"{text}. At {rate:g} the difference is {_format_interval(nearest)}: undecided."
 
 
 def _is_decided(found: Difference) -> bool:
     return found.low > -MARGIN or found.high < -MARGIN
 
 
-def _interval(found: Difference) -> str:
+def _format_interval(found: Difference) -> str:
     bounds = (f"{100 * value:+.1f}" for value in (found.delta, found.low, found.high))
     delta, low, high = (text.replace("-", "−") for text in bounds)
     return f"{delta} points (95 %: {low} to {high}; {_on(found)})"
@@ -222,5 +222,5 @@ def _on(found: Difference) -> str:
     return f"{prompts}, {found.requests} requests"
 
 
-def _per_second(rate: float) -> str:
+def _format_rate(rate: float) -> str:
     return f"{rate:g} {'request' if rate == 1 else 'requests'} per second"

@@ -13,8 +13,8 @@ from typing import Literal
 
 import numpy as np
 
-from evaluation.load_comparison import PromptTally, effective_requests, tally
-from evaluation.metrics import MetricError, SampleOutcome, wilson
+from evaluation.load_comparison import PromptTally, count_effective_requests, tally
+from evaluation.metrics import MetricError, SampleOutcome, compute_wilson_interval
 from evaluation.outcomes import PairedOutcomes
 
 Fate = Literal["answered", "refused", "failed"]
@@ -75,9 +75,12 @@ class Point:
     # for each prompt, in the order in which all rates ask for them: (requests, of these right in time)
     by_prompt: tuple[tuple[int, int], ...]
     lost_to_others: float | None = None  # share of the machine that other programs took meanwhile; None: unknown
+    # by another server's own account: mean seconds of a request in its queue, most requests in it; None: unknown
+    server_queue_s: float | None = None
+    server_waiting_max: int | None = None
 
 
-def point(
+def build_point(
     asked: Sequence[LoadedRequest], rate: float | None, budget_s: float, window_s: float, elapsed_s: float
 ) -> Point:
     """The figures of the requests that arrived within `window_s` at one rate; all were settled after `elapsed_s`.
@@ -107,16 +110,18 @@ def point(
         failed=sum(one.fate == "failed" for one in asked),
         retry_after_s=median(hints) if hints else None,
         pass_first=first / len(asked),
-        pass_first_interval=_interval(first / len(asked), tallies.values()),
+        pass_first_interval=_compute_interval(first / len(asked), tallies.values()),
         pass_all=every / len(asked),
-        pass_all_interval=_interval(every / len(asked), tally(zip(prompts, of_all.tolist(), strict=True)).values()),
-        first_finished_p50_s=_quantile(firsts, 0.5),
-        first_finished_p95_s=_quantile(firsts, 0.95),
-        answer_p50_s=_quantile(answers, 0.5),
-        answer_p95_s=_quantile(answers, 0.95),
+        pass_all_interval=_compute_interval(
+            every / len(asked), tally(zip(prompts, of_all.tolist(), strict=True)).values()
+        ),
+        first_finished_p50_s=_compute_quantile(firsts, 0.5),
+        first_finished_p95_s=_compute_quantile(firsts, 0.95),
+        answer_p50_s=_compute_quantile(answers, 0.5),
+        answer_p95_s=_compute_quantile(answers, 0.95),
         over_budget=sum(seconds > budget_s for seconds in answers) / len(answers) if answers else 0.0,
         over_budget_max_s=max((seconds - budget_s for seconds in answers if seconds > budget_s), default=0.0),
-        unclocked_p95_s=_quantile(unclocked, 0.95),
+        unclocked_p95_s=_compute_quantile(unclocked, 0.95),
         tokens_per_s=sum(s.n_tokens for one in answered for s in one.samples) / elapsed_s,
         right_in_time=first,
         right_in_time_per_s=first / window_s,
@@ -125,11 +130,11 @@ def point(
     )
 
 
-def _interval(share: float, tallies: Iterable[PromptTally]) -> tuple[float, float]:
+def _compute_interval(share: float, tallies: Iterable[PromptTally]) -> tuple[float, float]:
     """Wilson's interval with the effective number of requests: ten of one prompt tell less than ten of ten prompts."""
-    requests = effective_requests(tallies)
-    return wilson(share * requests, requests)
+    requests = count_effective_requests(tallies)
+    return compute_wilson_interval(share * requests, requests)
 
 
-def _quantile(values: Sequence[float], q: float) -> float | None:
+def _compute_quantile(values: Sequence[float], q: float) -> float | None:
     return float(np.quantile(values, q, method="inverted_cdf")) if values else None

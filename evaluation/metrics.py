@@ -109,7 +109,7 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     return float(1.0 - np.prod(1.0 - k / np.arange(n - c + 1, n + 1)))
 
 
-def mean_pass_at_k(outcomes: Iterable[SampleOutcome], k: int) -> float:
+def compute_mean_pass_at_k(outcomes: Iterable[SampleOutcome], k: int) -> float:
     """pass@k as a mean over tasks, without a budget: every sample counts, finished or not."""
     passed: defaultdict[str, list[bool]] = defaultdict(list)
     for outcome in outcomes:
@@ -117,7 +117,7 @@ def mean_pass_at_k(outcomes: Iterable[SampleOutcome], k: int) -> float:
     return float(np.mean([pass_at_k(len(rows), sum(rows), k) for rows in passed.values()]))
 
 
-def wilson(k: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
+def compute_wilson_interval(k: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
     """Wilson's interval for k of n as (low, high) shares. Raises MetricError unless 0 <= k <= n and n > 0.
 
     E. B. Wilson, JASA 22 (1927), in closed form: a page shows hundreds of intervals, and scipy takes 0.4 ms for each.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from evaluation.reasoning import without_reasoning
+from evaluation.reasoning import strip_reasoning
 
 _SPACES = {
     **dict.fromkeys(map(ord, "\u00a0\u1680\u2007\u202f\u205f\u3000"), " "),
@@ -19,22 +19,22 @@ _TYPED_FUNCTION = re.compile(r"[ \t]*>>> (?:async )?def ")
 _FENCE_START = re.compile(r" {0,3}(?:```|~~~)")
 
 
-def unix_lines(text: str) -> str:
+def convert_line_ends(text: str) -> str:
     """The text with every line end as one newline."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def answer_of(text: str) -> str:
     """The text without a byte order mark and without the part that the model marked as reasoning, closed or not."""
-    return without_reasoning(text.removeprefix("\ufeff"))
+    return strip_reasoning(text.removeprefix("\ufeff"))
 
 
-def with_plain_spaces(text: str) -> str:
+def replace_unusual_spaces(text: str) -> str:
     """The text with an ordinary space for every unusual one and no zero-width ones; strings in it change too."""
     return text.translate(_SPACES | _NO_WIDTH)
 
 
-def without_interpreter_prompts(text: str) -> str:
+def strip_interpreter_prompts(text: str) -> str:
     """The code and fences of an interactive session that defines a function; any other text unchanged."""
     lines = text.split("\n")
     if not any(_TYPED_FUNCTION.match(line) for line in lines):

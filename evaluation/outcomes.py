@@ -113,7 +113,7 @@ class PairedOutcomes:
         if budget_s not in self._at:
             if len(self._at) >= MAX_BUDGETS:
                 self._at.clear()
-            last, known = self._last(budget_s)
+            last, known = self._find_last(budget_s)
             found = (known, known) if not len(self._pair) else (
                 self._passed[self._best[last]] & known, self._any[last] & known
             )  # fmt: skip
@@ -137,7 +137,7 @@ class PairedOutcomes:
         """
         found = []
         for place, run in enumerate(runs):
-            pair, time, state, before = self._states(run)
+            pair, time, state, before = self._find_states(run)
             time = time * stretch[place] if stretch else time
             for figure in range(2):
                 changed = np.flatnonzero((state[figure] != before[figure]) & (time <= end_s))
@@ -152,7 +152,7 @@ class PairedOutcomes:
         first, every = toggles.cumsum(axis=3, dtype=np.int8) % 2 == 1
         return budgets, first, every
 
-    def _states(self, run: int) -> tuple[Ints, Floats, Ints, Ints]:
+    def _find_states(self, run: int) -> tuple[Ints, Floats, Ints, Ints]:
         """Of each finished sample of a run: its pair, its time, and both figures of its task after and before it."""
         ended = self._slice(run)
         pair, time = self._pair[ended], self._time[ended]
@@ -167,14 +167,14 @@ class PairedOutcomes:
 
     def chosen(self, budget_s: float) -> Ints:
         """The index in the columns of the sample that is chosen within `budget_s`, -1 where none finished, `[R, T]`."""
-        last, known = self._last(budget_s)
+        last, known = self._find_last(budget_s)
         if not len(self._pair):
             return np.full(known.shape, -1)
         return np.where(known, self._order[self._best[last]], -1)
 
     def curve(self, run: int, end_s: float) -> Curve:
         """The curve of one run up to `end_s` seconds."""
-        _, time, state, before = self._states(run)
+        _, time, state, before = self._find_states(run)
         inside = time <= end_s
         budgets, place = np.unique(time[inside], return_inverse=True)
         gains = (np.bincount(place, row, len(budgets)).astype(np.int64) for row in (state - before)[:, inside])
@@ -194,7 +194,7 @@ class PairedOutcomes:
 
     def has_finished(self) -> Bools:
         """Whether any sample finished, `[R, T]`."""
-        return self._last(math.inf)[1]
+        return self._find_last(math.inf)[1]
 
     def latency(self, run: int = 0, among: Bools | None = None) -> Latency:
         """Milliseconds per token over the finished samples with tokens of a run, on the tasks in `among` `[T]`."""
@@ -209,7 +209,7 @@ class PairedOutcomes:
         firsts, lasts = [samples[0] for samples in by_task], [samples[-1] for samples in by_task]
         return Latency(float(np.mean(firsts)), float(np.mean(lasts)), float(np.mean(means)))
 
-    def _last(self, budget_s: float) -> tuple[Ints, Bools]:
+    def _find_last(self, budget_s: float) -> tuple[Ints, Bools]:
         """The last finished sample within the budget of each pair, and whether there is one, each `[R, T]`."""
         shape = self.n_runs, self.n_tasks
         counts = np.bincount(self._pair[self._time <= budget_s], minlength=self.n_runs * self.n_tasks)

@@ -11,7 +11,7 @@ import numpy as np
 
 from evaluation.decisions import MARGIN, PairBand, PairDecision
 from evaluation.inference import ALPHA
-from evaluation.metrics import Curve, wilson
+from evaluation.metrics import Curve, compute_wilson_interval
 from evaluation.outcomes import Figure, PairedOutcomes
 
 Interval = tuple[float, float]
@@ -59,7 +59,7 @@ class PairedRuns:
 
     def interval(self, figure: Figure, run: int, budget_s: float) -> Interval:
         """Wilson's interval of a run's share."""
-        return wilson(self.count(figure, run, budget_s), self.n_tasks)
+        return compute_wilson_interval(self.count(figure, run, budget_s), self.n_tasks)
 
     def band(self, figure: Figure, a: int, b: int, stretch: Sequence[float] | None = None) -> PairBand:
         """Run `a` against run `b` at all budgets. With `stretch`, the times of each are multiplied by its factor."""

@@ -19,7 +19,7 @@ from typing import Literal, Protocol, get_args
 
 from evaluation.datasets import PYTHON, Task
 from evaluation.languages import registry
-from evaluation.source import defines, parse_open
+from evaluation.source import is_definition_of, parse_open
 
 Mode = Literal["completion", "chat", "infill", "raw"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -81,11 +81,11 @@ def build(task: Task, mode: Mode, infill_format: InfillFormat | None = None) -> 
     by_language = task.language != PYTHON and mode in ("completion", "chat")
     version = f"{VERSIONS[mode]}-{task.language}" if by_language else VERSIONS[mode]
     if mode == "infill":
-        return _infill(task, infill_format)
+        return _build_infill(task, infill_format)
     if task.suffix is not None:
         raise PromptError(f"task {task.task_id} has a suffix to be met: use mode infill")
     if mode == "chat":
-        return Prompt(mode, version, None, _messages(task), REPLY_PREFIX.format(_fence(task)), CHAT_STOP)
+        return Prompt(mode, version, None, _build_messages(task), REPLY_PREFIX.format(_choose_fence(task)), CHAT_STOP)
     if mode == "raw":
         messages = list(task.messages) if task.messages is not None else None
         text = task.prompt if messages is None and task.prompt_token_ids is None else None
@@ -93,35 +93,37 @@ def build(task: Task, mode: Mode, infill_format: InfillFormat | None = None) -> 
     if task.language != PYTHON:
         stop = registry.language(task.language).STOP
     else:
-        stop = BLOCK_STOP if opens_entry_point(task) else PROGRAM_STOP
-    return Prompt(mode, version, task.prompt, None, "", _joined(stop, task.stop))
+        stop = BLOCK_STOP if is_opening_entry_point(task) else PROGRAM_STOP
+    return Prompt(mode, version, task.prompt, None, "", _join_instructions(stop, task.stop))
 
 
-def _fence(task: Task) -> str:
+def _choose_fence(task: Task) -> str:
     """The name after the fence of a block in the task's language."""
     return PYTHON if task.language == PYTHON else registry.language(task.language).FENCES[0]
 
 
-def opens_entry_point(task: Task) -> bool:
+def is_opening_entry_point(task: Task) -> bool:
     """Whether the prompt ends inside the function to complete, so that an answer may be its body alone."""
     tree = parse_open(task.prompt)
-    return tree is not None and any(defines(node, task.entry_point) for node in tree.body)
+    return tree is not None and any(is_definition_of(node, task.entry_point) for node in tree.body)
 
 
-def _messages(task: Task) -> list[dict[str, str]]:
+def _build_messages(task: Task) -> list[dict[str, str]]:
     fence = "````" if "```" in task.prompt else "```"
     instruction = INSTRUCTION.format(registry.LABELS[task.language])
-    return [{"role": "user", "content": f"{instruction}\n\n{fence}{_fence(task)}\n{task.prompt.rstrip()}\n{fence}"}]
+    return [
+        {"role": "user", "content": f"{instruction}\n\n{fence}{_choose_fence(task)}\n{task.prompt.rstrip()}\n{fence}"}
+    ]
 
 
-def _infill(task: Task, infill_format: InfillFormat | None) -> Prompt:
+def _build_infill(task: Task, infill_format: InfillFormat | None) -> Prompt:
     if task.suffix is None:
         raise PromptError(f"task {task.task_id} has no suffix: use mode completion or chat")
     if infill_format is None:
         raise PromptError("the model has no fill-in-the-middle tokens: use another model for mode infill")
     text = infill_format.render(task.prompt, task.suffix)
-    return Prompt("infill", VERSIONS["infill"], text, None, "", _joined(infill_format.markers, task.stop))
+    return Prompt("infill", VERSIONS["infill"], text, None, "", _join_instructions(infill_format.markers, task.stop))
 
 
-def _joined(*lists: tuple[str, ...]) -> tuple[str, ...]:
+def _join_instructions(*lists: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(stop for stops in lists for stop in stops))

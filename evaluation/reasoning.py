@@ -38,7 +38,7 @@ _NEAR = 80
 """Characters before and after a token that say what it is."""
 
 
-def without_reasoning(text: str) -> str:
+def strip_reasoning(text: str) -> str:
     """The text without its reasoning, closed or not; unchanged where it has none.
 
     Some chat templates open the reasoning in the prompt: then the text has the closing tag alone, and all before it is
@@ -46,11 +46,11 @@ def without_reasoning(text: str) -> str:
     """
     for tag in TAGS:
         if f"<{tag}>" in text or f"</{tag}>" in text:
-            text = _without_blocks(text, tag)
+            text = _strip_blocks(text, tag)
     return text
 
 
-def _without_blocks(text: str, tag: str) -> str:
+def _strip_blocks(text: str, tag: str) -> str:
     kept, at = "", 0
     scanner = _Scanner(text)
     for block in range(_MAX_BLOCKS):

@@ -27,7 +27,7 @@ warnings.filterwarnings("ignore", module=r"<candidate>")
 
 
 class ParseLimitError(Exception):
-    """More source was parsed inside `at_most` than it allows."""
+    """More source was parsed inside `limit_characters` than it allows."""
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ _allowance: ContextVar[_Allowance | None] = ContextVar("allowance", default=None
 
 
 @contextlib.contextmanager
-def at_most(characters: int) -> Iterator[None]:
+def limit_characters(characters: int) -> Iterator[None]:
     """Bound the source that the functions below parse in this block; a call that exceeds it raises ParseLimitError.
 
     The bound is in characters, not seconds, so that every machine reads an answer the same way. Callers share the
@@ -116,15 +116,15 @@ def is_open(source: str) -> bool:
         return False
 
 
-def defined_names(tree: ast.Module) -> set[str]:
+def list_defined_names(tree: ast.Module) -> set[str]:
     """Names that the module's top-level statements bind by def, class, import or assignment."""
     names: set[str] = set()
     for node in tree.body:
-        names |= bound_names(node)
+        names |= list_bound_names(node)
     return names
 
 
-def bound_names(node: ast.stmt) -> set[str]:
+def list_bound_names(node: ast.stmt) -> set[str]:
     """Names that one statement binds in its scope by def, class, import or assignment, inside if, try and with too.
 
     Names bound under `if __name__ == ...` do not count: importers of the code do not see them.
@@ -133,7 +133,7 @@ def bound_names(node: ast.stmt) -> set[str]:
         case ast.If(test=test) if any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(test)):
             return set()
         case ast.If() | ast.Try() | ast.With():
-            return {name for inner in _inner_statements(node) for name in bound_names(inner)}
+            return {name for inner in _iterate_inner_statements(node) for name in list_bound_names(inner)}
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             return {name}
         case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
@@ -150,42 +150,42 @@ def is_type_checking(node: ast.stmt) -> bool:
     return isinstance(node, ast.If) and ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING"
 
 
-def runtime_names(tree: ast.Module) -> set[str]:
+def list_runtime_names(tree: ast.Module) -> set[str]:
     """Names that the module's top-level statements bind when it runs: not those for type checkers alone."""
     names: set[str] = set()
     for node in tree.body:
         for each in node.orelse if isinstance(node, ast.If) and is_type_checking(node) else [node]:
-            names |= bound_names(each)
+            names |= list_bound_names(each)
     return names
 
 
-def defines(node: ast.stmt, name: str) -> bool:
+def is_definition_of(node: ast.stmt, name: str) -> bool:
     """Whether a statement binds this name; a dotted one is the name of a class and of a function in it."""
     owner, dot, rest = name.partition(".")
     if not dot:
-        return name in bound_names(node)
+        return name in list_bound_names(node)
     if isinstance(node, ast.If | ast.Try | ast.With):
-        return any(defines(inner, name) for inner in _inner_statements(node))
+        return any(is_definition_of(inner, name) for inner in _iterate_inner_statements(node))
     inside = isinstance(node, ast.ClassDef) and node.name == owner
-    return inside and any(defines(inner, rest) for inner in node.body)  # type: ignore[attr-defined]
+    return inside and any(is_definition_of(inner, rest) for inner in node.body)  # type: ignore[attr-defined]
 
 
-def definition_in(node: ast.stmt, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+def find_definition(node: ast.stmt, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
     """The last function of this name, possibly dotted, that a statement defines."""
     owner, dot, rest = name.partition(".")
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return node if node.name == name else None
     if isinstance(node, ast.If | ast.Try | ast.With):
-        inner, rest = list(_inner_statements(node)), name
+        inner, rest = list(_iterate_inner_statements(node)), name
     elif dot and isinstance(node, ast.ClassDef) and node.name == owner:
         inner = node.body
     else:
         return None
-    found = (definition_in(each, rest) for each in reversed(inner))
+    found = (find_definition(each, rest) for each in reversed(inner))
     return next((each for each in found if each is not None), None)
 
 
-def _inner_statements(node: ast.If | ast.Try | ast.With) -> Iterator[ast.stmt]:
+def _iterate_inner_statements(node: ast.If | ast.Try | ast.With) -> Iterator[ast.stmt]:
     yield from node.body
     if not isinstance(node, ast.With):
         yield from node.orelse

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import ast
 
-from evaluation.effects import DEFINITIONS, Program, names_read
-from evaluation.source import compile_error, defines, definition_in, is_open, parse
+from evaluation.effects import DEFINITIONS, Program, find_names_read
+from evaluation.source import compile_error, find_definition, is_definition_of, is_open, parse
 
 MAX_JOINED = 12
 """Most unindented parts joined to one statement (a string or bracket may continue at column 0)."""
@@ -28,22 +28,22 @@ def trim(source: str, entry_point: str) -> str | None:
     Text that needs no cut is returned unchanged. Nothing is executed.
     """
     if parse(source) is None:
-        source = _parsable(source)
+        source = _keep_parsable(source)
     tree = parse(source)
     if tree is None or compile_error(source) is not None:
         return None
-    binding = [i for i, node in enumerate(tree.body) if defines(node, entry_point)]
+    binding = [i for i, node in enumerate(tree.body) if is_definition_of(node, entry_point)]
     if not binding:
         return None
     # A model that starts the task again and is cut off leaves a stub after the function that it had finished.
-    whole = [i for i in binding if returns(tree.body[i], entry_point)]
+    whole = [i for i in binding if is_returning(tree.body[i], entry_point)]
     whole = whole or [i for i in binding if does_something(tree.body[i], entry_point)]
     entry = (whole or binding)[-1]
     stubs = [tree.body[i] for i in binding if i > entry]
-    return _without(source, tree.body, [*stubs, *_demonstration(tree.body, entry, entry_point)])
+    return _drop_statements(source, tree.body, [*stubs, *_find_demonstration(tree.body, entry, entry_point)])
 
 
-def providers(source: str, names: set[str], entry_point: str) -> str:
+def find_providers(source: str, names: set[str], entry_point: str) -> str:
     """The statements of a program that define `names`, and those that they need in turn; "" for none."""
     tree = parse(source)
     body = tree.body if tree is not None else []
@@ -57,14 +57,16 @@ def providers(source: str, names: set[str], entry_point: str) -> str:
             if found.provides & wanted and entry_point not in found.binds and not found.demonstrates
         }
         if useful <= kept:
-            return _without(source, body, [node for i, node in enumerate(body) if i not in kept]) if kept else ""
+            return (
+                _drop_statements(source, body, [node for i, node in enumerate(body) if i not in kept]) if kept else ""
+            )
         kept |= useful
         wanted |= {name for i in useful for name in effects[i].reads}
 
 
 def does_something(node: ast.stmt, entry_point: str) -> bool:
     """Whether the entry point's function holds more than imports, a docstring and a placeholder."""
-    function = definition_in(node, entry_point)
+    function = find_definition(node, entry_point)
     return function is None or any(
         not isinstance(stmt, ast.Import | ast.ImportFrom | ast.Pass)
         and not (isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant))
@@ -72,16 +74,16 @@ def does_something(node: ast.stmt, entry_point: str) -> bool:
     )
 
 
-def returns(node: ast.stmt, entry_point: str) -> bool:
+def is_returning(node: ast.stmt, entry_point: str) -> bool:
     """Whether the entry point's function returns or yields a value; True where it is not a plain function."""
-    function = definition_in(node, entry_point)
+    function = find_definition(node, entry_point)
     return function is None or any(
         isinstance(n, ast.Yield | ast.YieldFrom) or (isinstance(n, ast.Return) and n.value is not None)
         for n in ast.walk(function)
     )
 
 
-def stretches(source: str) -> list[str]:
+def split_stretches(source: str) -> list[str]:
     """`source` split before every line at column 0 that can start a statement."""
     parts: list[list[str]] = [[]]
     for line in source.split("\n"):
@@ -92,9 +94,9 @@ def stretches(source: str) -> list[str]:
     return ["\n".join(part) for part in parts]
 
 
-def _parsable(source: str) -> str:
+def _keep_parsable(source: str) -> str:
     """The parts of `source` that parse, in order; a part that is incomplete is joined with those after it."""
-    parts = stretches(source)[:MAX_STRETCHES]
+    parts = split_stretches(source)[:MAX_STRETCHES]
     kept: list[str] = []
     at = 0
     while at < len(parts):
@@ -110,7 +112,7 @@ def _parsable(source: str) -> str:
     return "\n".join(kept)
 
 
-def _demonstration(body: list[ast.stmt], entry: int, entry_point: str) -> list[ast.stmt]:
+def _find_demonstration(body: list[ast.stmt], entry: int, entry_point: str) -> list[ast.stmt]:
     """The statements to cut: demonstration after the entry point; stray words and asserts before it."""
     dropped = [node for node in body[:entry] if _is_stray(node)]
     after = body[entry + 1 :]
@@ -119,7 +121,7 @@ def _demonstration(body: list[ast.stmt], entry: int, entry_point: str) -> list[a
     program = Program(body, entry_point)
     needed = {entry_point}
     for node in [*body[: entry + 1], *(node for node in after if isinstance(node, DEFINITIONS))]:
-        needed |= names_read(node)
+        needed |= find_names_read(node)
     for node in reversed(after):
         if not isinstance(node, DEFINITIONS):
             effects = program.effects(node)
@@ -143,17 +145,17 @@ def _is_stray(node: ast.stmt) -> bool:
     return False
 
 
-def _without(source: str, body: list[ast.stmt], dropped: list[ast.stmt]) -> str:
+def _drop_statements(source: str, body: list[ast.stmt], dropped: list[ast.stmt]) -> str:
     """`source` without the lines that belong only to dropped statements."""
     left_out = set(map(id, dropped))
-    kept = {line for node in body if id(node) not in left_out for line in lines_of(node)}
-    cut = {line for node in dropped for line in lines_of(node)} - kept
+    kept = {line for node in body if id(node) not in left_out for line in get_line_range(node)}
+    cut = {line for node in dropped for line in get_line_range(node)} - kept
     if not cut:
         return source
     return "\n".join(line for number, line in enumerate(source.split("\n"), start=1) if number not in cut)
 
 
-def lines_of(node: ast.stmt) -> range:
+def get_line_range(node: ast.stmt) -> range:
     """The line numbers of a statement, decorators included."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     first = min([node.lineno, *(d.lineno for d in decorators)])

@@ -22,7 +22,7 @@ _UNKNOWN_NAME = ("NameError", "ImportError", "ModuleNotFoundError", "UnboundLoca
 class Status(enum.StrEnum):
     """The outcome for one program. Only SANDBOX_ERROR is not the program's doing: such a sample is not scored."""
 
-    failure: Failure | None  # the class of a sample with this status, which `failure_of` refines
+    failure: Failure | None  # the class of a sample with this status, which `classify_failure` refines
     meaning: str
 
     def __new__(cls, value: str, failure: Failure | None = None, meaning: str = "") -> Self:
@@ -75,7 +75,7 @@ class Verdict:
         return self.status is Status.PASSED
 
 
-def failure_of(status: str, detail: str, finished: bool) -> Failure | None:
+def classify_failure(status: str, detail: str, finished: bool) -> Failure | None:
     """The class of one judged sample; None for one that passed.
 
     `status` and `detail` are the verdict's. A sample that the deadline cut off is `not_finished` whatever its

@@ -11,11 +11,11 @@ from typing import Any
 from sqlalchemy import insert
 
 from app.core.context import Context
-from app.core.db.types import new_id
+from app.core.db.types import generate_id
 from app.core.states import RunState, TaskState
 from app.datasets import service as datasets
 from app.runs import figures
-from app.runs.configuration import option_columns
+from app.runs.configuration import get_option_columns
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
 from app.runs.schemas import RunSpec
@@ -33,8 +33,8 @@ def add_large_run(ctx: Context, n_tasks: int, n: int, *, dataset: str = "humanev
     stored = datasets.require(ctx, dataset)
     spec = RunSpec(target="smollm2-135m", n=min(n, 128), budget_s=10.0, dataset=dataset)
     run = Run(
-        id=new_id(),
-        **option_columns(spec) | {"n": n},
+        id=generate_id(),
+        **get_option_columns(spec) | {"n": n},
         name=name,
         state=RunState.FINISHED,
         dataset_id=stored.id,
@@ -44,7 +44,8 @@ def add_large_run(ctx: Context, n_tasks: int, n: int, *, dataset: str = "humanev
     )
     jobs = [
         {
-            "id": new_id(), "run_id": run.id, "task_pk": task.id, "position": position, "state": TaskState.FINISHED,
+            "id": generate_id(), "run_id": run.id, "task_pk": task.id, "position": position,
+            "state": TaskState.FINISHED,
             "queued_at": ENDED, "started_at": ENDED, "finished_at": ENDED, "wall_s": 9.5, "queue_s": 0.1,
             "prefill_s": 0.2, "draft_s": 1.0, "verify_s": 8.0, "other_s": 0.3, "sandbox_s": 1.0,
         }

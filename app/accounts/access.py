@@ -17,8 +17,8 @@ from werkzeug.exceptions import TooManyRequests
 from app.accounts import service, users
 from app.core.errors import ForbiddenError, UnauthorizedError
 from app.web.http import sites
-from app.web.http.security import LOCAL, PUBLIC, SAFE, Caller, is_api, scope_of
-from app.web.http.web import context, kept
+from app.web.http.security import LOCAL, PUBLIC, SAFE, Caller, get_scope, is_api
+from app.web.http.web import get_context, get_singleton
 
 FAILURES = parse("60 per minute")
 REMEMBERED = 1000
@@ -37,7 +37,7 @@ class FailureLimit:
 
     def require_few(self, address: str, token: str) -> None:
         """Raises TooManyRequests for an address with too many failures, unless the token was valid lately."""
-        if self._limiter.test(FAILURES, address) or _digest(token) in self._valid:
+        if self._limiter.test(FAILURES, address) or _hash_token(token) in self._valid:
             return
         left_s = self._limiter.get_window_stats(FAILURES, address).reset_time - time.time()
         g.retry_after_s = max(math.ceil(left_s), 1)
@@ -50,28 +50,28 @@ class FailureLimit:
     def remember(self, token: str) -> None:
         """Notes a token that was valid."""
         with self._lock:
-            self._valid[_digest(token)] = None
-            self._valid.move_to_end(_digest(token))
+            self._valid[_hash_token(token)] = None
+            self._valid.move_to_end(_hash_token(token))
             if len(self._valid) > REMEMBERED:
                 self._valid.popitem(last=False)
 
 
-def _digest(token: str) -> bytes:
+def _hash_token(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "replace")).digest()
 
 
 def check() -> Response | None:
-    """Identifies the sender, whom `security.caller` then returns; a response for one who must sign in first.
+    """Identifies the sender, whom `security.get_caller` then returns; a response for one who must sign in first.
 
     Raises UnauthorizedError or ForbiddenError.
     """
-    settings = context().settings
+    settings = get_context().settings
     if request.method not in SAFE:
         sites.refuse_other_sites(request)
     if request.endpoint in PUBLIC:
         return None
     if settings.require_tokens:
-        g.caller = _caller()
+        g.caller = _identify_caller()
         if g.caller is None:
             return _refuse()
     else:
@@ -80,7 +80,7 @@ def check() -> Response | None:
         sites.refuse_other_names(request)
         g.caller = LOCAL
     if request.endpoint is not None:
-        needed = scope_of(current_app.view_functions[request.endpoint], request.method)
+        needed = get_scope(current_app.view_functions[request.endpoint], request.method)
         if not g.caller.scope.allows(needed):
             raise ForbiddenError(
                 f"this needs the scope {needed}, yours is {g.caller.scope}: use a token that allows it"
@@ -88,22 +88,22 @@ def check() -> Response | None:
     return None
 
 
-def _caller() -> Caller | None:
+def _identify_caller() -> Caller | None:
     """The caller by token or by browser session; a session may only read on the API. None without either."""
     if "Authorization" in request.headers:
         given = request.authorization
         if given is None or given.type != "bearer" or not given.token:
             raise UnauthorizedError("the Authorization header is not understood: send `Authorization: Bearer TOKEN`")
-        limit = kept(FailureLimit)
+        limit = get_singleton(FailureLimit)
         limit.require_few(request.remote_addr or "", given.token)
         try:
-            found = service.authenticate(context(), given.token)
+            found = service.authenticate(get_context(), given.token)
         except UnauthorizedError:
             limit.count(request.remote_addr or "")
             raise
         limit.remember(given.token)
         return found
-    user = users.signed_in(context(), session)
+    user = users.find_signed_in_user(get_context(), session)
     return None if is_api(request.path) and request.method not in SAFE else user
 
 

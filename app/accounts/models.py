@@ -8,7 +8,7 @@ import uuid
 from sqlalchemy import ForeignKey, Index, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from app.core.db.types import Base, Identified, text_enum, utcnow
+from app.core.db.types import Base, Identified, build_text_enum, get_utc_time
 from app.core.states import Scope
 
 
@@ -22,11 +22,11 @@ class User(Identified, Base):
     )
 
     name: Mapped[str] = mapped_column(String(200))
-    scope: Mapped[Scope] = mapped_column(text_enum(Scope, "scope"))
+    scope: Mapped[Scope] = mapped_column(build_text_enum(Scope, "scope"))
     password_hash: Mapped[str] = mapped_column(String(200))  # empty for a user who signs in by OpenID Connect
     oidc_issuer: Mapped[str | None] = mapped_column(String(500))
     oidc_subject: Mapped[str | None] = mapped_column(String(255))
-    created_at: Mapped[dt.datetime] = mapped_column(default=utcnow)
+    created_at: Mapped[dt.datetime] = mapped_column(default=get_utc_time)
 
 
 class BrowserSession(Identified, Base):
@@ -49,10 +49,10 @@ class Token(Identified, Base):
     name: Mapped[str] = mapped_column(String(200))
     prefix: Mapped[str] = mapped_column(String(20))  # identifies the row
     sha256: Mapped[str] = mapped_column(String(64))  # of the secret
-    scope: Mapped[Scope] = mapped_column(text_enum(Scope, "scope"))
+    scope: Mapped[Scope] = mapped_column(build_text_enum(Scope, "scope"))
     # the owner; None for a token made on the command line
     user_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
-    created_at: Mapped[dt.datetime] = mapped_column(default=utcnow)
+    created_at: Mapped[dt.datetime] = mapped_column(default=get_utc_time)
     last_used_at: Mapped[dt.datetime | None]
     expires_at: Mapped[dt.datetime | None]
     revoked_at: Mapped[dt.datetime | None]
@@ -64,4 +64,4 @@ class Token(Identified, Base):
         """In a word: revoked, expired or valid."""
         if self.revoked_at is not None:
             return "revoked"
-        return "expired" if self.expires_at is not None and self.expires_at <= utcnow() else "valid"
+        return "expired" if self.expires_at is not None and self.expires_at <= get_utc_time() else "valid"

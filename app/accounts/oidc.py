@@ -29,7 +29,7 @@ class Provider:
     """The provider that the settings name. What it says about itself is read once per process."""
 
     def __init__(self) -> None:
-        settings = web.context().settings
+        settings = web.get_context().settings
         self._issuer = settings.oidc_issuer
         self._client = FlaskOAuth2App(
             FlaskIntegration("oidc"),
@@ -62,7 +62,7 @@ class Provider:
         try:
             claims = self._read_claims()
         except RequestException:
-            raise self._unavailable() from None
+            raise self._build_unavailable_error() from None
         except AuthlibBaseError as error:
             if error.error == "mismatching_state":
                 message = "this sign-in did not begin in this browser, or over an hour ago: begin again"
@@ -73,7 +73,7 @@ class Provider:
         email = str(claims.get("email") or "")
         if not email or claims.get("email_verified") is not True:
             raise ForbiddenError("the provider has no verified e-mail address of yours: verify it there and try again")
-        ctx = web.context()
+        ctx = web.get_context()
         domains = ctx.settings.oidc_domains.lower().split()
         if domains and email.lower().rpartition("@")[2] not in domains:
             raise ForbiddenError(f"{email} may not sign in here: use an address of {' or '.join(domains)}")
@@ -83,7 +83,7 @@ class Provider:
         try:
             found: dict[str, Any] = self._client.load_server_metadata()
         except (RequestException, ValueError, TypeError):
-            raise self._unavailable() from None
+            raise self._build_unavailable_error() from None
         if found.get("issuer") != self._issuer or not all(found.get(name) for name in ENDPOINTS):
             says = f"calls itself {str(found.get('issuer'))[:200]!r} or names no endpoints"
             self._client.server_metadata.clear()  # the operator may correct the provider
@@ -106,5 +106,5 @@ class Provider:
                 claims = {**more, **claims}
         return dict(claims)
 
-    def _unavailable(self) -> UnavailableError:
+    def _build_unavailable_error(self) -> UnavailableError:
         return UnavailableError(f"the sign-in provider {self._issuer} does not answer: try again, or {ASK}")

@@ -11,7 +11,7 @@ from app.accounts import service, users
 from app.core.errors import BadInputError, BasslineError, NotFoundError, UnauthorizedError
 from app.core.states import Scope
 from app.web.http import web
-from app.web.http.security import USER_KEY, caller, needs, own_path
+from app.web.http.security import USER_KEY, check_own_path, get_caller, needs
 
 if TYPE_CHECKING:
     from app.accounts.oidc import Provider
@@ -31,7 +31,7 @@ def _signed_in_name() -> dict[str, object]:
 @bp.get("/login")
 def login() -> str | Response:
     """The login form; after the login, the browser goes to `?next=`."""
-    if not web.context().settings.require_tokens:
+    if not web.get_context().settings.require_tokens:
         return redirect(url_for("first_page.index"))
     return _login_page("", request.args.get("next", ""), {})
 
@@ -41,11 +41,11 @@ def sign_in() -> Response | tuple[str, int]:
     """Begins a session and redirects to the requested page."""
     name, target = request.form.get("name", ""), request.form.get("next", "")
     try:
-        users.sign_in(web.context(), session, name, request.form.get("password", ""))
+        users.sign_in(web.get_context(), session, name, request.form.get("password", ""))
     except UnauthorizedError as fault:
         return _login_page(name, target, {"password": str(fault)}), fault.status
     session.permanent = True
-    return redirect(own_path(target), 303)
+    return redirect(check_own_path(target), 303)
 
 
 @bp.get("/login/oidc")
@@ -53,7 +53,7 @@ def begin_oidc() -> Response | tuple[str, int]:
     """Sends the browser to the sign-in provider."""
     session[NEXT] = request.args.get("next", "")
     try:
-        return _provider().redirect()
+        return _get_provider().redirect()
     except BasslineError as fault:
         return _login_page("", session[NEXT], {"oidc": str(fault)}), fault.status
 
@@ -63,26 +63,26 @@ def finish_oidc() -> Response | tuple[str, int]:
     """Begins a session of the user whom the provider sent back, and redirects to the requested page."""
     target = session.get(NEXT, "")
     try:
-        user = _provider().find_user()
+        user = _get_provider().find_user()
     except BasslineError as fault:
         return _login_page("", target, {"oidc": str(fault)}), fault.status
-    users.begin_session(web.context(), session, user)
+    users.begin_session(web.get_context(), session, user)
     session.permanent = True
-    return redirect(own_path(target), 303)
+    return redirect(check_own_path(target), 303)
 
 
 @bp.post("/logout")
 @needs(Scope.READ)
 def logout() -> Response:
     """Ends this browser's session."""
-    users.sign_out(web.context(), session)
+    users.sign_out(web.get_context(), session)
     return redirect(url_for("accounts.login"), 303)
 
 
 @bp.get("/tokens")
 def tokens() -> str:
     """The caller's tokens; all tokens for an admin."""
-    return _tokens({}, {})
+    return _render_tokens({}, {})
 
 
 @bp.post("/tokens")
@@ -95,53 +95,53 @@ def create_token() -> str | tuple[str, int]:
         if scope not in set(Scope):
             raise BadInputError(f"scope is {scope[:60]!r}: choose one of {', '.join(Scope)}", "scope")
         lifetime = service.parse_lifetime(expires)
-        made = service.create_token(web.context(), name, Scope(scope), caller(), lifetime=lifetime)
+        made = service.create_token(web.get_context(), name, Scope(scope), get_caller(), lifetime=lifetime)
     except BadInputError as fault:
-        return _tokens(
+        return _render_tokens(
             {"name": name, "scope": scope, "expires": expires}, {fault.field or "": str(fault)}
         ), fault.status
-    return _tokens({}, {}, made)
+    return _render_tokens({}, {}, made)
 
 
 @bp.post("/tokens/<prefix>/revoke")
 @needs(Scope.READ)
 def revoke_token(prefix: str) -> Response:
     """Revokes a token."""
-    service.revoke_token(web.context(), prefix, caller())
+    service.revoke_token(web.get_context(), prefix, get_caller())
     return redirect(url_for("accounts.tokens"), 303)
 
 
 def _login_page(name: str, target: str, errors: dict[str, str]) -> str:
-    oidc = bool(web.context().settings.oidc_issuer)
+    oidc = bool(web.get_context().settings.oidc_issuer)
     return render_template("accounts/login.html", name=name, next=target, errors=errors, oidc=oidc)
 
 
-def _provider() -> Provider:
+def _get_provider() -> Provider:
     """Raises NotFoundError where the settings name none."""
-    settings = web.context().settings
+    settings = web.get_context().settings
     if not (settings.oidc_issuer and settings.require_tokens):
         raise NotFoundError("this service has no sign-in provider: sign in with name and password")
     from app.accounts.oidc import Provider  # noqa: PLC0415 (its libraries take memory that most services can save)
 
-    return web.kept(Provider)
+    return web.get_singleton(Provider)
 
 
-def _tokens(values: dict[str, str], errors: dict[str, str], made: str | None = None) -> str:
-    with web.context().database.read() as fresh:  # the request's session may have begun before the change
-        rows = service.list_tokens(fresh, caller())
+def _render_tokens(values: dict[str, str], errors: dict[str, str], made: str | None = None) -> str:
+    with web.get_context().database.read() as fresh:  # the request's session may have begun before the change
+        rows = service.list_tokens(fresh, get_caller())
     return render_template(
         "accounts/tokens.html",
         rows=rows,
         values={
             "name": "",
             "expires": "90d",
-            "scope": str(min(Scope.SUBMIT, caller().scope, key=list(Scope).index)),
+            "scope": str(min(Scope.SUBMIT, get_caller().scope, key=list(Scope).index)),
             **values,
         },
-        scopes=[scope for scope in Scope if caller().scope.allows(scope)],
+        scopes=[scope for scope in Scope if get_caller().scope.allows(scope)],
         lifetimes=LIFETIMES,
         errors=errors,
         made=made,
-        may_manage=caller().manages_tokens,
-        required=web.context().settings.require_tokens,
+        may_manage=get_caller().manages_tokens,
+        required=web.get_context().settings.require_tokens,
     )

@@ -14,8 +14,8 @@ from sqlalchemy.orm import Session, joinedload
 
 from app.accounts.models import Token, User
 from app.core.context import Context
-from app.core.db.storable import clean_name, unstorable_reason
-from app.core.db.types import utcnow
+from app.core.db.storable import clean_name, find_unstorable_reason
+from app.core.db.types import get_utc_time
 from app.core.errors import BadInputError, ForbiddenError, NotFoundError, UnauthorizedError
 from app.core.states import Scope
 from app.web.http.security import LOCAL, USER_KEY, Caller
@@ -41,12 +41,12 @@ def create_token(
     with ctx.database.session() as session:
         session.add(
             Token(
-                name=checked_name(name, "name the purpose of the token"),
+                name=check_name(name, "name the purpose of the token"),
                 prefix=prefix,
-                sha256=_digest(secret),
+                sha256=_hash_secret(secret),
                 scope=scope,
                 user_id=owner.user_id,
-                expires_at=utcnow() + lifetime if lifetime else None,
+                expires_at=get_utc_time() + lifetime if lifetime else None,
             )
         )
     return f"bass_{prefix}_{secret}"
@@ -70,21 +70,21 @@ def revoke_token(ctx: Context, prefix: str, owner: Caller = LOCAL) -> None:
         is_own = token is not None and owner.manages_tokens and token.user_id == owner.user_id
         if token is None or not (owner.scope is Scope.ADMIN or is_own):
             raise NotFoundError(f"there is no token {prefix!r}: `bassline tokens list` lists the existing ones")
-        token.revoked_at = token.revoked_at or utcnow()
+        token.revoked_at = token.revoked_at or get_utc_time()
 
 
 def authenticate(ctx: Context, presented: str) -> Caller:
     """The caller with this token. Raises UnauthorizedError for a token that is unknown, revoked or expired."""
     prefix, _, secret = presented.removeprefix("bass_").partition("_")
     with ctx.database.read() as session:
-        token = None if unstorable_reason(prefix) else _find(session, prefix)
-    if token is None or token.revoked_at is not None or not hmac.compare_digest(token.sha256, _digest(secret)):
+        token = None if find_unstorable_reason(prefix) else _find(session, prefix)
+    if token is None or token.revoked_at is not None or not hmac.compare_digest(token.sha256, _hash_secret(secret)):
         raise UnauthorizedError("the token is not valid: it is unknown or was revoked")
-    if token.expires_at is not None and token.expires_at <= utcnow():
+    if token.expires_at is not None and token.expires_at <= get_utc_time():
         raise UnauthorizedError(f"the token expired on {token.expires_at:%Y-%m-%d}: make another one")
-    if token.last_used_at is None or utcnow() - token.last_used_at > USED_EVERY:
+    if token.last_used_at is None or get_utc_time() - token.last_used_at > USED_EVERY:
         with ctx.database.session() as session:
-            session.execute(update(Token).where(Token.id == token.id).values(last_used_at=utcnow()))
+            session.execute(update(Token).where(Token.id == token.id).values(last_used_at=get_utc_time()))
     allowed = token.scope if token.user is None else lower(token.scope, token.user.scope)
     return Caller(f"token:{token.prefix}", token.name, allowed, token.user_id)
 
@@ -104,7 +104,7 @@ def lower(one: Scope, other: Scope) -> Scope:
     return other if one.allows(other) else one
 
 
-def checked_name(name: str, remedy: str) -> str:
+def check_name(name: str, remedy: str) -> str:
     """The name without surrounding whitespace. Raises BadInputError for a name that is empty, too long or not
     storable."""
     try:
@@ -115,12 +115,12 @@ def checked_name(name: str, remedy: str) -> str:
         raise BadInputError(f"name is empty: {remedy}", "name")
     if len(name) > LONGEST_NAME:
         raise BadInputError(f"name is longer than {LONGEST_NAME} characters: shorten it", "name")
-    if fault := unstorable_reason(name):
+    if fault := find_unstorable_reason(name):
         raise BadInputError(f"name holds {fault}: remove it", "name")
     return name
 
 
-def user_caller(user: User) -> Caller:
+def to_caller(user: User) -> Caller:
     """The signed-in user as a caller."""
     return Caller(f"{USER_KEY}{user.id}", user.name, user.scope, user.id)
 
@@ -129,5 +129,5 @@ def _find(session: Session, prefix: str) -> Token | None:
     return session.scalar(select(Token).options(joinedload(Token.user)).where(Token.prefix == prefix))
 
 
-def _digest(secret: str) -> str:
+def _hash_secret(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()

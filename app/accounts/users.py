@@ -15,10 +15,10 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, joinedload
 
 from app.accounts.models import BrowserSession, User
-from app.accounts.service import checked_name, user_caller
+from app.accounts.service import check_name, to_caller
 from app.core.context import Context
-from app.core.db.storable import unstorable_reason
-from app.core.db.types import utcnow
+from app.core.db.storable import find_unstorable_reason
+from app.core.db.types import get_utc_time
 from app.core.errors import BadInputError, ConflictError, NotFoundError, UnauthorizedError
 from app.core.states import Scope
 from app.web.http.security import Caller
@@ -31,7 +31,9 @@ _hasher = PasswordHasher()  # argon2id, 64 MiB, 3 passes: the second recommended
 
 def create_user(ctx: Context, name: str, password: str, scope: Scope) -> None:
     """Stores a user. Raises BadInputError for an invalid name or password, ConflictError for a name that is taken."""
-    row = User(name=checked_name(name, "give the name to sign in with"), scope=scope, password_hash=_hashed(password))
+    row = User(
+        name=check_name(name, "give the name to sign in with"), scope=scope, password_hash=_hash_password(password)
+    )
     try:
         with ctx.database.session() as session:
             session.add(row)
@@ -41,7 +43,7 @@ def create_user(ctx: Context, name: str, password: str, scope: Scope) -> None:
 
 def set_password(ctx: Context, name: str, password: str) -> None:
     """Changes the password and ends every session of the user. Raises NotFoundError or BadInputError."""
-    hashed = _hashed(password)
+    hashed = _hash_password(password)
     with ctx.database.session() as session:
         user = _get(session, name)
         user.password_hash = hashed
@@ -74,7 +76,7 @@ def get_provider_user(ctx: Context, issuer: str, subject: str, name: str) -> Use
     with ctx.database.read() as session:
         if user := session.scalar(query):
             return user
-    name = checked_name(name, "give the account an e-mail address")
+    name = check_name(name, "give the account an e-mail address")
     scope = ctx.settings.oidc_scope
     user = User(name=name, scope=scope, password_hash="", oidc_issuer=issuer, oidc_subject=subject)
     try:
@@ -94,7 +96,7 @@ def sign_in(ctx: Context, browser: MutableMapping[str, Any], name: str, password
     # before the name is looked up, so that the first sign-in takes as long for both as well.
     placeholder = _placeholder_hash()
     with ctx.database.read() as session:
-        user = None if unstorable_reason(name) else session.scalar(select(User).where(User.name == name.strip()))
+        user = None if find_unstorable_reason(name) else session.scalar(select(User).where(User.name == name.strip()))
     try:
         _hasher.verify((user and user.password_hash) or placeholder, password[:LONGEST])
     except (VerifyMismatchError, InvalidHashError):
@@ -107,33 +109,33 @@ def sign_in(ctx: Context, browser: MutableMapping[str, Any], name: str, password
 def begin_session(ctx: Context, browser: MutableMapping[str, Any], user: User) -> Caller:
     """Begins a session of the user in the browser's signed cookie, in place of any other."""
     sign_out(ctx, browser)
-    row = BrowserSession(user_id=user.id, expires_at=utcnow() + SESSION_LIFETIME)
+    row = BrowserSession(user_id=user.id, expires_at=get_utc_time() + SESSION_LIFETIME)
     with ctx.database.session() as session:
         session.add(row)
     browser[COOKIE] = str(row.id)
-    return user_caller(user)
+    return to_caller(user)
 
 
 def sign_out(ctx: Context, browser: MutableMapping[str, Any]) -> None:
     """Ends the browser's session, if it has one; copies of its cookie become invalid too."""
-    known = _id(browser)
+    known = _parse_session_id(browser)
     browser.clear()
     if known is not None:
         with ctx.database.session() as session:
             session.execute(delete(BrowserSession).where(BrowserSession.id == known))
 
 
-def signed_in(ctx: Context, browser: MutableMapping[str, Any]) -> Caller | None:
+def find_signed_in_user(ctx: Context, browser: MutableMapping[str, Any]) -> Caller | None:
     """The user of the browser's session; None without a valid session."""
-    known = _id(browser)
+    known = _parse_session_id(browser)
     if known is None:
         return None
     with ctx.database.read() as session:
         row = session.get(BrowserSession, known, options=[joinedload(BrowserSession.user, innerjoin=True)])
-    return None if row is None or row.expires_at <= utcnow() else user_caller(row.user)
+    return None if row is None or row.expires_at <= get_utc_time() else to_caller(row.user)
 
 
-def _id(browser: MutableMapping[str, Any]) -> uuid.UUID | None:
+def _parse_session_id(browser: MutableMapping[str, Any]) -> uuid.UUID | None:
     """The id of the session in a cookie; None for a cookie from versions that stored no sessions."""
     return uuid.UUID(browser[COOKIE]) if COOKIE in browser else None
 
@@ -151,7 +153,7 @@ def _placeholder_hash() -> str:
     return _hasher.hash("no user has this password")
 
 
-def _hashed(password: str) -> str:
+def _hash_password(password: str) -> str:
     if not SHORTEST <= len(password) <= LONGEST:
         raise BadInputError(f"the password has {len(password)} characters: give {SHORTEST} to {LONGEST}", "password")
     return _hasher.hash(password)

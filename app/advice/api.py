@@ -16,10 +16,10 @@ from app.core.states import Scope
 from app.datasets.api import Upload
 from app.studies.analysis import Analyses
 from app.studies.repository import get_study
-from app.web.http.operations import operation
+from app.web.http.operations import declare_operation
 from app.web.http.peer_user import refuse_other_users
 from app.web.http.security import needs
-from app.web.http.web import context, kept, session
+from app.web.http.web import get_context, get_session, get_singleton
 
 bp = Blueprint("advice_api", __name__, url_prefix="/api/v1")
 
@@ -36,7 +36,7 @@ class AdviceForm(AdviceSpec):
 
 @bp.post("/try")
 @needs(Scope.SUBMIT)
-@operation({202: AdviceJob})
+@declare_operation({202: AdviceJob})
 def create(form: AdviceForm) -> tuple[AdviceJob, dict[str, str]]:
     """Tries models on a project: makes tasks of its code and lets the models take turns over them.
 
@@ -45,25 +45,25 @@ def create(form: AdviceForm) -> tuple[AdviceJob, dict[str, str]]:
     if form.path:
         refuse_other_users(request)
     archive = SentArchive(form.file.filename or "file", form.file.read()) if form.file is not None else None
-    job_id = service.submit(context(), AdviceSpec(**form.model_dump(exclude={"file"})), archive)
-    with context().database.read() as fresh:
+    job_id = service.submit(get_context(), AdviceSpec(**form.model_dump(exclude={"file"})), archive)
+    with get_context().database.read() as fresh:
         described = service.describe_job(fresh, get_job(fresh, job_id))
     return described, {"Location": url_for("advice_api.show", job_id=job_id)}
 
 
 @bp.get("/try/<uuid:job_id>")
-@operation({200: AdviceJob})
+@declare_operation({200: AdviceJob})
 def show(job_id: uuid.UUID) -> AdviceJob:
     """How far the work on a project is, and what it advises."""
-    return service.describe_job(session(), get_job(session(), job_id))
+    return service.describe_job(get_session(), get_job(get_session(), job_id))
 
 
 @bp.get("/studies/<uuid:study_id>/advice")
-@operation({200: MARKDOWN})
+@declare_operation({200: MARKDOWN})
 def report(study_id: uuid.UUID) -> Response:
     """What a study over a project's tasks advises, as a report."""
-    study = get_study(session(), study_id)
-    found = read_report(session(), study, kept(Analyses).get(session(), study))
+    study = get_study(get_session(), study_id)
+    found = read_report(get_session(), study, get_singleton(Analyses).get(get_session(), study))
     answer = Response(format_report(found), content_type=f"{MARKDOWN}; charset=utf-8")
     answer.headers["Content-Disposition"] = 'attachment; filename="advice.md"'
     return answer

@@ -24,7 +24,7 @@ from app.advice.study import describe_progress, make_study_spec
 from app.background.handlers import Handler, Step, UnfinishedError
 from app.background.models import BackgroundJob
 from app.core.context import Context
-from app.core.db.types import utcnow
+from app.core.db.types import get_utc_time
 from app.core.errors import BadInputError, BasslineError, UnavailableError
 from app.core.ports import detect_sandbox
 from app.core.states import OPEN_RUN_STATES, JobState, RunState
@@ -34,7 +34,7 @@ from app.studies import service as studies
 from app.studies.analysis import analysis
 from app.studies.models import Study
 from app.studies.repository import get_study, study_ids
-from app.web.ui.units import seconds
+from app.web.ui.units import format_seconds
 from evaluation.from_code import run
 from evaluation.from_code.build import TaskResult
 from evaluation.from_code.calls.record import N_RUNS
@@ -59,7 +59,7 @@ class TryCode(Handler):
         if "dataset_id" not in step.cursor:
             _save(step, dataset_id=str(_make_dataset(job, step, spec)))
             _remove_files(step.ctx, job)
-        study = _work_study(job, step, spec)
+        study = _run_study(job, step, spec)
         _begin(step, "answer", "Reading what the study says")
         with step.ctx.database.read() as session:
             study = get_study(session, study.id)
@@ -164,7 +164,9 @@ class _Watcher:
 
     def recording(self, _command: Sequence[str], passed_s: float) -> None:
         left_s = N_RUNS * LIMIT_S - passed_s
-        message = f"{seconds(round(passed_s))} of tests, which run twice; at most {seconds(round(left_s))} left"
+        message = (
+            f"{format_seconds(round(passed_s))} of tests, which run twice; at most {format_seconds(round(left_s))} left"
+        )
         self.step.report(0, 0, message)
         self.step.require_wanted(within_turn=False)
 
@@ -178,13 +180,13 @@ class _Watcher:
             self.step.begin_turn()
             _begin(self.step, "tasks", "functions checked")
         pace_s = (time.monotonic() - self.began) / max(1, done - self.resumed)
-        left = f", about {seconds(round(pace_s * (total - done)))} left" if self.resumed < done < total else ""
+        left = f", about {format_seconds(round(pace_s * (total - done)))} left" if self.resumed < done < total else ""
         self.step.report(done, total, f"functions checked{left}")
         if made is not None and self.step.seconds >= STEP_S:
             _save(self.step, made=done)
 
 
-def _work_study(job: BackgroundJob, step: Step, spec: AdviceSpec) -> Study:
+def _run_study(job: BackgroundJob, step: Step, spec: AdviceSpec) -> Study:
     """The study, once it has finished. Raises UnfinishedError while it works, BasslineError if it ended otherwise."""
     ctx, study_id = step.ctx, uuid.UUID(job.arguments["study_id"])
     _begin(step, "study", "Loading the models")
@@ -217,7 +219,7 @@ def _submit_study(job: BackgroundJob, step: Step, spec: AdviceSpec, study_id: uu
     dataset = datasets.find(ctx, uuid.UUID(step.cursor["dataset_id"]))
     if dataset is None:
         raise BasslineError("the dataset of the project has been deleted: try the project again")
-    passed_s = (utcnow() - job.started_at).total_seconds() if job.started_at else 0.0
+    passed_s = (get_utc_time() - job.started_at).total_seconds() if job.started_at else 0.0
     left_s = 60.0 * spec.minutes - passed_s
     asked = make_study_spec(dataset, models, spec.budget_s, spec.n, left_s, spec.quiet_limit_s)
     studies.submit(ctx, asked, study_id=study_id)

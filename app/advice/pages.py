@@ -17,15 +17,15 @@ from app.advice.study import list_models
 from app.background.jobs import get_job, list_jobs
 from app.core.errors import BadInputError
 from app.core.states import OPEN_JOB_STATES, JobState, Scope
-from app.runs.forms import field_error
+from app.runs.forms import map_field_error
 from app.runs.quiet import QUIET_LIMIT_S
 from app.studies.analysis import Analyses
 from app.studies.repository import get_study
 from app.web.http.limits import UPLOAD_BYTES
 from app.web.http.peer_user import refuse_other_users
 from app.web.http.security import needs
-from app.web.http.web import context, kept, session
-from app.web.ui.form_errors import sentence
+from app.web.http.web import get_context, get_session, get_singleton
+from app.web.ui.form_errors import describe_fault
 from evaluation.from_code.source.uploaded import FORMS
 
 bp = Blueprint("advice", __name__)
@@ -51,8 +51,8 @@ def new() -> str:
     fields = AdviceSpec.model_fields
     values = MultiDict({name: f"{fields[name].default:g}" for name in ("budget_s", "n", "minutes")})
     values["tests"], values["wait_for_quiet"] = fields["tests"].default, "true"
-    values.setlist("target", list_models(context()))
-    return _form(values, {})
+    values.setlist("target", list_models(get_context()))
+    return _render_form(values, {})
 
 
 @bp.post("/try")
@@ -68,20 +68,20 @@ def create() -> Response | tuple[str, int]:
         refuse_other_users(request)
     archive = SentArchive(file.filename, file.read()) if file is not None and file.filename else None
     try:
-        job_id = service.submit(context(), AdviceSpec.model_validate(given), archive)
+        job_id = service.submit(get_context(), AdviceSpec.model_validate(given), archive)
     except ValidationError as error:
         faults = {str(fault["loc"][0]): fault for fault in reversed(error.errors())}
-        return _form(form, {name: sentence(LABELS[name], fault) for name, fault in faults.items()}), 422
+        return _render_form(form, {name: describe_fault(LABELS[name], fault) for name, fault in faults.items()}), 422
     except BadInputError as fault:
-        return _form(form, field_error(fault, LABELS)), fault.status
+        return _render_form(form, map_field_error(fault, LABELS)), fault.status
     return redirect(url_for("advice.show", job_id=job_id), 303)
 
 
 @bp.get("/try/<uuid:job_id>")
 def show(job_id: uuid.UUID) -> str:
     """How far the work on a project is. Raises NotFoundError."""
-    job = get_job(session(), job_id)
-    found, names = service.describe_job(session(), job), list(STEPS)
+    job = get_job(get_session(), job_id)
+    found, names = service.describe_job(get_session(), job), list(STEPS)
     reached = len(names) if job.state is JobState.FINISHED else names.index(found.step)
     is_open = job.state in OPEN_JOB_STATES
     return render_template(
@@ -92,8 +92,8 @@ def show(job_id: uuid.UUID) -> str:
 @bp.get("/try/report/<uuid:study_id>")
 def report(study_id: uuid.UUID) -> str:
     """What a study over a project's tasks advises. Raises NotFoundError."""
-    study = get_study(session(), study_id)
-    found = read_report(session(), study, kept(Analyses).get(session(), study))
+    study = get_study(get_session(), study_id)
+    found = read_report(get_session(), study, get_singleton(Analyses).get(get_session(), study))
     return render_template(
         "advice/report.html",
         study=study,
@@ -104,17 +104,17 @@ def report(study_id: uuid.UUID) -> str:
     )
 
 
-def _form(values: MultiDict[str, str], errors: dict[str, str]) -> str:
+def _render_form(values: MultiDict[str, str], errors: dict[str, str]) -> str:
     chosen = [word for text in values.getlist("target") for word in text.replace(",", " ").split()]
     return render_template(
         "advice/new.html",
         values=values,
         errors=errors,
         labels=LABELS,
-        local=service.accepts_paths(context().settings),
-        models=[(model, "") for model in list_models(context())],
+        local=service.can_accept_paths(get_context().settings),
+        models=[(model, "") for model in list_models(get_context())],
         chosen=chosen,
         endings=", ".join(FORMS),
         upload_mib=UPLOAD_BYTES // 2**20,
-        earlier=list_jobs(session(), kind=KIND, limit=_EARLIER),
+        earlier=list_jobs(get_session(), kind=KIND, limit=_EARLIER),
     )

@@ -18,7 +18,7 @@ from app.studies.models import Study
 from app.studies.progress import of_study
 from app.studies.report import share
 from app.web.ui.tables import ArmName, TextTable
-from app.web.ui.units import exact_seconds, milliseconds
+from app.web.ui.units import format_exact_seconds, format_milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,11 @@ def _compare_models(study: Study, said: StudyAnalysis) -> TextTable:
         at = curves[arm.name].at(study.budget_s) if arm.name in curves else None
         shares = ("–", "–") if at is None else tuple(share(value, bounds, n) for value, bounds in at)
         state = "dropped" if arm.dropped_at else str(arm.run.state)
-        rows.append((ArmName(arm.name), *shares, milliseconds(arm.run.measured.ms_per_token_all), state))
+        rows.append((ArmName(arm.name), *shares, format_milliseconds(arm.run.measured.ms_per_token_all), state))
     return TextTable(
         "Models",
-        f"The share of the same tasks that each solves within {exact_seconds(study.budget_s)}, with its 95 % interval. "
+        f"The share of the same tasks that each solves within {format_exact_seconds(study.budget_s)}, with its "
+        "95 % interval. "
         "One that was certain to lose was dropped.",
         ("Model", "Chosen sample right", "Any sample right", "ms/token", "State"),
         tuple(rows),

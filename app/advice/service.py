@@ -16,8 +16,8 @@ from app.background.api import JobDocument
 from app.background.jobs import make_job, send
 from app.background.models import BackgroundJob
 from app.core.context import Context
-from app.core.db.database import after_commit
-from app.core.db.types import new_id
+from app.core.db.database import call_after_commit
+from app.core.db.types import generate_id
 from app.core.errors import BadInputError, NotFoundError
 from app.core.remote.target import is_remote
 from app.core.settings import Settings
@@ -49,7 +49,7 @@ class SentArchive:
     data: bytes
 
 
-def accepts_paths(settings: Settings) -> bool:
+def can_accept_paths(settings: Settings) -> bool:
     """Whether a user may name a folder of this machine: it is then their own, since `serve` listens to it alone."""
     return settings.embedded and not settings.require_tokens
 
@@ -57,14 +57,14 @@ def accepts_paths(settings: Settings) -> bool:
 def submit(ctx: Context, spec: AdviceSpec, archive: SentArchive | None) -> uuid.UUID:
     """Opens the job for a project in a folder, or in an archive. Returns its id. Raises BadInputError."""
     models = check(ctx, spec, archive)
-    study_id = str(new_id())  # now, so that a worker that is killed does not submit two
+    study_id = str(generate_id())  # now, so that a worker that is killed does not submit two
     arguments = {**spec.model_dump(mode="json"), "study_id": study_id, "models": models}
     arguments["archive"] = archive.name if archive else ""
     subject = spec.name or (archive.name if archive else Path(spec.path).name)
     with ctx.database.session() as session:
         job = make_job(KIND, subject, key=study_id, arguments=arguments, input=archive.data if archive else None)
         session.add(job)
-        after_commit(session, send, ctx, job, job.queue)
+        call_after_commit(session, send, ctx, job, job.queue)
     return job.id
 
 
@@ -75,7 +75,7 @@ def check(ctx: Context, spec: AdviceSpec, archive: SentArchive | None) -> list[s
         from_code.check_name(spec.name)
     if archive is not None:
         _check_archive(spec, archive, words)
-    elif accepts_paths(ctx.settings):
+    elif can_accept_paths(ctx.settings):
         _check_folder(spec)
     elif spec.path:
         raise BadInputError(
@@ -105,9 +105,9 @@ def _check_archive(spec: AdviceSpec, archive: SentArchive, words: list[str]) -> 
             f"tests begins with {words[0][:60]!r}, and the sandbox starts only Python: begin with python or pytest",
             "tests",
         )
-    with naming("file"):
+    with name_field("file"):
         unpack_project(archive.data, archive.name)
-    with naming("requirements"):
+    with name_field("requirements"):
         parse_requirements(spec.requirements)
 
 
@@ -141,7 +141,7 @@ def _split_command(command: str) -> list[str]:
 
 
 @contextmanager
-def naming(field: str) -> Iterator[None]:
+def name_field(field: str) -> Iterator[None]:
     """Turns a ProjectError in the block into a BadInputError about the field."""
     try:
         yield

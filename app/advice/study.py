@@ -17,7 +17,7 @@ from app.studies.models import Study
 from app.studies.progress import of_study, remaining_s
 from app.studies.schemas import StudySpec
 from app.web.http.schemas import parse_spec
-from app.web.ui.units import seconds as in_words
+from app.web.ui.units import format_seconds as in_words
 
 PER_TASK_S = 2.0
 """Seconds of a task besides its budget: its prompt, its verdicts, and turns of the models."""

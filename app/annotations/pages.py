@@ -14,7 +14,7 @@ from app.core.context import Context
 from app.core.states import Scope
 from app.web.http.schemas import parse_spec
 from app.web.http.security import may_use, needs
-from app.web.http.web import context
+from app.web.http.web import get_context
 
 
 class AnnotationPages:
@@ -29,31 +29,31 @@ class AnnotationPages:
     ) -> None:
         self._name, self._row, self._place, self._change = bp.name, row, place, annotate
         address = f"/{bp.name}/<uuid:row_id>/annotations"
-        bp.add_url_rule(address, "annotated", self._back)
+        bp.add_url_rule(address, "annotated", self._redirect_back)
         bp.add_url_rule(address, "annotate", self._annotate, methods=["POST"])
 
     def values(self, row_id: uuid.UUID) -> dict[str, Any]:
         """What the template's panel of annotations needs."""
         return {
-            "annotate": url_for(f"{self._name}.annotate", row_id=row_id, **self._part()),
+            "annotate": url_for(f"{self._name}.annotate", row_id=row_id, **self._build_part()),
             "may_edit": may_use(f"{self._name}.annotate"),
         }
 
-    def _back(self, row_id: uuid.UUID) -> Response:
+    def _redirect_back(self, row_id: uuid.UUID) -> Response:
         """The page of the row: a browser also comes here when it reloads the page of an error."""
-        return redirect(url_for(f"{self._name}.show", **self._part() | {self._row: row_id}), 303)
+        return redirect(url_for(f"{self._name}.show", **self._build_part() | {self._row: row_id}), 303)
 
     @needs(Scope.SUBMIT)
     def _annotate(self, row_id: uuid.UUID) -> Response:
         """Changes the note, or archives."""
-        self._change(context(), row_id, _parse_changes(request.form))
-        return self._back(row_id)
+        self._change(get_context(), row_id, _parse_changes(request.form))
+        return self._redirect_back(row_id)
 
-    def _part(self) -> dict[str, Any]:
+    def _build_part(self) -> dict[str, Any]:
         return {name: request.args.get(name) for name in self._place}
 
 
-def asks_for_archived() -> bool:
+def is_asking_for_archived() -> bool:
     """Whether the address of a list asks for archived rows, too."""
     return request.args.get("archived") in ("1", "true")
 

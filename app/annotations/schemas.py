@@ -17,12 +17,12 @@ NoteOf = Annotated[str, Field(description="plain text; empty: none")]
 ArchivedOf = Annotated[bool, Field(description="left out of lists, the leaderboard and the answer of the first page")]
 
 
-def _tidy(note: str) -> str:
+def _tidy_note(note: str) -> str:
     """The note without blanks at its ends, and with the line ends that the database has: browsers send CR LF."""
     return note.replace("\r\n", "\n").strip()
 
 
-Note = Annotated[Text, Field(max_length=LONGEST_NOTE), AfterValidator(_tidy)]
+Note = Annotated[Text, Field(max_length=LONGEST_NOTE), AfterValidator(_tidy_note)]
 
 
 class Changes(RequestModel):
@@ -61,7 +61,7 @@ def name_in_list(row: AnnotatedRow) -> str:
     return f"{row.name}{' (archived)' if row.archived else ''}"
 
 
-def facts(row: AnnotatedRow) -> list[tuple[str, str]]:
+def list_annotations(row: AnnotatedRow) -> list[tuple[str, str]]:
     """The annotations as label and value, without absent ones."""
     said = [("Note", row.note), ("Archived", "yes" if row.archived else "")]
     return [(label, value) for label, value in said if value]

@@ -13,11 +13,11 @@ from pydantic import Field
 from app.background import jobs
 from app.core.context import Context
 from app.core.states import JobState, Scope
-from app.web.http.operations import operation
-from app.web.http.paging import PageQuery, page_from_rows
+from app.web.http.operations import declare_operation
+from app.web.http.paging import PageQuery, split_rows
 from app.web.http.schemas import ResponseModel
 from app.web.http.security import needs
-from app.web.http.web import context, session
+from app.web.http.web import get_context, get_session
 
 bp = Blueprint("jobs_api", __name__, url_prefix="/api/v1")
 
@@ -63,24 +63,24 @@ class JobPage(ResponseModel):
 
 
 @bp.get("/jobs")
-@operation({200: JobPage})
+@declare_operation({200: JobPage})
 def index(query: JobQuery) -> JobPage:
     """Background work: checks of datasets, imports, deletions, translations, trainings."""
-    rows = jobs.list_jobs(session(), query.state, limit=query.limit + 1, before=query.id())
-    page, following = page_from_rows(rows, query, lambda job: str(job.id))
+    rows = jobs.list_jobs(get_session(), query.state, limit=query.limit + 1, before=query.id())
+    page, following = split_rows(rows, query, lambda job: str(job.id))
     return JobPage(jobs=[JobDocument.of(job) for job in page], next=following)
 
 
 @bp.get("/jobs/<uuid:job_id>")
-@operation({200: JobWithResult})
+@declare_operation({200: JobWithResult})
 def show(job_id: uuid.UUID) -> JobWithResult:
     """A job in full."""
-    return JobWithResult.of(jobs.get_job(session(), job_id))
+    return JobWithResult.of(jobs.get_job(get_session(), job_id))
 
 
 @bp.post("/jobs/<uuid:job_id>/cancel")
 @needs(Scope.SUBMIT)
-@operation({202: JobDocument}, problems=(409,))
+@declare_operation({202: JobDocument}, problems=(409,))
 def cancel(job_id: uuid.UUID) -> JobDocument:
     """Cancels a job: it ends after its step. What an import has stored is removed."""
     return _change(job_id, jobs.cancel)
@@ -88,13 +88,13 @@ def cancel(job_id: uuid.UUID) -> JobDocument:
 
 @bp.post("/jobs/<uuid:job_id>/retry")
 @needs(Scope.SUBMIT)
-@operation({202: JobDocument}, problems=(409,))
+@declare_operation({202: JobDocument}, problems=(409,))
 def retry(job_id: uuid.UUID) -> JobDocument:
     """Queues a job again that failed or was cancelled. It goes on where it was."""
     return _change(job_id, jobs.retry)
 
 
 def _change(job_id: uuid.UUID, change: Callable[[Context, uuid.UUID], None]) -> JobDocument:
-    change(context(), job_id)
-    with context().database.read() as fresh:
+    change(get_context(), job_id)
+    with get_context().database.read() as fresh:
         return JobDocument.of(jobs.get_job(fresh, job_id))

@@ -15,7 +15,7 @@ from app.background.leases import Lease, LostClaimError, Stop
 from app.background.models import BackgroundJob
 from app.core.broker import queues
 from app.core.context import Context
-from app.core.db.database import OUTAGES, short_transaction
+from app.core.db.database import OUTAGES, begin_short_transaction
 from app.core.states import JobState
 
 REPORT_S = 1.0  # between two times at which progress is written that no step stores
@@ -99,7 +99,7 @@ class Step:
 
     def _store(self, write: Callable[[Session], None] = lambda _: None, **values: Any) -> None:
         def store() -> None:
-            with short_transaction(self.ctx.database) as session:
+            with begin_short_transaction(self.ctx.database) as session:
                 self.lease.owned.write(session, **self.progress, **values)
                 write(session)
 

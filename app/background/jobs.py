@@ -20,8 +20,8 @@ from app.background.leases import MAX_ATTEMPTS, has_expired, take_back
 from app.background.models import BackgroundJob
 from app.core.broker import queues
 from app.core.context import Context
-from app.core.db.database import after_commit, log_failure, updated_any
-from app.core.db.types import new_id, utcnow
+from app.core.db.database import call_after_commit, has_updated, log_failure
+from app.core.db.types import generate_id, get_utc_time
 from app.core.errors import ConflictError, NotFoundError
 from app.core.states import OPEN_JOB_STATES, Failure, JobState
 
@@ -34,7 +34,9 @@ def make_job(kind: str, subject: str, **columns: Any) -> BackgroundJob:
     """A job to be stored by the caller, who works it or sends its message."""
     handler, columns["arguments"] = get_handler(kind), dict(columns.get("arguments") or {})
     queue = handler.queue if handler else None
-    return BackgroundJob(id=new_id(), kind=kind, subject=subject[:300], queue=queue, enqueued_at=utcnow(), **columns)
+    return BackgroundJob(
+        id=generate_id(), kind=kind, subject=subject[:300], queue=queue, enqueued_at=get_utc_time(), **columns
+    )
 
 
 def open_job(
@@ -64,7 +66,7 @@ def open_job(
 
 
 def _reopen(job: BackgroundJob) -> None:
-    job.state, job.attempt, job.error, job.enqueued_at = JobState.QUEUED, 0, None, utcnow()
+    job.state, job.attempt, job.error, job.enqueued_at = JobState.QUEUED, 0, None, get_utc_time()
     job.finished_at = job.cancel_requested_at = None
 
 
@@ -103,7 +105,7 @@ def return_expired(ctx: Context, *conditions: ColumnElement[bool]) -> None:
             state, error = JobState.FAILED, LOST.format(handler.describe_loss(job) if handler else "did this")
         values: dict[str, Any] = {"state": state, "error": error, "enqueued_at": None}
         if state is not JobState.QUEUED:
-            values["finished_at"] = utcnow()
+            values["finished_at"] = get_utc_time()
         if state is JobState.CANCELLED:
             values["input"] = None
         with ctx.database.session() as session:
@@ -120,21 +122,21 @@ def return_of_ended_processes(ctx: Context) -> None:
         for job in session.scalars(select(BackgroundJob).where(BackgroundJob.lease_until.is_not(None))):
             host, _, pid = (job.claimed_by or "").rpartition(":")
             if host == socket.gethostname() and pid.isdigit() and not psutil.pid_exists(int(pid)):
-                job.lease_until = utcnow()
+                job.lease_until = get_utc_time()
     return_expired(ctx)
 
 
 def send_again(ctx: Context, silence: dt.timedelta) -> None:
     """Sends messages that may be lost again: of jobs that wait and were last sent one before `silence`."""
-    unsent = or_(BackgroundJob.enqueued_at.is_(None), BackgroundJob.enqueued_at < utcnow() - silence)
+    unsent = or_(BackgroundJob.enqueued_at.is_(None), BackgroundJob.enqueued_at < get_utc_time() - silence)
     waiting = select(BackgroundJob).where(BackgroundJob.state == JobState.QUEUED, BackgroundJob.queue.is_not(None))
     with ctx.database.read() as session:
         jobs = session.scalars(waiting.where(unsent).order_by(BackgroundJob.priority.desc(), BackgroundJob.id)).all()
     for job in jobs:
         with ctx.database.session() as session:
             same = (BackgroundJob.id == job.id, BackgroundJob.state == JobState.QUEUED)
-            if updated_any(session, update(BackgroundJob).where(*same).values(enqueued_at=utcnow())):
-                after_commit(session, send, ctx, job, job.queue)
+            if has_updated(session, update(BackgroundJob).where(*same).values(enqueued_at=get_utc_time())):
+                call_after_commit(session, send, ctx, job, job.queue)
 
 
 def send_waiting(ctx: Context, key: str) -> None:
@@ -180,9 +182,9 @@ def cancel(ctx: Context, job_id: uuid.UUID) -> None:
         if job.state not in OPEN_JOB_STATES:
             raise ConflictError(f"the job is {job.state}: only a queued or running one can be cancelled")
         waits = (BackgroundJob.id == job_id, BackgroundJob.state == JobState.QUEUED)
-        now = utcnow()
+        now = get_utc_time()
         ended = {"state": JobState.CANCELLED, "finished_at": now, "input": None}
-        if not updated_any(session, update(BackgroundJob).where(*waits).values(ended)):
+        if not has_updated(session, update(BackgroundJob).where(*waits).values(ended)):
             session.execute(update(BackgroundJob).where(BackgroundJob.id == job_id).values(cancel_requested_at=now))
             return
     with ctx.database.read() as session:
@@ -201,4 +203,4 @@ def retry(ctx: Context, job_id: uuid.UUID) -> None:
         if handler.reads_input and job.input is None:
             raise ConflictError("its file is not stored any more: send it again")
         _reopen(job)
-        after_commit(session, send, ctx, job, job.queue)
+        call_after_commit(session, send, ctx, job, job.queue)

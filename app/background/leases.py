@@ -20,10 +20,10 @@ from sqlalchemy.orm import Session
 
 from app.background.models import Leased
 from app.core.context import Context
-from app.core.db.clock import database_time
-from app.core.db.database import OUTAGES, error_summary, updated_any
+from app.core.db.clock import get_database_time
+from app.core.db.database import OUTAGES, has_updated, summarize_error
 from app.core.db.threads import RepeatingThread
-from app.core.db.types import new_id
+from app.core.db.types import generate_id
 
 MAX_ATTEMPTS = 3
 SERIALIZATION_FAILURES = ("40001", "40P01")  # PostgreSQL: could not serialize, deadlock
@@ -58,7 +58,7 @@ class Ownership:
     def write(self, session: Session, **values: Any) -> None:
         """Changes columns. Raises LostClaimError, which rolls the unit of work back."""
         owned = update(self.table).where(self.table.id == self.row_id, self.table.fence == self.fence)
-        if not updated_any(session, owned.values(values)):
+        if not has_updated(session, owned.values(values)):
             raise LostClaimError(str(self.row_id))
 
     def release(self, session: Session, **values: Any) -> None:
@@ -70,11 +70,11 @@ def claim_row(
     ctx: Context, table: type[Leased], row_id: uuid.UUID, *conditions: ColumnElement[bool], **values: Any
 ) -> Ownership | None:
     """Takes a row under these conditions and writes `values`; None if they do not hold or another worker was faster."""
-    fence = new_id()
+    fence = generate_id()
     try:
         with ctx.database.session() as session:
             taken = update(table).where(table.id == row_id, *conditions)
-            lease_until = database_time(session, ctx.settings.lease_s)
+            lease_until = get_database_time(session, ctx.settings.lease_s)
             own = {"attempt": table.attempt + 1, "fence": fence, "claimed_by": ctx.worker_name}
             attempt = session.scalar(
                 taken.values(lease_until=lease_until, **own, **values).returning(table.attempt),
@@ -89,14 +89,14 @@ def claim_row(
 
 def has_expired(session: Session, table: type[Leased]) -> ColumnElement[bool]:
     """Whether the worker of a row has stopped heartbeating, as a condition."""
-    return table.lease_until <= database_time(session)
+    return table.lease_until <= get_database_time(session)
 
 
 def take_back(session: Session, row: Leased, **values: Any) -> bool:
     """Frees a row whose lease had expired when it was read. False if its worker, or another reaper, was faster."""
     table = type(row)
     unchanged = (table.id == row.id, table.fence.is_not_distinct_from(row.fence), table.lease_until == row.lease_until)
-    return updated_any(session, update(table).where(*unchanged).values(fence=None, lease_until=None, **values))
+    return has_updated(session, update(table).where(*unchanged).values(fence=None, lease_until=None, **values))
 
 
 class Lease:
@@ -143,7 +143,7 @@ class Lease:
             except OUTAGES as error:
                 if time.monotonic() >= limit:
                     raise
-                log.warning("storing failed", row=str(self.owned.row_id), error=error_summary(error))
+                log.warning("storing failed", row=str(self.owned.row_id), error=summarize_error(error))
                 time.sleep(TRY_AGAIN_S)
 
     def shorten(self, lease_s: float) -> None:
@@ -154,7 +154,7 @@ class Lease:
         """
         lease_s = min(self._lease_s, lease_s)
         proven = time.monotonic()
-        self._beat(lease_s)
+        self._renew(lease_s)
         # In this order: `stop` must never compare an old heartbeat with the shorter lease.
         self._proven = proven
         self._heartbeat_s, self._lease_s = min(self._heartbeat_s, lease_s / BEATS, LONGEST_BEAT_S), lease_s
@@ -169,7 +169,7 @@ class Lease:
         now = time.monotonic()
         if now - self._proven >= self._heartbeat_s:
             try:
-                self._beat(self._lease_s)
+                self._renew(self._lease_s)
             except LostClaimError:
                 self._stop = Stop.FENCED
                 return None
@@ -181,6 +181,6 @@ class Lease:
         self._stop = self.stop or noticed
         return self._look_s if self._stop is None else None
 
-    def _beat(self, lease_s: float) -> None:
+    def _renew(self, lease_s: float) -> None:
         with self._ctx.database.heartbeats.session() as session:
-            self.owned.write(session, lease_until=database_time(session, lease_s))
+            self.owned.write(session, lease_until=get_database_time(session, lease_s))

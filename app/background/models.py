@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Index, LargeBinary, String, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.core.db.types import Base, Identified, text_enum, utcnow
+from app.core.db.types import Base, Identified, build_text_enum, get_utc_time
 from app.core.states import JobState
 
 OPEN = "state IN ('queued', 'running')"
@@ -44,7 +44,7 @@ class BackgroundJob(Leased, Base):
     key: Mapped[str | None] = mapped_column(String(300))  # equal for equal work
     queue: Mapped[str | None] = mapped_column(String(40))  # where its messages go; None: no other process can do it
     priority: Mapped[int] = mapped_column(default=0)  # the highest is sent first
-    state: Mapped[JobState] = mapped_column(text_enum(JobState, "state"), default=JobState.QUEUED)
+    state: Mapped[JobState] = mapped_column(build_text_enum(JobState, "state"), default=JobState.QUEUED)
     done: Mapped[int] = mapped_column(default=0)
     total: Mapped[int] = mapped_column(default=0)
     message: Mapped[str] = mapped_column(Text, default="")
@@ -53,7 +53,7 @@ class BackgroundJob(Leased, Base):
     cursor: Mapped[dict[str, Any]] = mapped_column(default=dict)  # where to resume
     result: Mapped[dict[str, Any] | None]
     error: Mapped[str | None] = mapped_column(Text)
-    created_at: Mapped[dt.datetime] = mapped_column(default=utcnow)
+    created_at: Mapped[dt.datetime] = mapped_column(default=get_utc_time)
     started_at: Mapped[dt.datetime | None]
     finished_at: Mapped[dt.datetime | None]
     cancel_requested_at: Mapped[dt.datetime | None]

@@ -13,7 +13,7 @@ from app.core.context import Context
 from app.core.errors import ConflictError
 from app.core.states import OPEN_JOB_STATES, Scope
 from app.web.http.security import needs
-from app.web.http.web import context
+from app.web.http.web import get_context
 
 bp = Blueprint("jobs", __name__)
 SHOWN = 200
@@ -22,7 +22,7 @@ SHOWN = 200
 @bp.get("/jobs")
 def index() -> str:
     """The latest jobs, with a button to cancel or retry each."""
-    return _page()
+    return _render_jobs()
 
 
 @bp.post("/jobs/<uuid:job_id>/cancel")
@@ -41,13 +41,13 @@ def retry(job_id: uuid.UUID) -> Response | tuple[str, int]:
 
 def _change(job_id: uuid.UUID, change: Callable[[Context, uuid.UUID], None]) -> Response | tuple[str, int]:
     try:
-        change(context(), job_id)
+        change(get_context(), job_id)
     except ConflictError as fault:
-        return _page(str(fault)), fault.status
+        return _render_jobs(str(fault)), fault.status
     return redirect(url_for("jobs.index"), 303)
 
 
-def _page(fault: str = "") -> str:
-    with context().database.read() as fresh:
+def _render_jobs(fault: str = "") -> str:
+    with get_context().database.read() as fresh:
         rows = jobs.list_jobs(fresh, limit=SHOWN)
     return render_template("background/index.html", rows=rows, fault=fault, open_states=OPEN_JOB_STATES)

@@ -22,8 +22,8 @@ from app.background.leases import MAX_ATTEMPTS, Lease, LostClaimError, Stop, cla
 from app.background.models import BackgroundJob
 from app.core.broker import queues
 from app.core.context import Context
-from app.core.db.database import OUTAGES, after_commit, error_summary, log_failure
-from app.core.db.types import utcnow
+from app.core.db.database import OUTAGES, call_after_commit, log_failure, summarize_error
+from app.core.db.types import get_utc_time
 from app.core.errors import BasslineError, CancelledError, ConflictError, UnavailableError
 from app.core.states import JobState
 
@@ -31,7 +31,7 @@ TURN_S = 60.0  # after which other work of this worker goes before the rest of a
 
 
 @contextlib.contextmanager
-def attempt(
+def hold_job(
     ctx: Context, job_id: uuid.UUID, *, turn_s: float = math.inf, on_progress: OnProgress = lambda *_: None
 ) -> Iterator[Step]:
     """Claims a job that waits and keeps its lease; the end of the block, or what it raises, decides what comes of it:
@@ -48,7 +48,7 @@ def attempt(
     """
     return_expired(ctx, BackgroundJob.id == job_id)
     waits = (BackgroundJob.state == JobState.QUEUED,)
-    started_at = func.coalesce(BackgroundJob.started_at, utcnow())
+    started_at = func.coalesce(BackgroundJob.started_at, get_utc_time())
     owned = claim_row(ctx, BackgroundJob, job_id, *waits, state=JobState.RUNNING, started_at=started_at, error=None)
     if owned is None:
         raise LostClaimError(str(job_id))
@@ -75,7 +75,7 @@ def attempt(
         raise
     except Exception as error:
         is_last = owned.attempt >= MAX_ATTEMPTS or job.queue is None
-        _leave(step, JobState.FAILED if is_last else JobState.QUEUED, error=error_summary(error))
+        _leave(step, JobState.FAILED if is_last else JobState.QUEUED, error=summarize_error(error))
         raise
     finally:
         step.lease.end()
@@ -92,17 +92,17 @@ def _leave(step: Step, state: JobState, *, waits: bool = False, **values: Any) -
     if waits:
         values["attempt"] = 0  # nothing has failed
     if state is not JobState.QUEUED:
-        values["finished_at"] = utcnow()
+        values["finished_at"] = get_utc_time()
     if state in (JobState.FINISHED, JobState.CANCELLED):
         values["input"] = None
     # At the end of the process no message is sent: the next start does it.
-    sent_at = None if ctx.stopping.is_set() else utcnow()
+    sent_at = None if ctx.stopping.is_set() else get_utc_time()
     with ctx.database.session() as session:
         step.lease.owned.release(session, state=state, enqueued_at=sent_at, **step.progress, **values)
         if state is JobState.FINISHED:
             step.on_finish(session)
         if state is JobState.QUEUED and sent_at is not None and not waits:
-            after_commit(session, send, ctx, job, queues.EXEC if job.queue else None)  # behind the work that waits
+            call_after_commit(session, send, ctx, job, queues.EXEC if job.queue else None)  # behind the work that waits
     job.state, job.error = state, values.get("error")
     handler = get_handler(job.kind)
     if waits and handler is not None and not handler.must_wait(ctx, job):
@@ -110,11 +110,11 @@ def _leave(step: Step, state: JobState, *, waits: bool = False, **values: Any) -
     follow_end(ctx, job)
 
 
-def work(
+def run_job(
     ctx: Context, job_id: uuid.UUID, *, turn_s: float = math.inf, on_progress: OnProgress = lambda *_: None
 ) -> dict[str, Any]:
     """Does a job in this process, from its first step or from where an earlier attempt stopped. Returns its result."""
-    with attempt(ctx, job_id, turn_s=turn_s, on_progress=on_progress) as step:
+    with hold_job(ctx, job_id, turn_s=turn_s, on_progress=on_progress) as step:
         handler = get_handler(step.job.kind)
         if handler is None:
             raise BasslineError(f"only a command does {step.job.kind}, or a newer version: give the command again")
@@ -123,7 +123,7 @@ def work(
 
 
 @contextlib.contextmanager
-def attempt_command(ctx: Context, kind: str, subject: str, key: str) -> Iterator[Step]:
+def hold_command(ctx: Context, kind: str, subject: str, key: str) -> Iterator[Step]:
     """`attempt` at what only this process can do, with its user's rights and files: the block does the work.
 
     Raises ConflictError where another process does the same. One that was killed leaves the key free at once.
@@ -131,20 +131,20 @@ def attempt_command(ctx: Context, kind: str, subject: str, key: str) -> Iterator
     return_of_ended_processes(ctx)
     job_id = open_job(ctx, kind, subject, key=key)
     try:
-        with attempt(ctx, job_id) as step:
+        with hold_job(ctx, job_id) as step:
             yield step
     except LostClaimError:
         raise ConflictError(f"another process does this for {subject}: wait for it, or end it") from None
 
 
-def work_to_end(ctx: Context, job_id: uuid.UUID, on_progress: OnProgress = lambda *_: None) -> dict[str, Any]:
+def run_to_end(ctx: Context, job_id: uuid.UUID, on_progress: OnProgress = lambda *_: None) -> dict[str, Any]:
     """Does a job for a caller who waits for it: one that raises is cancelled, since the caller will ask again.
 
     Raises ConflictError where another process does it, and UnavailableError where this one stops.
     """
     return_of_ended_processes(ctx)
     try:
-        return work(ctx, job_id, on_progress=on_progress)
+        return run_job(ctx, job_id, on_progress=on_progress)
     except LostClaimError:
         raise ConflictError("another process does this: `bassline jobs list` shows how far it is") from None
     except BaseException as error:
@@ -155,10 +155,10 @@ def work_to_end(ctx: Context, job_id: uuid.UUID, on_progress: OnProgress = lambd
         raise
 
 
-def work_message(ctx: Context, job_id: uuid.UUID) -> None:
+def handle_message(ctx: Context, job_id: uuid.UUID) -> None:
     """Does the job that a message names, for a turn. Safe to call for any id, any number of times."""
     try:
-        work(ctx, job_id, turn_s=TURN_S)
+        run_job(ctx, job_id, turn_s=TURN_S)
     except (LostClaimError, UnfinishedError, BasslineError):
         return  # the row says what came of it
     except Exception as error:

@@ -55,7 +55,7 @@ def upgrade() -> None:
     assert domains.metadata.tables
     ctx = make_context()
     migrate.upgrade(ctx.database)
-    done = f"the database is at schema {migrate.current(ctx.database)}"
+    done = f"the database is at schema {migrate.get_current_revision(ctx.database)}"
     if observability.is_for_log_store():  # the service `migrate` of the stack
         observability.write_line(done)
     else:
@@ -73,7 +73,7 @@ def backup(file: Path) -> None:
     Example:
         bassline db backup /backups/bassline-2026-11-27
     """
-    with _own_database() as database, PartsBar(PROGRESS_EVERY_S) as bar:
+    with _open_own_database() as database, PartsBar(PROGRESS_EVERY_S) as bar:
         saved = save_backup(database, file, _show_progress(bar, "saving"))
     echo(f"saved the database to {_describe_backup(saved)}")
 
@@ -87,7 +87,7 @@ def restore(file: Path, replace: bool) -> None:
     Example:
         bassline db restore /backups/bassline-2026-11-27 --replace
     """
-    with _own_database() as database, PartsBar(PROGRESS_EVERY_S) as bar:
+    with _open_own_database() as database, PartsBar(PROGRESS_EVERY_S) as bar:
         lock = DatabaseLock(database.file, "db restore")
         lock.acquire()
         try:
@@ -99,7 +99,7 @@ def restore(file: Path, replace: bool) -> None:
 
 
 @contextmanager
-def _own_database() -> Iterator[Database]:
+def _open_own_database() -> Iterator[Database]:
     """The database of the settings at whatever schema it is, without a connection afterwards."""
     database = make_context().database
     try:
@@ -140,7 +140,7 @@ def create(name: str, scope: str, expires: str) -> None:
         bassline tokens create laptop --scope read --expires 90d
     """
     lifetime = service.parse_lifetime(expires)
-    echo(service.create_token(common.opened_context(), name, Scope(scope), lifetime=lifetime))
+    echo(service.create_token(common.open_context(), name, Scope(scope), lifetime=lifetime))
 
 
 @tokens.command("list")
@@ -151,7 +151,7 @@ def list_(json_file: str | None) -> None:
     Example:
         bassline tokens list
     """
-    ctx = common.opened_context()
+    ctx = common.open_context()
     with ctx.database.read() as session:
         found = service.list_tokens(session)
     columns = ("name", "scope", "created_at", "last_used_at", "expires_at", "revoked_at")
@@ -184,7 +184,7 @@ def revoke(token_id: str) -> None:
     Example:
         bassline tokens revoke 1f2e3d4c
     """
-    service.revoke_token(common.opened_context(), token_id)
+    service.revoke_token(common.open_context(), token_id)
     echo(f"token {token_id} is revoked")
 
 
@@ -207,7 +207,7 @@ def create_user(name: str, scope: str, password: str) -> None:
     Example:
         bassline users create ada --scope admin
     """
-    people.create_user(common.opened_context(), name, password, Scope(scope))
+    people.create_user(common.open_context(), name, password, Scope(scope))
     echo(f"user {name} may {scope}")
 
 
@@ -219,7 +219,7 @@ def list_users(json_file: str | None) -> None:
     Example:
         bassline users list
     """
-    ctx = common.opened_context()
+    ctx = common.open_context()
     with ctx.database.read() as session:
         found = people.list_users(session)
     common.write_json(json_file, [{"name": u.name, "scope": u.scope, "created_at": u.created_at} for u in found])
@@ -236,7 +236,7 @@ def password(name: str, password: str) -> None:
     Example:
         bassline users password ada
     """
-    people.set_password(common.opened_context(), name, password)
+    people.set_password(common.open_context(), name, password)
     echo(f"the password of {name} is changed")
 
 
@@ -249,7 +249,7 @@ def change_scope(name: str, scope: str) -> None:
     Example:
         bassline users scope ada@example.com admin
     """
-    people.set_scope(common.opened_context(), name, Scope(scope))
+    people.set_scope(common.open_context(), name, Scope(scope))
     echo(f"user {name} may {scope}")
 
 
@@ -261,5 +261,5 @@ def delete_user(name: str) -> None:
     Example:
         bassline users delete ada
     """
-    people.delete_user(common.opened_context(), name)
+    people.delete_user(common.open_context(), name)
     echo(f"user {name} and their tokens are deleted")

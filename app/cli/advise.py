@@ -17,7 +17,7 @@ import click
 from app.advice.report import format_report, read_report
 from app.advice.study import list_models, make_study_spec
 from app.cli import common, foreground, from_code, handover, study_report
-from app.cli.options import QuietChoice, quiet_options
+from app.cli.options import QuietChoice, add_quiet_options
 from app.cli.project_variables import env_option, parse_variables
 from app.cli.stored_files import yes_option
 from app.core.context import Context
@@ -29,7 +29,7 @@ from app.datasets.models import Dataset
 from app.studies import repository, service
 from app.studies.analysis import analysis
 from app.studies.repository import get_study
-from app.web.ui.units import counted
+from app.web.ui.units import format_count
 
 
 class _State:
@@ -75,11 +75,11 @@ class _State:
 @click.option("--n", type=click.IntRange(1, 16), default=4, show_default=True, help="samples per task")
 @click.option("--minutes", type=click.FloatRange(1, 600), default=30.0, show_default=True, help="for all of it, about")
 @click.option(
-    "--report", metavar="FILE", default="advice.md", show_default=True, callback=common.writable,
+    "--report", metavar="FILE", default="advice.md", show_default=True, callback=common.check_writable,
     help="where the report goes, in Markdown",
 )  # fmt: skip
 @env_option
-@quiet_options
+@add_quiet_options
 @yes_option
 @common.json_option
 def advise(  # noqa: PLR0913 (click hands each option over by itself)
@@ -106,22 +106,22 @@ def advise(  # noqa: PLR0913 (click hands each option over by itself)
         bassline advise ./myproject --budget 3
         bassline advise ./myproject --target qwen2.5-coder-0.5b --target smollm2-135m --minutes 60
     """
-    ctx = common.opened_context()
+    ctx = common.open_context()
     models = list(targets) or list_models(ctx)
     if not models:
         raise BadInputError(
             "no model is in the cache: get one with `bassline models pull qwen2.5-coder-0.5b`", "target"
         )
     asked = [str(Path(project).absolute()), budget, name, tests, python, models, n, minutes, *sorted(env)]
-    state = _State(_state_path(ctx, asked))
+    state = _State(_choose_state_path(ctx, asked))
     request = from_code.DatasetRequest(
         project, tests, name=name, python=python, environment=parse_variables(env), assume_yes=assume_yes
     )
     try:
-        dataset = _dataset(ctx, state, request)
+        dataset = _prepare_dataset(ctx, state, request)
         state.dataset_id = str(dataset.id)
         state.write()
-        study_id = _study(ctx, state, dataset, models, budget, n, 60.0 * minutes, quiet)
+        study_id = _run_study(ctx, state, dataset, models, budget, n, 60.0 * minutes, quiet)
     finally:  # also after Ctrl-C
         state.write()
     with ctx.database.read() as session:
@@ -138,7 +138,7 @@ def advise(  # noqa: PLR0913 (click hands each option over by itself)
             "study": found.document.model_dump(mode="json"),
         },
     )
-    console = common.result_console(json_file)
+    console = common.choose_console(json_file)
     console.print()
     console.print(found.sentence, soft_wrap=True, highlight=False)
     console.print(
@@ -148,12 +148,12 @@ def advise(  # noqa: PLR0913 (click hands each option over by itself)
     )  # fmt: skip
 
 
-def _state_path(ctx: Context, asked: Sequence[Any]) -> Path:
+def _choose_state_path(ctx: Context, asked: Sequence[Any]) -> Path:
     name = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:24]
     return Path(ctx.settings.data_dir) / "advise" / f"{name}.json"
 
 
-def _dataset(ctx: Context, state: _State, request: from_code.DatasetRequest) -> Dataset:
+def _prepare_dataset(ctx: Context, state: _State, request: from_code.DatasetRequest) -> Dataset:
     """The dataset of the project: the one that an interrupted command made, or a new one."""
     if state.dataset_id:
         known = datasets.find(ctx, uuid.UUID(state.dataset_id))
@@ -166,14 +166,14 @@ def _dataset(ctx: Context, state: _State, request: from_code.DatasetRequest) -> 
     return found
 
 
-def _study(
+def _run_study(
     ctx: Context, state: _State, dataset: Dataset, models: list[str], budget: float, n: int, seconds: float,
     quiet: QuietChoice,
 ) -> uuid.UUID:  # fmt: skip
     """The id of the finished study of the models over the dataset."""
     ctx.make_grader()  # without a sandbox, fail before decoding
-    with foreground.workers(ctx, "advise") as place:
-        if state.study_id and _exists(ctx, state.study_id):
+    with foreground.start_workers(ctx, "advise") as place:
+        if state.study_id and _has_study(ctx, state.study_id):
             study_id = uuid.UUID(state.study_id)
             if study_report.read(ctx, study_id).study.state is not RunState.FINISHED:
                 echo("resumed: the study continues", err=True)
@@ -184,8 +184,8 @@ def _study(
             spec = make_study_spec(dataset, models, budget, n, seconds - state.spent_s, quiet.get_limit_s())
             left = dataset.n_tasks - len(spec.task_ids)
             more = f"; {left} more are left out: weak, unstated, or beyond the minutes given" if left else ""
-            arms = counted(len(spec.arms), "configuration")
-            echo(f"{counted(len(spec.task_ids), 'task')} for {arms}{more}", err=True)
+            arms = format_count(len(spec.arms), "configuration")
+            echo(f"{format_count(len(spec.task_ids), 'task')} for {arms}{more}", err=True)
             spec = handover.prepare_study_for_server(ctx, spec) if place.server else spec
             study_id = service.submit(ctx, spec, **place.options)
             state.study_id = str(study_id)
@@ -193,10 +193,10 @@ def _study(
             place.work_study(study_id)
     ended = study_report.read(ctx, study_id).study.state
     if ended is not RunState.FINISHED:
-        raise common.failed(f"the study ended as {ended}; the same command resumes")
+        raise common.build_failure(f"the study ended as {ended}; the same command resumes")
     return study_id
 
 
-def _exists(ctx: Context, study_id: str) -> bool:
+def _has_study(ctx: Context, study_id: str) -> bool:
     with ctx.database.read() as session:
         return uuid.UUID(study_id) in repository.study_ids(session)

@@ -9,16 +9,16 @@ from typing import Any
 import click
 
 from app.cli import common, foreground, handover
-from app.cli.options import parse_options, spec_options
+from app.cli.options import add_spec_options, parse_options
 from app.cli.run_and_study import find_row
-from app.runs.documents import plain
+from app.runs.documents import to_plain_json
 from app.studies import repository, service
 from app.studies.audit import AuditDocument, AuditSpec, build_document
-from app.web.ui.units import percent, points
+from app.studies.audit_tables import describe_audit
 
 
 @click.command("audit")
-@spec_options(AuditSpec, off={"required": False}, on={"required": False})
+@add_spec_options(AuditSpec, off={"required": False}, on={"required": False})
 @click.option("--study", "reference", metavar="ID", help="show an audit that has run, in place of starting one")
 @common.json_option
 def audit(reference: str | None, json_file: str | None, **options: Any) -> None:
@@ -36,52 +36,34 @@ def audit(reference: str | None, json_file: str | None, **options: Any) -> None:
     else:
         spec = parse_options(AuditSpec, {name: value for name, value in options.items() if value is not None})
         study = spec.build_study()
-        ctx = common.opened_context()
+        ctx = common.open_context()
         service.check(ctx, study, has_repeats=True)
         ctx.make_grader()  # without a sandbox, fail before decoding
-        with foreground.workers(ctx, "audit") as place:
+        with foreground.start_workers(ctx, "audit") as place:
             study = handover.prepare_study_for_server(ctx, study) if place.server else study
             command = shlex.join(["bassline", *sys.argv[1:]])
             study_id = service.submit(ctx, study, command=command, has_repeats=True, **place.options)
             place.work_study(study_id)
     with ctx.database.read() as session:
         document = build_document(session, repository.get_study(session, study_id))
-    common.write_json(json_file, plain(document))
+    common.write_json(json_file, to_plain_json(document))
     _print(document, json_file)
 
 
 def _print(document: AuditDocument, json_file: str | None) -> None:
-    console = common.result_console(json_file)
+    console = common.choose_console(json_file)
     profiles = [(side, _describe_profile(facts)) for side, facts in document.profiles.items()]
-    console.print(common.pairs(document.name, [("study", str(document.study_id)), *profiles]))
+    console.print(common.build_pairs(document.name, [("study", str(document.study_id)), *profiles]))
     console.print()
-    headings = ("decoding", "texts", "on/off differ", "off/off differ", "on/on differ", "ties", "Pass@1 on - off")
-    rows = [
-        (
-            each.decoding,
-            str(each.texts),
-            percent(each.changed_share),
-            percent(each.noise_share),
-            percent(each.on_noise_share),
-            str(each.near_ties),
-            _describe_difference(each.pass_at_1_difference, each.pass_at_1_interval),
-        )
-        for each in document.decodings
-    ]
-    console.print(common.table(headings, rows))
+    for table in describe_audit(document)[:1]:
+        console.print(common.build_table(table.headings, table.rows))
     for each in document.decodings:
         console.print(f"{each.decoding}: {each.sentence}", soft_wrap=True)
     for text in document.tasks[:5]:
         place = f"{text.task_id}, sample {text.index}, {text.decoding}, from token {text.position}"
-        console.print(common.pairs(place, [("off", repr(text.off)), ("on", repr(text.on))]))
+        console.print(common.build_pairs(place, [("off", repr(text.off)), ("on", repr(text.on))]))
 
 
 def _describe_profile(facts: dict[str, Any]) -> str:
     names = ("target", "drafter", "server", "server_version", "server_speculation", "device_name", "dtype")
     return ", ".join(str(facts[name]) for name in names if facts.get(name))
-
-
-def _describe_difference(difference: float | None, interval: tuple[float, float] | None) -> str:
-    if difference is None or interval is None:
-        return "–"
-    return f"{points(difference)} ({points(interval[0])} to {points(interval[1])}) points"

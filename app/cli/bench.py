@@ -21,7 +21,7 @@ def bench(name: str, arguments: tuple[str, ...]) -> None:
     Example:
         bassline bench decode --json decode.json
     """
-    known = _known()
+    known = _list_benchmarks()
     if name not in known:
         use = f"use one of {', '.join(known) or '(none are installed)'}"
         raise BadInputError(f"there is no benchmark {name!r}: {advice(name, known, use)}", "name")
@@ -32,10 +32,10 @@ def bench(name: str, arguments: tuple[str, ...]) -> None:
     except ModelError as error:
         raise BadInputError(str(error)) from error
     if status:
-        raise common.failed(f"benchmark {name} failed with status {status}")
+        raise common.build_failure(f"benchmark {name} failed with status {status}")
 
 
-def _known() -> list[str]:
+def _list_benchmarks() -> list[str]:
     """Names of the modules in benchmarks/ that have a main(argv)."""
     package = importlib.import_module("benchmarks")
     files = (file for folder in package.__path__ for file in Path(folder).glob("*.py"))

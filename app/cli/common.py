@@ -18,13 +18,13 @@ from app import domains
 from app.core.context import Context, make_context
 from app.core.db import migrate
 from app.core.errors import BadInputError, BasslineError, UnavailableError
-from app.core.terminal import echo_data, stderr, stdout
+from app.core.terminal import echo_data, open_stderr, open_stdout
 from app.web.ui import units
 from app.web.ui.tables import TextTable
 from decoding.suggest import one_of
 
 
-def writable(_ctx: click.Context, option: click.Parameter, target: str | None) -> str | None:
+def check_writable(_ctx: click.Context, option: click.Parameter, target: str | None) -> str | None:
     """The callback of an option for a file to write: refuses one that cannot be written before any work is done."""
     flag = option.opts[0]
     if target in (None, "-"):
@@ -39,14 +39,14 @@ def writable(_ctx: click.Context, option: click.Parameter, target: str | None) -
     return target
 
 
-def positive(_ctx: click.Context, option: click.Parameter, value: float | None) -> float | None:
+def check_positive(_ctx: click.Context, option: click.Parameter, value: float | None) -> float | None:
     """The callback of an option in seconds. Raises BadInputError unless it is a number above 0."""
     if value is not None and not 0 < value < math.inf:
         raise BadInputError(f"{option.name} is {value:g}: give a number of seconds above 0", option.name)
     return value
 
 
-def margin_points(_ctx: click.Context, option: click.Parameter, value: float | None) -> float | None:
+def check_margin(_ctx: click.Context, option: click.Parameter, value: float | None) -> float | None:
     """The callback of a margin. Raises BadInputError unless it is a number of points above 0, at most 100."""
     if value is not None and not 0 < value <= 100:
         raise BadInputError(f"{option.name} is {value:g}: give points above 0, at most 100, such as 5", option.name)
@@ -62,11 +62,11 @@ class Choice(click.Choice[str]):
 
 
 json_option = click.option(
-    "--json", "json_file", metavar="FILE", callback=writable, help="also write the result as JSON; - for stdout"
+    "--json", "json_file", metavar="FILE", callback=check_writable, help="also write the result as JSON; - for stdout"
 )
 
 
-def opened_context() -> Context:
+def open_context() -> Context:
     """A context whose database is at the newest schema. Raises UnavailableError or BadInputError."""
     assert domains.metadata.tables
     ctx = make_context()
@@ -138,22 +138,22 @@ def _write(path: Path, chunks: Iterable[bytes]) -> None:
         file.writelines(chunks)
 
 
-def result_console(json_file: str | None) -> Console:
+def choose_console(json_file: str | None) -> Console:
     """Where the table goes: stdout, or stderr when stdout carries the JSON."""
-    return stderr() if json_file == "-" else stdout()
+    return open_stderr() if json_file == "-" else open_stdout()
 
 
-def failed(sentence: str) -> BasslineError:
+def build_failure(sentence: str) -> BasslineError:
     """An error for exit code 1."""
     return BasslineError(sentence)
 
 
 def print_list(json_file: str | None, headings: Sequence[str], rows: Sequence[Sequence[str]], none: str = "") -> None:
     """Prints the rows as a table, or the sentence `none` where there are no rows."""
-    result_console(json_file).print(table(headings, rows) if rows or not none else none)
+    choose_console(json_file).print(build_table(headings, rows) if rows or not none else none)
 
 
-def table(
+def build_table(
     headings: Sequence[str], rows: Iterable[Sequence[str]], whole: Collection[str] = ("id",), **options: Any
 ) -> Table:
     """A table without rules, with rich's `options`. Long cells are folded, except those under the headings `whole`."""
@@ -183,10 +183,10 @@ def print_text_table(console: Console, found: TextTable, whole: Collection[str] 
     print_line(console, found.title, style="bold")  # as the title of the table it would be no wider than that
     if found.note:
         print_line(console, found.note, style="dim")
-    console.print(table(found.headings, found.rows, whole, padding=(0, 2, 0, 0)))
+    console.print(build_table(found.headings, found.rows, whole, padding=(0, 2, 0, 0)))
 
 
-def pairs(title: str, rows: list[tuple[str, str]]) -> Table:
+def build_pairs(title: str, rows: list[tuple[str, str]]) -> Table:
     """A two-column table without rules."""
     made = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
     made.add_column(style="bold", no_wrap=True)
@@ -196,11 +196,11 @@ def pairs(title: str, rows: list[tuple[str, str]]) -> Table:
     return made
 
 
-def number(value: float | None, unit: str = "", digits: int = 1) -> str:
+def format_number(value: float | None, unit: str = "", digits: int = 1) -> str:
     """A figure with its unit, or a dash."""
     return "–" if value is None else f"{value:.{digits}f}{unit}"
 
 
-def interval(bounds: list[float] | tuple[float, float] | None, n_tasks: int) -> str:
+def format_interval(bounds: list[float] | tuple[float, float] | None, n_tasks: int) -> str:
     """A 95 % interval of a share of `n_tasks` as text."""
-    return "" if bounds is None else f"95 % interval {units.interval(bounds, n_tasks)} %"
+    return "" if bounds is None else f"95 % interval {units.format_interval(bounds, n_tasks)} %"

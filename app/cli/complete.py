@@ -9,18 +9,18 @@ import click
 from rich.console import Console
 
 from app.cli import common, foreground, handover
-from app.cli.options import parse_options, spec_options
+from app.cli.options import add_spec_options, parse_options
 from app.completions import service
 from app.completions.schemas import CompletionSpec
 from app.core.events import event_types
 from app.core.events.bus import Event
 from app.core.states import RunState
-from app.core.terminal import stderr
+from app.core.terminal import open_stderr
 from app.runs import transitions
 from app.runs.documents import run_document, sample_document
 from app.runs.event_stream import follow
 from app.runs.models import RunTask
-from app.runs.repository import get_run, tasks_with_samples
+from app.runs.repository import get_run, load_tasks_with_samples
 from evaluation.datasets import PYTHON
 from evaluation.metrics import rank_sample
 
@@ -30,7 +30,7 @@ DEFAULT_TARGET = "qwen2.5-coder-0.5b"
 
 @click.command()
 @click.argument("file", metavar="FILE|-")
-@spec_options(CompletionSpec, target={"required": False, "default": DEFAULT_TARGET, "show_default": True})
+@add_spec_options(CompletionSpec, target={"required": False, "default": DEFAULT_TARGET, "show_default": True})
 @click.option("--test", "test_file", metavar="FILE", help="asserts, or check(candidate): each sample is judged by it")
 @click.option("--language", default=PYTHON, help="of the prompt", show_default=True)
 @click.option("--entry-point", default="", help="function under test; default: the last one the prompt defines")
@@ -44,12 +44,12 @@ def complete(file: str, json_file: str | None, test_file: str | None, **options:
     """
     texts = {"prompt": common.read_text(file), "test": common.read_text(test_file) if test_file else ""}
     spec = parse_options(CompletionSpec, {**options, **texts})
-    ctx = common.opened_context()
+    ctx = common.open_context()
     if spec.test.strip():
         ctx.make_grader()  # without a sandbox, fail before decoding
-    console = common.result_console(json_file)
+    console = common.choose_console(json_file)
     printed: set[int] = set()
-    with foreground.workers(ctx, "complete") as place:
+    with foreground.start_workers(ctx, "complete") as place:
         spec = handover.prepare_for_server(ctx, spec) if place.server else spec
         run_id = service.submit(ctx, spec, **place.options)
         try:
@@ -61,15 +61,15 @@ def complete(file: str, json_file: str | None, test_file: str | None, **options:
             transitions.interrupt(ctx, run_id)
             raise foreground.UserInterruptError("interrupted: an unfinished completion is not kept") from None
     with ctx.database.read() as session:
-        run, (task,) = get_run(session, run_id), tasks_with_samples(session, run_id)
+        run, (task,) = get_run(session, run_id), load_tasks_with_samples(session, run_id)
     samples = [sample_document(task.task.task_id, s) for s in task.samples]
     common.write_json(json_file, {**run_document(run), "samples": samples})
     if run.state is not RunState.FINISHED:
-        raise common.failed(run.error or f"the completion ended as {run.state}")
+        raise common.build_failure(run.error or f"the completion ended as {run.state}")
     for s in task.samples:
         if s.index not in printed:
             _print_sample(console, s.index, s.finish_reason, s.finished_s or run.budget_s, s.n_tokens, s.raw)
-    _summary(console, task)
+    _print_summary(console, task)
 
 
 def _stream(events: Iterable[Event | None], console: Console) -> set[int]:
@@ -77,7 +77,7 @@ def _stream(events: Iterable[Event | None], console: Console) -> set[int]:
     printed: set[int] = set()
     for event in events:
         if event is not None and event.type == event_types.LOADING:
-            stderr().print(event.data["message"], style="dim")
+            open_stderr().print(event.data["message"], style="dim")
         if event is None or event.type != event_types.TEXT:
             continue
         for sample in event.data["samples"]:
@@ -92,14 +92,14 @@ def _print_sample(console: Console, index: int, finish_reason: str, elapsed_s: f
     console.print(text, soft_wrap=True)
 
 
-def _summary(console: Console, task: RunTask) -> None:
+def _print_summary(console: Console, task: RunTask) -> None:
     ranked = sorted(task.samples, key=lambda s: rank_sample(s.mean_logprob, s.index), reverse=True)
     rows = [
         (
             f"sample {s.index}",
-            f"mean log-probability {common.number(s.mean_logprob, digits=3)}, {s.finish_reason}"
+            f"mean log-probability {common.format_number(s.mean_logprob, digits=3)}, {s.finish_reason}"
             + (f", {s.verdict}" if s.verdict else ""),
         )
         for s in ranked
     ]
-    console.print(common.pairs("Ranked", rows))
+    console.print(common.build_pairs("Ranked", rows))

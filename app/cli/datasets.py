@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from app.background.jobs import open_job
-from app.background.work import work_to_end
+from app.background.work import run_to_end
 from app.cli import common
 from app.cli.from_code import from_code
 from app.cli.progress import Bars
@@ -20,7 +20,7 @@ from app.core.terminal import echo
 from app.datasets import deletion, repository, service, translation
 from app.datasets.checking import check_solutions
 from app.datasets.models import Dataset
-from app.web.ui.units import counted
+from app.web.ui.units import format_count
 
 
 @click.command()
@@ -40,15 +40,15 @@ def translate(dataset: str, to: str, name: str, json_file: str | None) -> None:
         bassline datasets translate humaneval --to javascript,typescript --name humaneval
     """
     languages = [word.strip() for word in to.split(",") if word.strip()]
-    names = translation.names_of(languages, name)
-    ctx = common.opened_context()
+    names = translation.name_translations(languages, name)
+    ctx = common.open_context()
     source = service.require(ctx, dataset)
     arguments = {"dataset_id": str(source.id), "names": names}
     job_id = open_job(
         ctx, translation.TranslateDataset.kind, source.name, key=str(arguments)[:300], arguments=arguments
     )
     with Bars() as bars:
-        result = work_to_end(
+        result = run_to_end(
             ctx, job_id, lambda done, n, what: bars.show("translating", done, n, f"{done} of {n} {what}")
         )
     documents = result["reports"]
@@ -57,7 +57,7 @@ def translate(dataset: str, to: str, name: str, json_file: str | None) -> None:
             _print(document, source.n_tasks)
     common.write_json(json_file, documents[0] if len(documents) == 1 else {"translations": documents})
     if not any(document["tasks"] for document in documents):
-        raise common.failed(f"no task of {dataset} could be translated")
+        raise common.build_failure(f"no task of {dataset} could be translated")
 
 
 def _print(document: dict[str, object], total: int) -> None:
@@ -66,7 +66,7 @@ def _print(document: dict[str, object], total: int) -> None:
     assert isinstance(cases, int)
     assert isinstance(reasons, dict)
     name = document["dataset"] or document["language"]
-    echo(f"{name}: {tasks} of {counted(total, 'task')} translated, {counted(cases, 'case')}")
+    echo(f"{name}: {tasks} of {format_count(total, 'task')} translated, {format_count(cases, 'case')}")
     for reason, task_ids in sorted(reasons.items(), key=lambda item: -len(item[1])):
         echo(f"  left out {len(task_ids)}: {reason} ({', '.join(task_ids[:8])}{' ...' if len(task_ids) > 8 else ''})")
 
@@ -91,7 +91,7 @@ def list_(json_file: str | None) -> None:
     Example:
         bassline datasets list
     """
-    ctx = common.opened_context()
+    ctx = common.open_context()
     for name in service.BUILTIN:
         service.require(ctx, name)
     with ctx.database.read() as session:
@@ -116,9 +116,9 @@ def import_(file: Path, name: str | None, no_check: bool) -> None:
     Example:
         bassline datasets import tasks.jsonl --name mine
     """
-    ctx = common.opened_context()
+    ctx = common.open_context()
     dataset = service.import_file(ctx, file, name)
-    echo(f"{dataset.name}: {counted(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")
+    echo(f"{dataset.name}: {format_count(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")
     newest = service.require(ctx, dataset.name)
     if newest.id != dataset.id:
         echo(
@@ -134,13 +134,13 @@ def import_(file: Path, name: str | None, no_check: bool) -> None:
 def _print_fields(ctx: Context, dataset: Dataset) -> None:
     """Says which fields of the file decide, which play no part, and which tasks cannot be judged."""
     with ctx.database.read() as session:
-        echo(repository.field_use(session, dataset.id).describe(dataset.n_tasks))
+        echo(repository.find_field_use(session, dataset.id).describe(dataset.n_tasks))
         left_out = session.get_one(Dataset, dataset.id).left_out or []
     by_reason: dict[str, list[str]] = {}
     for row in left_out:
         by_reason.setdefault(row["reason"], []).append(row["function"])
     for reason, names in by_reason.items():
-        echo(f"{counted(len(names), 'task')} left out, {_join_names(names)}: {reason}", err=True)
+        echo(f"{format_count(len(names), 'task')} left out, {_join_names(names)}: {reason}", err=True)
 
 
 def _check_solutions(ctx: Context, dataset: Dataset) -> None:
@@ -199,13 +199,13 @@ def delete(reference: str) -> None:
     Example:
         bassline datasets delete mine
     """
-    ctx = common.opened_context()
+    ctx = common.open_context()
     with ctx.database.read() as session:
         found = repository.get_dataset(
             session, find_id(session, Dataset, reference, "dataset", "bassline datasets list")
         )
     deletion.delete_dataset(ctx, found.id)
-    echo(f"deleted {found.name}, {counted(found.n_tasks, 'task')}, sha256 {found.sha256}")
+    echo(f"deleted {found.name}, {format_count(found.n_tasks, 'task')}, sha256 {found.sha256}")
 
 
 @datasets.command()
@@ -217,7 +217,7 @@ def show(name: str, task_id: str | None) -> None:
     Example:
         bassline datasets show humaneval --task HumanEval/0
     """
-    ctx = common.opened_context()
+    ctx = common.open_context()
     dataset = service.require(ctx, name)
     if task_id:
         (task,) = service.select_tasks(dataset, [task_id], None)
@@ -227,7 +227,7 @@ def show(name: str, task_id: str | None) -> None:
         if task.source:
             echo(f"# source: {json.dumps(task.source)}")
         return
-    echo(f"{dataset.name}: {counted(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")
+    echo(f"{dataset.name}: {format_count(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")
     _print_fields(ctx, dataset)
     for task in dataset.tasks:
         echo(f"{task.task_id}  {task.entry_point}")

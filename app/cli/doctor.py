@@ -16,7 +16,7 @@ from app.core.errors import BadInputError
 from app.core.settings import Settings, load_settings
 from app.core.terminal import echo
 from app.doctor import machine, service
-from app.doctor.finding import Finding, guarded
+from app.doctor.finding import Finding, run_check
 
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 Check = Callable[[], Iterable[Finding]]
@@ -30,35 +30,37 @@ def doctor(json_file: str | None) -> None:
     Example:
         bassline doctor
     """
-    found = _findings()
-    document = {"ok": not _failed(found), "findings": [dataclasses.asdict(f) for f in found]}
-    common.write_json(json_file, document | {"languages": machine.installed()})
-    console = common.result_console(json_file)
+    found = _collect_findings()
+    document = {"ok": not _list_failures(found), "findings": [dataclasses.asdict(f) for f in found]}
+    common.write_json(json_file, document | {"languages": machine.list_languages()})
+    console = common.choose_console(json_file)
     if console.is_terminal:
-        console.print(_table(found))
+        console.print(_build_table(found))
     else:
         for finding in found:
             words = [f"{finding.status:<5}{finding.part:<20}{finding.what}", finding.remedy]
             echo(" -> ".join(filter(None, words)), err=json_file == "-")
-    if _failed(found):
-        raise common.failed(f"a run cannot work here yet: see {', '.join(dict.fromkeys(_failed(found)))} above")
+    if _list_failures(found):
+        raise common.build_failure(
+            f"a run cannot work here yet: see {', '.join(dict.fromkeys(_list_failures(found)))} above"
+        )
 
 
-def _failed(found: list[Finding]) -> list[str]:
+def _list_failures(found: list[Finding]) -> list[str]:
     return [finding.part for finding in found if finding.status == "fail"]
 
 
-def _findings() -> list[Finding]:
+def _collect_findings() -> list[Finding]:
     """All findings; checks that wait for a process or a server run at the same time.
 
     The clock comes first, alone: it measures what other processes take.
     """
-    clock = guarded("clock", machine.clock)
+    clock = run_check("clock", machine.check_clock)
     checks: list[tuple[str, Check]] = [
-        ("versions", machine.versions),
-        ("device", machine.device),
-        ("sandbox", machine.sandbox),
-        ("languages", machine.languages),
+        ("versions", machine.check_versions),
+        ("device", machine.check_device),
+        ("sandbox", machine.check_sandbox),
+        ("languages", machine.check_languages),
     ]
     settings: Settings | None = None
     try:
@@ -70,18 +72,18 @@ def _findings() -> list[Finding]:
         )
     if settings is not None:
         checks += [
-            ("database", partial(service.database, settings)),
-            ("broker", partial(service.broker, settings)),
-            ("workers", partial(service.workers, settings)),
-            ("models", partial(service.models, settings)),
-            ("disk", partial(service.disks, settings)),
+            ("database", partial(service.check_database, settings)),
+            ("broker", partial(service.check_broker, settings)),
+            ("workers", partial(service.check_workers, settings)),
+            ("models", partial(service.check_models, settings)),
+            ("disk", partial(service.check_disks, settings)),
         ]
     with ThreadPoolExecutor(len(checks)) as pool:
-        others = [finding for found in pool.map(lambda check: guarded(*check), checks) for finding in found]
+        others = [finding for found in pool.map(lambda check: run_check(*check), checks) for finding in found]
     return [*clock, *others]
 
 
-def _table(found: list[Finding]) -> Table:
+def _build_table(found: list[Finding]) -> Table:
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     for finding in found:
         what = Text(finding.what)

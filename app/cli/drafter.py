@@ -12,7 +12,7 @@ import click
 
 from app.background.handlers import Step
 from app.background.leases import Stop
-from app.background.work import attempt_command
+from app.background.work import hold_command
 from app.cli import common
 from app.cli.progress import PartsBar
 from app.core.context import Context, make_context
@@ -117,7 +117,7 @@ def train(
     from decoding.training.drafter import DrafterTraining, StoppedError  # noqa: PLC0415
     from decoding.training.plan import Plan, WorkFolder  # noqa: PLC0415
 
-    ctx = common.opened_context()
+    ctx = common.open_context()
     service.require_model(target, "target")
     if hours is None and tokens is None:
         hours = 1.0
@@ -126,20 +126,22 @@ def train(
         work = WorkFolder(target)
         if restart:
             work.remove()
-        plan = Plan(target, info.sha256, _taps_of(info.folder), hours, tokens, epochs, seed, int(max_disk * _GIB))
-        with attempt_command(ctx, "train_drafter", target, target) as step, TrainingProgress(step) as progress:
+        plan = Plan(target, info.sha256, _read_taps(info.folder), hours, tokens, epochs, seed, int(max_disk * _GIB))
+        with hold_command(ctx, "train_drafter", target, target) as step, TrainingProgress(step) as progress:
             progress.note(
                 f"keeps at most {max_disk:g} GB in {work.path} until the drafter is stored, then only the drafter"
             )
             record = DrafterTraining(
                 plan,
-                lambda: training_prompts.statements(seed),
-                lambda loaded: training_prompts.asking_of(loaded.tokenizer, has_chat_template=loaded.has_chat_template),
-                training_prompts.evaluated_texts(ctx),
+                lambda: training_prompts.iterate_statements(seed),
+                lambda loaded: training_prompts.build_asking(
+                    loaded.tokenizer, has_chat_template=loaded.has_chat_template
+                ),
+                training_prompts.list_evaluated_texts(ctx),
                 progress,
             ).run()
     except StoppedError:
-        raise common.failed("stopped: the same command resumes") from None
+        raise common.build_failure("stopped: the same command resumes") from None
     except RequestError as error:
         raise BadInputError(str(error), "drafter") from None
     except ModelError as error:
@@ -156,9 +158,9 @@ def list_(json_file: str | None) -> None:
     Example:
         bassline drafter list
     """
-    ctx = common.opened_context()
+    ctx = common.open_context()
     with ctx.database.read() as session:
-        records = drafters.every(session)
+        records = drafters.list_drafters(session)
     common.write_json(json_file, [record.model_dump(mode="json") for record in records])
     rows = [
         (
@@ -184,7 +186,7 @@ def check(target: str, json_file: str | None) -> None:
     Example:
         bassline drafter check --target qwen2.5-coder-0.5b
     """
-    _measured(target, None, json_file)
+    _measure_head(target, None, json_file)
 
 
 @drafter.command("import")
@@ -197,8 +199,8 @@ def import_(source: str, target: str, json_file: str | None) -> None:
     Example:
         bassline drafter import hf:z-lab/Qwen3-4B-DFlash-b16 --target hf:Qwen/Qwen3-4B
     """
-    ctx = common.opened_context()
-    _measured(target, source, json_file)
+    ctx = common.open_context()
+    _measure_head(target, source, json_file)
     _publish_in_stack(ctx, target)
 
 
@@ -214,9 +216,9 @@ def publish(target: str, json_file: str | None) -> None:
     Example:
         bassline drafter publish --target qwen2.5-coder-0.5b
     """
-    ctx = common.opened_context()
+    ctx = common.open_context()
     service.require_model(target, "target")
-    record = _published(ctx, target)
+    record = _load_published(ctx, target)
     common.write_json(json_file, dataclasses.asdict(record))
     if json_file != "-":
         echo(f"published the drafter of {target}: {record.n_bytes / 1e6:.0f} MB, sha256 {record.sha256[:12]}")
@@ -230,11 +232,11 @@ def delete(target: str) -> None:
     Example:
         bassline drafter delete --target qwen2.5-coder-0.5b
     """
-    heads.delete(common.opened_context(), target)
+    heads.delete(common.open_context(), target)
     echo(f"deleted the drafter of {target}")
 
 
-def _published(ctx: Context, target: str) -> HeadRecord:
+def _load_published(ctx: Context, target: str) -> HeadRecord:
     from decoding.models.errors import ModelError  # noqa: PLC0415
 
     try:
@@ -245,10 +247,10 @@ def _published(ctx: Context, target: str) -> HeadRecord:
 
 def _publish_in_stack(ctx: Context, target: str) -> None:
     if not ctx.settings.embedded:
-        _published(ctx, target)
+        _load_published(ctx, target)
 
 
-def _measured(target: str, source: str | None, json_file: str | None) -> None:
+def _measure_head(target: str, source: str | None, json_file: str | None) -> None:
     from app.cli import training_prompts  # noqa: PLC0415
     from decoding.models.errors import ModelError  # noqa: PLC0415
     from decoding.training import importing  # noqa: PLC0415
@@ -259,15 +261,15 @@ def _measured(target: str, source: str | None, json_file: str | None) -> None:
         record = importing.run(
             target,
             source,
-            training_prompts.statements(0),
-            lambda loaded: training_prompts.asking_of(loaded.tokenizer, has_chat_template=loaded.has_chat_template),
+            training_prompts.iterate_statements(0),
+            lambda loaded: training_prompts.build_asking(loaded.tokenizer, has_chat_template=loaded.has_chat_template),
         )
     except ModelError as error:
         raise BasslineError(str(error)) from None
     _show(record, json_file)
 
 
-def _taps_of(folder: Path) -> tuple[int, ...]:
+def _read_taps(folder: Path) -> tuple[int, ...]:
     from transformers import AutoConfig  # noqa: PLC0415
 
     from decoding.models.dflash_config import usual_taps  # noqa: PLC0415

@@ -11,15 +11,15 @@ import click
 
 from app.cli import common, foreground, handover
 from app.cli.foreground import Place, UserInterruptError
-from app.cli.options import QuietChoice, parse_options, quiet_flag, spec_options
+from app.cli.options import QuietChoice, add_quiet_flag, add_spec_options, parse_options
 from app.core.context import Context
 from app.core.errors import BadInputError, ConflictError
-from app.core.remote.target import add_extra_body
+from app.core.remote.target import add_extra_body, add_tokenizer
 from app.core.states import RunState, TaskState
 from app.runs import figures, service
 from app.runs.models import Run
 from app.runs.quiet import find_quiet_limit
-from app.runs.repository import get_run, tasks_without_texts
+from app.runs.repository import get_run, load_tasks_without_texts
 from app.runs.schemas import RunOptions, RunSpec
 
 
@@ -31,9 +31,9 @@ def compare_with_plain(ctx: Context, place: Place, run: Run, n_prompts: int) -> 
     if run.state is not RunState.FINISHED:
         return run
     with ctx.database.read() as session:
-        ours = tasks_without_texts(session, run.id)
+        ours = load_tasks_without_texts(session, run.id)
     task_ids = [task.task.task_id for task in ours if task.state is TaskState.FINISHED][:n_prompts]
-    plain_id = service.submit(ctx, _plain_spec(run, task_ids), is_baseline=True, **place.options)
+    plain_id = service.submit(ctx, _build_plain_spec(run, task_ids), is_baseline=True, **place.options)
     with ctx.database.session() as session:
         _note(get_run(session, run.id), plain_run=str(plain_id))
     try:
@@ -47,13 +47,13 @@ def compare_with_plain(ctx: Context, place: Place, run: Run, n_prompts: int) -> 
         ) from None
     with ctx.database.session() as session:
         stored = get_run(session, run.id)
-        theirs = tasks_without_texts(session, plain.id)
-        speedup = figures.speedup(run, figures.n_tokens(ours), plain, figures.n_tokens(theirs))
+        theirs = load_tasks_without_texts(session, plain.id)
+        speedup = figures.compute_speedup(run, figures.count_tokens(ours), plain, figures.count_tokens(theirs))
         _note(stored, speedup_over_plain=speedup, speedup_tasks=sum(t.state is TaskState.FINISHED for t in theirs))
         return stored
 
 
-def _plain_spec(run: Run, task_ids: list[str]) -> RunSpec:
+def _build_plain_spec(run: Run, task_ids: list[str]) -> RunSpec:
     options = {name: getattr(run, name) for name in RunOptions.model_fields}
     changes = {
         "drafter": "none",
@@ -71,7 +71,7 @@ def _note(run: Run, **values: object) -> None:
 
 
 @click.command("eval")
-@spec_options(RunSpec)
+@add_spec_options(RunSpec)
 @click.option(
     "--compare-plain",
     type=int,
@@ -85,10 +85,19 @@ def _note(run: Run, **values: object) -> None:
     metavar="JSON",
     help='fields for every request to another server, such as \'{"chat_template_kwargs": {"enable_thinking": false}}\'',
 )
-@quiet_flag("do not wait")
+@click.option(
+    "--tokenizer", default="", metavar="MODEL",
+    help="counts the tokens of an openai: target whose server does not",
+)  # fmt: skip
+@add_quiet_flag("do not wait")
 @common.json_option
 def evaluate(
-    json_file: str | None, compare_plain: int, wait_for_quiet: bool | None, extra_body: str, **options: Any
+    json_file: str | None,
+    compare_plain: int,
+    wait_for_quiet: bool | None,
+    extra_body: str,
+    tokenizer: str,
+    **options: Any,
 ) -> None:
     """Create a run and finish it in this process, or in `bassline serve` while that has the database.
 
@@ -97,7 +106,7 @@ def evaluate(
         bassline eval --target smollm2-135m --task HumanEval/0 --temperature 0 --n 1 --json -
         bassline eval --target openai:Qwen/Qwen2.5-Coder-7B@http://gpu7:8000/v1 --limit 20
     """
-    options["target"] = add_extra_body(options["target"], extra_body)
+    options["target"] = add_tokenizer(add_extra_body(options["target"], extra_body), tokenizer)
     limit_s = QuietChoice(wait_for_quiet, options["quiet_limit_s"]).get_limit_s(default=False)
     spec = parse_options(RunSpec, options | {"quiet_limit_s": limit_s})
     if compare_plain < 0:
@@ -106,10 +115,10 @@ def evaluate(
         raise BadInputError(
             "compare-plain compares tasks decoded one at a time: leave it out, or --throughput", "compare_plain"
         )
-    ctx = common.opened_context()
+    ctx = common.open_context()
     service.check(ctx, spec)
     ctx.make_grader()  # without a sandbox, fail before decoding
-    with foreground.workers(ctx, "eval") as place:
+    with foreground.start_workers(ctx, "eval") as place:
         spec = handover.prepare_for_server(ctx, spec) if place.server else spec
         command = shlex.join(["bassline", *sys.argv[1:]])
         run_id = service.submit(ctx, spec, command=command, **place.options)

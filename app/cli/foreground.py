@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from app.cli.common import failed, result_console, write_json
+from app.cli.common import build_failure, choose_console, write_json
 from app.cli.handover import ServerWatch
 from app.cli.live_progress import follow_run, follow_study
 from app.cli.report import run_tables
 from app.core.context import Context
 from app.core.errors import BasslineError
 from app.core.states import RunState
-from app.core.terminal import stderr
+from app.core.terminal import open_stderr
 from app.jobs.database_lock import InUseError
 from app.jobs.embedded import Embedded
 from app.runs import transitions
 from app.runs.documents import run_document
 from app.runs.failed_samples import count_failed_samples
 from app.runs.models import Run
-from app.runs.repository import get_run, progress
+from app.runs.repository import compute_progress, get_run
 from app.studies import service as studies
 
 
@@ -62,7 +62,7 @@ class Place:
 
         Raises UserInterruptError after Ctrl-C, and UnavailableError once the server is gone.
         """
-        with self._interruptible(_RUN, run_id):
+        with self._hold_interruptible(_RUN, run_id):
             self.follow(run_id)
         with self._ctx.database.read() as session:
             return get_run(session, run_id)
@@ -73,7 +73,7 @@ class Place:
 
     def work_study(self, study_id: uuid.UUID) -> None:
         """The same for a study. Raises as `work` does."""
-        with self._interruptible(_STUDY, study_id):
+        with self._hold_interruptible(_STUDY, study_id):
             follow_study(self._ctx, study_id, self._watch_server(_STUDY, study_id))
 
     def _watch_server(self, work: _Work, row_id: uuid.UUID) -> ServerWatch | None:
@@ -81,7 +81,7 @@ class Place:
         return ServerWatch(self._ctx, work.noun, ends) if self.server else None
 
     @contextlib.contextmanager
-    def _interruptible(self, work: _Work, row_id: uuid.UUID) -> Iterator[None]:
+    def _hold_interruptible(self, work: _Work, row_id: uuid.UUID) -> Iterator[None]:
         try:
             yield
         except KeyboardInterrupt:
@@ -96,7 +96,7 @@ class Place:
 
 
 @contextlib.contextmanager
-def workers(ctx: Context, purpose: str) -> Iterator[Place]:
+def start_workers(ctx: Context, purpose: str) -> Iterator[Place]:
     """Workers for this command's runs: in this process, for runs pinned to it.
 
     While `bassline serve` owns the database, its workers are used. SIGTERM counts as Ctrl-C. Raises InUseError if
@@ -111,18 +111,18 @@ def workers(ctx: Context, purpose: str) -> Iterator[Place]:
             if not error.by_server:
                 raise
             server = True
-            stderr().print("`bassline serve` has this database: its workers do the work", style="dim")
+            open_stderr().print("`bassline serve` has this database: its workers do the work", style="dim")
         yield Place(ctx, server=server)
 
 
 def report(ctx: Context, run: Run, json_file: str | None) -> None:
     """Prints and writes an ended run. Raises BasslineError unless it is finished."""
     with ctx.database.read() as session:
-        counts, failed_samples = progress(session, run), count_failed_samples(session, [run.id])
+        counts, failed_samples = compute_progress(session, run), count_failed_samples(session, [run.id])
     write_json(json_file, run_document(run))
-    run_tables(result_console(json_file), run, counts, failed_samples)
+    run_tables(choose_console(json_file), run, counts, failed_samples)
     if run.state is not RunState.FINISHED:
-        raise failed(f"the run ended as {run.state}: {run.error or 'see `bassline runs show`'}")
+        raise build_failure(f"the run ended as {run.state}: {run.error or 'see `bassline runs show`'}")
 
 
 @contextlib.contextmanager

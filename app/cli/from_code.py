@@ -19,7 +19,7 @@ from app.core.ports import detect_sandbox
 from app.core.terminal import echo
 from app.datasets import from_code as service
 from app.datasets.models import Dataset
-from app.web.ui.units import counted
+from app.web.ui.units import format_count
 from evaluation.from_code.build import Options, TaskResult
 from evaluation.from_code.calls import record
 from evaluation.from_code.calls.commands import resolve_command
@@ -54,7 +54,7 @@ class FromCodeProgress(PartsBar):
     def testing(self, done: int, total: int) -> None:
         """`done` of the files of tests have run in the sandbox."""
         left = self.advance_to("running tests", done, total)
-        self.tell(f"{done} of {counted(total, 'file')} of tests in the sandbox, {left}")
+        self.tell(f"{done} of {format_count(total, 'file')} of tests in the sandbox, {left}")
 
     def checking(self, done: int, total: int, made: TaskResult | None) -> None:
         """`done` functions are checked."""
@@ -136,7 +136,7 @@ def from_code(  # noqa: PLR0913 (click hands each option over by itself)
         project, tests, name=name, doctests=doctests, python=python, options=options, environment=parse_variables(env),
         json_file=json_file, assume_yes=assume_yes,
     )  # fmt: skip
-    make_datasets(common.opened_context(), asked)
+    make_datasets(common.open_context(), asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,28 +162,28 @@ def make_datasets(ctx: AppContext, asked: DatasetRequest) -> list[Dataset]:
     json_file = asked.json_file
     try:
         found = open_project(asked.project, interpreter)
-        commands = _commands(found, asked.tests, asked.doctests, interpreter, options.python)
+        commands = _build_commands(found, asked.tests, asked.doctests, interpreter, options.python)
         name = asked.name or found.name
         service.check_name(name)
         if options.judge != "cases" and not found.version:
             options = replace(options, store_secrets=confirm_stored_files(found, asked.assume_yes))
-        finished = _worked(ctx, found, commands, options, asked.environment)
+        finished = _run_from_code(ctx, found, commands, options, asked.environment)
     except ProjectError as error:
         raise BadInputError(str(error)) from None
     _say_how_tests_ended(finished)
     if not finished.result.completion:
         common.write_json(json_file, service.report(finished, [], service.Recheck()))
         _show(finished, [], json_file)
-        raise common.failed(f"no function of {found.name} became a task: the reasons are above")
+        raise common.build_failure(f"no function of {found.name} became a task: the reasons are above")
     stored = service.store(ctx, finished, name)
     if json_file is not None:
-        common.write_json(json_file, service.report(finished, stored, _rechecked(ctx, stored)))
+        common.write_json(json_file, service.report(finished, stored, _recheck_tasks(ctx, stored)))
     finished.state.remove()  # interrupted before, the same command resumes
     _show(finished, stored, json_file)
     return stored
 
 
-def _rechecked(ctx: AppContext, stored: list[Dataset]) -> service.Recheck:
+def _recheck_tasks(ctx: AppContext, stored: list[Dataset]) -> service.Recheck:
     """What the report counts: the stored tasks, judged once more as answers are."""
     with Bars() as bars:
         checked = service.recheck(
@@ -194,11 +194,11 @@ def _rechecked(ctx: AppContext, stored: list[Dataset]) -> service.Recheck:
         (checked.trivial_passed, "pass with a body without content"),
     ):
         if ids:
-            echo(f"{counted(len(ids), 'task')} {what}: {', '.join(ids[:_SHOWN_PATHS])}", err=True)
+            echo(f"{format_count(len(ids), 'task')} {what}: {', '.join(ids[:_SHOWN_PATHS])}", err=True)
     return checked
 
 
-def _commands(
+def _build_commands(
     project: Project, tests: tuple[str, ...], doctests: bool, python: str, tests_python: str
 ) -> list[list[str]]:
     commands = [service.split_command(command) for command in tests]
@@ -214,7 +214,7 @@ def _commands(
     return commands
 
 
-def _worked(
+def _run_from_code(
     ctx: AppContext,
     project: Project,
     commands: list[list[str]],
@@ -230,9 +230,9 @@ def _worked(
         ):
             return service.make(ctx, sandbox, project, commands, options, progress, environment)
     except KeyboardInterrupt:
-        raise common.failed("stopped; the same command resumes") from None
+        raise common.build_failure("stopped; the same command resumes") from None
     except SandboxFaultError as error:
-        raise common.failed(f"{error}; the same command resumes") from None
+        raise common.build_failure(f"{error}; the same command resumes") from None
 
 
 def _say_how_tests_ended(finished: Finished) -> None:
@@ -244,7 +244,7 @@ def _say_how_tests_ended(finished: Finished) -> None:
     if ended := recording.covering.ended:
         more = f" and {len(ended) - _SHOWN_FAILURES} more" if len(ended) > _SHOWN_FAILURES else ""
         echo(
-            f"{counted(len(ended), 'test')} waited without end, and ended after {record.QUIET_S:g} s: "
+            f"{format_count(len(ended), 'test')} waited without end, and ended after {record.QUIET_S:g} s: "
             f"{', '.join(ended[:_SHOWN_FAILURES])}{more}",
             err=True,
         )
@@ -252,16 +252,16 @@ def _say_how_tests_ended(finished: Finished) -> None:
         echo(f"not read: {name}, in the folder of recorded calls, {reason}", err=True)
 
 
-def judged_by(source: dict[str, Any]) -> str:
+def describe_judge(source: dict[str, Any]) -> str:
     """What judges a task, in a few words."""
     if source.get("judge") == "tests":
-        return counted(source["tests"], "test")
+        return format_count(source["tests"], "test")
     near = source.get("nearby_cases", 0)
-    return counted(source["cases"] - near, "recorded call") + (f" and {near} near them" if near else "")
+    return format_count(source["cases"] - near, "recorded call") + (f" and {near} near them" if near else "")
 
 
 def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> None:
-    console = common.result_console(json_file)
+    console = common.choose_console(json_file)
     rows: list[dict[str, Any]] = finished.result.completion
     if rows:
         tasks = []
@@ -269,14 +269,14 @@ def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> N
             source = row["source"]
             score = f"{100 * source['mutation_score']:.0f} % of {source['mutants']}"
             reasons = ", ".join(name for name in ("weak", "unstated") if source[name])
-            place, how = f"{source['file']}:{source['line']}", judged_by(source)
+            place, how = f"{source['file']}:{source['line']}", describe_judge(source)
             tasks.append((row["task_id"], place, how, score, reasons))
-        console.print(common.table(("task", "place", "judged by", "mutation score", ""), tasks))
+        console.print(common.build_table(("task", "place", "judged by", "mutation score", ""), tasks))
     found = finished.coverage()
     if found.left_out:
         console.print(f"\nleft out: {found.seen - found.tasks} of {found.seen} functions")
         left_out = [(str(each.functions), each.reason, each.unlock) for each in found.left_out]
-        console.print(common.table(("functions", "reason", "what would make them tasks"), left_out))
+        console.print(common.build_table(("functions", "reason", "what would make them tasks"), left_out))
         console.print("--json names them, and so does the page of the dataset")
     for path, reason in finished.project.unread.items():
         console.print(f"not read: {path}: {reason}")
@@ -287,11 +287,12 @@ def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> N
     weak_tasks = sum(bool(row["source"]["weak"]) for row in rows)
     by_tests = sum(row["source"].get("judge") == "tests" for row in rows)
     console.print(
-        f"\n{counted(len(rows), 'task')}: {len(rows) - by_tests} judged by recorded calls, {by_tests} by the project's "
+        f"\n{format_count(len(rows), 'task')}: {len(rows) - by_tests} judged by recorded calls, {by_tests} by "
+        "the project's "
         f"own tests; {weak_tasks} with a weak test (it misses a fault, or is of few calls)"
     )
     console.print(
-        f"{100 * found.covered_share:.0f} % of the {counted(found.called, 'function')} that the tests call became "
+        f"{100 * found.covered_share:.0f} % of the {format_count(found.called, 'function')} that the tests call became "
         f"tasks, with {100 * found.lines_share:.0f} % of their lines; the project has {found.seen} in all"
     )
     if rows:
@@ -299,11 +300,11 @@ def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> N
     if finished.suite.refused:
         console.print(f"the project's own tests judge no task: {finished.suite.refused}")
     elif finished.suite.failures:
-        console.print(f"{counted(len(finished.suite.failures), 'test')} did not pass in the sandbox, such as:")
+        console.print(f"{format_count(len(finished.suite.failures), 'test')} did not pass in the sandbox, such as:")
         for test, text in list(finished.suite.failures.items())[:_SHOWN_FAILURES]:
             console.print(f"    {test}: {text.strip().rpartition(chr(10))[2][:160]}")
     for dataset in stored:
-        console.print(f"{dataset.name}: {counted(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")
+        console.print(f"{dataset.name}: {format_count(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")
 
 
 def _describe_stated_share(rows: list[dict[str, Any]]) -> str:

@@ -39,10 +39,10 @@ def prepare_for_server(ctx: Context, spec: S) -> S:
                 "target",
             ) from None
         return spec
-    changes = {"target": _absolute(spec.target)}
+    changes = {"target": _make_absolute(spec.target)}
     draft = parse_drafter(spec.drafter).model
     if draft:
-        changes["drafter"] = spec.drafter.removesuffix(draft) + _absolute(draft)
+        changes["drafter"] = spec.drafter.removesuffix(draft) + _make_absolute(draft)
     return spec.model_copy(update=changes)
 
 
@@ -74,12 +74,12 @@ class ServerWatch:
             )
 
 
-def alive_workers(session: Session) -> list[Worker]:
+def find_alive_workers(session: Session) -> list[Worker]:
     """The workers that have reported themselves lately."""
     now = read_database_time(session)
     return [worker for worker in workers.list_workers(session) if workers.is_alive(worker, now)]
 
 
-def _absolute(reference: str) -> str:
+def _make_absolute(reference: str) -> str:
     entry = require_model(reference)
     return str(entry.path) if isinstance(entry, LocalFolder | LocalGguf) else reference

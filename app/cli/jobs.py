@@ -13,7 +13,7 @@ from app.background.api import JobDocument, JobWithResult
 from app.background.models import BackgroundJob
 from app.cli import common
 from app.core.context import Context
-from app.core.db.references import ids_beginning_with
+from app.core.db.references import find_id_range
 from app.core.errors import BadInputError
 from app.core.states import JobState
 from app.core.terminal import echo
@@ -40,7 +40,7 @@ def list_(state: str | None, limit: int, json_file: str | None) -> None:
     Example:
         bassline jobs list --state failed
     """
-    with common.opened_context().database.read() as session:
+    with common.open_context().database.read() as session:
         found = background.list_jobs(session, JobState(state) if state else None, limit=limit)
     common.write_json(json_file, [JobDocument.of(job).model_dump(mode="json") for job in found])
     rows = [(str(j.id), j.kind, j.subject, j.state, f"{j.done}/{j.total}", j.error or j.message) for j in found]
@@ -56,11 +56,13 @@ def show(reference: str, json_file: str | None) -> None:
     Example:
         bassline jobs show 01a1fde0
     """
-    ctx = common.opened_context()
+    ctx = common.open_context()
     with ctx.database.read() as session:
         document = JobWithResult.of(background.get_job(session, _find_id(ctx, reference))).model_dump(mode="json")
     common.write_json(json_file, document)
-    common.result_console(json_file).print(common.pairs("", [(name, str(value)) for name, value in document.items()]))
+    common.choose_console(json_file).print(
+        common.build_pairs("", [(name, str(value)) for name, value in document.items()])
+    )
 
 
 @jobs.command()
@@ -86,13 +88,13 @@ def retry(reference: str) -> None:
 
 
 def _change(reference: str, change: Callable[[Context, uuid.UUID], None], message: str) -> None:
-    ctx = common.opened_context()
+    ctx = common.open_context()
     change(ctx, _find_id(ctx, reference))
     echo(message)
 
 
 def _find_id(ctx: Context, reference: str) -> uuid.UUID:
-    begun = ids_beginning_with(reference)
+    begun = find_id_range(reference)
     with ctx.database.read() as session:
         ids = session.scalars(select(BackgroundJob.id).where(BackgroundJob.id.between(*begun))).all() if begun else ()
     if len(ids) != 1:

@@ -9,12 +9,14 @@ from app.cli import common
 from app.cli.run_and_study import archived_option
 from app.leaderboard.columns import COLUMNS, Column, make_board_row
 from app.leaderboard.entries import Entries
-from app.leaderboard.service import Row, ranked
-from app.runs.documents import plain
+from app.leaderboard.service import Row, rank_runs
+from app.runs.documents import to_plain_json
 
 
 @click.command()
-@click.option("--budget", type=float, callback=common.positive, help="seconds; default: each run at its own budget")
+@click.option(
+    "--budget", type=float, callback=common.check_positive, help="seconds; default: each run at its own budget"
+)
 @click.option("--dataset", help="only runs over this dataset")
 @click.option("--target", help="only runs of this model")
 @archived_option
@@ -27,11 +29,11 @@ def leaderboard(
     Example:
         bassline leaderboard --budget 2.5
     """
-    ctx = common.opened_context()
+    ctx = common.open_context()
     with ctx.database.read() as session:
-        rows = ranked(Entries().read(session), budget, dataset=dataset, target=target, archived=archived)
-    common.write_json(json_file, [plain(make_board_row(row)) for row in rows])
-    console = common.result_console(json_file)
+        rows = rank_runs(Entries().read(session), budget, dataset=dataset, target=target, archived=archived)
+    common.write_json(json_file, [to_plain_json(make_board_row(row)) for row in rows])
+    console = common.choose_console(json_file)
     if not rows:
         console.print("No run matches." if dataset or target else "No graded runs yet: make one with `bassline eval`.")
     groups: dict[tuple[object, ...], list[Row]] = {}
@@ -40,11 +42,11 @@ def leaderboard(
         unranked = (row.run.dataset_sha256, row.run.device)
         groups.setdefault(row.run.group if row.run.label is None else unranked, []).append(row)
     for members in groups.values():
-        console.print(_table(members))
+        console.print(_build_leaderboard(members))
         console.print()
 
 
-def _table(rows: list[Row]) -> Table:
+def _build_leaderboard(rows: list[Row]) -> Table:
     """A table for one dataset and device, either ranked or not: only runs over the same tasks are comparable."""
     one = rows[0].run
     title = f"{'' if one.label is None else 'Not ranked: '}{one.dataset} {one.dataset_sha256[:8]} on {one.device}"
@@ -56,15 +58,15 @@ def _table(rows: list[Row]) -> Table:
             row.run.name + (" (clock disturbed)" if row.run.figures.clock_marks else ""),
             row.run.target,
             f"{row.budget_s:g} s",
-            *(_cell(column, row) for column in columns),
+            *(_format_cell(column, row) for column in columns),
         )
         for row in rows
     ]
     shares = [column.label for column in columns if column.share is not None]
-    return common.table(headings, lines, shares, title=title, title_justify="left")
+    return common.build_table(headings, lines, shares, title=title, title_justify="left")
 
 
-def _cell(column: Column, row: Row) -> str:
+def _format_cell(column: Column, row: Row) -> str:
     """The column's text and note; shares of a run that stopped at a smaller budget are lower bounds."""
     bound = "≥ " if column.share and row.capped else ""
     return f"{bound}{column.text(row)} {column.note(row)}".rstrip()

@@ -11,18 +11,18 @@ from dataclasses import dataclass, field
 
 from sqlalchemy.orm import Session
 
-from app.cli.common import number
-from app.cli.handover import ServerWatch, alive_workers
+from app.cli.common import format_number
+from app.cli.handover import ServerWatch, find_alive_workers
 from app.cli.progress import Bars, time_left
 from app.core.context import Context
 from app.core.states import OPEN_RUN_STATES, RunState, TaskState
 from app.runs.quiet import describe_quiet_wait
-from app.runs.repository import get_run, progress
+from app.runs.repository import compute_progress, get_run
 from app.runs.status import run_status
 from app.studies import progress as study_progress
 from app.studies.models import Study, StudyArm
 from app.studies.repository import get_study
-from app.web.ui.units import counted
+from app.web.ui.units import format_count
 from app.workers.models import Worker
 
 BEAT_S = 0.5  # between two looks at the database
@@ -69,7 +69,7 @@ def _follow(ctx: Context, title: str, read: Read, watch: ServerWatch | None) -> 
             bars.note(title)
         while True:
             with ctx.database.read() as session:
-                alive = alive_workers(session)
+                alive = find_alive_workers(session)
                 now = read(session, alive)
             if bars.on_terminal:
                 _show_bars(bars, now)
@@ -106,11 +106,11 @@ def _list_changes(before: Snapshot, now: Snapshot) -> Iterator[str]:
 
 def _read_run(ctx: Context, session: Session, run_id: uuid.UUID, alive: Sequence[Worker]) -> Snapshot:
     run = get_run(session, run_id)
-    counts = progress(session, run)
+    counts = compute_progress(session, run)
     done = sum(counts.by_state.get(state, 0) for state in ENDED_TASKS)
     failed = counts.by_state.get(TaskState.FAILED, 0)
-    facts = f"{counts.samples} samples, {counts.passed} passed, {number(counts.tokens_per_s)} tokens/s"
-    facts += f", {counted(failed, 'task')} failed" if failed else f", {time_left(counts.remaining_s)}"
+    facts = f"{counts.samples} samples, {counts.passed} passed, {format_number(counts.tokens_per_s)} tokens/s"
+    facts += f", {format_count(failed, 'task')} failed" if failed else f", {time_left(counts.remaining_s)}"
     is_open = run.state in OPEN_RUN_STATES
     doing = (
         (run_status(session, ctx.bus, run, counts).note or _describe_loading(alive, {run.target})) if is_open else ""
@@ -132,7 +132,9 @@ def _read_study(session: Session, study_id: uuid.UUID, alive: Sequence[Worker]) 
 
 def _describe_end(study: Study, arm: StudyArm) -> str:
     if arm.dropped_by is not None:
-        return f"dropped after {counted(arm.dropped_after or 0, 'task')}: {study.arms[arm.dropped_by].name} is better"
+        return (
+            f"dropped after {format_count(arm.dropped_after or 0, 'task')}: {study.arms[arm.dropped_by].name} is better"
+        )
     return f"failed: {arm.run.error}" if arm.run.state is RunState.FAILED else ""
 
 

@@ -16,7 +16,7 @@ from typing import IO, Any
 import click
 
 from app.core.errors import BadInputError, BasslineError, UnavailableError
-from app.core.terminal import visible
+from app.core.terminal import escape_control
 from decoding.suggest import advice
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -49,7 +49,7 @@ class Sentence(click.ClickException):
     """One of our errors as click shows it: a sentence on stderr and the exit code of its kind."""
 
     def __init__(self, error: BasslineError) -> None:
-        super().__init__(visible(str(error)))
+        super().__init__(escape_control(str(error)))
         self.exit_code = error.exit_code  # type: ignore[misc]
         # An outage may end, and the container is restarted until then: readiness reports it.
         self._level = "warning" if isinstance(error, UnavailableError) else "error"
@@ -82,7 +82,7 @@ class LazyGroup(click.Group):
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
             use = "`bassline --help` lists the commands"
-            ctx.fail(f"there is no command {visible(name)!r}: {advice(name, COMMANDS, use)}")
+            ctx.fail(f"there is no command {escape_control(name)!r}: {advice(name, COMMANDS, use)}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:

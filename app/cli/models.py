@@ -8,7 +8,7 @@ from rich.text import Text
 from app.cli import common
 from app.core.context import make_context
 from app.core.errors import BasslineError
-from app.core.terminal import echo, stderr, visible
+from app.core.terminal import echo, escape_control, open_stderr
 from app.language_models import cached, deletion, service
 from app.web.ui.units import UNKNOWN
 from decoding.models.progress import format_bytes
@@ -71,10 +71,10 @@ def pull(ref: str) -> None:
 
     make_context()
     service.require_model(ref, "model")
-    console = stderr()
+    console = open_stderr()
     try:
         with console.status("") as status:
-            info = fetch.ensure(ref, on_progress=lambda news: status.update(Text(visible(str(news)))))
+            info = fetch.ensure(ref, on_progress=lambda news: status.update(Text(escape_control(str(news)))))
     except ModelError as error:
         raise BasslineError(str(error)) from None
     echo(f"{info.name}: {info.folder} (from {info.source}, sha256 {info.sha256})")
@@ -109,7 +109,7 @@ def delete(ref: str, json_file: str | None) -> None:
     Example:
         bassline models delete qwen2.5-coder-0.5b
     """
-    deleted = deletion.delete_model(common.opened_context(), ref)
+    deleted = deletion.delete_model(common.open_context(), ref)
     common.write_json(json_file, deleted.model_dump())
     if json_file != "-":
         echo(f"deleted {deleted.ref}: {format_bytes(deleted.bytes)} are free again; {deleted.describe()}")

@@ -16,10 +16,10 @@ from pydantic.fields import FieldInfo
 from app.cli import common
 from app.cli.common import Choice
 from app.core.errors import BadInputError
-from app.runs.options import Option, flag_of, options_of, value_type
+from app.runs.options import Option, get_flag, get_value_type, options_of
 from app.runs.quiet import QUIET_LIMIT_S
 from app.web.http.schemas import RequestModel, parse_spec
-from app.web.ui.units import seconds
+from app.web.ui.units import format_seconds
 
 C = TypeVar("C", bound=Callable[..., Any])
 S = TypeVar("S", bound=RequestModel)
@@ -41,36 +41,38 @@ class Several(click.ParamType[tuple[Any, ...]]):
         return tuple(self._of.convert(part, param, ctx) for part in parts)
 
 
-def spec_options(kind: type[RequestModel], *names: str, **changes: dict[str, Any]) -> Callable[[C], C]:
+def add_spec_options(kind: type[RequestModel], *names: str, **changes: dict[str, Any]) -> Callable[[C], C]:
     """Decorates a command with an option for each named field of `kind`, by default for each that declares an `Option`.
 
     Type, default and help are the field's. `changes` are other settings of click, by the name of the field.
     """
-    return _decorator({name: _settings(kind, name) | changes.get(name, {}) for name in names or options_of(kind)})
+    return _build_decorator(
+        {name: _get_option_settings(kind, name) | changes.get(name, {}) for name in names or options_of(kind)}
+    )
 
 
-def given_options(kind: type[RequestModel], *names: str, several: bool = False) -> Callable[[C], C]:
+def add_given_options(kind: type[RequestModel], *names: str, several: bool = False) -> Callable[[C], C]:
     """The same for a command that must know which options were given: one that was not is None or ().
 
     With `several`, each option takes several values.
     """
     options = {}
     for name in names or options_of(kind):
-        settings = _settings(kind, name)
+        settings = _get_option_settings(kind, name)
         default = settings.pop("default", None)
         if settings.pop("show_default", False) and default is not None:
             number = f"{default:g}" if isinstance(default, float) else default
-            settings["help"] += f" [default: {seconds(default) if name.endswith('_s') else number}]"
+            settings["help"] += f" [default: {format_seconds(default) if name.endswith('_s') else number}]"
         if several:
             settings |= {"required": False, "type": Several(settings["type"]), "metavar": "A,B,..."}
         options[name] = settings | ({"default": None} if settings.get("is_flag") else {})
-    return _decorator(options)
+    return _build_decorator(options)
 
 
-def _decorator(options: Mapping[str, dict[str, Any]]) -> Callable[[C], C]:
+def _build_decorator(options: Mapping[str, dict[str, Any]]) -> Callable[[C], C]:
     def decorate(command: C) -> C:
         for name, settings in reversed(list(options.items())):
-            command = click.option(flag_of(name), name, **settings)(command)
+            command = click.option(get_flag(name), name, **settings)(command)
         return command
 
     return decorate
@@ -95,11 +97,11 @@ def as_typed() -> Iterator[None]:
         raise BadInputError(f"{flag} {rest}" if flag else str(error), error.field) from None
 
 
-def _settings(kind: type[RequestModel], name: str) -> dict[str, Any]:
+def _get_option_settings(kind: type[RequestModel], name: str) -> dict[str, Any]:
     """The settings of click's option for a field."""
     field = kind.model_fields[name]
     settings: dict[str, Any] = {"help": field.description, "required": field.is_required()}
-    type_, choices = value_type(field.annotation), _choices(field)
+    type_, choices = get_value_type(field.annotation), _list_choices(field)
     if type_ is bool:
         settings["is_flag"] = True
     elif type_ is tuple:
@@ -113,7 +115,7 @@ def _settings(kind: type[RequestModel], name: str) -> dict[str, Any]:
     return settings
 
 
-def _choices(field: FieldInfo) -> Sequence[str]:
+def _list_choices(field: FieldInfo) -> Sequence[str]:
     """All values of a field that takes one of a few words."""
     for kind in (field.annotation, *get_args(field.annotation)):  # of `Failure | None` the parts
         if get_origin(kind) is Literal:
@@ -147,7 +149,7 @@ class QuietChoice:
         return QUIET_LIMIT_S if stored_s is None else stored_s
 
 
-def quiet_options(command: C) -> C:
+def add_quiet_options(command: C) -> C:
     """Decorates a command that waits by default on a terminal with both options, which it receives as `quiet`."""
 
     @functools.wraps(command)
@@ -155,13 +157,13 @@ def quiet_options(command: C) -> C:
         return command(*args, quiet=QuietChoice(wait_for_quiet, quiet_limit_s), **others)
 
     limit = click.option(
-        "--quiet-limit", "quiet_limit_s", type=float, metavar="SECONDS", callback=common.positive,
-        help=f"how long to wait for a quiet machine in all  [default: {seconds(QUIET_LIMIT_S)}]",
+        "--quiet-limit", "quiet_limit_s", type=float, metavar="SECONDS", callback=common.check_positive,
+        help=f"how long to wait for a quiet machine in all  [default: {format_seconds(QUIET_LIMIT_S)}]",
     )  # fmt: skip
-    return quiet_flag("on a terminal")(limit(choosing))  # type: ignore[return-value]
+    return add_quiet_flag("on a terminal")(limit(choosing))  # type: ignore[return-value]
 
 
-def quiet_flag(default: str) -> Callable[[C], C]:
+def add_quiet_flag(default: str) -> Callable[[C], C]:
     """Decorates a command with --wait-for-quiet, None where it is not given; `default` says in the help what holds."""
     return click.option(
         "--wait-for-quiet/--no-wait-for-quiet", default=None,

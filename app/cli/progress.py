@@ -8,7 +8,7 @@ from typing import Self
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from app.core.terminal import stderr, visible
+from app.core.terminal import escape_control, open_stderr
 
 PACE_S = 600.0  # the time left is estimated from the pace of the last ten minutes
 
@@ -17,7 +17,7 @@ class Bars:
     """Bars on a terminal, which are gone at the end; elsewhere lines. A bar has a name, facts and the time it took."""
 
     def __init__(self) -> None:
-        self._console = stderr()
+        self._console = open_stderr()
         self.on_terminal = self._console.is_terminal
         self._bars = Progress(
             TextColumn("{task.description}", markup=False),
@@ -47,7 +47,7 @@ class Bars:
         if key not in self._shown:
             self._shown[key] = self._bars.add_task(name, facts="")
         self._bars.update(
-            self._shown[key], description=visible(name), completed=done, total=total, facts=visible(facts)
+            self._shown[key], description=escape_control(name), completed=done, total=total, facts=escape_control(facts)
         )
 
 
@@ -75,7 +75,7 @@ class PartsBar(Bars):
 
     def tell(self, facts: str) -> None:
         """Shows facts about the part."""
-        self._bars.update(self._bar, facts=visible(facts))
+        self._bars.update(self._bar, facts=escape_control(facts))
         if not self.on_terminal and time.monotonic() - self._printed >= self._every_s:
             self._printed = time.monotonic()
             self.note(f"{self._part}: {facts}")

@@ -7,32 +7,32 @@ from collections import Counter
 from rich.console import Console
 
 from app.annotations import schemas as annotation
-from app.cli.common import interval, number, pairs
+from app.cli.common import build_pairs, format_interval, format_number
 from app.core.states import RunState
 from app.runs import caveats, configuration
 from app.runs.failed_samples import FailedSamples
 from app.runs.models import Run
 from app.runs.repository import Progress
 from app.runs.results import Figures
-from app.web.ui.units import percent
+from app.web.ui.units import format_percent
 
 
 def run_tables(console: Console, run: Run, counts: Progress, failed: FailedSamples) -> None:
     """Prints configuration, progress and figures."""
     rows = [
         ("Run", str(run.id)),
-        *configuration.table(run),
+        *configuration.list_configuration(run),
         ("Measured on", f"{run.device_label}, {run.provenance.get('dtype') or run.dtype}"),
-        ("Tasks asked for", _progress_text(run, counts)),
-        *annotation.facts(run),
+        ("Tasks asked for", _format_progress(run, counts)),
+        *annotation.list_annotations(run),
     ]
-    console.print(pairs(f"{run.name}  ({run.state})", [*rows, ("Error", run.error)] if run.error else rows))
+    console.print(build_pairs(f"{run.name}  ({run.state})", [*rows, ("Error", run.error)] if run.error else rows))
     console.print()
     measured = run.measured.samples
-    console.print(pairs("Figures", figures(run, failed)) if measured else "No figures: no task is finished.")
+    console.print(build_pairs("Figures", list_figures(run, failed)) if measured else "No figures: no task is finished.")
 
 
-def _progress_text(run: Run, counts: Progress) -> str:
+def _format_progress(run: Run, counts: Progress) -> str:
     text = f"{run.n_tasks}: {counts.decoded} decoded"
     if run.graded:
         text += f", {counts.finished} graded"
@@ -41,43 +41,49 @@ def _progress_text(run: Run, counts: Progress) -> str:
     return f"{text}; `bassline runs resume {run.id}` finishes it" if counts.resumable else text
 
 
-def figures(run: Run, failed: FailedSamples) -> list[tuple[str, str]]:
+def list_figures(run: Run, failed: FailedSamples) -> list[tuple[str, str]]:
     """The figures, each with its unit and its population; `failed` are the samples of the run that did not pass."""
     f = run.measured
-    rows = [("tasks", _coverage(run))]
+    rows = [("tasks", _describe_coverage(run))]
     if run.graded:
         if f.pass_all_unbudgeted is not None:
             rows += [
                 ("at a budget", "not measured: the samples have no finish times"),
-                ("chosen sample passes", f"{percent(f.pass_first_unbudgeted, f.tasks):>8}  whenever it finished"),
-                ("any sample passes", f"{percent(f.pass_all_unbudgeted, f.tasks):>8}  whenever it finished"),
+                (
+                    "chosen sample passes",
+                    f"{format_percent(f.pass_first_unbudgeted, f.tasks):>8}  whenever it finished",
+                ),
+                ("any sample passes", f"{format_percent(f.pass_all_unbudgeted, f.tasks):>8}  whenever it finished"),
             ]
         rows += [
-            ("Pass@First", f"{percent(f.pass_first, f.tasks):>8}  {interval(f.pass_first_interval, f.tasks)}"),
-            ("Pass@All", f"{percent(f.pass_all, f.tasks):>8}  {interval(f.pass_all_interval, f.tasks)}"),
-            ("pass@1 (unbiased)", f"{percent(f.pass_at_1, f.tasks):>8}"),
+            (
+                "Pass@First",
+                f"{format_percent(f.pass_first, f.tasks):>8}  {format_interval(f.pass_first_interval, f.tasks)}",
+            ),
+            ("Pass@All", f"{format_percent(f.pass_all, f.tasks):>8}  {format_interval(f.pass_all_interval, f.tasks)}"),
+            ("pass@1 (unbiased)", f"{format_percent(f.pass_at_1, f.tasks):>8}"),
         ]
-        rows += _in_guest(f)
-        if (left_out := caveats.without_left_out(f)) is not None:
+        rows += _list_in_guest(f)
+        if (left_out := caveats.describe_without_left_out(f)) is not None:
             rows.append(("weak or unstated", left_out))
-        if (judges := caveats.of_each_judge(f)) is not None:
+        if (judges := caveats.describe_judges(f)) is not None:
             rows.append(("by judge", judges))
     rows += [
         ("samples", f"{f.samples}, {f.samples_finished} finished in time, {f.samples_passed} passed"),
         *([("failed samples", failed.in_words)] if run.graded and failed.failed else []),
         (
             "ms per token",
-            f"first {number(f.ms_per_token_first)}, last {number(f.ms_per_token_last)}, "
-            f"all {number(f.ms_per_token_all)}",
+            f"first {format_number(f.ms_per_token_first)}, last {format_number(f.ms_per_token_last)}, "
+            f"all {format_number(f.ms_per_token_all)}",
         ),
-        ("tokens per second", number(f.tokens_per_s)),
-        ("mean acceptance length", number(f.mean_acceptance_length, " tokens per round", 2)),
+        ("tokens per second", format_number(f.tokens_per_s)),
+        ("mean acceptance length", format_number(f.mean_acceptance_length, " tokens per round", 2)),
         (
             "first finished",
-            f"median {number(f.first_finished_p50_s, ' s', 2)}, "
-            f"95th percentile {number(f.first_finished_p95_s, ' s', 2)}",
+            f"median {format_number(f.first_finished_p50_s, ' s', 2)}, "
+            f"95th percentile {format_number(f.first_finished_p95_s, ' s', 2)}",
         ),
-        ("budget overrun, largest", number(f.budget_overrun_max_s, " s", 3)),
+        ("budget overrun, largest", format_number(f.budget_overrun_max_s, " s", 3)),
     ]
     rows += [("clock disturbed", mark) for mark in f.clock_marks or ()]
     if f.speedup_over_plain is not None:
@@ -91,7 +97,7 @@ def figures(run: Run, failed: FailedSamples) -> list[tuple[str, str]]:
     return rows
 
 
-def _coverage(run: Run) -> str:
+def _describe_coverage(run: Run) -> str:
     f = run.measured
     text = f"{f.tasks} of the {f.dataset_tasks} in {run.dataset.name}"
     left_out = Counter(
@@ -112,11 +118,14 @@ def _coverage(run: Run) -> str:
     return text
 
 
-def _in_guest(f: Figures) -> list[tuple[str, str]]:
+def _list_in_guest(f: Figures) -> list[tuple[str, str]]:
     """The figures over verdicts that could not have been forged; nothing where none could."""
     found = caveats.describe_forgeable_share(f)
     if found is None:
         return []
     # Unknown for runs that ended before they were counted.
-    without = f"Pass@First {percent(f.pass_first_proxy, f.tasks)}, Pass@All {percent(f.pass_all_proxy, f.tasks)}"
+    without = (
+        f"Pass@First {format_percent(f.pass_first_proxy, f.tasks)}, Pass@All "
+        f"{format_percent(f.pass_all_proxy, f.tasks)}"
+    )
     return [("trust", found), ("without those passes", without)]

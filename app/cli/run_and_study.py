@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from app.annotations.models import Annotatable
 from app.annotations.schemas import LONGEST_NOTE, ArchivedQuery, Changes, name_in_list
 from app.cli import common
-from app.cli.options import spec_options
+from app.cli.options import add_spec_options
 from app.core.context import Context
 from app.core.db.types import Named
 from app.core.terminal import echo
@@ -22,7 +22,7 @@ from app.studies.documents import StudyHead
 from app.web.http.schemas import parse_spec
 
 R = TypeVar("R")
-archived_option = spec_options(ArchivedQuery, "archived")
+archived_option = add_spec_options(ArchivedQuery, "archived")
 
 
 class Service(Protocol):
@@ -50,7 +50,7 @@ def print_rows(
 
 def find_row(find: Callable[[Session, str], R], reference: str) -> tuple[Context, R]:
     """The context of the command, and the run or study that was typed."""
-    ctx = common.opened_context()
+    ctx = common.open_context()
     with ctx.database.read() as session:
         return ctx, find(session, reference)
 
@@ -67,7 +67,9 @@ def add_commands(
     row = click.argument("reference", metavar=what.upper())
 
     @group.command(
-        help=_help(f"Stop a {what} that another process works on; finished samples are kept.", f"{start} cancel demo")
+        help=_format_help(
+            f"Stop a {what} that another process works on; finished samples are kept.", f"{start} cancel demo"
+        )
     )
     @click.argument("reference", metavar="ID")
     def cancel(reference: str) -> None:
@@ -76,7 +78,7 @@ def add_commands(
         echo(f"cancelled {found.name}")
 
     @group.command(
-        help=_help(f"Remove an ended {what}{along or ' with its samples'}.", f"{start} delete 01a1fde0"),
+        help=_format_help(f"Remove an ended {what}{along or ' with its samples'}.", f"{start} delete 01a1fde0"),
     )
     @click.argument("reference", metavar="ID")
     def delete(reference: str) -> None:
@@ -92,7 +94,7 @@ def add_commands(
             return find(session, str(found.id))
 
     @group.command(
-        help=_help(
+        help=_format_help(
             f"Write a note on a {what}, replacing the present one; - reads it from standard input, '' removes it.",
             f"{start} note demo 'first run with the new drafter'",
         )
@@ -109,7 +111,7 @@ def add_commands(
         ("archive", "archived", f"Leave a {what}{along} out of lists and the first page.", Changes(archived=True)),
         ("unarchive", "brought back", f"Return an archived {what}{along} to lists.", Changes(archived=False)),
     ):
-        group.command(word, help=_help(about, f"{start} {word} demo"))(row(_mark(changed, done, changes)))
+        group.command(word, help=_format_help(about, f"{start} {word} demo"))(row(_mark(changed, done, changes)))
 
 
 def _mark(changed: Callable[[str, Changes], Named], done: str, changes: Changes) -> Callable[[str], None]:
@@ -119,5 +121,5 @@ def _mark(changed: Callable[[str, Changes], Named], done: str, changes: Changes)
     return mark
 
 
-def _help(sentence: str, example: str) -> str:
+def _format_help(sentence: str, example: str) -> str:
     return f"{sentence}\n\nExample:\n    {example}"

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 
 from app.cli import common, foreground
-from app.cli.options import parse_options, spec_options
+from app.cli.options import add_spec_options, parse_options
 from app.cli.report import run_tables
 from app.cli.run_and_study import add_commands, archived_option, find_row, print_rows
 from app.comparison import run_file
@@ -27,10 +27,10 @@ from app.core.errors import BadInputError, BasslineError
 from app.core.states import RunState
 from app.runs import import_samples, repository, service
 from app.runs.documents import run_document
-from app.runs.export_samples import FORMATS, chunks
+from app.runs.export_samples import FORMATS, export_chunks
 from app.runs.failed_samples import count_failed_samples
 from app.runs.schemas import ImportSpec
-from app.web.ui.units import percent
+from app.web.ui.units import format_percent
 from evaluation.decisions import MARGIN
 from evaluation.inference import ALPHA
 
@@ -60,14 +60,14 @@ def list_(state: str | None, limit: int, json_file: str | None, archived: bool, 
         bassline runs list --name nightly
     """
     wanted = repository.RunFilter(states=[RunState(state)] if state else (), archived=archived, **filters)
-    ctx = common.opened_context()
+    ctx = common.open_context()
     with ctx.database.read() as session:
         found = repository.list_runs(session, wanted, limit=limit)
     common.write_json(json_file, [run_document(run) for run in found])
     rows = []
     for run in found:
         figures = run.measured
-        shares = percent(figures.pass_first, figures.tasks), percent(figures.pass_all, figures.tasks)
+        shares = format_percent(figures.pass_first, figures.tasks), format_percent(figures.pass_all, figures.tasks)
         rows.append((run, (f"{figures.tasks}/{run.n_tasks}", *shares)))
     none = "No run matches." if wanted.narrows else "No runs yet: make one with `bassline eval`."
     print_rows(json_file, ("tasks", "Pass@First", "Pass@All"), rows, none)
@@ -84,15 +84,17 @@ def show(run: str, json_file: str | None) -> None:
     """
     ctx, found = find_row(repository.find_run, run)
     with ctx.database.read() as session:
-        counts, failed = repository.progress(session, found), count_failed_samples(session, [found.id])
+        counts, failed = repository.compute_progress(session, found), count_failed_samples(session, [found.id])
     common.write_json(json_file, run_document(found))
-    run_tables(common.result_console(json_file), found, counts, failed)
+    run_tables(common.choose_console(json_file), found, counts, failed)
 
 
 @runs.command()
 @click.argument("run", metavar="ID")
 @click.option("--format", "form", type=common.Choice((*FORMATS, run_file.FORMAT)), default="samples", show_default=True)
-@click.option("--output", metavar="FILE", default="-", show_default=True, callback=common.writable, help="- for stdout")
+@click.option(
+    "--output", metavar="FILE", default="-", show_default=True, callback=common.check_writable, help="- for stdout"
+)
 def export(run: str, form: str, output: str) -> None:
     """The samples of a run, one line each; as `run`, the data that `runs compare` needs, without texts.
 
@@ -100,17 +102,17 @@ def export(run: str, form: str, output: str) -> None:
         bassline runs export demo --format human-eval --output samples.jsonl
         bassline runs export demo --format run --output base.json
     """
-    ctx = common.opened_context()
+    ctx = common.open_context()
     with ctx.database.read() as session:
         found = repository.find_run(session, run)
         is_run = form == run_file.FORMAT
-        content = [run_file.write(session, found).encode()] if is_run else chunks(ctx.database, found, form)
+        content = [run_file.write(session, found).encode()] if is_run else export_chunks(ctx.database, found, form)
     common.write_chunks(output, content)
 
 
 @runs.command("import")
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@spec_options(ImportSpec, "target", "dataset", "name")
+@add_spec_options(ImportSpec, "target", "dataset", "name")
 def import_(file: Path, **values: str) -> None:
     """Samples made elsewhere (ours, human-eval's, EvalPlus') as a run, judged here in the sandbox.
 
@@ -119,9 +121,9 @@ def import_(file: Path, **values: str) -> None:
     """
     spec = parse_options(ImportSpec, values)
     data = common.read_bytes(file)
-    ctx = common.opened_context()
+    ctx = common.open_context()
     ctx.make_grader()
-    with foreground.workers(ctx, "runs import") as place:
+    with foreground.start_workers(ctx, "runs import") as place:
         run = place.work(import_samples.submit(ctx, spec, data, file.name, **place.options))
     foreground.report(ctx, run, None)
 
@@ -136,7 +138,7 @@ def resume(run: str, json_file: str | None) -> None:
         bassline runs resume 01a1fde0
     """
     ctx, found = find_row(repository.find_run, run)
-    with foreground.workers(ctx, "runs resume") as place:
+    with foreground.start_workers(ctx, "runs resume") as place:
         service.resume(ctx, found.id, **place.options)
         foreground.report(ctx, place.work(found.id), json_file)
 
@@ -145,7 +147,10 @@ def resume(run: str, json_file: str | None) -> None:
 @click.argument("reference", metavar="BASE")
 @click.argument("other", metavar="NEW")
 @click.option(
-    "--budget", type=float, callback=common.positive, help="seconds; default: the shorter of the two runs' budgets"
+    "--budget",
+    type=float,
+    callback=common.check_positive,
+    help="seconds; default: the shorter of the two runs' budgets",
 )
 @click.option("--alpha", type=float, default=ALPHA, show_default=True, help="level of the test, above 0 and below 1")
 @click.option(
@@ -156,15 +161,18 @@ def resume(run: str, json_file: str | None) -> None:
 @click.option(
     "--margin",
     type=float,
-    callback=common.margin_points,
+    callback=common.check_margin,
     metavar="POINTS",
     help="difference within which two runs are as good (default: 5); with --fail-if-worse: exit with 2 unless NEW is "
     "shown to be at most so many points worse (non-inferiority)",
 )
 @click.option(
-    "--markdown", metavar="FILE", callback=common.writable, help="also write a report for a pull request; - for stdout"
+    "--markdown",
+    metavar="FILE",
+    callback=common.check_writable,
+    help="also write a report for a pull request; - for stdout",
 )
-@click.option("--junit", metavar="FILE", callback=common.writable, help="also write a JUnit report; - for stdout")
+@click.option("--junit", metavar="FILE", callback=common.check_writable, help="also write a JUnit report; - for stdout")
 @common.json_option
 def compare(  # noqa: PLR0913 (click hands each option over by itself)
     reference: str,
@@ -190,9 +198,9 @@ def compare(  # noqa: PLR0913 (click hands each option over by itself)
         raise BadInputError(f"alpha is {alpha:g}: give a level above 0 and below 1, as 0.05", "alpha")
     if (markdown, junit, json_file).count("-") > 1:
         raise BadInputError("only one of markdown, junit and json can be -: give a file for the others", "json")
-    ctx = common.opened_context()
+    ctx = common.open_context()
     with ctx.database.read() as session:
-        base, new = (run_file.measured(ctx, session, given) for given in (reference, other))
+        base, new = (run_file.load_measured_run(ctx, session, given) for given in (reference, other))
         found = compare_runs(session, base, new, budget, alpha, MARGIN if margin is None else margin / 100)
         reports = [(markdown, format_markdown(found)), (junit, format_junit(found))]
         document = ComparisonDocument.at(found)
@@ -200,7 +208,7 @@ def compare(  # noqa: PLR0913 (click hands each option over by itself)
     for target, text in reports:
         if target is not None:
             common.write_text(target, text)
-    _print_comparison(common.result_console("-" if "-" in (markdown, junit) else json_file), found)
+    _print_comparison(common.choose_console("-" if "-" in (markdown, junit) else json_file), found)
     if fail_if_worse and found.conclusion.worse:
         raise WorseError(f"{found.other.name} is worse than {found.reference.name}")
     if fail_if_worse and found.conclusion.underpowered is not None:

@@ -12,7 +12,7 @@ from app.cli import common
 from app.core.errors import BadInputError
 from app.core.ports import detect_sandbox, require_toolchain
 from app.core.settings import load_settings
-from app.core.terminal import echo, stderr
+from app.core.terminal import echo, open_stderr
 from evaluation.datasets import Task
 from evaluation.formats import registry
 from evaluation.formats.base import LeftOutError, RecordError
@@ -23,7 +23,7 @@ def judge_by_cases(language: str, task_text: str, program: str, json_file: str |
     cannot be used, UnavailableError without toolchain or sandbox."""
     from evaluation.grading import Grader  # noqa: PLC0415
 
-    task = _task(language, task_text)
+    task = _build_task(language, task_text)
     toolchain = require_toolchain(language)
     verdict = Grader(detect_sandbox(load_settings().packages, "so nothing can be run")).judge(program, task)
     facts = {"language": language, "toolchain": toolchain, "passed": verdict.passed, "cases": len(task.cases)}
@@ -34,10 +34,10 @@ def judge_by_cases(language: str, task_text: str, program: str, json_file: str |
         )
     if not verdict.passed:
         case = f" at {verdict.failing_assert}" if verdict.failing_assert else ""
-        raise common.failed(f"the program ended as {verdict.status}{case}: {verdict.detail}")
+        raise common.build_failure(f"the program ended as {verdict.status}{case}: {verdict.detail}")
 
 
-def _task(language: str, text: str) -> Task:
+def _build_task(language: str, text: str) -> Task:
     try:
         record = json.loads(text)
         if not isinstance(record, dict):
@@ -71,7 +71,7 @@ def selftest(corpus: Path | None, json_file: str | None) -> None:
     """
     from evaluation.sandbox.selftest import run_selftest  # noqa: PLC0415
 
-    progress = stderr()
+    progress = open_stderr()
     found = detect_sandbox(load_settings().packages, "so nothing can be tested")
     try:
         report = run_selftest(corpus, lambda row: progress.print(row.name, style="dim"), found)
@@ -84,9 +84,11 @@ def selftest(corpus: Path | None, json_file: str | None) -> None:
     ]
     common.print_list(json_file, ("", "kind", "name", "expected", "observed", "seconds", "note"), rows)
     differ = sum(not row.ok for row in report.rows)
-    common.result_console(json_file).print(f"tier {report.tier}: {len(report.rows)} rows, {differ} not as expected")
+    common.choose_console(json_file).print(f"tier {report.tier}: {len(report.rows)} rows, {differ} not as expected")
     if not report.ok:
-        raise common.failed(f"{differ} of {len(report.rows)} rows are not as expected: do not grade on this machine")
+        raise common.build_failure(
+            f"{differ} of {len(report.rows)} rows are not as expected: do not grade on this machine"
+        )
 
 
 @sandbox.command()
@@ -132,7 +134,7 @@ def _run_python(file: str, json_file: str | None) -> None:
     if not verdict.passed:
         if json_file is None:
             echo(verdict.traceback or verdict.detail, err=True)
-        raise common.failed(f"{file} ended as {verdict.status}")
+        raise common.build_failure(f"{file} ended as {verdict.status}")
 
 
 ENTRY = "bassline_loaded"

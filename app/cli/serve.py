@@ -55,7 +55,7 @@ def serve(host: str, port: int) -> None:
         try:
             server = WaitressServer(pages, host, port)
         except OSError as error:
-            raise _port_error(host, port, error) from None
+            raise _build_port_error(host, port, error) from None
         signal.signal(signal.SIGTERM, _stop)
         click.echo(f"Bassline is at http://{host}:{server.effective_port}  (Ctrl-C stops it)", err=True)
         try:
@@ -78,7 +78,7 @@ def web(host: str, port: int, workers: int, threads: int) -> None:
     """
     from gunicorn.app.wsgiapp import WSGIApplication  # type: ignore[import-untyped]  # noqa: PLC0415
 
-    ctx = common.opened_context()
+    ctx = common.open_context()
     require_broker(ctx.settings, "web")
     _refuse_public(ctx, host)
     _refuse_taken(host, port)
@@ -117,7 +117,7 @@ def worker(names: str, name: str) -> None:
     unknown = [part for part in names.split(",") if part not in queues.ALL]
     if unknown:
         raise BadInputError(f"queue {unknown[0]!r} is not known: use some of {', '.join(queues.ALL)}", "queues")
-    ctx = common.opened_context()
+    ctx = common.open_context()
     require_broker(ctx.settings, "worker")
     install(ctx)
     observability.redirect_stdio_to_log(ctx.settings)
@@ -149,7 +149,7 @@ def beat() -> None:
     Example:
         BASSLINE_BROKER_URL=redis://redis:6379/0 bassline beat
     """
-    ctx = common.opened_context()
+    ctx = common.open_context()
     require_broker(ctx.settings, "beat")
     observability.redirect_stdio_to_log(ctx.settings)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -185,8 +185,8 @@ def _refuse_taken(host: str, port: int) -> None:
         try:
             probe.bind((host, port))
         except OSError as error:
-            raise _port_error(host, port, error) from None
+            raise _build_port_error(host, port, error) from None
 
 
-def _port_error(host: str, port: int, error: OSError) -> UnavailableError:
+def _build_port_error(host: str, port: int, error: OSError) -> UnavailableError:
     return UnavailableError(f"cannot listen on {host}:{port} ({error.strerror}): choose another with --port")

@@ -9,7 +9,7 @@ from rich.filesize import decimal as format_bytes
 
 from app.core.errors import BadInputError
 from app.core.terminal import echo
-from app.web.ui.units import counted
+from app.web.ui.units import format_count
 from evaluation.from_code.project_tests.own_files import IGNORED, OwnFiles, list_own_files
 from evaluation.from_code.source.project import Project
 
@@ -50,7 +50,7 @@ def _describe(own: OwnFiles) -> str:
     ignored = sum(reason == IGNORED for reason in own.left_out.values())
     entries = "1 entry" if ignored == 1 else f"{ignored} entries"
     text = (
-        f"if the project's tests judge a task, the database stores {counted(len(own.stored), 'file')} of "
+        f"if the project's tests judge a task, the database stores {format_count(len(own.stored), 'file')} of "
         f"{format_bytes(own.total_bytes)}; the largest: {largest or 'none'}"
     )
     return f"{text}. Left out: {entries} of the folder that git ignores, but for modules that tests import"

@@ -11,11 +11,12 @@ from typing import Any, TypeVar
 import click
 
 from app.cli import common, foreground, handover, study_report
-from app.cli.options import QuietChoice, as_typed, given_options, parse_options, quiet_options
+from app.cli.options import QuietChoice, add_given_options, add_quiet_options, as_typed, parse_options
 from app.cli.run_and_study import add_commands, archived_option, find_row, print_rows
+from app.cli.study_engines import engines
 from app.core.errors import BadInputError
 from app.core.terminal import echo
-from app.runs.documents import plain
+from app.runs.documents import to_plain_json
 from app.runs.quiet import find_quiet_limit
 from app.runs.schemas import ArmOptions
 from app.studies import documents, export, files, loading, presets, progress, repository, service
@@ -34,7 +35,7 @@ SHARED = ("dataset", "limit", "task_ids", "weak", "budget_s", "seed", "name", "r
 margin_option = click.option(
     "--margin",
     type=float,
-    callback=common.margin_points,
+    callback=common.check_margin,
     metavar="POINTS",
     default=100 * MARGIN,
     show_default=True,
@@ -58,10 +59,10 @@ def study() -> None:
     type=common.Choice(list(PRESETS)),
     help=" ".join(f"{name}: {preset.question}" for name, preset in PRESETS.items()),
 )
-@given_options(ArmOptions, several=True)
-@given_options(StudySpec, *SHARED)
+@add_given_options(ArmOptions, several=True)
+@add_given_options(StudySpec, *SHARED)
 @margin_option
-@quiet_options
+@add_quiet_options
 @common.json_option
 def run(
     file: Path | None, preset: str | None, margin: float, json_file: str | None, quiet: QuietChoice, **options: Any
@@ -87,11 +88,11 @@ def run(
         target = "qwen2.5-coder-0.5b"
         n = 8
     """
-    spec = _spec(file, preset, {name: value for name, value in options.items() if value not in (None, ())}, quiet)
-    ctx = common.opened_context()
+    spec = _build_spec(file, preset, {name: value for name, value in options.items() if value not in (None, ())}, quiet)
+    ctx = common.open_context()
     service.check(ctx, spec)
     ctx.make_grader()  # without a sandbox, fail before decoding
-    with foreground.workers(ctx, "study run") as place:
+    with foreground.start_workers(ctx, "study run") as place:
         spec = handover.prepare_study_for_server(ctx, spec) if place.server else spec
         # A file may be another one tomorrow: then the command holds its content.
         command = "" if file else shlex.join(["bassline", *sys.argv[1:]])
@@ -111,12 +112,12 @@ def list_(limit: int, json_file: str | None, archived: bool) -> None:
         bassline study list
         bassline study list --archived
     """
-    ctx = common.opened_context()
+    ctx = common.open_context()
     with ctx.database.read() as session:
         studies = repository.list_studies(session, limit=limit, archived=archived)
         done = progress.of_runs(session, [arm.run_id for one in studies for arm in one.arms])
     found = [documents.build_overview(one, done) for one in studies]
-    common.write_json(json_file, [plain(one) for one in found])
+    common.write_json(json_file, [to_plain_json(one) for one in found])
     rows = []
     for one in found:
         tasks = f"{sum(arm.tasks for arm in one.arms)}/{sum(arm.n_tasks for arm in one.arms)}"
@@ -129,7 +130,9 @@ def list_(limit: int, json_file: str | None, archived: bool) -> None:
 
 @study.command()
 @click.argument("reference", metavar="ID")
-@click.option("--budget", type=float, callback=common.positive, metavar="SECONDS", help="also answer for this budget")
+@click.option(
+    "--budget", type=float, callback=common.check_positive, metavar="SECONDS", help="also answer for this budget"
+)
 @margin_option
 @common.json_option
 def show(reference: str, budget: float | None, margin: float, json_file: str | None) -> None:
@@ -145,7 +148,7 @@ def show(reference: str, budget: float | None, margin: float, json_file: str | N
 
 @study.command()
 @click.argument("reference", metavar="ID")
-@quiet_options
+@add_quiet_options
 @common.json_option
 def resume(reference: str, json_file: str | None, quiet: QuietChoice) -> None:
     """Finish the remaining tasks of an ended study: in this process, or in `bassline serve` while that has the
@@ -156,7 +159,7 @@ def resume(reference: str, json_file: str | None, quiet: QuietChoice) -> None:
     """
     ctx, found = find_row(repository.find_study, reference)
     limit_s = quiet.get_limit_s(find_quiet_limit(found.runs))
-    with foreground.workers(ctx, "study resume") as place:
+    with foreground.start_workers(ctx, "study resume") as place:
         service.resume(ctx, found.id, **place.options)
         service.set_quiet_limit(ctx, found.id, limit_s)
         place.work_study(found.id)
@@ -167,7 +170,13 @@ def resume(reference: str, json_file: str | None, quiet: QuietChoice) -> None:
 @click.argument("reference", metavar="ID")
 @click.option("--format", "form", type=common.Choice(export.FORMATS), default="json", show_default=True)
 @click.option(
-    "-o", "--output", metavar="FILE", default="-", show_default=True, callback=common.writable, help="- for stdout"
+    "-o",
+    "--output",
+    metavar="FILE",
+    default="-",
+    show_default=True,
+    callback=common.check_writable,
+    help="- for stdout",
 )
 def export_(reference: str, form: str, output: str) -> None:
     """A study as JSON, CSV (every arm at every budget), Markdown (a report), or archive (all samples, for `load`).
@@ -176,7 +185,7 @@ def export_(reference: str, form: str, output: str) -> None:
         bassline study export nightly --format markdown
         bassline study export nightly --format archive -o nightly.json.gz
     """
-    ctx = common.opened_context()
+    ctx = common.open_context()
     if form == "archive" and output == "-":
         raise BadInputError("an archive is binary: give --output FILE", "output")
     with ctx.database.read() as session:
@@ -195,7 +204,7 @@ def load(file: Path | None) -> None:
         bassline study load
         bassline study load nightly.json.gz
     """
-    ctx = common.opened_context()
+    ctx = common.open_context()
     with ctx.database.read() as session:
         before = repository.study_ids(session)
     if file is None:
@@ -207,10 +216,11 @@ def load(file: Path | None) -> None:
         echo(f"{what}: `bassline study show {study_id}` shows it")
 
 
+study.add_command(engines)
 add_commands(study, "study", repository.find_study, service, " with the runs of its arms")
 
 
-def _spec(file: Path | None, preset: str | None, given: dict[str, Any], quiet: QuietChoice) -> StudySpec:
+def _build_spec(file: Path | None, preset: str | None, given: dict[str, Any], quiet: QuietChoice) -> StudySpec:
     """The study that the options ask for. Says on stderr which combinations were left out."""
     values = {name: given.pop(name) for name in ArmOptions.model_fields if name in given}
     if file is not None:

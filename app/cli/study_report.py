@@ -7,13 +7,13 @@ import uuid
 from app.cli import common
 from app.core.context import Context
 from app.core.states import OPEN_RUN_STATES, RunState
-from app.runs.documents import plain
+from app.runs.documents import to_plain_json
 from app.studies import documents, progress, report
 from app.studies.analysis import analysis
 from app.studies.documents import StudyDocument
 from app.studies.repository import get_study
 from app.studies.sentences import Measured, describe_answer, to_text
-from app.web.ui.units import points
+from app.web.ui.units import format_points
 from evaluation.decisions import MARGIN
 
 
@@ -31,13 +31,13 @@ def read(ctx: Context, study_id: uuid.UUID, budget_s: float | None = None, margi
 
 def write(document: StudyDocument, json_file: str | None) -> None:
     """Writes the JSON and prints the tables."""
-    common.write_json(json_file, plain(document))
-    console = common.result_console(json_file)
-    console.print(common.pairs(report.heading(document), report.facts(document)))
+    common.write_json(json_file, to_plain_json(document))
+    console = common.choose_console(json_file)
+    console.print(common.build_pairs(report.heading(document), report.facts(document)))
     console.print()
     console.print(document.disturbance + document.sentence, soft_wrap=True)
     if document.at_budget is not None:
-        console.print(document.disturbance + _at_budget(document), soft_wrap=True)
+        console.print(document.disturbance + _describe_budget(document), soft_wrap=True)
     if document.study.state in OPEN_RUN_STATES:
         console.print(f"The study is {document.study.state}: these are the results so far.")
     for section in report.sections(document):
@@ -51,14 +51,14 @@ def report_end(ctx: Context, study_id: uuid.UUID, json_file: str | None, margin:
     study = document.study
     if study.state is not RunState.FINISHED:
         errors = "; ".join(dict.fromkeys(arm.error for arm in document.arms if arm.error))
-        raise common.failed(f"the study ended as {study.state}: {errors or 'see `bassline study show`'}")
+        raise common.build_failure(f"the study ended as {study.state}: {errors or 'see `bassline study show`'}")
 
 
-def _at_budget(document: StudyDocument) -> str:
+def _describe_budget(document: StudyDocument) -> str:
     answer = document.at_budget
     assert answer is not None
     study = document.study
     text = to_text(describe_answer(answer, Measured(study.tasks_common, study.dataset, study.dataset_tasks)))
     if answer.one_second_more is not None:
-        text += f" One more second: {points(answer.one_second_more, study.tasks_common)} points."
+        text += f" One more second: {format_points(answer.one_second_more, study.tasks_common)} points."
     return text

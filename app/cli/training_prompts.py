@@ -21,7 +21,7 @@ _MARK = "\N{OBJECT REPLACEMENT CHARACTER}"
 _BEGINNING = "Write a Python function that"
 
 
-def evaluated_texts(ctx: Context) -> list[str]:
+def list_evaluated_texts(ctx: Context) -> list[str]:
     """The prompts, solutions and tests of all tasks of all datasets here, the built-in ones among them."""
     for name in datasets.BUILTIN:
         datasets.require(ctx, name)
@@ -30,7 +30,7 @@ def evaluated_texts(ctx: Context) -> list[str]:
         return ["".join(part or "" for part in row) for row in rows]
 
 
-def asking_of(tokenizer: Any, *, has_chat_template: bool) -> Asking:
+def build_asking(tokenizer: Any, *, has_chat_template: bool) -> Asking:
     """How to ask a model: in the chat form that evaluations use, with instructions as messages, or as open code."""
     from decoding.training.collection import Asking, Rendered  # noqa: PLC0415 (imports torch)
 
@@ -57,7 +57,7 @@ def asking_of(tokenizer: Any, *, has_chat_template: bool) -> Asking:
     return Asking(render, before + _BEGINNING, _BEGINNING)
 
 
-def statements(seed: int) -> Iterator[Statement]:
+def iterate_statements(seed: int) -> Iterator[Statement]:
     """The training's prompts, from the Python files of this machine, always in the same order."""
     from decoding.training.statements import installed_folders, statements  # noqa: PLC0415
 

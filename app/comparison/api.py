@@ -8,11 +8,11 @@ from flask import Blueprint
 from pydantic import Field
 
 from app.comparison.documents import ComparisonDocument
-from app.comparison.pair import compare_runs, measured_run
+from app.comparison.pair import compare_runs, measure_run
 from app.runs import repository
-from app.web.http.operations import operation
+from app.web.http.operations import declare_operation
 from app.web.http.schemas import Budget, Margin, RequestModel
-from app.web.http.web import session
+from app.web.http.web import get_session
 from evaluation.decisions import MARGIN
 
 bp = Blueprint("overlay_api", __name__, url_prefix="/api/v1")
@@ -28,10 +28,11 @@ class CompareQuery(RequestModel):
 
 
 @bp.get("/compare")
-@operation({200: ComparisonDocument})
+@declare_operation({200: ComparisonDocument})
 def compare(query: CompareQuery) -> ComparisonDocument:
     """Two runs over the same dataset at a budget, paired by task."""
     reference, other = (
-        measured_run(session(), repository.get_run(session(), run_id)) for run_id in (query.reference, query.other)
+        measure_run(get_session(), repository.get_run(get_session(), run_id))
+        for run_id in (query.reference, query.other)
     )
-    return ComparisonDocument.at(compare_runs(session(), reference, other, query.budget, margin=query.margin / 100))
+    return ComparisonDocument.at(compare_runs(get_session(), reference, other, query.budget, margin=query.margin / 100))

@@ -13,9 +13,9 @@ from statistics import median
 
 from app.comparison.loading import Overlaid
 from app.runs.caveats import describe_forgeable
-from app.runs.clock import Clock, clock
+from app.runs.clock import Clock, compute_clock
 from app.runs.models import Run, RunTask
-from app.web.ui.units import counted, decimal, points
+from app.web.ui.units import format_count, format_decimal, format_points
 from evaluation.decisions import PairDecision
 from evaluation.outcomes import Figure
 
@@ -26,7 +26,7 @@ NOT_IN_TURN = (
 _DEVICE = ("device", "device_name", "dtype", "cpu")
 
 
-def same_device(runs: Sequence[Run]) -> bool:
+def is_same_device(runs: Sequence[Run]) -> bool:
     """Whether timings of the runs can be compared: same device, dtype and CPU."""
     return all(run.provenance.get(key) == runs[0].provenance.get(key) for run in runs for key in _DEVICE)
 
@@ -45,7 +45,7 @@ def describe_caveats(found: Overlaid, not_in_turn: str = NOT_IN_TURN) -> list[st
             f"The runs graded different tasks. All figures are over the {common} that all of them have graded; "
             f"more were graded by: {', '.join(more)}."
         )
-    if not same_device(found.runs):
+    if not is_same_device(found.runs):
         said.append("The runs used different devices or dtypes: only shares can be compared, not times.")
     elif not found.in_turn:
         said.append(not_in_turn)
@@ -72,13 +72,15 @@ def describe_circumstances(found: Overlaid, machine_factor: float | None) -> lis
     else:
         not_in_turn = (
             "The runs were not measured in turn: the machine alone could explain times that differ by a factor of up "
-            f"to {decimal(machine_factor)}."
+            f"to {format_decimal(machine_factor)}."
         )
     said = describe_caveats(found, not_in_turn)
     for letter, run in zip(found.letters, found.runs, strict=True):
         said += [f"{letter}: {mark}" for mark in run.measured.clock_marks or ()]
         if guests := run.measured.in_guest_samples:
-            said.append(f"{letter}: {describe_forgeable(counted(guests, 'result'), run.measured.in_guest_passed)}.")
+            said.append(
+                f"{letter}: {describe_forgeable(format_count(guests, 'result'), run.measured.in_guest_passed)}."
+            )
     return said
 
 
@@ -107,25 +109,25 @@ class Circumstances:
         return max(known) if len(known) == len(self.stretches) else None
 
 
-def circumstances(found: Overlaid, tasks: Sequence[Collection[RunTask]], budget_s: float) -> Circumstances:
+def find_circumstances(found: Overlaid, tasks: Sequence[Collection[RunTask]], budget_s: float) -> Circumstances:
     """How the two runs of the overlay were measured, given all tasks of each.
 
     The result is time-bound if a sample of the common tasks was cut off by the deadline or finished after `budget_s`.
     """
     common = set(found.task_ids)
     a, b = (
-        (run, clock([task for task in of_run if task.task.task_id in common], run.calibrations))
+        (run, compute_clock([task for task in of_run if task.task.task_id in common], run.calibrations))
         for run, of_run in zip(found.runs, tasks, strict=True)
     )
     return Circumstances(
         in_turn=found.in_turn,
         time_bound=any(row.finish_reason == "deadline" or (row.finished_s or 0.0) > budget_s for row in found.samples),
         clocks=(a[1], b[1]),
-        stretches=(_stretch(*a, *b), _stretch(*b, *a)),
+        stretches=(_compute_stretch(*a, *b), _compute_stretch(*b, *a)),
     )
 
 
-def withheld(decision: PairDecision, figure: Figure, found: Overlaid, measured: Circumstances) -> str | None:
+def find_objection(decision: PairDecision, figure: Figure, found: Overlaid, measured: Circumstances) -> str | None:
     """Why nobody may be called better although the verdict says so; None if the difference stands or is none.
 
     `decision` is about the second run of the overlay against the first in this figure.
@@ -146,12 +148,13 @@ def withheld(decision: PairDecision, figure: Figure, found: Overlaid, measured: 
     n = len(found.task_ids)
     return (
         f"the runs were not measured in turn, and the speed of the machine could explain it: with the times of "
-        f"{found.runs[winner].name} multiplied by {factor:.2f}, its lead is {points(again.difference, n)} points "
-        f"({points(again.low, n)} to {points(again.high, n)}). {REMEDY}"
+        f"{found.runs[winner].name} multiplied by {factor:.2f}, its lead is "
+        f"{format_points(again.difference, n)} points "
+        f"({format_points(again.low, n)} to {format_points(again.high, n)}). {REMEDY}"
     )
 
 
-def _stretch(run: Run, own: Clock, other: Run, others: Clock) -> float | None:
+def _compute_stretch(run: Run, own: Clock, other: Run, others: Clock) -> float | None:
     """The factor by which a run's times might have been longer on the other's machine as it was then; at least 1.
 
     It has three parts: the ratio of the calibrations where the device is the same (of the fixed benchmark step if the
@@ -160,11 +163,11 @@ def _stretch(run: Run, own: Clock, other: Run, others: Clock) -> float | None:
     """
     if own.drift is None or others.drift is None or others.lost_max is None:
         return None
-    speed = _speed_ratio(run, other) if same_device((run, other)) else 1.0
+    speed = _compute_speed_ratio(run, other) if is_same_device((run, other)) else 1.0
     return max(speed * (1 + own.drift) * (1 + others.drift) / max(1 - others.lost_max, LEAST_LEFT), 1.0)
 
 
-def _speed_ratio(run: Run, other: Run) -> float:
+def _compute_speed_ratio(run: Run, other: Run) -> float:
     """How many times slower the other's machine was than the run's, by their median calibrations."""
     mine, theirs = run.calibrations, other.calibrations
     if all(run.provenance.get(key) == other.provenance.get(key) for key in SAME_WORK):

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, contains_eager, defer, joinedload, selectinl
 
 from app.core.errors import BadInputError, BasslineError, NotFoundError
 from app.datasets.models import Task
-from app.runs.labels import labels_of_runs
+from app.runs.labels import label_runs
 from app.runs.models import Run, RunTask
 from app.runs.outcomes import SampleRow, pair_outcomes, read_samples, read_task_ids
 from app.runs.service import check_comparable
@@ -38,7 +38,7 @@ def find_runs(session: Session, run_ids: Collection[uuid.UUID]) -> dict[uuid.UUI
     return {run.id: run for run in session.scalars(query)}
 
 
-def rows_of_task(session: Session, run_ids: Collection[uuid.UUID], task_id: str) -> dict[uuid.UUID, RunTask]:
+def load_task_rows(session: Session, run_ids: Collection[uuid.UUID], task_id: str) -> dict[uuid.UUID, RunTask]:
     """One task of these runs with its samples, by run id; runs without the task are missing.
 
     The texts of a sample are read when they are asked for.
@@ -88,7 +88,7 @@ class Overlaid:
     @property
     def labels(self) -> list[str]:
         """A short name of each run."""
-        return labels_of_runs(self.runs)
+        return label_runs(self.runs)
 
 
 def parse_ids(texts: Iterable[str]) -> list[uuid.UUID]:
@@ -110,7 +110,7 @@ def parse_id(text: str, field: str = "runs") -> uuid.UUID:
         raise BadInputError(f"{text[:60]!r} in {field} is not a run's id: select runs {WHERE}", field) from None
 
 
-def baseline_first(ids: Sequence[uuid.UUID], baseline: uuid.UUID | None) -> list[uuid.UUID]:
+def put_baseline_first(ids: Sequence[uuid.UUID], baseline: uuid.UUID | None) -> list[uuid.UUID]:
     """The ids with the baseline in front. Raises BadInputError if it is not one of them."""
     if baseline is None:
         return list(ids)

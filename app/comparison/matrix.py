@@ -10,7 +10,7 @@ from typing import Literal
 
 from app.comparison.loading import Overlaid
 from app.web.ui.display import FAILURE_SIGNS, VERDICTS, VerdictSign
-from evaluation.verdicts import FAILURES, Failure, Status, failure_of
+from evaluation.verdicts import FAILURES, Failure, Status, classify_failure
 
 Only = Literal["all", "different", "lost"]
 ONLY: dict[Only, str] = {
@@ -72,9 +72,9 @@ class Matrix:
     by_failure: dict[Failure, int]
 
 
-def matrix(found: Overlaid, budget_s: float, only: Only = "all", failure: Failure | None = None) -> Matrix:
+def build_matrix(found: Overlaid, budget_s: float, only: Only = "all", failure: Failure | None = None) -> Matrix:
     """All tasks at `budget_s` seconds, those first whose runs divide most evenly into solved and not."""
-    rows = sorted(_rows(found, budget_s), key=lambda row: row.disagreement, reverse=True)
+    rows = sorted(_build_rows(found, budget_s), key=lambda row: row.disagreement, reverse=True)
     shows = {
         "all": rows,
         "different": [row for row in rows if row.differs],
@@ -90,23 +90,23 @@ def matrix(found: Overlaid, budget_s: float, only: Only = "all", failure: Failur
     )
 
 
-def signs_of(rows: Sequence[MatrixRow]) -> list[VerdictSign]:
+def list_signs(rows: Sequence[MatrixRow]) -> list[VerdictSign]:
     """The signs that stand in these rows, solved first: what a legend explains."""
     used = {cell.sign for row in rows for cell in row.cells}
     return [sign for sign in (FIRST, ANY, *FAILURE_SIGNS.values()) if sign in used]
 
 
-def _rows(found: Overlaid, budget_s: float) -> list[MatrixRow]:
+def _build_rows(found: Overlaid, budget_s: float) -> list[MatrixRow]:
     outcomes = found.compared.outcomes
     arrays = (*outcomes.at(budget_s), outcomes.chosen(budget_s), outcomes.first_correct())
     by_task = zip(*(array.T.tolist() for array in arrays), strict=True)
     return [
-        MatrixRow(task_id=task_id, cells=[_cell(found, *parts) for parts in zip(*of_task, strict=True)])
+        MatrixRow(task_id=task_id, cells=[_build_cell(found, *parts) for parts in zip(*of_task, strict=True)])
         for task_id, of_task in zip(found.task_ids, by_task, strict=True)
     ]
 
 
-def _cell(found: Overlaid, is_first: bool, is_any: bool, chosen: int, first_correct_s: float) -> MatrixCell:
+def _build_cell(found: Overlaid, is_first: bool, is_any: bool, chosen: int, first_correct_s: float) -> MatrixCell:
     if is_any:
         return MatrixCell(outcome="first" if is_first else "any", failure=None, first_correct_s=first_correct_s)
     sample = found.samples[chosen]
@@ -116,4 +116,4 @@ def _cell(found: Overlaid, is_first: bool, is_any: bool, chosen: int, first_corr
 
 @lru_cache(maxsize=1024)
 def _failure(verdict: str, detail: str) -> Failure | None:
-    return failure_of(verdict, detail, finished=True)
+    return classify_failure(verdict, detail, finished=True)

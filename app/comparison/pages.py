@@ -19,16 +19,16 @@ from app.comparison.loading import LETTERS, Overlaid
 from app.comparison.pair import RunComparison, compare
 from app.core.errors import BadInputError, NotFoundError
 from app.runs.forms import parse_budget
-from app.runs.labels import labels_of_runs, numbers_of, series_of
+from app.runs.labels import assign_series, get_run_numbers, label_runs
 from app.runs.options import options_of
 from app.runs.outcomes import read_tasks
-from app.runs.presentation import in_finish_order
+from app.runs.presentation import sort_by_finish
 from app.runs.schemas import RunOptions
-from app.web.http.web import session
+from app.web.http.web import get_session
 from app.web.ui.charts import comparison
 from app.web.ui.charts.comparison import FIGURES, LineCurve, choose_figure, draw_comparison, find_slider_budgets
 from app.web.ui.display import FAILURE_SIGNS
-from app.web.ui.units import brief_seconds, exact, seconds
+from app.web.ui.units import format_brief_seconds, format_exact, format_seconds
 from evaluation.verdicts import FAILURES
 
 OUTCOMES = {-1: "lost", 0: "alike", 1: "won"}
@@ -37,7 +37,7 @@ OUTCOMES = {-1: "lost", 0: "alike", 1: "won"}
 
 def compute_curves(found: Overlaid, numbers: Mapping[uuid.UUID, int]) -> list[LineCurve]:
     """The curves of all runs over the common tasks; `numbers` are the numbers of the runs (app/runs/labels.py)."""
-    colours = series_of([numbers[run.id] for run in found.runs])
+    colours = assign_series([numbers[run.id] for run in found.runs])
     parts = zip(found.letters, found.labels, colours, found.runs, strict=True)
     return [
         LineCurve(f"line-{letter}", letter, label, colour, found.compared.outcomes.curve(place, run.budget_s))
@@ -64,9 +64,9 @@ def find_settings(found: Overlaid) -> list[tuple[str, list[str]]]:
     ]
 
 
-def opening_budget(found: Overlaid) -> float:
+def choose_opening_budget(found: Overlaid) -> float:
     """The budget at which a page opens."""
-    return comparison.opening_budget(found.compared.curves, found.longest_s)
+    return comparison.choose_opening_budget(found.compared.curves, found.longest_s)
 
 
 def require_measured(found: Overlaid, budget_s: float | None) -> None:
@@ -74,7 +74,8 @@ def require_measured(found: Overlaid, budget_s: float | None) -> None:
     if budget_s is not None and budget_s > found.longest_s:
         _, letter = min(zip(found.runs, found.letters, strict=True), key=lambda pair: pair[0].budget_s)
         raise BadInputError(
-            f"budget is {budget_s:g}: run {letter} stopped at {seconds(found.longest_s)}, so give at most that or "
+            f"budget is {budget_s:g}: run {letter} stopped at {format_seconds(found.longest_s)}, so give at "
+            "most that or "
             "leave the run out",
             "budget",
         )
@@ -95,9 +96,9 @@ def index() -> AnyResponse:
         return redirect(url_for("runs.index"))
     pinned = request.args.get("baseline")
     baseline = loading.parse_id(pinned, "baseline") if pinned else None
-    ids = loading.baseline_first(loading.parse_ids(request.args.getlist("runs")), baseline)
+    ids = loading.put_baseline_first(loading.parse_ids(request.args.getlist("runs")), baseline)
     kept: dict[str, Any] = {name: request.args[name] for name in ("budget", "figure") if request.args.get(name)}
-    return redirect(url_for("overlay.show", runs=_joined(ids), **kept))
+    return redirect(url_for("overlay.show", runs=_join_ids(ids), **kept))
 
 
 @bp.get("/overlay/<runs>")
@@ -107,21 +108,21 @@ def show(runs: str) -> str:
     `?figure=` chooses what the chart shows. Two runs are also compared: what was changed, what the paired test says,
     and on which tasks they differ.
     """
-    found = loading.load(session(), loading.parse_ids([runs]))
+    found = loading.load(get_session(), loading.parse_ids([runs]))
     errors: list[str] = []
-    budget = _budget(found, errors)
+    budget = _choose_budget(found, errors)
     ids = [run.id for run in found.runs]
-    curves = compute_curves(found, numbers_of(session(), ids))
+    curves = compute_curves(found, get_run_numbers(get_session(), ids))
     figure = next((key for key in FIGURES if key == request.args.get("figure")), None)
     drawn_figure = figure or choose_figure(curves)
     pair, notes = None, describe_caveats(found)
     if found.letters == LETTERS[:2]:
-        pair = compare(found, [read_tasks(session(), run_id) for run_id in ids], budget)
+        pair = compare(found, [read_tasks(get_session(), run_id) for run_id in ids], budget)
         notes = report.describe_notes(pair)
     chart = draw_comparison(curves, drawn_figure, len(found.task_ids), budget)
     return render_template(
         "overlay/curves.html",
-        **_frame(found, runs, budget, errors),
+        **_build_frame(found, runs, budget, errors),
         notes=notes,
         pair=pair,
         speed=report.describe_speed(pair) if pair else "",
@@ -136,34 +137,34 @@ def show(runs: str) -> str:
         grid=find_slider_budgets(curves, chart, budget),
         lines=compute_lines(found, budget),
         settings=[] if pair else find_settings(found),
-        pins=[_joined([one, *(other for other in ids if other != one)]) for one in ids],
-        without=[_joined([other for other in ids if other != one]) for one in ids] if len(ids) > 2 else None,
+        pins=[_join_ids([one, *(other for other in ids if other != one)]) for one in ids],
+        without=[_join_ids([other for other in ids if other != one]) for one in ids] if len(ids) > 2 else None,
     )
 
 
 @bp.get("/overlay/<runs>/matrix")
 def matrix(runs: str) -> str:
     """What each run made of each task at `?budget=`, filtered by `?only=` and `?failure=`; `?from=` a row goes on."""
-    found = loading.load(session(), loading.parse_ids([runs]), details=True)
+    found = loading.load(get_session(), loading.parse_ids([runs]), details=True)
     errors: list[str] = []
     only: matrices.Only = next((key for key in matrices.ONLY if key == request.args.get("only")), "all")
     failure = next((failure for failure in FAILURES if failure == request.args.get("failure")), None)
-    budget = _budget(found, errors)
-    made = matrices.matrix(found, budget, only, failure)
+    budget = _choose_budget(found, errors)
+    made = matrices.build_matrix(found, budget, only, failure)
     text = request.args.get("from", "0")
     start = int(text) if len(text) < 10 and text.isascii() and text.isdigit() else 0
     end = start + max(CELLS_SHOWN // len(found.runs), 1)
     rows = [_describe_row(row, budget) for row in made.rows[start:end]]
     return render_template(
         "overlay/matrix.html",
-        **_frame(found, runs, budget, errors),
+        **_build_frame(found, runs, budget, errors),
         notes=[f"Left out: {problem}." for problem in found.left_out],
         kept=only,
         failure=failure,
         made=made,
         filters=matrices.ONLY,
         failure_signs=FAILURE_SIGNS,
-        signs=matrices.signs_of(made.rows),
+        signs=matrices.list_signs(made.rows),
         rows=rows,
         start=start,
         following=end if end < len(made.rows) else None,
@@ -175,8 +176,8 @@ def task(runs: str) -> str:
     """The sample of the task `?id=` that each run chooses at `?budget=`; else its first one, which is not finished."""
     ids = loading.parse_ids([runs])
     task_id = request.args.get("id", "").replace("\0", "")
-    known = loading.find_runs(session(), ids)
-    rows = loading.rows_of_task(session(), ids, task_id)
+    known = loading.find_runs(get_session(), ids)
+    rows = loading.load_task_rows(get_session(), ids, task_id)
     if not rows:
         raise NotFoundError(f"none of these runs has a task {task_id[:60]!r}: choose one in the matrix")
     found = [(letter, known[run_id]) for letter, run_id in zip(LETTERS, ids, strict=False) if run_id in known]
@@ -184,8 +185,8 @@ def task(runs: str) -> str:
     longest = min(run.budget_s for _, run in found)
     budget = min(_parse_budget(errors) or longest, longest)
     sides = []
-    for (letter, run), label in zip(found, labels_of_runs([run for _, run in found]), strict=True):
-        signs = in_finish_order(rows[run.id].samples if run.id in rows else (), budget)
+    for (letter, run), label in zip(found, label_runs([run for _, run in found]), strict=True):
+        signs = sort_by_finish(rows[run.id].samples if run.id in rows else (), budget)
         sides.append(
             (letter, label, run, signs, next((sign for sign in signs if sign.chosen), next(iter(signs), None)))
         )
@@ -212,12 +213,12 @@ def _parse_budget(errors: list[str], found: Overlaid | None = None) -> float | N
     return asked
 
 
-def _budget(found: Overlaid, errors: list[str]) -> float:
+def _choose_budget(found: Overlaid, errors: list[str]) -> float:
     """The budget (seconds) that the address names, at most the shortest of the runs; without one the usual one."""
-    return min(_parse_budget(errors, found) or opening_budget(found), found.longest_s)
+    return min(_parse_budget(errors, found) or choose_opening_budget(found), found.longest_s)
 
 
-def _frame(found: Overlaid, runs: str, budget_s: float, errors: Sequence[str]) -> dict[str, Any]:
+def _build_frame(found: Overlaid, runs: str, budget_s: float, errors: Sequence[str]) -> dict[str, Any]:
     """What the pages of curves and matrix both show."""
     names = list(zip(found.letters, found.labels, found.runs, strict=True))
     return {"found": found, "runs": runs, "names": names, "budget": budget_s, "errors": errors}
@@ -225,13 +226,13 @@ def _frame(found: Overlaid, runs: str, budget_s: float, errors: Sequence[str]) -
 
 def _describe_row(row: matrices.MatrixRow, budget_s: float) -> tuple[str, str, list[tuple[str, str]]]:
     """Task id, address of the task, and class and text of each cell."""
-    address = f"task?id={quote_plus(row.task_id, safe='/')}&budget={exact(budget_s)}"
-    return row.task_id, address, [(cell.sign.family[0], _cell_text(cell)) for cell in row.cells]
+    address = f"task?id={quote_plus(row.task_id, safe='/')}&budget={format_exact(budget_s)}"
+    return row.task_id, address, [(cell.sign.family[0], _format_cell(cell)) for cell in row.cells]
 
 
-def _cell_text(cell: matrices.MatrixCell) -> str:
-    return cell.sign.letter + ("" if cell.first_correct_s is None else f" {brief_seconds(cell.first_correct_s)}")
+def _format_cell(cell: matrices.MatrixCell) -> str:
+    return cell.sign.letter + ("" if cell.first_correct_s is None else f" {format_brief_seconds(cell.first_correct_s)}")
 
 
-def _joined(ids: Iterable[object]) -> str:
+def _join_ids(ids: Iterable[object]) -> str:
     return ",".join(map(str, ids))

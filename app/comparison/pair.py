@@ -12,19 +12,19 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from app.comparison import caution
-from app.comparison.caution import same_device
+from app.comparison.caution import is_same_device
 from app.comparison.loading import Overlaid, lay_over
 from app.core.errors import BadInputError
-from app.runs.configuration import differences
-from app.runs.figures import SELECTOR, speedup
+from app.runs.configuration import find_differences
+from app.runs.figures import SELECTOR, compute_speedup
 from app.runs.models import Run, RunTask
 from app.runs.outcomes import SampleRow, read_samples, read_tasks
 from app.runs.service import check_comparable
 from app.studies.sentences import format_margin, format_tasks_to_decide
 from app.web.http.schemas import ResponseModel
-from app.web.ui.units import counted, percent, points, seconds, size
+from app.web.ui.units import format_count, format_percent, format_points, format_seconds, format_unsigned_points
 from evaluation.decisions import MARGIN, PairDecision, Verdict
-from evaluation.inference import ALPHA, Comparison, compare_solved, least_discordant, mcnemar
+from evaluation.inference import ALPHA, Comparison, compare_solved, compute_least_discordant, mcnemar
 from evaluation.outcomes import FIGURES, Figure
 
 
@@ -55,9 +55,11 @@ def decide(first: Comparison, decision: PairDecision, withheld: str | None) -> C
     """
     n, verdict, fault, tasks = first.n_tasks, decision.verdict, None, decision.tasks_to_decide
     tested = (
-        f"Pass@First at {seconds(first.budget_s)} over {counted(n, 'task')}: {percent(first.b, n)} -> "
-        f"{percent(first.a, n)}, {points(decision.difference, n)} points (95 % interval {points(decision.low, n)} to "
-        f"{points(decision.high, n)}), {counted(len(first.wins), 'task')} won and {len(first.losses)} lost"
+        f"Pass@First at {format_seconds(first.budget_s)} over {format_count(n, 'task')}: "
+        f"{format_percent(first.b, n)} -> "
+        f"{format_percent(first.a, n)}, {format_points(decision.difference, n)} points (95 % interval "
+        f"{format_points(decision.low, n)} to "
+        f"{format_points(decision.high, n)}), {format_count(len(first.wins), 'task')} won and {len(first.losses)} lost"
     )
     if withheld is not None:
         verdict, tasks = "undecided", None
@@ -96,30 +98,34 @@ def describe_inferiority(decision: PairDecision, n_tasks: int) -> str | None:
         return None
     return (
         f"B may be more than {format_margin(decision.margin)} worse than A: the difference over "
-        f"{counted(n_tasks, 'task')} is {points(decision.difference, n_tasks)} points, and its one-sided 95 % limit is "
-        f"{points(decision.at_least, n_tasks)}. Evaluate more tasks, or give a larger margin."
+        f"{format_count(n_tasks, 'task')} is {format_points(decision.difference, n_tasks)} points, and its "
+        "one-sided 95 % limit is "
+        f"{format_points(decision.at_least, n_tasks)}. Evaluate more tasks, or give a larger margin."
     )
 
 
 def _describe_limits(decision: PairDecision, n_tasks: int) -> str:
     worse, better = (max(0.0, limit) for limit in (-decision.at_least, decision.at_most))
-    return f"B is at most {size(worse, n_tasks)} points worse and at most {size(better, n_tasks)} better."
+    return (
+        f"B is at most {format_unsigned_points(worse, n_tasks)} points worse and at most "
+        f"{format_unsigned_points(better, n_tasks)} better."
+    )
 
 
 def _describe_possible_loss(decision: PairDecision, n_tasks: int) -> str:
-    possible = size(max(0.0, -decision.at_least), n_tasks)
-    if possible == size(0.0, n_tasks):
+    possible = format_unsigned_points(max(0.0, -decision.at_least), n_tasks)
+    if possible == format_unsigned_points(0.0, n_tasks):
         return "no significant gain"
     return f"no significant loss; up to {possible} {'point' if possible == '1' else 'points'} is possible"
 
 
 def _find_lack_of_power(first: Comparison) -> str | None:
     """Why a loss of every task that A solves would not be seen, and what to do; None where it would be."""
-    solved, needed = round(first.b * first.n_tasks), least_discordant(first.alpha)
+    solved, needed = round(first.b * first.n_tasks), compute_least_discordant(first.alpha)
     if solved >= needed:
         return None
     return (
-        f"A solves {solved} of {counted(first.n_tasks, 'task')}: even if B lost all of them, p would be "
+        f"A solves {solved} of {format_count(first.n_tasks, 'task')}: even if B lost all of them, p would be "
         f"{mcnemar(0, solved):.3f}. For a loss to be seen at {first.alpha:g}, A must solve at least {needed}: "
         "evaluate more tasks or more samples per task, give a larger budget, or test at a larger alpha."
     )
@@ -177,10 +183,10 @@ class RunComparison:
     @property
     def changed(self) -> dict[str, tuple[Any, Any]]:
         """The options that differ, by name: (the reference's value, the other's)."""
-        return differences(self.reference, self.other)
+        return find_differences(self.reference, self.other)
 
 
-def measured_run(session: Session, run: Run) -> MeasuredRun:
+def measure_run(session: Session, run: Run) -> MeasuredRun:
     """A run of the database."""
     return MeasuredRun(run, read_tasks(session, run.id), read_samples(session, [run.id]))
 
@@ -213,7 +219,7 @@ def compare(
             "budget",
         )
     a, b = found.runs
-    measured = caution.circumstances(found, tasks, budget_s)
+    measured = caution.find_circumstances(found, tasks, budget_s)
     first, every = (_compare_figure(found, figure, measured, budget_s, margin) for figure in FIGURES)
     return RunComparison(
         found=found,
@@ -221,7 +227,7 @@ def compare(
         first=first,
         all=every,
         measured=measured,
-        speed=speedup(b, tasks[1], a, tasks[0]) if same_device((a, b)) else None,
+        speed=compute_speedup(b, tasks[1], a, tasks[0]) if is_same_device((a, b)) else None,
         conclusion=decide(first.paired, first.decision, first.withheld),
     )
 
@@ -233,4 +239,4 @@ def _compare_figure(
     solved = runs.outcomes.solved(figure, budget_s)
     paired = compare_solved(runs.task_ids, solved[1], solved[0], budget_s, selector, runs.alpha)
     decision = runs.decide(figure, 1, 0, budget_s, margin)
-    return PairedFigure(paired, decision, caution.withheld(decision, figure, found, measured))
+    return PairedFigure(paired, decision, caution.find_objection(decision, figure, found, measured))

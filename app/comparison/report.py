@@ -6,31 +6,40 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from xml.etree import ElementTree as ET
 
-from app.comparison.caution import describe_circumstances, same_device
+from app.comparison.caution import describe_circumstances, is_same_device
 from app.comparison.pair import PairedFigure, RunComparison
 from app.runs import configuration
 from app.runs.models import Run
 from app.runs.results import Figures
 from app.web.ui.tables import TextTable, format_markdown_table, quote_markdown
-from app.web.ui.units import count, counted, decimal, exact_seconds, milliseconds, percent, points, seconds
-from evaluation.studies.answer import named_budgets
+from app.web.ui.units import (
+    count,
+    format_count,
+    format_decimal,
+    format_exact_seconds,
+    format_milliseconds,
+    format_percent,
+    format_points,
+    format_seconds,
+)
+from evaluation.studies.answer import list_named_budgets
 
 SHOWN_TASKS = 50
 TIMES: Sequence[tuple[str, Callable[[Figures], float | None], Callable[[float | None], str]]] = (
-    ("First finished sample, median", lambda f: f.first_finished_p50_s, seconds),
-    ("First finished sample, 95th percentile", lambda f: f.first_finished_p95_s, seconds),
-    ("ms per token, first to finish", lambda f: f.ms_per_token_first, milliseconds),
-    ("ms per token, last to finish", lambda f: f.ms_per_token_last, milliseconds),
-    ("ms per token, all samples", lambda f: f.ms_per_token_all, milliseconds),
+    ("First finished sample, median", lambda f: f.first_finished_p50_s, format_seconds),
+    ("First finished sample, 95th percentile", lambda f: f.first_finished_p95_s, format_seconds),
+    ("ms per token, first to finish", lambda f: f.ms_per_token_first, format_milliseconds),
+    ("ms per token, last to finish", lambda f: f.ms_per_token_last, format_milliseconds),
+    ("ms per token, all samples", lambda f: f.ms_per_token_all, format_milliseconds),
     ("Tokens per second", lambda f: f.tokens_per_s, count),
-    ("Accepted length, tokens", lambda f: f.mean_acceptance_length, decimal),
+    ("Accepted length, tokens", lambda f: f.mean_acceptance_length, format_decimal),
 )
 
 
 def describe_figures(compared: RunComparison) -> TextTable:
     """Both figures of both runs, with the difference and what the exact test says at this budget alone."""
     return TextTable(
-        f"At {seconds(compared.budget_s)}",
+        f"At {format_seconds(compared.budget_s)}",
         "B minus A. The interval holds at all budgets together; p is of this budget alone and decides nothing.",
         ("", "A", "B", "difference in points", "95 % interval", "McNemar's p", "tasks won", "tasks lost"),
         tuple(_describe_figure(f"Pass@{name}", one, compared) for name, one in compared.figures.items()),
@@ -39,21 +48,21 @@ def describe_figures(compared: RunComparison) -> TextTable:
 
 def _describe_figure(label: str, one: PairedFigure, compared: RunComparison) -> tuple[str, ...]:
     n, decision = one.paired.n_tasks, one.decision
-    shares = (percent(one.paired.b, n), percent(one.paired.a, n), points(one.paired.delta, n))
-    interval = f"{points(decision.low, n)} to {points(decision.high, n)}"
+    shares = (format_percent(one.paired.b, n), format_percent(one.paired.a, n), format_points(one.paired.delta, n))
+    interval = f"{format_points(decision.low, n)} to {format_points(decision.high, n)}"
     wins, losses = str(len(one.paired.wins)), str(len(one.paired.losses))
-    return (f"{label} at {seconds(compared.budget_s)}", *shares, interval, f"{one.paired.p:.3f}", wins, losses)
+    return (f"{label} at {format_seconds(compared.budget_s)}", *shares, interval, f"{one.paired.p:.3f}", wins, losses)
 
 
 def describe_budgets(compared: RunComparison) -> TextTable:
     """The difference in Pass@First at a row of budgets."""
     runs, n = compared.found.compared, compared.found.compared.n_tasks
     rows = []
-    for budget in named_budgets(compared.found.longest_s):
+    for budget in list_named_budgets(compared.found.longest_s):
         decision = runs.decide("first", 1, 0, budget)
-        shares = (percent(runs.share("first", run, budget), n) for run in range(2))
-        limits = f"{points(decision.low, n)} to {points(decision.high, n)}"
-        rows.append((exact_seconds(budget), *shares, points(decision.difference, n), limits))
+        shares = (format_percent(runs.share("first", run, budget), n) for run in range(2))
+        limits = f"{format_points(decision.low, n)} to {format_points(decision.high, n)}"
+        rows.append((format_exact_seconds(budget), *shares, format_points(decision.difference, n), limits))
     return TextTable(
         "B minus A in Pass@First",
         "The intervals hold at all budgets together (95 %). Where one includes 0, neither run is shown to be better.",
@@ -64,23 +73,27 @@ def describe_budgets(compared: RunComparison) -> TextTable:
 
 def describe_changes(a: Run, b: Run) -> TextTable:
     """Everything that was set or measured with differently."""
-    pairs = zip(configuration.table(a), configuration.table(b), strict=True)
-    rows = [(label, _text(x), _text(y)) for (label, x), (_, y) in pairs if x != y]
+    pairs = zip(configuration.list_configuration(a), configuration.list_configuration(b), strict=True)
+    rows = [(label, _format_cell(x), _format_cell(y)) for (label, x), (_, y) in pairs if x != y]
     for key in sorted({*a.provenance, *b.provenance}):
-        row = (key.replace("_", " ").capitalize(), _text(a.provenance.get(key)), _text(b.provenance.get(key)))
+        row = (
+            key.replace("_", " ").capitalize(),
+            _format_cell(a.provenance.get(key)),
+            _format_cell(b.provenance.get(key)),
+        )
         if row[1] != row[2] and row not in rows:
             rows.append(row)
     return TextTable("What changed", "", ("Set or measured differently", "A", "B"), tuple(rows))
 
 
-def _text(value: object) -> str:
+def _format_cell(value: object) -> str:
     return "–" if value is None else str(value)
 
 
 def describe_times(a: Run, b: Run) -> TextTable:
     """How fast each run was up to its own budget."""
     note = "Each run up to its own budget, over all of its tasks."
-    if not same_device((a, b)):
+    if not is_same_device((a, b)):
         note += " They used different devices or dtypes, so do not compare."
     rows = ((label, text(figure(a.measured)), text(figure(b.measured))) for label, figure, text in TIMES)
     return TextTable("Time", note, ("Figure", "A", "B"), tuple(rows))
@@ -93,10 +106,11 @@ def describe_speed(compared: RunComparison) -> str:
     a, b = compared.reference.n, compared.other.n
     over = "over the tasks that both finished"
     if a == b:
-        return f"B wrote {decimal(compared.speed)} times as many tokens per second as A, {over}."
+        return f"B wrote {format_decimal(compared.speed)} times as many tokens per second as A, {over}."
     return (
-        f"Per sample, B wrote {decimal(compared.speed * a / b)} times as many tokens per second as A, {over}; in all "
-        f"{decimal(compared.speed)} times, with {counted(b, 'sample')} per task against {a}."
+        f"Per sample, B wrote {format_decimal(compared.speed * a / b)} times as many tokens per second as A, "
+        f"{over}; in all "
+        f"{format_decimal(compared.speed)} times, with {format_count(b, 'sample')} per task against {a}."
     )
 
 
@@ -147,23 +161,23 @@ def format_junit(compared: RunComparison) -> str:
     lost, neither = (first[0] & ~first[1]).tolist(), (~first[0] & ~first[1]).tolist()
     counts = {"tests": len(found.task_ids), "failures": sum(lost), "errors": 0, "skipped": sum(neither)}
     root = ET.Element("testsuites")
-    name = f"{b.name} against {a.name}, Pass@First at {seconds(compared.budget_s)}"
-    suite = ET.SubElement(root, "testsuite", {"name": _xml_text(name), **{key: str(n) for key, n in counts.items()}})
+    name = f"{b.name} against {a.name}, Pass@First at {format_seconds(compared.budget_s)}"
+    suite = ET.SubElement(root, "testsuite", {"name": _escape_xml(name), **{key: str(n) for key, n in counts.items()}})
     properties = ET.SubElement(suite, "properties")
-    for key, value in _properties(compared):
-        ET.SubElement(properties, "property", name=key, value=_xml_text(value))
+    for key, value in _list_properties(compared):
+        ET.SubElement(properties, "property", name=key, value=_escape_xml(value))
     for task_id, is_lost, is_skipped in zip(found.task_ids, lost, neither, strict=True):
-        case = ET.SubElement(suite, "testcase", classname=_xml_text(a.dataset.name), name=_xml_text(task_id))
+        case = ET.SubElement(suite, "testcase", classname=_escape_xml(a.dataset.name), name=_escape_xml(task_id))
         if is_lost:
             message = f"lost: {a.name} solves it, {b.name} does not"
-            ET.SubElement(case, "failure", message=_xml_text(message), type="lost")
+            ET.SubElement(case, "failure", message=_escape_xml(message), type="lost")
         elif is_skipped:
             ET.SubElement(case, "skipped", message="neither run solves it")
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _properties(compared: RunComparison) -> Iterable[tuple[str, str]]:
+def _list_properties(compared: RunComparison) -> Iterable[tuple[str, str]]:
     yield "worse", str(compared.conclusion.worse).lower()
     yield "conclusion", f"{compared.conclusion.title}. {compared.conclusion.sentence}"
     yield "budget_s", f"{compared.budget_s:g}"
@@ -178,5 +192,5 @@ def _properties(compared: RunComparison) -> Iterable[tuple[str, str]]:
     yield "detectable", f"{compared.first.paired.detectable:.4f}"
 
 
-def _xml_text(text: str) -> str:
+def _escape_xml(text: str) -> str:
     return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)

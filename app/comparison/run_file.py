@@ -8,41 +8,41 @@ from typing import Any, Literal, cast
 from pydantic import Field, ValidationError, field_validator, model_validator
 from sqlalchemy.orm import Session
 
-from app.comparison.pair import MeasuredRun, measured_run
+from app.comparison.pair import MeasuredRun, measure_run
 from app.core.context import Context
 from app.core.db.storable import require_storable
 from app.core.errors import BadInputError
 from app.core.settings import MAX_BUDGET_S, MIN_BUDGET_S
 from app.core.states import TaskState
 from app.datasets import service as datasets
-from app.datasets.repository import by_content
+from app.datasets.repository import find_by_content
 from app.runs.documents import RunInfo, run_of
-from app.runs.figures import in_budget_s
+from app.runs.figures import get_finish_time
 from app.runs.models import Calibration, Run, RunTask
 from app.runs.outcomes import SampleRow
 from app.runs.provenance import Provenance
-from app.runs.repository import find_run, tasks_without_texts
+from app.runs.repository import find_run, load_tasks_without_texts
 from app.runs.results import Figures
 from app.samples.models import Sample
-from app.samples.transport import RUN_FILE, with_columns
-from app.web.http.schemas import RequestModel, bad_input
+from app.samples.transport import RUN_FILE, add_columns
+from app.web.http.schemas import RequestModel, to_bad_input
 
 FORMAT = "run"
 SUFFIX = ".json"
 
 
-@with_columns(Sample, RUN_FILE)
+@add_columns(Sample, RUN_FILE)
 class _Sample(RequestModel):
     pass
 
 
-@with_columns(RunTask, RUN_FILE)
+@add_columns(RunTask, RUN_FILE)
 class _Task(RequestModel):
     task_id: str
     samples: list[_Sample]
 
 
-@with_columns(Calibration, RUN_FILE)
+@add_columns(Calibration, RUN_FILE)
 class _Calibration(RequestModel):
     pass
 
@@ -57,7 +57,7 @@ class _Run(RunInfo):
         try:
             Provenance.model_validate(value)
         except ValidationError as error:
-            raise ValueError(str(bad_input(error))) from None
+            raise ValueError(str(to_bad_input(error))) from None
         return value
 
 
@@ -81,9 +81,9 @@ def write(session: Session, run: Run) -> str:
         _Task.of(
             row,
             task_id=row.task.task_id,
-            samples=[_Sample.of(sample, finished_s=in_budget_s(sample)) for sample in row.samples],
+            samples=[_Sample.of(sample, finished_s=get_finish_time(sample)) for sample in row.samples],
         )
-        for row in tasks_without_texts(session, run.id)
+        for row in load_tasks_without_texts(session, run.id)
     ]
     file = _RunFile(
         bassline="run-1",
@@ -95,14 +95,14 @@ def write(session: Session, run: Run) -> str:
     return file.model_dump_json(indent=1) + "\n"
 
 
-def measured(ctx: Context, session: Session, reference: str) -> MeasuredRun:
+def load_measured_run(ctx: Context, session: Session, reference: str) -> MeasuredRun:
     """The run in a file, if `reference` ends in .json; else one of the database, as find_run finds it.
 
     Raises BadInputError or NotFoundError.
     """
     if reference.endswith(SUFFIX):
         return _read(ctx, session, Path(reference))
-    return measured_run(session, find_run(session, reference))
+    return measure_run(session, find_run(session, reference))
 
 
 def _read(ctx: Context, session: Session, path: Path) -> MeasuredRun:
@@ -112,13 +112,13 @@ def _read(ctx: Context, session: Session, path: Path) -> MeasuredRun:
     except OSError as error:
         raise BadInputError(f"{path} cannot be read: {error.strerror}", "run") from None
     except ValidationError as error:
-        why = "it is not JSON" if error.errors()[0]["type"] == "json_invalid" else str(bad_input(error))
+        why = "it is not JSON" if error.errors()[0]["type"] == "json_invalid" else str(to_bad_input(error))
         raise BadInputError(
             f"{path} is not a run: {why}; write one with `bassline runs export ID --format {FORMAT} --output {path}`",
             "run",
         ) from None
     name, sha256 = file.run.dataset, file.run.dataset_sha256
-    dataset = by_content(session, name, sha256) or datasets.require(ctx, name)
+    dataset = find_by_content(session, name, sha256) or datasets.require(ctx, name)
     if dataset.sha256 != sha256:
         raise BadInputError(
             f"{path} is over another {name} (sha256 {sha256[:12]}, here {dataset.sha256[:12]}): import the dataset it "
@@ -142,7 +142,14 @@ def _read(ctx: Context, session: Session, path: Path) -> MeasuredRun:
         if row.state == TaskState.FINISHED:
             rows += [
                 SampleRow(
-                    0, task.position, s.index, s.finish_reason, in_budget_s(s), s.mean_logprob, s.verdict, s.n_tokens
+                    0,
+                    task.position,
+                    s.index,
+                    s.finish_reason,
+                    get_finish_time(s),
+                    s.mean_logprob,
+                    s.verdict,
+                    s.n_tokens,
                 )
                 for s in samples
             ]

@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session
 from app.completions.models import Completion
 from app.core.broker import queues
 from app.core.context import Context
-from app.core.db.types import utcnow
+from app.core.db.types import get_utc_time
 from app.core.errors import OverloadedError
 from app.core.states import OPEN_RUN_STATES, TaskState
 from app.datasets.models import Task
@@ -78,7 +78,7 @@ class Costs(NamedTuple):
 
 
 @contextmanager
-def admitted(ctx: Context, spec: DecodingSpec, tasks: Sequence[files.Task]) -> Iterator[None]:
+def admit_completion(ctx: Context, spec: DecodingSpec, tasks: Sequence[files.Task]) -> Iterator[None]:
     """Inside, the completion has to be stored: this process decides on no other one meanwhile, which would not see it.
 
     Raises OverloadedError if the completions for the target leave no time for one more within its budget.
@@ -93,13 +93,16 @@ def _require_capacity(ctx: Context, spec: DecodingSpec, characters: int) -> None
         ahead = _open(session, spec.target)
         if not ahead:
             return
-        ended = _ended_lately(session, spec.target)
+        ended = _find_ended_lately(session, spec.target)
         if len(ended) >= FEWEST:
             waiting = sum(one.waits for one in ahead)
-            wait_s, needed_s = expected_wait_s(waiting, len(ahead) - waiting, ended, utcnow()), usual_s(ended)
+            wait_s, needed_s = (
+                estimate_wait_s(waiting, len(ahead) - waiting, ended, get_utc_time()),
+                estimate_usual_s(ended),
+            )
         else:
-            costs, together = _measured_costs(session, spec.target), ctx.settings.completions_together
-            wait_s = foreseen_wait_s(ahead, costs, together, _n_workers(ctx, session))
+            costs, together = _load_measured_costs(session, spec.target), ctx.settings.completions_together
+            wait_s = predict_wait_s(ahead, costs, together, _count_workers(ctx, session))
             # The round that is under way, and its own.
             needed_s = 0.0 if costs is None else costs.prompt_s(characters) + 2 * costs.round_s
     if wait_s + needed_s >= spec.budget_s:
@@ -111,7 +114,7 @@ def _require_capacity(ctx: Context, spec: DecodingSpec, characters: int) -> None
         )
 
 
-def foreseen_wait_s(ahead: Sequence[Open], costs: Costs | None, together: int, n_workers: int) -> float:
+def predict_wait_s(ahead: Sequence[Open], costs: Costs | None, together: int, n_workers: int) -> float:
     """Seconds until a completion that comes after these is begun, where none has ended lately.
 
     `together` of them, and at most MAX_SERVED samples, share the batch of each worker; the rest wait until places are
@@ -127,7 +130,7 @@ def foreseen_wait_s(ahead: Sequence[Open], costs: Costs | None, together: int, n
     return math.floor(batches) * kept_s + max(waiting_s, all_s - max(one.age_s for one in ahead))
 
 
-def expected_wait_s(waiting: int, decoding: int, ended: Sequence[Ended], now: dt.datetime) -> float:
+def estimate_wait_s(waiting: int, decoding: int, ended: Sequence[Ended], now: dt.datetime) -> float:
     """Seconds until a completion that comes after `waiting` others is begun, by those that have ended lately.
 
     By Little's law `decoding` completions end at a rate of their number over the time that each takes; if more have
@@ -141,7 +144,7 @@ def expected_wait_s(waiting: int, decoding: int, ended: Sequence[Ended], now: dt
     return max(waiting / per_s, median(just) if len(just) >= FEWEST else 0.0)
 
 
-def usual_s(ended: Sequence[Ended]) -> float:
+def estimate_usual_s(ended: Sequence[Ended]) -> float:
     """Seconds from the start of decoding to the first finished sample, of those that had one; 0 if none did."""
     needed = [one.first_finished_s - one.queue_s for one in ended if one.first_finished_s is not None]
     return median(needed) if needed else 0.0
@@ -166,11 +169,11 @@ def _open(session: Session, target: str) -> list[Open]:
             RunTask.state.in_((TaskState.QUEUED, TaskState.DECODING)),
         )
     )
-    now = utcnow()
+    now = get_utc_time()
     return [Open(state is TaskState.QUEUED, (now - at).total_seconds(), *rest) for state, at, *rest in rows]
 
 
-def _measured_costs(session: Session, target: str) -> Costs | None:
+def _load_measured_costs(session: Session, target: str) -> Costs | None:
     """The costs of the completion of the target that was begun last, whenever that was; None if there was none."""
     query = select(Run.provenance).where(Run.is_completion, Run.target == target, Run.started_at.is_not(None))
     found = session.scalar(query.order_by(Run.started_at.desc()).limit(1)) or {}
@@ -178,17 +181,19 @@ def _measured_costs(session: Session, target: str) -> Costs | None:
     return Costs(*costs) if len(costs) == len(Costs._fields) else None
 
 
-def _n_workers(ctx: Context, session: Session) -> int:
+def _count_workers(ctx: Context, session: Session) -> int:
     """The workers that decode completions; one where messages stay in this process."""
     if not ctx.broker.shared:
         return 1
-    queue, now = queues.GPU_INTERACTIVE, utcnow()
-    found = (workers.is_alive(each, now) and workers.consumes(each, queue) for each in workers.list_workers(session))
+    queue, now = queues.GPU_INTERACTIVE, get_utc_time()
+    found = (
+        workers.is_alive(each, now) and workers.is_consuming(each, queue) for each in workers.list_workers(session)
+    )
     return max(sum(found), 1)
 
 
-def _ended_lately(session: Session, target: str) -> list[Ended]:
-    since = utcnow() - dt.timedelta(seconds=LATELY_S)
+def _find_ended_lately(session: Session, target: str) -> list[Ended]:
+    since = get_utc_time() - dt.timedelta(seconds=LATELY_S)
     finished = Sample.finish_reason.in_(("stop", "length"))
     first = select(func.min(Sample.finished_s)).where(Sample.run_task_id == RunTask.id, finished).scalar_subquery()
     rows = session.execute(

@@ -16,9 +16,9 @@ from app.core.context import Context
 from app.core.errors import ConflictError, NotFoundError
 from app.core.states import PASSED, RunState
 from app.runs import transitions
-from app.runs.figures import in_budget_s
+from app.runs.figures import get_finish_time
 from app.runs.schemas import DecodingSpec
-from app.web.ui.units import counted, seconds
+from app.web.ui.units import format_count, format_seconds
 
 PLAIN = "none"
 ALIKE = 1.05  # times as fast: less is not told from chance
@@ -64,50 +64,53 @@ def load(session: Session, run_id: uuid.UUID) -> tuple[Side, Side | None]:
     return first, second
 
 
-def conclusion(speculative: Side, plain: Side) -> str:
+def conclude(speculative: Side, plain: Side) -> str:
     """What the two showed, in a sentence or two; "" while a side is open."""
     if speculative.open or plain.open:
         return ""
     for name, side in (("Speculative", speculative), ("Plain", plain)):
         if side.run.state is not RunState.FINISHED:
-            return f"No result: {name.lower()} decoding {_ended(side)}."
+            return f"No result: {name.lower()} decoding {_describe_end(side)}."
     devices = sorted({speculative.run.device_label, plain.run.device_label})
     if len(devices) > 1:
         return f"No result: the two were decoded on different devices ({' and '.join(devices)})."
-    return " ".join(filter(None, (_times(speculative, plain), _answers(speculative, plain))))
+    return " ".join(filter(None, (_compare_times(speculative, plain), _compare_answers(speculative, plain))))
 
 
-def _ended(side: Side) -> str:
+def _describe_end(side: Side) -> str:
     return "failed" if side.run.state is RunState.FAILED else f"was {side.run.state}"
 
 
-def _times(speculative: Side, plain: Side) -> str:
+def _compare_times(speculative: Side, plain: Side) -> str:
     """Who finished an answer first, and how much sooner."""
-    fast, slow = _first_s(speculative), _first_s(plain)
-    budget = seconds(plain.run.budget_s)
+    fast, slow = _get_first_s(speculative), _get_first_s(plain)
+    budget = format_seconds(plain.run.budget_s)
     if fast is None and slow is None:
-        wrote = f"speculative wrote {counted(speculative.tokens, 'token')}, plain {counted(plain.tokens, 'token')}"
+        wrote = (
+            f"speculative wrote {format_count(speculative.tokens, 'token')}, plain "
+            f"{format_count(plain.tokens, 'token')}"
+        )
         return f"Neither finished an answer within {budget}; {wrote}."
     if fast is None:
-        return f"Plain finished its first answer in {seconds(slow)}; speculative finished none within {budget}."
-    said = f"Speculative finished its first answer in {seconds(fast)}, "
+        return f"Plain finished its first answer in {format_seconds(slow)}; speculative finished none within {budget}."
+    said = f"Speculative finished its first answer in {format_seconds(fast)}, "
     if slow is None:
         return f"{said}plain finished none within {budget}: more than {plain.run.budget_s / fast:.1f} times as fast."
     if slow >= ALIKE * fast:
-        return f"{said}plain in {seconds(slow)}: {slow / fast:.1f} times as fast."
+        return f"{said}plain in {format_seconds(slow)}: {slow / fast:.1f} times as fast."
     if fast >= ALIKE * slow:
-        return f"{said}plain in {seconds(slow)}: speculation made it {fast / slow:.1f} times as slow here."
-    return f"{said}plain in {seconds(slow)}: about the same."
+        return f"{said}plain in {format_seconds(slow)}: speculation made it {fast / slow:.1f} times as slow here."
+    return f"{said}plain in {format_seconds(slow)}: about the same."
 
 
-def _answers(speculative: Side, plain: Side) -> str:
+def _compare_answers(speculative: Side, plain: Side) -> str:
     """Whether the two first answers can be compared: their texts, and what the test says of them."""
     a, b = speculative.first, plain.first
     if a is None or b is None:
         return ""
     said = "Both wrote the same text"
     if a.raw != b.raw:
-        said = f"The two texts differ ({a.n_tokens} and {counted(b.n_tokens, 'token')}), so the times differ too"
+        said = f"The two texts differ ({a.n_tokens} and {format_count(b.n_tokens, 'token')}), so the times differ too"
     if not plain.run.graded:
         return f"{said}."
     right = [name for name, sample in (("speculative", a), ("plain", b)) if sample.verdict == PASSED]
@@ -115,5 +118,5 @@ def _answers(speculative: Side, plain: Side) -> str:
     return f"{said}; {judged.get(len(right), 'both pass the test')}."
 
 
-def _first_s(side: Side) -> float | None:
-    return in_budget_s(side.first) if side.first else None
+def _get_first_s(side: Side) -> float | None:
+    return get_finish_time(side.first) if side.first else None

@@ -16,45 +16,45 @@ from app.runs import event_stream, repository
 from app.runs.documents import CompletionDocument, run_of, sample_of
 from app.web.http import disconnect
 from app.web.http.disconnect import ClientDisconnected
-from app.web.http.operations import EVENTS, JSON, operation
+from app.web.http.operations import EVENTS, JSON, declare_operation
 from app.web.http.security import needs
-from app.web.http.web import context
+from app.web.http.web import get_context
 
 bp = Blueprint("complete_api", __name__, url_prefix="/api/v1")
 
 
 @bp.post("/complete")
 @needs(Scope.SUBMIT)
-@operation({200: (CompletionDocument, EVENTS)})
+@declare_operation({200: (CompletionDocument, EVENTS)})
 def complete(body: CompletionSpec) -> Response | CompletionDocument:
     """Completes one prompt n times within a budget.
 
     Streams the run's events for `Accept: text/event-stream`; otherwise answers when every sample is there. A client
     that hangs up cancels it.
     """
-    ctx, disconnected = context(), disconnect.disconnect_probe(request.environ)
+    ctx, disconnected = get_context(), disconnect.build_disconnect_probe(request.environ)
     with waiting.acquire_slot(ctx) as slot:
         run_id = service.submit(ctx, body)
         if request.accept_mimetypes.best_match([JSON, EVENTS]) != EVENTS:
-            return _whole(ctx, run_id, disconnected)
+            return _wait_for_completion(ctx, run_id, disconnected)
         slot.callback(waiting.cancel, ctx, run_id)
-        answer = event_stream.stream(_frames(ctx, run_id, disconnected), slot.pop_all().close)
+        answer = event_stream.stream(_stream_frames(ctx, run_id, disconnected), slot.pop_all().close)
     answer.headers["Content-Location"] = f"/api/v1/runs/{run_id}"
     return answer
 
 
-def _frames(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -> Iterator[str]:
+def _stream_frames(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -> Iterator[str]:
     with contextlib.suppress(waiting.ClientDisconnectedError):
-        yield from event_stream.frames(waiting.wait(ctx, run_id, disconnected))
+        yield from event_stream.format_frames(waiting.wait(ctx, run_id, disconnected))
 
 
-def _whole(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -> CompletionDocument:
+def _wait_for_completion(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -> CompletionDocument:
     """The completion, once it has ended. Raises ClientDisconnectedError."""
     for _ in waiting.wait(ctx, run_id, disconnected):
         pass
     with ctx.database.read() as session:
         found = run_of(repository.get_run(session, run_id))
-        tasks = repository.tasks_with_samples(session, run_id)
+        tasks = repository.load_tasks_with_samples(session, run_id)
         return CompletionDocument(
             run=found.run,
             figures=found.figures,

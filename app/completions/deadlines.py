@@ -18,16 +18,16 @@ from sqlalchemy.orm import Session
 
 from app.completions.models import Completion
 from app.core.context import Context
-from app.core.db.clock import database_time, no_earlier_than, read_database_time
-from app.core.db.database import after_commit, updated_any
-from app.core.db.types import new_id, utcnow
+from app.core.db.clock import get_database_time, limit_to_start, read_database_time
+from app.core.db.database import call_after_commit, has_updated
+from app.core.db.types import generate_id, get_utc_time
 from app.core.states import OPEN_RUN_STATES, Failure, RunState, TaskState
-from app.jobs.work.live_updates import task_changed
+from app.jobs.work.live_updates import publish_task_change
 from app.runs import transitions
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 from app.workers.models import Worker
-from app.workers.service import silence_limit
+from app.workers.service import compute_silence_limit
 
 SILENT_S = 2.5  # after which a worker counts as lost if the budget is over; it heartbeats several times within this
 LEAST_LEASE_S = 2.5
@@ -35,7 +35,7 @@ OPEN = (TaskState.QUEUED, TaskState.DECODING)
 LOST = f"{Failure.WORKER_LOST}: the worker stopped answering, and the budget is over: ask again"
 
 
-def lease_s(ctx: Context, budget_s: float) -> float:
+def compute_lease_s(ctx: Context, budget_s: float) -> float:
     """The lease of a completion that is decoded: if its worker is lost, another one has half of the budget left."""
     return min(max(budget_s / 2, LEAST_LEASE_S), ctx.settings.lease_s)
 
@@ -46,7 +46,7 @@ def restart(ctx: Context, run_id: uuid.UUID, target: str) -> dt.datetime:
     They are the one that it has claimed (`run_id`), and those that wait for it. Completions that other workers decode
     did not wait for it, and while another worker has the model, no waiting one did.
     """
-    now = utcnow()
+    now = get_utc_time()
     claimed = and_(RunTask.state == TaskState.DECODING, RunTask.claimed_by == ctx.worker_name, Run.id == run_id)
     with ctx.database.session() as session:
         waited = claimed
@@ -73,7 +73,7 @@ def is_waiting_here(ctx: Context) -> ColumnElement[bool]:
 
 def _is_loaded_elsewhere(ctx: Context, session: Session, target: str) -> bool:
     """Whether another live worker has the model in memory."""
-    silent_since = database_time(session, -silence_limit(ctx).total_seconds())
+    silent_since = get_database_time(session, -compute_silence_limit(ctx).total_seconds())
     alive = (Worker.name != ctx.worker_name, Worker.stopped_at.is_(None), Worker.last_seen_at >= silent_since)
     loads_it = Worker.loading.is_not_distinct_from(target)  # with other options than it has in memory
     held = session.scalars(select(Worker.model).where(*alive, ~loads_it))
@@ -86,7 +86,7 @@ def enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
     A job that still waits ends as if a worker had begun it too late. Returns the seconds until it should be called
     again; infinity when nothing is left to wait for.
     """
-    now = utcnow()
+    now = get_utc_time()
     with ctx.database.read() as session:
         rows = session.execute(
             select(RunTask, Completion)
@@ -95,11 +95,11 @@ def enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
         ).all()
         if not rows:
             return math.inf
-        left_s = min(_left_s(row, run, now) for row, run in rows)
+        left_s = min(_compute_left_s(row, run, now) for row, run in rows)
         if left_s > 0:
             return left_s
-        over = [(row, run) for row, run in rows if _left_s(row, run, now) <= 0]
-        waits_for_model = _waits_for_model(ctx, session, over[0][1].target)
+        over = [(row, run) for row, run in rows if _compute_left_s(row, run, now) <= 0]
+        waits_for_model = _build_model_wait_check(ctx, session, over[0][1].target)
         over = [(row, run) for row, run in over if not waits_for_model(row, run)]
         beaten_since = read_database_time(session) - dt.timedelta(seconds=SILENT_S)
     ended = [_end(ctx, row, run, now, beaten_since) for row, run in over]
@@ -108,9 +108,9 @@ def enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
     return SILENT_S
 
 
-def overdue(session: Session) -> Iterable[uuid.UUID]:
+def find_overdue(session: Session) -> Iterable[uuid.UUID]:
     """The completions whose budget has been over for a while."""
-    now = utcnow()
+    now = get_utc_time()
     rows = session.execute(
         select(RunTask.run_id, RunTask.queued_at, Run.budget_s)
         .join(RunTask.run)
@@ -119,13 +119,13 @@ def overdue(session: Session) -> Iterable[uuid.UUID]:
     return {run_id for run_id, queued_at, budget_s in rows if queued_at + dt.timedelta(seconds=budget_s) < now}
 
 
-def _left_s(row: RunTask, run: Completion, now: dt.datetime) -> float:
+def _compute_left_s(row: RunTask, run: Completion, now: dt.datetime) -> float:
     if run.after_id is not None and run.state is RunState.QUEUED:
         return math.inf  # it waits for its turn; its clock has not begun
     return run.budget_s - (now - row.queued_at).total_seconds()
 
 
-def _waits_for_model(ctx: Context, session: Session, target: str) -> Callable[[RunTask, Completion], bool]:
+def _build_model_wait_check(ctx: Context, session: Session, target: str) -> Callable[[RunTask, Completion], bool]:
     """Which jobs of completions for the model wait until a worker has loaded it: the one that the worker has claimed,
     and those in the queue if no other worker has it in memory."""
     if not _is_loading(session, target):
@@ -139,7 +139,7 @@ def _is_loading(session: Session, target: str) -> bool:
 
     An evaluation that has not begun may wait for its turn on the CPU instead.
     """
-    claimed = (RunTask.state == TaskState.DECODING, RunTask.lease_until > database_time(session), Run.is_completion)
+    claimed = (RunTask.state == TaskState.DECODING, RunTask.lease_until > get_database_time(session), Run.is_completion)
     query = select(RunTask.id).join(RunTask.run).where(*claimed, Run.target == target, Run.started_at.is_(None))
     return session.scalar(query.limit(1)) is not None
 
@@ -149,41 +149,41 @@ def _end(ctx: Context, row: RunTask, run: Run, now: dt.datetime, beaten_since: d
 
     A worker whose last heartbeat came after `beaten_since`, by the database's clock, is about to.
     """
-    finished_at = no_earlier_than(RunTask.started_at, now)
+    finished_at = limit_to_start(RunTask.started_at, now)
     values: dict[str, Any] = {"fence": None, "lease_until": None, "finished_at": finished_at}
     owned = RunTask.fence == row.fence
     if row.state is TaskState.QUEUED:
         waited_s = (now - row.queued_at).total_seconds()
         owned = RunTask.fence.is_(None)
         values |= {"state": TaskState.FINISHED, "queue_s": waited_s, "wall_s": 0.0, "prefill_s": 0.0}
-    elif row.lease_until is not None and _last_heartbeat(ctx, row, run) >= beaten_since:
+    elif row.lease_until is not None and _find_last_heartbeat(ctx, row, run) >= beaten_since:
         return False
     else:
         values |= {"state": TaskState.FAILED, "failure": Failure.WORKER_LOST, "error": LOST}
     with ctx.database.session() as session:
-        if not updated_any(
+        if not has_updated(
             session, update(RunTask).where(RunTask.id == row.id, RunTask.state == row.state, owned).values(values)
         ):
             return False
         if row.state is TaskState.QUEUED:
-            session.execute(insert(Sample), [_empty(row, run, i, waited_s) for i in range(run.n)])
+            session.execute(insert(Sample), [_build_empty_sample(row, run, i, waited_s) for i in range(run.n)])
             # Its tests could not be prepared in time; there is nothing to judge.
             waits = update(Run).where(Run.id == run.id, Run.state == RunState.QUEUED)
             session.execute(waits.values(state=RunState.RUNNING), execution_options={"synchronize_session": False})
         state, error = values["state"], values.get("error")
-        after_commit(session, task_changed, ctx, run.id, row.task.task_id, row.position, state, error)
+        call_after_commit(session, publish_task_change, ctx, run.id, row.task.task_id, row.position, state, error)
     return True
 
 
-def _last_heartbeat(ctx: Context, row: RunTask, run: Run) -> dt.datetime:
+def _find_last_heartbeat(ctx: Context, row: RunTask, run: Run) -> dt.datetime:
     assert row.lease_until is not None
-    return row.lease_until - dt.timedelta(seconds=lease_s(ctx, run.budget_s))
+    return row.lease_until - dt.timedelta(seconds=compute_lease_s(ctx, run.budget_s))
 
 
-def _empty(row: RunTask, run: Run, index: int, finished_s: float) -> dict[str, object]:
+def _build_empty_sample(row: RunTask, run: Run, index: int, finished_s: float) -> dict[str, object]:
     """A sample that was never begun."""
     return {
-        "id": new_id(),
+        "id": generate_id(),
         "run_id": run.id,
         "run_task_id": row.id,
         "index": index,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from app.completions.schemas import CompletionSpec
-from app.completions.service import typed_test
-from app.runs.forms import FormField, as_form, form_fields, labels_of, parse_form
+from app.completions.service import restore_typed_test
+from app.runs.forms import FormField, as_form, build_form_fields, get_field_labels, parse_form
 from app.runs.models import Run, RunTask
 from evaluation.languages import registry
 
@@ -28,7 +28,7 @@ LABELS = {
     "language": "Language",
     "test": "Test",
     "entry_point": "Function under test",
-    **labels_of(CompletionSpec),
+    **get_field_labels(CompletionSpec),
 }
 FIRST = ("target", "n", "budget_s")  # the others are folded
 MODES = (
@@ -39,9 +39,9 @@ MODES = (
 _VALID = {name: EXAMPLE[name] for name in ("target", "prompt")}
 
 
-def fields() -> tuple[list[FormField], list[FormField]]:
+def build_fields() -> tuple[list[FormField], list[FormField]]:
     """The options of a completion: those in sight, and the folded ones."""
-    by_name = {field.name: field for field in form_fields(CompletionSpec, {"prompt_mode": MODES})}
+    by_name = {field.name: field for field in build_form_fields(CompletionSpec, {"prompt_mode": MODES})}
     first = [by_name.pop(name) for name in FIRST]
     first[1:] = [replace(field, hint="") for field in first[1:]]  # what a run says of them is about its many tasks
     return first, list(by_name.values())
@@ -52,11 +52,11 @@ def parse(form: Mapping[str, str], check: Callable[[CompletionSpec], object]) ->
     return parse_form(CompletionSpec, form, LABELS, _VALID, check)
 
 
-def values(run: Run | None = None, row: RunTask | None = None) -> dict[str, str]:
+def get_initial_values(run: Run | None = None, row: RunTask | None = None) -> dict[str, str]:
     """What the form shows at first: an example, or an earlier completion."""
     if run is None or row is None:
         return {**as_form(CompletionSpec), **EXAMPLE}
     task = row.task
-    texts = {"prompt": task.prompt, "test": typed_test(task), "entry_point": task.entry_point}
+    texts = {"prompt": task.prompt, "test": restore_typed_test(task), "entry_point": task.entry_point}
     texts["language"] = task.language
     return {**as_form(CompletionSpec, run), **texts}

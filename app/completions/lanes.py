@@ -18,12 +18,12 @@ from app.datasets.models import Task
 from app.datasets.service import as_plain
 from app.runs import presentation as shown
 from app.runs import repository
-from app.runs.figures import in_budget_s
+from app.runs.figures import get_finish_time
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
-from app.samples.origins import Piece, of_program, pieces, tokens
-from app.web.ui.display import highlighted, plain
-from app.web.ui.units import counted
+from app.samples.origins import Piece, cut_pieces, iterate_tokens, locate_program_origins
+from app.web.ui.display import escape_plain, highlight_source
+from app.web.ui.units import format_count
 from evaluation.extractor import Extractor
 
 FENCE = "\n```"  # ends an answer to a chat prompt; no part of the code
@@ -38,15 +38,15 @@ class Answer:
     text: Markup
 
 
-def of_sample(run: Run, task: Task, sample: Sample) -> Answer:
+def build_sample_answer(run: Run, task: Task, sample: Sample) -> Answer:
     """The answer of a stored sample: the program that was judged, or would be; of an unfinished one only the text."""
-    text = pieces(sample.raw, sample.ends or [], sample.origins)
-    if in_budget_s(sample) is None:
+    text = cut_pieces(sample.raw, sample.ends or [], sample.origins)
+    if get_finish_time(sample) is None:
         return Answer(None, _highlight_origins(text, task.language))
-    return of_text(run, task, text, sample.program)
+    return build_text_answer(run, task, text, sample.program)
 
 
-def of_text(run: Run, task: Task, text: Sequence[Piece], program: str | None = None) -> Answer:
+def build_text_answer(run: Run, task: Task, text: Sequence[Piece], program: str | None = None) -> Answer:
     """The answer in a text, given in pieces by origin; `program` is what was extracted from it, if anything was.
 
     Nothing is looked for in an answer to a prompt that defines no function.
@@ -55,22 +55,24 @@ def of_text(run: Run, task: Task, text: Sequence[Piece], program: str | None = N
     if program is None and task.entry_point:
         mode = run.prompt_mode_used or "completion"
         program = extractor.extract(as_plain(task), as_written(raw), mode).program  # type: ignore[arg-type]
-    shown = None if program is None else _without_prompt(program, task, text)
+    shown = None if program is None else _strip_prompt(program, task, text)
     return Answer(shown, _highlight_origins(text, task.language))
 
 
 def _highlight_origins(text: Sequence[Piece], language: str) -> Markup:
-    return highlighted("".join(part for _, part in text).removesuffix(FENCE), text, language)
+    return highlight_source("".join(part for _, part in text).removesuffix(FENCE), text, language)
 
 
-def _without_prompt(program: str, task: Task, text: Sequence[Piece]) -> Markup:
+def _strip_prompt(program: str, task: Task, text: Sequence[Piece]) -> Markup:
     """The program; only what follows the prompt where the text continues that, since it stands on the page already."""
     prompt = task.prompt
     if not program.startswith(prompt) or prompt.strip() in "".join(part for _, part in text):
-        return highlighted(program, of_program(program, text), task.language)
+        return highlight_source(program, locate_program_origins(program, text), task.language)
     rest = program[len(prompt) :]
-    note = Markup('<span class="given">… {} of the prompt</span>\n').format(counted(len(prompt.splitlines()), "line"))
-    return note + highlighted(rest, of_program(rest, text), task.language)
+    note = Markup('<span class="given">… {} of the prompt</span>\n').format(
+        format_count(len(prompt.splitlines()), "line")
+    )
+    return note + highlight_source(rest, locate_program_origins(rest, text), task.language)
 
 
 REPLAYED_CHARACTERS = 4000  # of each sample: more than its lane shows without scrolling
@@ -102,17 +104,19 @@ class Side:
     @property
     def finished(self) -> int:
         """How many samples finished within the budget."""
-        return sum(in_budget_s(lane.sign.row) is not None for lane in self.lanes)
+        return sum(get_finish_time(lane.sign.row) is not None for lane in self.lanes)
 
     @property
     def passed(self) -> int:
         """How many of those pass the test."""
-        return sum(in_budget_s(lane.sign.row) is not None and lane.sign.row.verdict == PASSED for lane in self.lanes)
+        return sum(
+            get_finish_time(lane.sign.row) is not None and lane.sign.row.verdict == PASSED for lane in self.lanes
+        )
 
     @property
     def first(self) -> Sample | None:
         """The sample that finished first; None if none finished within the budget."""
-        ends = [(end, lane.sign.row) for lane in self.lanes if (end := in_budget_s(lane.sign.row)) is not None]
+        ends = [(end, lane.sign.row) for lane in self.lanes if (end := get_finish_time(lane.sign.row)) is not None]
         return min(ends, key=lambda each: (each[0], each[1].index))[1] if ends else None
 
     @property
@@ -134,16 +138,16 @@ def load(session: Session, run_id: Any, *, chosen_first: bool = True) -> Side:
     run = repository.get_run(session, run_id)
     if not isinstance(run, Completion):
         raise NotFoundError(f"run {run.id} is not a completion: open it under Runs")
-    row = repository.tasks_with_samples(session, run.id, origins=True)[0]
-    signs = shown.in_finish_order(row.samples)
-    ranks = shown.ranks(signs)
+    row = repository.load_tasks_with_samples(session, run.id, origins=True)[0]
+    signs = shown.sort_by_finish(row.samples)
+    ranks = shown.rank_samples(signs)
     if chosen_first:
         signs.sort(key=lambda sign: (not sign.chosen, ranks.get(sign.row.index, math.inf)))
-    return Side(run, row, [_lane(run, row, sign, ranks.get(sign.row.index)) for sign in signs])
+    return Side(run, row, [_build_lane(run, row, sign, ranks.get(sign.row.index)) for sign in signs])
 
 
-def _lane(run: Run, row: RunTask, sign: shown.SampleSign, rank: int | None) -> Lane:
-    return Lane(sign, rank, of_sample(run, row.task, sign.row), _replay(row, sign.row))
+def _build_lane(run: Run, row: RunTask, sign: shown.SampleSign, rank: int | None) -> Lane:
+    return Lane(sign, rank, build_sample_answer(run, row.task, sign.row), _replay(row, sign.row))
 
 
 def _replay(row: RunTask, sample: Sample) -> dict[str, Any]:
@@ -152,11 +156,11 @@ def _replay(row: RunTask, sample: Sample) -> dict[str, Any]:
     `tokens` are [origin, text] of those that stand in the first REPLAYED_CHARACTERS. A sample from before ends of
     tokens were stored appears whole when it ends.
     """
-    end = in_budget_s(sample) or sample.finished_s or row.wall_s or 0.0
-    text = plain(sample.raw.removesuffix(FENCE))[:REPLAYED_CHARACTERS]
+    end = get_finish_time(sample) or sample.finished_s or row.wall_s or 0.0
+    text = escape_plain(sample.raw.removesuffix(FENCE))[:REPLAYED_CHARACTERS]
     return {
         "first": (sample.first_token_s or 0.0) if sample.ends else end,
         "end": end,
         "n_tokens": sample.n_tokens,
-        "tokens": [piece for piece in tokens(text, sample.ends or [], sample.origins) if piece[1]],
+        "tokens": [piece for piece in iterate_tokens(text, sample.ends or [], sample.origins) if piece[1]],
     }

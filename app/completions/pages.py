@@ -14,10 +14,10 @@ from app.core.events import event_types
 from app.core.events.bus import FIRST
 from app.core.events.texts import TextAssembler
 from app.core.states import Scope
-from app.runs.forms import field_error
+from app.runs.forms import map_field_error
 from app.samples.models import FINISHED_REASONS
 from app.web.http.security import needs
-from app.web.http.web import context, session
+from app.web.http.web import get_context, get_session
 
 bp = Blueprint("complete", __name__)
 Answered = Response | tuple[str, int]
@@ -26,58 +26,58 @@ Answered = Response | tuple[str, int]
 @bp.get("/complete")
 def index() -> str:
     """The form with an example."""
-    return _page(forms.values())
+    return _render_page(forms.get_initial_values())
 
 
 @bp.post("/complete")
 @needs(Scope.SUBMIT)
 def start() -> Answered:
     """Starts a completion and shows it; an invalid form is shown again with its values and errors."""
-    spec, errors = forms.parse(request.form, lambda spec: service.check(context(), spec))
+    spec, errors = forms.parse(request.form, lambda spec: service.check(get_context(), spec))
     if spec is not None:
         submit = against_plain.submit if forms.AGAINST_PLAIN in request.form else service.submit
         try:
-            return redirect(url_for("complete.show", run_id=submit(context(), spec)), 303)
+            return redirect(url_for("complete.show", run_id=submit(get_context(), spec)), 303)
         except BadInputError as problem:
-            errors = field_error(problem, forms.LABELS)
-    return _page({**forms.values(), **request.form}, errors), 422
+            errors = map_field_error(problem, forms.LABELS)
+    return _render_page({**forms.get_initial_values(), **request.form}, errors), 422
 
 
 @bp.get("/complete/<uuid:run_id>")
 def show(run_id: uuid.UUID) -> str:
     """A completion, running or ended, beside plain decoding where that was asked for. Raises NotFoundError."""
-    side, plain = against_plain.load(session(), run_id)
-    values = forms.values(side.run, side.row) | ({forms.AGAINST_PLAIN: "true"} if plain else {})
-    return _page(values, side=side, plain=plain)
+    side, plain = against_plain.load(get_session(), run_id)
+    values = forms.get_initial_values(side.run, side.row) | ({forms.AGAINST_PLAIN: "true"} if plain else {})
+    return _render_page(values, side=side, plain=plain)
 
 
 @bp.post("/complete/<uuid:run_id>/cancel")
 @needs(Scope.SUBMIT)
 def cancel(run_id: uuid.UUID) -> Response:
     """Ends what is left of a completion."""
-    lanes.load(session(), run_id)
-    against_plain.cancel(context(), run_id)
+    lanes.load(get_session(), run_id)
+    against_plain.cancel(get_context(), run_id)
     return redirect(url_for("complete.show", run_id=run_id), 303)
 
 
 @bp.get("/complete/<uuid:run_id>/answers/<int:index>")
 def answer(run_id: uuid.UUID, index: int) -> str:
     """The answer of a sample that has finished while others are still decoded. Raises NotFoundError."""
-    side = lanes.load(session(), run_id)
+    side = lanes.load(get_session(), run_id)
     texts = TextAssembler()
-    events = [texts.expand(event) for event in context().bus.read(run_id, FIRST, 0)]
+    events = [texts.expand(event) for event in get_context().bus.read(run_id, FIRST, 0)]
     for event in reversed([event for event in events if event is not None]):
         for sample in event.data["samples"] if event.type == event_types.TEXT else ():
             if sample["index"] == index and sample["finish_reason"] in FINISHED_REASONS:
-                found = lanes.of_text(side.run, side.row.task, sample["pieces"])
+                found = lanes.build_text_answer(side.run, side.row.task, sample["pieces"])
                 return render_template("completions/answer.html", answer=found, index=index)
     raise NotFoundError(f"sample {index} has not finished: look again when it has")
 
 
-def _page(
+def _render_page(
     values: dict[str, str], errors: dict[str, str] | None = None, side: Side | None = None, plain: Side | None = None
 ) -> str:
-    first_fields, other_fields = forms.fields()
+    first_fields, other_fields = forms.build_fields()
     return render_template(
         "completions/index.html",
         values=values,
@@ -86,7 +86,7 @@ def _page(
         other_fields=other_fields,
         side=side,
         sides={"Speculative": side, "Plain": plain} if plain else {},
-        conclusion=against_plain.conclusion(side, plain) if side and plain else "",
+        conclusion=against_plain.conclude(side, plain) if side and plain else "",
         open=any(one is not None and one.open for one in (side, plain)),
         labels=forms.LABELS,
         languages=forms.LANGUAGES,

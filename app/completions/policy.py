@@ -13,14 +13,14 @@ from app.completions import deadlines
 from app.completions.models import COMPLETION, Completion
 from app.core.broker import queues
 from app.core.context import Context
-from app.core.db.database import after_commit
-from app.core.db.types import utcnow
+from app.core.db.database import call_after_commit
+from app.core.db.types import get_utc_time
 from app.core.remote import target as remote
 from app.core.states import OPEN_RUN_STATES, RunState, Step
 from app.jobs.reaper import recover_each
-from app.jobs.work.decode_job import ready_engine
+from app.jobs.work.decode_job import prepare_engine
 from app.runs import enqueue
-from app.runs.configuration import engine_config
+from app.runs.configuration import build_engine_config
 from app.runs.models import Run, RunTask
 from app.runs.policy import LONG_COLUMNS, Policy, Waiting
 
@@ -46,7 +46,7 @@ class CompletionPolicy(Policy):
         assert isinstance(run, Completion)
         if run.after_id is not None:
             waiting = update(RunTask).where(RunTask.run_id == run.id, RunTask.state == Step.DECODE.waiting)
-            session.execute(waiting.values(queued_at=utcnow()))
+            session.execute(waiting.values(queued_at=get_utc_time()))
 
     def eligible(self, ctx: Context, session: Session, step: Step) -> Sequence[Waiting]:
         """Returns completions to decode, the earliest deadline first, including those pinned to this process.
@@ -68,13 +68,13 @@ class CompletionPolicy(Policy):
 
     def lease_s(self, ctx: Context, budget_s: float) -> float:
         """Half of the budget: if its worker is lost, another one has the other half left."""
-        return deadlines.lease_s(ctx, budget_s)
+        return deadlines.compute_lease_s(ctx, budget_s)
 
     def on_start(self, ctx: Context, run: Run) -> dt.datetime | None:
         """Restarts the clocks after a cold load. No clock runs while the model is loaded: it is not slow but absent."""
-        if engine_config(run) in ctx.engines.held() or remote.is_remote(run.target):
+        if build_engine_config(run) in ctx.engines.held() or remote.is_remote(run.target):
             return None
-        ready_engine(ctx, run)
+        prepare_engine(ctx, run)
         return deadlines.restart(ctx, run.id, run.target)
 
     def request_options(self, run: Run) -> dict[str, Any]:
@@ -90,10 +90,10 @@ class CompletionPolicy(Policy):
         """Asks for plain decoding to be prepared. The reaper asks again if that is lost."""
         second = select(Completion.id).where(Completion.after_id == run.id, Completion.state == RunState.QUEUED)
         for run_id in session.scalars(second):
-            after_commit(session, enqueue.prepare, ctx, run_id)
+            call_after_commit(session, enqueue.prepare, ctx, run_id)
 
     def recover(self, ctx: Context, ours: ColumnElement[bool]) -> None:
         """Answers completions whose budget is over."""
         with ctx.database.read() as session:
-            overdue = deadlines.overdue(session)
+            overdue = deadlines.find_overdue(session)
         recover_each(overdue, lambda run_id: deadlines.enforce_deadline(ctx, run_id))

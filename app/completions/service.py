@@ -12,20 +12,20 @@ from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any
 
-from app.completions.admission import admitted
+from app.completions.admission import admit_completion
 from app.completions.models import COMPLETION, Completion
 from app.completions.schemas import CompletionSpec
 from app.core.context import Context
 from app.core.errors import BadInputError, UnavailableError
 from app.core.remote import target as remote
 from app.datasets.models import Task
-from app.datasets.service import task_columns
+from app.datasets.service import build_task_columns
 from app.jobs.work.prepare import prepare_run
 from app.language_models.service import require_infilling
 from app.runs import enqueue
 from app.runs.provenance import TEMPLATE_KWARGS
 from app.runs.schemas import DecodingSpec
-from app.runs.service import is_local, new_run, require_allowed, require_answering, require_models
+from app.runs.service import build_run, is_local, require_allowed, require_answering, require_models
 from evaluation import datasets as files
 from evaluation.datasets import PYTHON
 
@@ -45,7 +45,7 @@ def submit(ctx: Context, spec: CompletionSpec, **options: Any) -> uuid.UUID:
     Raises BadInputError, or OverloadedError if too many wait.
     """
     graded = bool(spec.test.strip())
-    task = _task(spec)
+    task = _build_task(spec)
     return submit_prompts(ctx, spec, (task,), name=task.entry_point, graded=graded, n_min=spec.n_min, **options)
 
 
@@ -83,9 +83,9 @@ def submit_prompts(
     is_waited_for = not is_local(pinned_worker, handover) and after_id is None
     if is_waited_for and (fault := ctx.broker.fault()):
         raise UnavailableError(f"no worker can be told of this, because the broker {fault}: try again in a moment")
-    prompts = [Task(**task_columns(*place)) for place in enumerate(tasks)]
-    with admitted(ctx, spec, tasks) if is_waited_for else nullcontext():
-        completion = new_run(
+    prompts = [Task(**build_task_columns(*place)) for place in enumerate(tasks)]
+    with admit_completion(ctx, spec, tasks) if is_waited_for else nullcontext():
+        completion = build_run(
             Completion,
             spec,
             prompts,
@@ -96,7 +96,9 @@ def submit_prompts(
             pinned_worker=pinned_worker,
             prefix_cache=prefix_cache and not remote.is_remote(spec.target),
             prompts=prompts,
-            prompts_sha256=hashlib.sha256(json.dumps([_hashed(task) for task in tasks]).encode()).hexdigest(),
+            prompts_sha256=hashlib.sha256(
+                json.dumps([_select_hashed_fields(task) for task in tasks]).encode()
+            ).hexdigest(),
             prompt_logprobs=prompt_logprobs,
             top_logprobs=top_logprobs,
             n_min=n_min,
@@ -113,7 +115,7 @@ def submit_prompts(
     return completion.id
 
 
-def _hashed(task: files.Task) -> dict[str, Any]:
+def _select_hashed_fields(task: files.Task) -> dict[str, Any]:
     """The fields of a prompt that its hash covers; Python's have the hash that they had before other languages."""
     facts = asdict(task)
     return {name: facts[name] for name in facts if name not in ("signature", "cases", "language")} | (
@@ -125,10 +127,10 @@ def check(ctx: Context, spec: CompletionSpec) -> None:
     """Raises BadInputError for a model that is not allowed or not known, or for tests without a function to call."""
     require_allowed(ctx, spec.target, spec.drafter)
     require_models(ctx, spec)
-    _require_mode(spec, (_task(spec),))
+    _require_mode(spec, (_build_task(spec),))
 
 
-def entry_point_of(spec: CompletionSpec) -> str:
+def find_entry_point(spec: CompletionSpec) -> str:
     """The function under test: the one named, else the last one the prompt defines, else ""."""
     if spec.entry_point:
         return spec.entry_point
@@ -139,14 +141,14 @@ def entry_point_of(spec: CompletionSpec) -> str:
     return names[0] if names else ""
 
 
-def typed_test(task: Task) -> str:
+def restore_typed_test(task: Task) -> str:
     """The test as it was typed, without the check(candidate) around plain asserts."""
     head = _head(task.entry_point)
     return textwrap.dedent(task.test.removeprefix(head)).removesuffix("\n") if task.test.startswith(head) else task.test
 
 
-def _task(spec: CompletionSpec) -> files.Task:
-    entry_point = entry_point_of(spec)
+def _build_task(spec: CompletionSpec) -> files.Task:
+    entry_point = find_entry_point(spec)
     if spec.test.strip() and not entry_point.isidentifier():
         raise BadInputError(
             "entry_point is empty and the prompt defines no function: name the function that the test calls",

@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from app.completions import deadlines
 from app.core.context import Context
-from app.core.db.database import OUTAGES, error_summary
+from app.core.db.database import OUTAGES, summarize_error
 from app.core.errors import BasslineError, BusyError, ConflictError, NotFoundError
 from app.core.events.bus import Event
 from app.core.states import OPEN_RUN_STATES
@@ -69,7 +69,7 @@ def _enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
         reaper.return_expired(ctx, run_id)
         return deadlines.enforce_deadline(ctx, run_id)
     except OUTAGES as error:  # the next look may find it back
-        log.warning("the deadline was not enforced", run=str(run_id), error=error_summary(error))
+        log.warning("the deadline was not enforced", run=str(run_id), error=summarize_error(error))
         return BEAT_S
 
 

@@ -17,6 +17,7 @@ from app.core.db.database import Database
 from app.core.engines import HeldEngines
 from app.core.events.bus import EventBus, connect
 from app.core.events.caller_pool import CallerPool
+from app.core.remote.servers import CommandServers
 from app.core.settings import WEB_DOWNLOADS, Settings, load_settings
 from app.core.states import Step
 from decoding.models import trusted_code
@@ -30,10 +31,10 @@ class Context:
 
     `stopping` is set when the process shuts down: jobs are returned within a second and stay claimable. `streams`
     limits how many web threads wait for completions, `views` how many serve live views and `downloads` how many
-    send files, so that the pages stay reachable. `engines` are the ones that its worker threads hold; `turns` is
-    which runs this worker served last, by step. `cpu` is held while a thread decodes against the clock on a CPU, or
-    grades (app/jobs/work/cpu_turns.py); `admitting` while it is decided whether a completion is accepted, until it
-    is stored.
+    send files, so that the pages stay reachable. `engines` are the ones that its worker threads hold, `servers` the
+    other engines that commands start; `turns` is which runs this worker served last, by step. `cpu` is held while a
+    thread decodes against the clock on a CPU, or grades (app/jobs/work/cpu_turns.py); `admitting` while it is decided
+    whether a completion is accepted, until it is stored.
     """
 
     settings: Settings
@@ -45,6 +46,7 @@ class Context:
     worker_name: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")
     broker: Broker = field(init=False)
     engines: HeldEngines = field(init=False)
+    servers: CommandServers = field(init=False, default_factory=CommandServers)
     streams: threading.BoundedSemaphore = field(init=False)
     views: CallerPool = field(init=False)
     downloads: CallerPool = field(init=False)
@@ -80,7 +82,7 @@ def install(context: Context) -> None:
     _current[:] = [context]
 
 
-def current() -> Context:
+def get_current() -> Context:
     """The context of this process's Celery tasks, made from the settings on first use (a worker's child process)."""
     if not _current:
         install(make_context())

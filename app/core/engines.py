@@ -70,7 +70,7 @@ class HeldEngines:
             sizes = self._sizes | {held.config: held.parts for held in self._held if held.engine is not None}
         parts = {config: sizes.get(config) or self._memory.expected(config) for config in configs}
         known = {config: each for config, each in parts.items() if each}
-        return all(_total(known.values()) <= self._limit(config) for config in known)
+        return all(_sum_memory(known.values()) <= self._limit(config) for config in known)
 
     def drop(self) -> None:
         """Forgets this thread's engines, so that their memory can be used."""
@@ -109,7 +109,7 @@ class HeldEngines:
         with self._lock:
             self._held.append(new)
         try:
-            if self._others(new):
+            if self._list_others(new):
                 expected = self._memory.expected(new.config)
                 new.expected = expected or {}
                 # Beside an engine of unknown size all others may be too much.
@@ -122,12 +122,12 @@ class HeldEngines:
         with self._lock:
             new.engine = engine
             self._sizes[new.config] = new.parts
-        if self._others(new):
+        if self._list_others(new):
             self._make_room(new, self._limit(new.config))
         return engine
 
     def _load_or_retry(self, new: Held, load: Callable[[], Engine]) -> Engine:
-        others = self._others(new)
+        others = self._list_others(new)
         try:
             return load()
         except NoMemoryError:
@@ -138,10 +138,10 @@ class HeldEngines:
         self._memory.release()
         return load()
 
-    def _others(self, new: Held) -> int:
+    def _list_others(self, new: Held) -> int:
         """The bytes that all other engines take."""
         with self._lock:
-            return _total(held.parts for held in self._held if held is not new)
+            return _sum_memory(held.parts for held in self._held if held is not new)
 
     def _limit(self, config: EngineConfig) -> int:
         limit = self._memory.limit(config)
@@ -160,7 +160,7 @@ class HeldEngines:
         kept = {part for held in staying for part in held.parts}
         rest = list(self._held)
         for held in self._held:
-            if _total(each.parts for each in rest) <= limit:
+            if _sum_memory(each.parts for each in rest) <= limit:
                 break
             # One whose parts stay in memory for others frees nothing.
             if held not in staying and any(n for part, n in held.parts.items() if part not in kept):
@@ -173,7 +173,7 @@ class HeldEngines:
         return held.thread != threading.get_ident() and self._in_use.get(held.thread) == held.config
 
 
-def _total(engines: Iterable[Mapping[Any, int]]) -> int:
+def _sum_memory(engines: Iterable[Mapping[Any, int]]) -> int:
     """The bytes of several engines; shared memory counts once."""
     parts: dict[Any, int] = {}
     for each in engines:

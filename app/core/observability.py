@@ -19,7 +19,7 @@ from structlog.typing import Processor
 
 from app.core.errors import BadInputError
 from app.core.settings import Settings, load_settings
-from app.core.terminal import visible
+from app.core.terminal import escape_control
 
 HIDDEN = "***"
 TRACEBACK = "exception"
@@ -79,7 +79,12 @@ def is_for_log_store() -> bool:
 
 def write_line(text: str, level: str = "info") -> None:
     """Writes one JSON line to stderr whatever the log's level. Takes no lock: signal handlers may call it."""
-    line = {"event": hidden(text), "level": level, "logger": "app", "timestamp": dt.datetime.now(dt.UTC).isoformat()}
+    line = {
+        "event": redact_text(text),
+        "level": level,
+        "logger": "app",
+        "timestamp": dt.datetime.now(dt.UTC).isoformat(),
+    }
     os.write(2, f"{json.dumps(line)}\n".encode())
 
 
@@ -103,9 +108,9 @@ def hide_secrets(_logger: object, _method: str, event: MutableMapping[str, Any])
         if _SECRET_NAME.search(name) and name not in _COUNTS:
             event[name] = HIDDEN
         elif isinstance(value, str):
-            event[name] = hidden(value)
+            event[name] = redact_text(value)
         elif isinstance(value, BaseException):
-            event[name] = hidden(str(value))
+            event[name] = redact_text(str(value))
     return event
 
 
@@ -113,16 +118,16 @@ def show_controls(_logger: object, _method: str, event: MutableMapping[str, Any]
     """A processor: no text of an event steers the terminal, and none but a traceback takes more than its line."""
     for name, value in event.items():
         if isinstance(value, str):
-            event[name] = visible(value) if name == TRACEBACK else visible(value, kept="\t")
+            event[name] = escape_control(value) if name == TRACEBACK else escape_control(value, kept="\t")
     return event
 
 
-def hidden(text: str) -> str:
+def redact_text(text: str) -> str:
     """The text without the passwords of URLs and without tokens."""
-    return _SECRET_TEXT.sub(_without_secret, text)
+    return _SECRET_TEXT.sub(_strip_secret, text)
 
 
-def _without_secret(found: re.Match[str]) -> str:
+def _strip_secret(found: re.Match[str]) -> str:
     user, token, bearer = found.groups()
     if token:
         return f"{token}_{HIDDEN}"

@@ -15,30 +15,30 @@ PACKAGES = ("bassline", "torch", "transformers", "triton", "celery", "sqlalchemy
 @cache
 def of_this_process() -> dict[str, str | int | None]:
     """Package versions, Python, host platform, CPU count and git commit (None outside a checkout)."""
-    versions: dict[str, str | int | None] = {f"{name}_version": _version(name) for name in PACKAGES}
+    versions: dict[str, str | int | None] = {f"{name}_version": _get_version(name) for name in PACKAGES}
     return {
         **versions,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "cpu": _cpu_name(),
+        "cpu": _read_cpu_name(),
         "cpu_count": os.cpu_count(),
         "git_commit": _commit(),
     }
 
 
-def this_machine() -> dict[str, str | int | None]:
+def describe_machine() -> dict[str, str | int | None]:
     """Identifies this machine for timings. Containers change their host names."""
     return {key: of_this_process()[key] for key in ("cpu", "cpu_count")}
 
 
-def _version(name: str) -> str | None:
+def _get_version(name: str) -> str | None:
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
 
 
-def _cpu_name() -> str | None:
+def _read_cpu_name() -> str | None:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -36,7 +36,7 @@ MEMORY_BROKER = "memory://"
 REGISTERED, CACHED = "registered", "cached"  # words of BASSLINE_ALLOWED_MODELS
 
 
-def _data_home() -> Path:
+def _find_data_home() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "bassline"
 
 
@@ -46,7 +46,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="BASSLINE_", env_file=".env", extra="ignore", frozen=True)
 
     data_dir: Path = Field(
-        default_factory=_data_home,
+        default_factory=_find_data_home,
         description="folder of the SQLite database and its lock; empty: bassline in $XDG_DATA_HOME or ~/.local/share",
     )
     database_url: str = Field("", description="SQLAlchemy URL; empty: SQLite in data_dir")
@@ -120,7 +120,7 @@ class Settings(BaseSettings):
     def _empty_is_default(cls, value: object, info: ValidationInfo) -> object:
         if value != "":  # which would be the working folder
             return value
-        return _data_home() if info.field_name == "data_dir" else None
+        return _find_data_home() if info.field_name == "data_dir" else None
 
     @field_validator("database_url")
     @classmethod

@@ -13,7 +13,7 @@ KEPT = "\n\t"
 WIDTH = 120  # for output that is not a terminal: results are never narrower than their table
 
 
-def visible(text: str, kept: str = KEPT) -> str:
+def escape_control(text: str, kept: str = KEPT) -> str:
     r"""The text with every character that a terminal might obey or hide in Python's notation, as in `\x1b`.
 
     Those are control characters but for `kept`, marks of writing direction and other invisible formatting, lone
@@ -29,28 +29,28 @@ class _Console(Console):
 
     def render_str(self, text: str, **options: Any) -> Text:
         """The text as it will be shown."""
-        return super().render_str(visible(text), **{**options, "markup": False, "emoji": False})
+        return super().render_str(escape_control(text), **{**options, "markup": False, "emoji": False})
 
 
-def stdout() -> Console:
+def open_stdout() -> Console:
     """Results."""
-    return _console(sys.stdout.isatty(), stderr=False)
+    return _build_console(sys.stdout.isatty(), stderr=False)
 
 
-def stderr() -> Console:
+def open_stderr() -> Console:
     """Progress."""
-    return _console(sys.stderr.isatty(), stderr=True)
+    return _build_console(sys.stderr.isatty(), stderr=True)
 
 
-def _console(is_terminal: bool, *, stderr: bool) -> Console:
+def _build_console(is_terminal: bool, *, stderr: bool) -> Console:
     return _Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=None if is_terminal else WIDTH)
 
 
 def echo(text: str, *, err: bool = False) -> None:
     """One line (or several) as it is, to stdout or stderr."""
-    click.echo(visible(text), err=err)
+    click.echo(escape_control(text), err=err)
 
 
 def echo_data(text: str) -> None:
     """Data to stdout: byte for byte into a file or a pipe, visible on a terminal."""
-    click.echo(visible(text) if sys.stdout.isatty() else text, nl=False)
+    click.echo(escape_control(text) if sys.stdout.isatty() else text, nl=False)

@@ -37,14 +37,14 @@ class VersionedCache(Generic[K, V]):
 
         A value of another version is returned too if it is `still_good`.
         """
-        slot = self._used(key)
+        slot = self._mark_used(key)
         with slot.computing:
             if slot.kept is None or (slot.kept[0] != version and not still_good(slot.kept[1])):
                 slot.kept = None  # so that two values of one key never take memory at once
                 slot.kept = (version, compute())
             return slot.kept[1]
 
-    def _used(self, key: K) -> _Slot[V]:
+    def _mark_used(self, key: K) -> _Slot[V]:
         """The slot of the key, now the last used."""
         with self._bookkeeping:
             found = self._slots.pop(key, None)

@@ -13,11 +13,11 @@ from werkzeug.datastructures import FileStorage
 from app.core.db.storable import Text
 from app.core.states import DatasetKind, Scope
 from app.datasets import deletion, repository, service
-from app.web.http.operations import operation
-from app.web.http.paging import DIGITS, PageQuery, page_from_rows
+from app.web.http.operations import declare_operation
+from app.web.http.paging import DIGITS, PageQuery, split_rows
 from app.web.http.schemas import RequestModel, ResponseModel
 from app.web.http.security import needs
-from app.web.http.web import context, session
+from app.web.http.web import get_context, get_session
 
 bp = Blueprint("datasets_api", __name__, url_prefix="/api/v1")
 
@@ -91,37 +91,37 @@ class ImportForm(RequestModel):
 
 
 @bp.get("/datasets")
-@operation({200: DatasetPage})
+@declare_operation({200: DatasetPage})
 def index(query: PageQuery) -> DatasetPage:
     """Stored datasets. A built-in one is stored on first use."""
-    rows = repository.datasets_page(session(), limit=query.limit + 1, before=query.id())
-    page, following = page_from_rows(rows, query, lambda dataset: str(dataset.id))
+    rows = repository.load_datasets_page(get_session(), limit=query.limit + 1, before=query.id())
+    page, following = split_rows(rows, query, lambda dataset: str(dataset.id))
     return DatasetPage(datasets=[DatasetDocument.of(dataset) for dataset in page], next=following)
 
 
 @bp.post("/datasets")
 @needs(Scope.SUBMIT)
-@operation({201: DatasetDocument})
+@declare_operation({201: DatasetDocument})
 def import_(form: ImportForm) -> tuple[DatasetDocument, dict[str, str]]:
     """Checks a file and stores it as a dataset; the same content twice is stored once.
 
     No solution is run: the first run over the dataset runs the canonical ones, and leaves out tasks whose own fails.
     """
     origin = form.file.filename or "file"
-    dataset = service.import_bytes(context(), form.file.read(), form.name or origin.split(".")[0], origin)
+    dataset = service.import_bytes(get_context(), form.file.read(), form.name or origin.split(".")[0], origin)
     return DatasetDocument.of(dataset), {"Location": url_for("datasets_api.show", dataset_id=dataset.id)}
 
 
 @bp.get("/datasets/<uuid:dataset_id>")
-@operation({200: DatasetWithTasks})
+@declare_operation({200: DatasetWithTasks})
 def show(dataset_id: uuid.UUID, query: PageQuery) -> DatasetWithTasks:
     """A dataset and its tasks."""
-    dataset = repository.get_dataset(session(), dataset_id)
+    dataset = repository.get_dataset(get_session(), dataset_id)
     (after,) = query.numbers(DIGITS) or (None,)
-    rows = repository.tasks_page(session(), dataset_id, limit=query.limit + 1, after=after)
-    page, following = page_from_rows(rows, query, lambda task: str(task.position))
-    checks = [CheckDocument.of(check) for check in repository.checks(session(), dataset_id)]
-    use = repository.field_use(session(), dataset_id)
+    rows = repository.load_tasks_page(get_session(), dataset_id, limit=query.limit + 1, after=after)
+    page, following = split_rows(rows, query, lambda task: str(task.position))
+    checks = [CheckDocument.of(check) for check in repository.load_checks(get_session(), dataset_id)]
+    use = repository.find_field_use(get_session(), dataset_id)
     fields = {"judged_by": dict(use.judged_by), "not_used": dict(use.not_used)}
     return DatasetWithTasks.of(
         dataset, **fields, checks=checks, tasks=[TaskDocument.of(task) for task in page], next=following
@@ -130,7 +130,7 @@ def show(dataset_id: uuid.UUID, query: PageQuery) -> DatasetWithTasks:
 
 @bp.delete("/datasets/<uuid:dataset_id>")
 @needs(Scope.ADMIN)
-@operation({204: None}, problems=(409,))
+@declare_operation({204: None}, problems=(409,))
 def delete(dataset_id: uuid.UUID) -> None:
     """Deletes a dataset that no run and no study uses, with the project's files that only it needs."""
-    deletion.delete_dataset(context(), dataset_id)
+    deletion.delete_dataset(get_context(), dataset_id)

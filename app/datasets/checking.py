@@ -16,7 +16,7 @@ from app.background.handlers import Handler, OnProgress, Step
 from app.background.jobs import open_job
 from app.background.leases import LostClaimError
 from app.background.models import BackgroundJob
-from app.background.work import work
+from app.background.work import run_job
 from app.core.context import Context
 from app.core.states import PASSED, SANDBOX_ERROR
 from app.datasets import repository
@@ -130,5 +130,5 @@ def check_for_a_while(
         return {task_id: [] for task_id in known.failed}
     arguments = {"dataset_id": str(dataset_id)}
     job_id = open_job(ctx, KIND, dataset.name, key=f"{dataset_id} {sandbox}", arguments=arguments)
-    faults: dict[str, list[str]] = work(ctx, job_id, turn_s=turn_s, on_progress=on_progress)["faults"]
+    faults: dict[str, list[str]] = run_job(ctx, job_id, turn_s=turn_s, on_progress=on_progress)["faults"]
     return faults

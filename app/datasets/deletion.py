@@ -14,7 +14,7 @@ from app.core.db.references import count_references
 from app.core.errors import ConflictError
 from app.datasets.models import Task
 from app.datasets.repository import get_dataset
-from app.web.ui.units import counted
+from app.web.ui.units import format_count
 
 
 def delete_dataset(ctx: Context, dataset_id: uuid.UUID) -> None:
@@ -38,7 +38,7 @@ def delete_dataset(ctx: Context, dataset_id: uuid.UUID) -> None:
 
 def _explain(name: str, references: dict[str, int]) -> str:
     singular = {"runs": "run", "studies": "study"}
-    used = " and ".join(counted(count, singular.get(table, table)) for table, count in references.items())
+    used = " and ".join(format_count(count, singular.get(table, table)) for table, count in references.items())
     return f"{name} is used by {used}: delete {'it' if sum(references.values()) == 1 else 'them'} first"
 
 

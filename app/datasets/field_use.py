@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.web.ui.units import counted
+from app.web.ui.units import format_count
 
 
 @dataclass
@@ -38,5 +38,6 @@ def summarize_fields(tasks: Iterable[tuple[Mapping[str, Any] | None, object]]) -
 
 def _list(counts: Counter[str], n_tasks: int) -> str:
     return ", ".join(
-        name if number == n_tasks else f"{name} ({counted(number, 'task')})" for name, number in counts.most_common()
+        name if number == n_tasks else f"{name} ({format_count(number, 'task')})"
+        for name, number in counts.most_common()
     )

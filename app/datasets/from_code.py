@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from app.background.handlers import Step
-from app.background.work import attempt_command
+from app.background.work import hold_command
 from app.core.context import Context
 from app.core.db.archives import store_archives
 from app.core.errors import BadInputError
@@ -57,7 +57,7 @@ def make(
     Raises evaluation's ProjectError, and ConflictError where another process makes the same.
     """
     state = find_state(ctx.settings.data_dir / "from-code", sandbox, project, commands, options, environment)
-    with attempt_command(ctx, "build_from_code", project.name, state.folder.name) as step:
+    with hold_command(ctx, "build_from_code", project.name, state.folder.name) as step:
         reporting = _ReportingWatcher(watcher, step)
         return run.run(sandbox, project, commands, state, options, reporting, ctx.settings.exec_workers, environment)
 
@@ -151,11 +151,11 @@ def recheck(
     """Judge the originals of the stored datasets, and bodies without content in completion form, as answers are."""
     grader = ctx.make_grader()
     failed = [task_id for dataset in stored for task_id in check_solutions(ctx, dataset.id, on_judged)]
-    passed = _trivial_passed(ctx, stored[0], grader, on_judged) if stored else []
+    passed = _find_trivially_passed(ctx, stored[0], grader, on_judged) if stored else []
     return Recheck(tuple(dict.fromkeys(failed)), tuple(passed))
 
 
-def _trivial_passed(
+def _find_trivially_passed(
     ctx: Context, dataset: Dataset, grader: Grader, on_judged: Callable[[int, int], object]
 ) -> list[str]:
     found = service.find(ctx, dataset.id)

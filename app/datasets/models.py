@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import CheckConstraint, ForeignKey, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from app.core.db.types import Base, Identified, Named, text_enum, utcnow
+from app.core.db.types import Base, Identified, Named, build_text_enum, get_utc_time
 from app.core.states import DatasetKind
 from evaluation.datasets import PYTHON
 
@@ -33,12 +33,12 @@ class Dataset(Named, Base):
     __table_args__ = (UniqueConstraint("name", "sha256"),)
 
     sha256: Mapped[str] = mapped_column(String(64), index=True)
-    kind: Mapped[DatasetKind] = mapped_column(text_enum(DatasetKind, "kind"))
+    kind: Mapped[DatasetKind] = mapped_column(build_text_enum(DatasetKind, "kind"))
     n_tasks: Mapped[int]
     n_left_out: Mapped[int] = mapped_column(default=0)
     left_out: Mapped[list[dict[str, Any]] | None] = mapped_column(deferred=True)
     coverage: Mapped[dict[str, Any] | None] = mapped_column(deferred=True)
-    created_at: Mapped[dt.datetime] = mapped_column(default=utcnow)
+    created_at: Mapped[dt.datetime] = mapped_column(default=get_utc_time)
 
     tasks: Mapped[list[Task]] = relationship(
         back_populates="dataset", order_by="Task.position", cascade="all, delete-orphan", passive_deletes=True
@@ -88,4 +88,4 @@ class DatasetCheck(Identified, Base):
     dataset_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("datasets.id", ondelete="CASCADE"))
     sandbox: Mapped[str] = mapped_column(String(200))
     failed: Mapped[list[str]]
-    checked_at: Mapped[dt.datetime] = mapped_column(default=utcnow)
+    checked_at: Mapped[dt.datetime] = mapped_column(default=get_utc_time)

@@ -14,8 +14,8 @@ from app.datasets import deletion, repository, service
 from app.datasets.field_use import summarize_fields
 from app.web.http.limits import UPLOAD_BYTES
 from app.web.http.security import may_use, needs
-from app.web.http.web import context, session
-from app.web.ui.form_errors import labelled
+from app.web.http.web import get_context, get_session
+from app.web.ui.form_errors import label_field
 
 bp = Blueprint("datasets", __name__)
 
@@ -25,7 +25,7 @@ LABELS = {"file": "File", "name": "Name"}
 @bp.get("/datasets")
 def index() -> str:
     """Every stored dataset."""
-    return _page("", {})
+    return _render_datasets("", {})
 
 
 @bp.post("/datasets")
@@ -37,10 +37,10 @@ def upload() -> Response | tuple[str, int]:
         if file is None or not file.filename:
             raise BadInputError("file is missing: choose a .jsonl or .jsonl.gz file", "file")
         origin = file.filename
-        stored = service.import_bytes(context(), file.read(), name or origin.split(".")[0], origin)
+        stored = service.import_bytes(get_context(), file.read(), name or origin.split(".")[0], origin)
     except BadInputError as fault:
         field = "name" if fault.field == "name" else "file"
-        return _page(name, {field: labelled(str(fault), field, LABELS[field])}), fault.status
+        return _render_datasets(name, {field: label_field(str(fault), field, LABELS[field])}), fault.status
     return redirect(url_for("datasets.show", dataset_id=stored.id), 303)
 
 
@@ -49,9 +49,9 @@ def upload() -> Response | tuple[str, int]:
 def drop(dataset_id: uuid.UUID) -> Response | tuple[str, int]:
     """Stores the dataset without the selected tasks, under the same name, and shows it."""
     try:
-        stored = service.without(context(), dataset_id, request.form.getlist("task_ids"))
+        stored = service.remove_tasks(get_context(), dataset_id, request.form.getlist("task_ids"))
     except BadInputError as fault:
-        return _dataset_page(dataset_id, f"Nothing was dropped: {fault}"), fault.status
+        return _render_dataset(dataset_id, f"Nothing was dropped: {fault}"), fault.status
     return redirect(url_for("datasets.show", dataset_id=stored.id), 303)
 
 
@@ -60,23 +60,23 @@ def drop(dataset_id: uuid.UUID) -> Response | tuple[str, int]:
 def delete(dataset_id: uuid.UUID) -> Response | tuple[str, int]:
     """Removes a dataset that no run and no study uses."""
     try:
-        deletion.delete_dataset(context(), dataset_id)
+        deletion.delete_dataset(get_context(), dataset_id)
     except ConflictError as fault:
-        return _dataset_page(dataset_id, f"Nothing was deleted: {fault}"), fault.status
+        return _render_dataset(dataset_id, f"Nothing was deleted: {fault}"), fault.status
     return redirect(url_for("datasets.index"), 303)
 
 
 @bp.get("/datasets/<uuid:dataset_id>")
 def show(dataset_id: uuid.UUID) -> str:
     """The tasks of a dataset, or with `?task=` one of them. Raises NotFoundError."""
-    return _dataset_page(dataset_id)
+    return _render_dataset(dataset_id)
 
 
 @bp.get("/datasets/<uuid:dataset_id>/left-out")
 def left_out(dataset_id: uuid.UUID) -> str:
     """The functions of the project that did not become tasks, by reason, the most frequent first. Raises
     NotFoundError."""
-    dataset = repository.get_dataset(session(), dataset_id)
+    dataset = repository.get_dataset(get_session(), dataset_id)
     groups: dict[str, list[dict[str, Any]]] = {}
     for function in dataset.left_out or []:
         groups.setdefault(function["reason"], []).append(function)
@@ -84,8 +84,8 @@ def left_out(dataset_id: uuid.UUID) -> str:
     return render_template("datasets/left_out.html", dataset=dataset, by_reason=by_reason)
 
 
-def _dataset_page(dataset_id: uuid.UUID, fault: str = "") -> str:
-    dataset = repository.get_dataset(session(), dataset_id)
+def _render_dataset(dataset_id: uuid.UUID, fault: str = "") -> str:
+    dataset = repository.get_dataset(get_session(), dataset_id)
     wanted = request.args.get("task")
     task = next((t for t in dataset.tasks if t.task_id == wanted), None)
     if wanted and task is None:
@@ -99,7 +99,7 @@ def _dataset_page(dataset_id: uuid.UUID, fault: str = "") -> str:
         from_code=from_code,
         fault=fault,
         coverage=dataset.coverage if from_code and not task else None,
-        checks=repository.checks(session(), dataset_id),
+        checks=repository.load_checks(get_session(), dataset_id),
         fields=summarize_fields((t.source, t.signature) for t in dataset.tasks).describe(dataset.n_tasks),
         may_drop=dataset.kind is DatasetKind.IMPORTED and may_use("datasets.drop"),
         may_delete=may_use("datasets.delete"),
@@ -116,8 +116,8 @@ def _is_from_code(source: dict[str, Any] | None) -> bool:
     )
 
 
-def _page(name: str, errors: dict[str, str]) -> str:
-    with context().database.read() as fresh:
+def _render_datasets(name: str, errors: dict[str, str]) -> str:
+    with get_context().database.read() as fresh:
         rows = repository.list_datasets(fresh)
     return render_template(
         "datasets/index.html",

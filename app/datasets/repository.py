@@ -18,7 +18,7 @@ def list_datasets(session: Session) -> Sequence[Dataset]:
     return session.scalars(select(Dataset).order_by(Dataset.name, Dataset.id.desc())).all()
 
 
-def datasets_page(session: Session, *, limit: int, before: uuid.UUID | None = None) -> Sequence[Dataset]:
+def load_datasets_page(session: Session, *, limit: int, before: uuid.UUID | None = None) -> Sequence[Dataset]:
     """Stored datasets, newest first; `before` is the last id of the previous page."""
     query = select(Dataset)
     if before:
@@ -34,7 +34,7 @@ def get_dataset(session: Session, dataset_id: uuid.UUID) -> Dataset:
     return found
 
 
-def tasks_page(session: Session, dataset_id: uuid.UUID, *, limit: int, after: int | None = None) -> Sequence[Task]:
+def load_tasks_page(session: Session, dataset_id: uuid.UUID, *, limit: int, after: int | None = None) -> Sequence[Task]:
     """Tasks in their order, after the position `after`."""
     query = select(Task).where(Task.dataset_id == dataset_id)
     if after is not None:
@@ -42,13 +42,13 @@ def tasks_page(session: Session, dataset_id: uuid.UUID, *, limit: int, after: in
     return session.scalars(query.order_by(Task.position).limit(limit)).all()
 
 
-def field_use(session: Session, dataset_id: uuid.UUID) -> FieldUse:
+def find_field_use(session: Session, dataset_id: uuid.UUID) -> FieldUse:
     """Which fields of its file judge the tasks of a dataset, and which play no part."""
     rows = session.execute(select(Task.source, Task.signature).where(Task.dataset_id == dataset_id))
     return summarize_fields((source, signature) for source, signature in rows)
 
 
-def newest(session: Session, name: str) -> Dataset | None:
+def find_newest(session: Session, name: str) -> Dataset | None:
     """The newest dataset of that name with its tasks, or None."""
     return session.scalar(
         select(Dataset)
@@ -59,14 +59,14 @@ def newest(session: Session, name: str) -> Dataset | None:
     )
 
 
-def by_content(session: Session, name: str, sha256: str) -> Dataset | None:
+def find_by_content(session: Session, name: str, sha256: str) -> Dataset | None:
     """The dataset of that name and content with its tasks, or None."""
     return session.scalar(
         select(Dataset).where(Dataset.name == name, Dataset.sha256 == sha256).options(selectinload(Dataset.tasks))
     )
 
 
-def checks(session: Session, dataset_id: uuid.UUID) -> Sequence[DatasetCheck]:
+def load_checks(session: Session, dataset_id: uuid.UUID) -> Sequence[DatasetCheck]:
     """The stored checks of the canonical solutions, one for each kind of sandbox; empty before the first."""
     query = select(DatasetCheck).where(DatasetCheck.dataset_id == dataset_id)
     return session.scalars(query.order_by(DatasetCheck.id)).all()

@@ -15,8 +15,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import selectinload
 
 from app.core.context import Context
-from app.core.db.storable import unstorable_reason
-from app.core.db.types import new_id
+from app.core.db.storable import find_unstorable_reason
+from app.core.db.types import generate_id
 from app.core.errors import BadInputError
 from app.core.states import DatasetKind
 from app.datasets import repository
@@ -38,9 +38,9 @@ def require(ctx: Context, name: str) -> Dataset:
     """
     with ctx.database.read() as session:
         if name in BUILTIN:
-            stored = repository.by_content(session, name, BUILTIN[name])
+            stored = repository.find_by_content(session, name, BUILTIN[name])
         else:
-            stored = repository.newest(session, name)
+            stored = repository.find_newest(session, name)
             if stored is None:
                 known = sorted({*BUILTIN, *(d.name for d in repository.list_datasets(session))})
                 use = f"use one of {', '.join(known)}, or import a file with `bassline datasets import FILE`"
@@ -54,7 +54,7 @@ def find(ctx: Context, dataset_id: uuid.UUID) -> Dataset | None:
         return session.scalar(select(Dataset).where(Dataset.id == dataset_id).options(selectinload(Dataset.tasks)))
 
 
-def coverage(ctx: Context, dataset_id: uuid.UUID) -> dict[str, Any] | None:
+def get_coverage(ctx: Context, dataset_id: uuid.UUID) -> dict[str, Any] | None:
     """What share of a project became the tasks of a dataset; None for one that was not made from code."""
     with ctx.database.read() as session:
         return session.scalar(select(Dataset.coverage).where(Dataset.id == dataset_id))
@@ -83,11 +83,11 @@ def import_bytes(
     Raises BadInputError, which calls the file `origin`.
     """
     check_name(name)
-    known = _known(ctx, name, hashlib.sha256(data).hexdigest())
+    known = _find_known(ctx, name, hashlib.sha256(data).hexdigest())
     if known is not None:
         return known  # it was checked when it was stored
     try:
-        loaded = dataset_process.loads_apart(data, name, origin)
+        loaded = dataset_process.load_apart(data, name, origin)
     except files.DatasetError as error:
         raise BadInputError(str(error), "dataset") from None
     for task in loaded.tasks:
@@ -98,7 +98,7 @@ def import_bytes(
     return _keep(ctx, loaded, DatasetKind.IMPORTED, left_out, coverage)
 
 
-def without(ctx: Context, dataset_id: uuid.UUID, task_ids: Sequence[str]) -> Dataset:
+def remove_tasks(ctx: Context, dataset_id: uuid.UUID, task_ids: Sequence[str]) -> Dataset:
     """A new dataset of the same name without these tasks; runs over the old one keep it.
 
     Raises NotFoundError, and BadInputError for a built-in dataset, an unknown task, no task, or all of them.
@@ -112,7 +112,7 @@ def without(ctx: Context, dataset_id: uuid.UUID, task_ids: Sequence[str]) -> Dat
         raise BadInputError("no task is selected: select those to drop", "task_ids")
     if not left:
         raise BadInputError("every task is selected: leave at least one", "task_ids")
-    return import_bytes(ctx, dataset_files.dumps(left), dataset.name, dataset.name, left_out or (), coverage)
+    return import_bytes(ctx, dataset_files.write_dataset(left), dataset.name, dataset.name, left_out or (), coverage)
 
 
 def check_name(name: str) -> None:
@@ -134,7 +134,7 @@ def store(ctx: Context, dataset: files.Dataset, kind: DatasetKind) -> Dataset:
     """The stored dataset with this content, with its tasks; it is written if it is new."""
     kept = _keep(ctx, dataset, kind)
     with ctx.database.read() as session:
-        return repository.by_content(session, dataset.name, dataset.sha256) or kept
+        return repository.find_by_content(session, dataset.name, dataset.sha256) or kept
 
 
 def _keep(
@@ -145,27 +145,29 @@ def _keep(
     coverage: dict[str, Any] | None = None,
 ) -> Dataset:
     """The stored dataset with this content, without its tasks."""
-    if (known := _known(ctx, dataset.name, dataset.sha256)) is not None:
+    if (known := _find_known(ctx, dataset.name, dataset.sha256)) is not None:
         return known
-    row = Dataset(id=new_id(), name=dataset.name, sha256=dataset.sha256, kind=kind, n_tasks=len(dataset.tasks))
+    row = Dataset(id=generate_id(), name=dataset.name, sha256=dataset.sha256, kind=kind, n_tasks=len(dataset.tasks))
     row.coverage = coverage
     if left_out:
         row.left_out, row.n_left_out = list(left_out), len(left_out)
     # Made before the transaction, and stored without the mapper: SQLite's one writer keeps all others waiting.
-    rows = [{"id": new_id(), "dataset_id": row.id, **task_columns(*place)} for place in enumerate(dataset.tasks)]
+    rows = [
+        {"id": generate_id(), "dataset_id": row.id, **build_task_columns(*place)} for place in enumerate(dataset.tasks)
+    ]
     try:
         with ctx.database.session() as session:
             session.add(row)
             session.flush()
             session.execute(insert(Task.metadata.tables[Task.__tablename__]), rows)
     except IntegrityError:  # another process stored it in the meantime
-        if (known := _known(ctx, dataset.name, dataset.sha256)) is None:
+        if (known := _find_known(ctx, dataset.name, dataset.sha256)) is None:
             raise
         return known
     return row
 
 
-def _known(ctx: Context, name: str, sha256: str) -> Dataset | None:
+def _find_known(ctx: Context, name: str, sha256: str) -> Dataset | None:
     with ctx.database.read() as session:
         return session.scalar(select(Dataset).where(Dataset.name == name, Dataset.sha256 == sha256))
 
@@ -225,11 +227,11 @@ def as_plain(task: Task) -> files.Task:
         project_tests=task.project_tests,
         module=task.module,
         language=task.language,
-        **_by_cases(task),
+        **_get_case_fields(task),
     )
 
 
-def _by_cases(task: Task) -> dict[str, Any]:
+def _get_case_fields(task: Task) -> dict[str, Any]:
     """The fields of a task that is judged by cases, empty for another."""
     if task.signature is None:
         return {}
@@ -244,17 +246,17 @@ def _check_storable(task: files.Task) -> None:
             f"task {task.task_id[:60]!r}: give task_id and entry_point at most {LONGEST_NAME} characters"
         )
     for name in ("task_id", "prompt", "test", "canonical_solution", "suffix", "program_prefix"):
-        if fault := unstorable_reason(getattr(task, name) or ""):
+        if fault := find_unstorable_reason(getattr(task, name) or ""):
             raise BadInputError(f"task {task.task_id!r}: {name} holds {fault}, remove it")
-    if fault := unstorable_reason("".join(task.stop)):
+    if fault := find_unstorable_reason("".join(task.stop)):
         raise BadInputError(f"task {task.task_id!r}: stop holds {fault}, remove it")
     documents = {"source": task.source, "cases": [case.to_json() for case in task.cases]}
     for name, document in documents.items():
-        if fault := unstorable_reason(json.dumps(document, ensure_ascii=False)):
+        if fault := find_unstorable_reason(json.dumps(document, ensure_ascii=False)):
             raise BadInputError(f"task {task.task_id!r}: {name} holds {fault}, remove it")
 
 
-def task_columns(position: int, task: files.Task) -> dict[str, Any]:
+def build_task_columns(position: int, task: files.Task) -> dict[str, Any]:
     """The task as columns of `tasks`, without those that say what it belongs to."""
     return {
         "position": position,

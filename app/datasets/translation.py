@@ -20,7 +20,7 @@ CHUNK = 8  # tasks of a step
 ORACLE = "its oracles do not do as their tables say"
 
 
-def names_of(languages: Sequence[str], name: str) -> dict[str, str]:
+def name_translations(languages: Sequence[str], name: str) -> dict[str, str]:
     """The name of the new dataset of each language: `name` for one, else with the language. Raises BadInputError for
     an unknown language and a name that cannot be used, UnavailableError for a missing toolchain."""
     if not languages or len(set(languages)) != len(languages):
@@ -63,7 +63,7 @@ _EMPTY: dict[str, Any] = {"lines": "", "tasks": 0, "cases": 0, "left_out": {}, "
 def _add(part: dict[str, Any], made: Translation) -> dict[str, Any]:
     """What is kept of the tasks that are translated so far."""
     return {
-        "lines": part["lines"] + (dataset_files.dumps(made.tasks).decode() if made.tasks else ""),
+        "lines": part["lines"] + (dataset_files.write_dataset(made.tasks).decode() if made.tasks else ""),
         "tasks": part["tasks"] + len(made.tasks),
         "cases": part["cases"] + sum(len(task.cases) for task in made.tasks),
         "left_out": part["left_out"] | made.left_out,

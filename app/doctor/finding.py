@@ -19,7 +19,7 @@ class Finding:
     remedy: str = ""
 
 
-def guarded(part: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]:
+def run_check(part: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]:
     """The findings of a check; an exception in it is a finding too."""
     try:
         return list(check())

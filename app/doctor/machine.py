@@ -15,7 +15,7 @@ from packaging.specifiers import SpecifierSet
 from app.doctor.finding import Finding
 from app.jobs.work import machine_use
 from app.runs.clock import LOST_TO_OTHERS
-from app.web.ui.units import percent
+from app.web.ui.units import format_percent
 from evaluation.sandbox import Sandbox, SandboxUnavailableError
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ TIERS = {
 }
 
 
-def versions() -> Iterator[Finding]:
+def check_versions() -> Iterator[Finding]:
     """The versions of Python and of the main packages, and every package outside its supported range."""
-    shown = [f"{name} {version(name) or 'not installed'}" for name in SHOWN]
+    shown = [f"{name} {get_version(name) or 'not installed'}" for name in SHOWN]
     python = platform.python_version()
     supported = SpecifierSet(metadata.metadata("bassline")["Requires-Python"])
     yield Finding("versions", "ok", ", ".join([f"Python {python}", *shown]))
@@ -47,7 +47,7 @@ def versions() -> Iterator[Finding]:
     for requirement in map(Requirement, metadata.requires("bassline") or ()):
         if requirement.marker and not requirement.marker.evaluate():
             continue
-        found = version(requirement.name)
+        found = get_version(requirement.name)
         if found is None:
             yield Finding(
                 "versions", "fail", f"{requirement.name} is not installed", f'Run `pip install "{requirement}"`.'
@@ -57,7 +57,7 @@ def versions() -> Iterator[Finding]:
             yield Finding("versions", "warn", what, f'Run `pip install "{requirement}"`.')
 
 
-def device() -> Iterator[Finding]:
+def check_device() -> Iterator[Finding]:
     """The device that `auto` means, whether its kernels are right, and the attention in use."""
     from decoding.attention.choice import pick_attention, why_not  # noqa: PLC0415
     from decoding.models.device import device_name, pick_device, pick_dtype  # noqa: PLC0415
@@ -77,11 +77,11 @@ def device() -> Iterator[Finding]:
             yield Finding("kernels", "ok", "attention is compiled for this CPU")
     else:
         yield Finding("device", "ok", f"{device_name(used)}, {dtype}")
-        yield from kernels(used, attention, number_format)
+        yield from check_kernels(used, attention, number_format)
     yield Finding("attention", "ok", attention)
 
 
-def kernels(used: torch.device, attention: str, dtype: torch.dtype) -> Iterator[Finding]:
+def check_kernels(used: torch.device, attention: str, dtype: torch.dtype) -> Iterator[Finding]:
     """Compares the Triton kernels with their references on a GPU, as loading a model does."""
     from kernels.availability import KernelError, require  # noqa: PLC0415
 
@@ -102,26 +102,26 @@ def kernels(used: torch.device, attention: str, dtype: torch.dtype) -> Iterator[
         yield Finding("kernels", "ok", "equal to their reference")
 
 
-def clock() -> Iterator[Finding]:
+def check_clock() -> Iterator[Finding]:
     """The share of the machine that other programs use while this process is idle."""
     before = machine_use.read()
     time.sleep(LOOK_S)
-    use = machine_use.since(before)
+    use = machine_use.compute_use_since(before)
     if use is None:
         yield Finding(
             "clock", "warn", "how busy the machine is cannot be read here", "Measure when nothing else runs on it."
         )
         return
     share = min((use.others_cpu_s + use.steal_s) / use.capacity_s, 1.0)
-    what = f"other programs use {percent(share)} of the machine now, load {use.load_average:.1f}"
+    what = f"other programs use {format_percent(share)} of the machine now, load {use.load_average:.1f}"
     if share > LOST_TO_OTHERS:
-        remedy = f"Stop other programs before you measure: from {percent(LOST_TO_OTHERS)} on, runs carry a mark."
+        remedy = f"Stop other programs before you measure: from {format_percent(LOST_TO_OTHERS)} on, runs carry a mark."
         yield Finding("clock", "warn", what, remedy)
     else:
         yield Finding("clock", "ok", what)
 
 
-def sandbox() -> Iterator[Finding]:
+def check_sandbox() -> Iterator[Finding]:
     """Attacks each tier of the sandbox. Programs are judged in the first that blocks all attacks."""
     refused: dict[str, str] = {}
     held: list[str] = []
@@ -138,7 +138,7 @@ def sandbox() -> Iterator[Finding]:
         yield Finding(f"sandbox {tier}", "warn" if held else "fail", why, TIERS[tier])
 
 
-def version(package: str) -> str | None:
+def get_version(package: str) -> str | None:
     """The installed version, None if there is none."""
     try:
         return metadata.version(package)
@@ -146,7 +146,7 @@ def version(package: str) -> str | None:
         return None
 
 
-def installed() -> list[dict[str, Any]]:
+def list_languages() -> list[dict[str, Any]]:
     """Every language: whether it can be judged here, its toolchain, and the one command that installs that."""
     python = {"name": PYTHON, "label": "Python", "available": True, "version": None, "install": None, "reason": ""}
     found: list[dict[str, Any]] = [{**python, "version": f"Python {platform.python_version()}"}]
@@ -161,9 +161,9 @@ def installed() -> list[dict[str, Any]]:
     return found
 
 
-def languages() -> Iterator[Finding]:
+def check_languages() -> Iterator[Finding]:
     """Each language but Python, which the sandbox's checks cover."""
-    for each in installed()[1:]:
+    for each in list_languages()[1:]:
         if each["available"]:
             yield Finding(f"language {each['name']}", "ok", each["version"])
         else:

@@ -13,9 +13,9 @@ from sqlalchemy.exc import DBAPIError
 
 from app.core.broker.broker import connect
 from app.core.db import migrate
-from app.core.db.database import Database, error_summary
+from app.core.db.database import Database, summarize_error
 from app.core.errors import UnavailableError
-from app.core.observability import hidden
+from app.core.observability import redact_text
 from app.core.settings import Settings
 from app.doctor.finding import Finding
 from app.language_models import service
@@ -29,7 +29,7 @@ from kernels.cache import cache_folder
 UPGRADE = "Run `bassline db upgrade`."
 
 
-def database(settings: Settings) -> Iterator[Finding]:
+def check_database(settings: Settings) -> Iterator[Finding]:
     """Whether the database can be reached and written, and its schema."""
     found = Database(settings.database)
     name = make_url(found.url).render_as_string()
@@ -37,41 +37,45 @@ def database(settings: Settings) -> Iterator[Finding]:
         yield Finding("database", "ok", f"{found.file} is made at the first use")
         return
     try:
-        at, head = migrate.current(found), migrate.head()
+        at, head = migrate.get_current_revision(found), migrate.head()
         yield Finding("database", "ok", name)
-        yield _schema(at, head, upgraded_at_start=found.is_sqlite)
+        yield _check_schema(at, head, upgraded_at_start=found.is_sqlite)
         if at is not None:
             _try_to_write(found)
     except UnavailableError as error:
         yield Finding("database", "fail", str(error), "Start the server, or set BASSLINE_DATABASE_URL.")
     except DBAPIError as error:
         yield Finding(
-            "database", "fail", f"cannot be written: {error_summary(error)}", "Give the user the right to write it."
+            "database", "fail", f"cannot be written: {summarize_error(error)}", "Give the user the right to write it."
         )
     finally:
         found.dispose()
 
 
-def broker(settings: Settings) -> Iterator[Finding]:
+def check_broker(settings: Settings) -> Iterator[Finding]:
     """Whether messages reach workers."""
     if settings.embedded:
         yield Finding("broker", "ok", "embedded: in the process of `bassline serve` or `bassline eval`")
         return
-    fault, url = connect(settings).fault(), hidden(settings.broker_url)
+    fault, url = connect(settings).fault(), redact_text(settings.broker_url)
     if fault:
         yield Finding("broker", "fail", f"{url} {fault}", "Start Redis, or set BASSLINE_BROKER_URL.")
     else:
         yield Finding("broker", "ok", url)
 
 
-def workers(settings: Settings) -> Iterator[Finding]:
+def check_workers(settings: Settings) -> Iterator[Finding]:
     """Whether workers process submitted runs."""
     if settings.embedded:
         yield Finding("workers", "ok", "embedded: in the process of `bassline serve` or `bassline eval`")
         return
     found = Database(settings.database)
     try:
-        fault = "not asked: the database is at fault" if health.database_fault(found) else health.workers_fault(found)
+        fault = (
+            "not asked: the database is at fault"
+            if health.find_database_fault(found)
+            else health.find_workers_fault(found)
+        )
     finally:
         found.dispose()
     if fault:
@@ -80,7 +84,7 @@ def workers(settings: Settings) -> Iterator[Finding]:
         yield Finding("workers", "ok", "every queue is consumed")
 
 
-def _schema(at: str | None, head: str, *, upgraded_at_start: bool) -> Finding:
+def _check_schema(at: str | None, head: str, *, upgraded_at_start: bool) -> Finding:
     if at == head:
         return Finding("schema", "ok", at)
     if at is not None and at > head:
@@ -111,7 +115,7 @@ DEMO = "qwen2.5-coder-0.5b"  # the model of `make demo`
 FEW_BYTES = 1_000_000_000
 
 
-def models(settings: Settings) -> Iterator[Finding]:
+def check_models(settings: Settings) -> Iterator[Finding]:
     """The models in the cache: complete, damaged, or not downloaded yet."""
     folder = cache_folder(settings.cache_dir)
     absent: list[str] = []
@@ -133,18 +137,18 @@ def models(settings: Settings) -> Iterator[Finding]:
         yield Finding("models", "ok", f"not here, fetched at first use: {', '.join(absent)}")
 
 
-def disks(settings: Settings) -> Iterator[Finding]:
+def check_disks(settings: Settings) -> Iterator[Finding]:
     """Whether the folders of cache and data can be written, and their free space."""
     cache = cache_folder(settings.cache_dir)
     demo = next(model for model in service.list_models() if model.ref == DEMO)
-    needed = 0 if fetch.cached(DEMO, cache) else _bytes_to_fetch(demo)
-    yield _disk("cache", cache, needed, "BASSLINE_CACHE_DIR", written=needed > 0)
+    needed = 0 if fetch.cached(DEMO, cache) else _count_bytes_to_fetch(demo)
+    yield _check_disk("cache", cache, needed, "BASSLINE_CACHE_DIR", written=needed > 0)
     file = Database(settings.database).file
     if file is not None:
-        yield _disk("data", file.parent, LEAST_BYTES, "BASSLINE_DATA_DIR", written=True)
+        yield _check_disk("data", file.parent, LEAST_BYTES, "BASSLINE_DATA_DIR", written=True)
 
 
-def _disk(part: str, folder: Path, needed: int, variable: str, *, written: bool) -> Finding:
+def _check_disk(part: str, folder: Path, needed: int, variable: str, *, written: bool) -> Finding:
     """`written`: a run writes there."""
     place = next(path for path in (folder, *folder.parents) if path.is_dir())
     try:
@@ -163,5 +167,5 @@ def _disk(part: str, folder: Path, needed: int, variable: str, *, written: bool)
     return Finding(part, "fail", what, f"Free some space, or set {variable} to a folder on another disk.")
 
 
-def _bytes_to_fetch(model: KnownModel) -> int:
+def _count_bytes_to_fetch(model: KnownModel) -> int:
     return model.bytes + fetch.BYTES_PER_PARAMETER * model.n_parameters + fetch.OTHER_BYTES

@@ -14,7 +14,7 @@ from app.runs.clock import describe_disturbance
 from app.runs.repository import get_run
 from app.studies.analysis import compare_named_runs
 from app.studies.sentences import Measured
-from app.web.ui.charts.comparison import opening_budget
+from app.web.ui.charts.comparison import choose_opening_budget
 from evaluation.studies.answer import Answer, answer_at
 from evaluation.studies.arms import ArmComparison
 
@@ -127,5 +127,5 @@ def make_card(session: Session, source: Source) -> Card | None:
     compared = compare_named_runs(session, stored, max(run.budget_s for run in source.runs))
     if compared is None:
         return None
-    opening_s = opening_budget(compared.curves, min(run.budget_s for run in source.runs))
+    opening_s = choose_opening_budget(compared.curves, min(run.budget_s for run in source.runs))
     return Card(source, compared, runs, opening_s)

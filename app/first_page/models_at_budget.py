@@ -8,7 +8,7 @@ from typing import Literal
 
 from app.first_page.answer import Card
 from app.leaderboard.entries import Entry
-from app.web.ui.display import short_model
+from app.web.ui.display import shorten_model
 from evaluation.metrics import Curve
 from evaluation.studies.answer import Answer, choose_arm
 
@@ -74,7 +74,7 @@ def rank_models(card: Card, budget_s: float) -> ModelsAtBudget:
 
 
 def _name_models(targets: Sequence[str]) -> Mapping[str, str]:
-    short = {target: short_model(target) for target in targets}
+    short = {target: shorten_model(target) for target in targets}
     return short if len(set(short.values())) == len(targets) else {target: target for target in targets}
 
 

@@ -16,14 +16,14 @@ from app.first_page.sentences import describe_models
 from app.leaderboard.entries import Entries
 from app.leaderboard.service import MIN_TASKS
 from app.runs.forms import parse_budget
-from app.runs.labels import series_of
+from app.runs.labels import assign_series
 from app.runs.repository import RunFilter, list_runs
 from app.studies.loading import reference_to_load
-from app.web.http.web import context, kept, session
+from app.web.http.web import get_context, get_session, get_singleton
 from app.web.ui.charts.axes import HALF
 from app.web.ui.charts.chart import Chart, Curve
 from app.web.ui.charts.curves import pass_curves
-from evaluation.studies.analysis import study_budgets
+from evaluation.studies.analysis import list_study_budgets
 
 bp = Blueprint("first_page", __name__)
 log = structlog.get_logger(__name__)
@@ -37,8 +37,8 @@ def index() -> str:
         asked_s = parse_budget(request.args.get("budget"))
     except BadInputError as problem:
         error = str(problem)
-    entries = kept(Entries).read(session())
-    sources = list_sources(session(), entries)
+    entries = get_singleton(Entries).read(get_session())
+    sources = list_sources(get_session(), entries)
     card, has_failed = _read_card(sources)
     newest = find_newest_run(entries)
     if card is None:
@@ -49,8 +49,8 @@ def index() -> str:
             is_empty=is_empty,
             newest=newest,
             enough=ENOUGH,
-            reference=reference_to_load(context()) if is_empty else False,
-            working=len(list_runs(session(), RunFilter(states=OPEN_RUN_STATES))) if is_empty else 0,
+            reference=reference_to_load(get_context()) if is_empty else False,
+            working=len(list_runs(get_session(), RunFilter(states=OPEN_RUN_STATES))) if is_empty else 0,
         )
     budget_s = asked_s or card.opening_s
     found = rank_models(card, budget_s)
@@ -61,7 +61,7 @@ def index() -> str:
         headline=describe_models(card, found),
         chart=_draw_models(card, found),
         budget=budget_s,
-        grid=study_budgets(card.compared.end_s),
+        grid=list_study_budgets(card.compared.end_s),
         error=error,
         newest=None if card.measured_here else newest,
         own_code=find_own_code(sources, card),
@@ -73,7 +73,7 @@ def index() -> str:
 def _read_card(sources: Sequence[Source]) -> tuple[Card | None, bool]:
     """(the answer, whether it cannot be computed)."""
     try:
-        return kept(Cards).read(session(), sources), False
+        return get_singleton(Cards).read(get_session(), sources), False
     except Exception:
         log.exception("the answer of the first page could not be computed")
         return None, True
@@ -82,7 +82,7 @@ def _read_card(sources: Sequence[Source]) -> tuple[Card | None, bool]:
 def _draw_models(card: Card, found: ModelsAtBudget) -> Chart:
     """The curve of each model's configuration."""
     rows = sorted(found.rows, key=lambda row: row.run.number)
-    series = series_of([row.run.number for row in rows])
+    series = assign_series([row.run.number for row in rows])
     curves = [
         Curve(row.model, row.curve.budgets, row.curve.pass_first, colour, key=str(row.run.id))
         for row, colour in zip(rows, series, strict=True)

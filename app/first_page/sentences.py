@@ -7,7 +7,7 @@ from typing import NamedTuple
 from app.first_page.answer import Card
 from app.first_page.models_at_budget import ModelRow, ModelsAtBudget
 from app.studies.sentences import MAX_NAMES, Measured, format_margin, format_tasks_to_decide
-from app.web.ui.units import counted, exact_seconds, interval, percent, seconds
+from app.web.ui.units import format_count, format_exact_seconds, format_interval, format_percent, format_seconds
 from evaluation.decisions import MARGIN
 
 
@@ -22,14 +22,14 @@ class Headline(NamedTuple):
 
 def describe_models(card: Card, found: ModelsAtBudget) -> Headline:
     """The answer at the budget, which is one that was measured."""
-    tasks = counted(card.n_tasks, "task")
+    tasks = format_count(card.n_tasks, "task")
     whose = f" {card.over.whose}" if card.over.whose else f" of {card.over.dataset}"
     over = f"over {tasks}{whose} on {card.device}"
-    within, used = f"within {exact_seconds(found.shown_s)}", found.used
+    within, used = f"within {format_exact_seconds(found.shown_s)}", found.used
     if used is None:
         return Headline(f"{card.disturbance}No model answers right {within}", "", over, _describe_first(card))
-    right = f"{percent(used.share, card.n_tasks)} right"
-    sure = f"95 % sure: {interval(used.interval, card.n_tasks)} %"
+    right = f"{format_percent(used.share, card.n_tasks)} right"
+    sure = f"95 % sure: {format_interval(used.interval, card.n_tasks)} %"
     if len(found.select("unmeasured")) == len(found.rows) - 1:
         answer = f"{used.model} answers {right} {within}"
     elif found.select("undecided"):
@@ -66,8 +66,8 @@ def _describe_first(card: Card) -> str:
     """When a right answer comes where none comes in time."""
     first_s = card.compared.first_right_s
     if first_s is None:
-        return f"Nor within {exact_seconds(card.budget_s)}, as long as was measured."
-    return f"The first right answers come within {seconds(first_s)}."
+        return f"Nor within {format_exact_seconds(card.budget_s)}, as long as was measured."
+    return f"The first right answers come within {format_seconds(first_s)}."
 
 
 def _list_models(rows: list[ModelRow]) -> str:

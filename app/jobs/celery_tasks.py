@@ -8,7 +8,7 @@ from celery import shared_task
 from celery.signals import worker_process_init
 
 from app.core.broker import queues
-from app.core.context import current
+from app.core.context import get_current
 
 
 @shared_task(name=queues.PREPARE_RUN)
@@ -30,7 +30,7 @@ def grade(run_task_id: str) -> None:
 
 
 @shared_task(name=queues.WORK_JOB)
-def work(job_id: str) -> None:
+def run_background_job(job_id: str) -> None:
     """Does a background job for a turn."""
     _handle(queues.WORK_JOB, job_id)
 
@@ -41,13 +41,13 @@ def _import_handlers(**_: object) -> None:
     import app.domains  # noqa: F401, PLC0415 (registers what is loaded here)
     from app.background.handlers import get_handler  # noqa: PLC0415
     from app.jobs import messages  # noqa: F401, PLC0415
-    from app.runs.policy import policies  # noqa: PLC0415
+    from app.runs.policy import list_policies  # noqa: PLC0415
 
-    policies()
+    list_policies()
     get_handler("")
 
 
 def _handle(task: str, row_id: str) -> None:
     from app.jobs.messages import HANDLERS  # noqa: PLC0415 (slow to import)
 
-    HANDLERS[task](current(), uuid.UUID(row_id))
+    HANDLERS[task](get_current(), uuid.UUID(row_id))

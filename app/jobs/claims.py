@@ -16,8 +16,8 @@ from sqlalchemy.orm import Session
 from app.background import leases
 from app.background.leases import Lease, Ownership, Stop
 from app.core.context import Context
-from app.core.db.clock import no_earlier_than
-from app.core.db.types import utcnow
+from app.core.db.clock import limit_to_start
+from app.core.db.types import get_utc_time
 from app.core.states import RunState, Step, TaskState
 from app.datasets.models import Task
 from app.runs.models import Run, RunTask
@@ -46,7 +46,7 @@ class Claim:
         return self.owned.attempt
 
 
-def claim(ctx: Context, run_task_id: uuid.UUID, step: Step) -> Claim | None:
+def take_claim(ctx: Context, run_task_id: uuid.UUID, step: Step) -> Claim | None:
     """Takes the job for one step; None if it is not waiting for it (a late or repeated message: nothing to do)."""
     may_work = (
         select(Run.id)
@@ -58,7 +58,7 @@ def claim(ctx: Context, run_task_id: uuid.UUID, step: Step) -> Claim | None:
         .exists()
     )
     waits = (RunTask.state == step.waiting, may_work)
-    owned = leases.claim_row(ctx, RunTask, run_task_id, *waits, state=step.working, started_at=utcnow())
+    owned = leases.claim_row(ctx, RunTask, run_task_id, *waits, state=step.working, started_at=get_utc_time())
     if owned is None:
         return None
     with ctx.database.read() as session:
@@ -98,6 +98,6 @@ def release(session: Session, claim: Claim, state: TaskState, **values: Any) -> 
     finished_at, started_at = values.get("finished_at"), values.get("started_at")
     if finished_at is not None:
         values["finished_at"] = (
-            max(finished_at, started_at) if started_at else no_earlier_than(RunTask.started_at, finished_at)
+            max(finished_at, started_at) if started_at else limit_to_start(RunTask.started_at, finished_at)
         )
     claim.owned.release(session, state=state, **values)

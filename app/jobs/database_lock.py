@@ -38,7 +38,7 @@ class DatabaseLock:
         try:
             file = self._path.open("a+")
         except OSError as error:
-            raise self._refusal(error) from None
+            raise self._build_refusal(error) from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -55,10 +55,10 @@ class DatabaseLock:
             os.write(file.fileno(), f"bassline {self._purpose} (process {os.getpid()})".encode())
         except OSError as error:
             file.close()
-            raise self._refusal(error) from None
+            raise self._build_refusal(error) from None
         self._file = file
 
-    def _refusal(self, error: OSError) -> UnavailableError:
+    def _build_refusal(self, error: OSError) -> UnavailableError:
         return UnavailableError(
             f"the lock file {self._path} cannot be written ({error.strerror}): free some space or allow writing there, "
             "or set BASSLINE_DATABASE_URL to another database"

@@ -42,8 +42,8 @@ class Embedded:
         self._broker = MemoryBroker()
         self._heartbeat = Heartbeat(ctx)
         self._threads = [
-            RepeatingThread("worker-gpu", partial(self._work, queues.GPU), retry_s=POLL_S),
-            RepeatingThread("worker-exec", partial(self._work, queues.SANDBOX), retry_s=POLL_S),
+            RepeatingThread("worker-gpu", partial(self._process_messages, queues.GPU), retry_s=POLL_S),
+            RepeatingThread("worker-exec", partial(self._process_messages, queues.SANDBOX), retry_s=POLL_S),
             reaper.make_thread(ctx, pinned_only=foreground),
         ]
         if not foreground:
@@ -74,7 +74,7 @@ class Embedded:
         self._heartbeat.stop()
         self._lock.release()
 
-    def _work(self, names: Sequence[str]) -> None:
+    def _process_messages(self, names: Sequence[str]) -> None:
         """Processes the messages of these queues until the process stops; earlier queues go first."""
         while not self._ctx.stopping.is_set():
             message = self._broker.get(names, POLL_S)

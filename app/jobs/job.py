@@ -15,13 +15,13 @@ from sqlalchemy.orm import Session
 
 from app.background.leases import MAX_ATTEMPTS, LostClaimError
 from app.core.context import Context
-from app.core.db.database import after_commit, error_summary, log_failure
-from app.core.db.types import utcnow
+from app.core.db.database import call_after_commit, log_failure, summarize_error
+from app.core.db.types import get_utc_time
 from app.core.errors import UnavailableError
 from app.core.states import OPEN_TASK_STATES, Failure, Step, TaskState
 from app.jobs import claims
 from app.jobs.claims import Claim
-from app.jobs.work.live_updates import task_changed
+from app.jobs.work.live_updates import publish_task_change
 from app.runs import transitions
 from app.runs.models import Run
 from decoding.request import RequestError
@@ -97,12 +97,12 @@ class Job:
                 case LostClaimError():
                     raise error
                 case StoppedError():
-                    self._requeue()
+                    self._put_back()
                 case CannotLoadError():
                     transitions.fail_run(self._ctx, claim.run_id, Failure.MODEL, str(error))
-                    self._requeue()
+                    self._put_back()
                 case UnavailableError():
-                    self._requeue()
+                    self._put_back()
                     transitions.interrupt(self._ctx, claim.run_id, str(error))
                 case RequestError() | PromptError():
                     self._fail(Failure.REQUEST, str(error))
@@ -111,16 +111,16 @@ class Job:
         except LostClaimError:
             log.warning("result dropped: another worker owns the job", run_task=str(claim.run_task_id))
 
-    def _requeue(self) -> None:
+    def _put_back(self) -> None:
         # Without a message: when the run is resumed, it is prepared again.
         self._release(self.claim.step.waiting, send=False, attempt=self.claim.attempt - 1, started_at=None)
 
     def _fail(self, failure: Failure, error: str) -> None:
-        self._release(TaskState.FAILED, error=error, failure=failure, finished_at=utcnow())
+        self._release(TaskState.FAILED, error=error, failure=failure, finished_at=get_utc_time())
 
     def _retry(self, error: Exception) -> None:
         """Another attempt, by any worker, or the end after the last one."""
-        failure, sentence = self.claim.step.failure, f"{self.claim.step.failure} failed: {error_summary(error)}"
+        failure, sentence = self.claim.step.failure, f"{self.claim.step.failure} failed: {summarize_error(error)}"
         # First the row, while the lease lasts: writing a traceback may take time.
         if self.claim.attempt < MAX_ATTEMPTS:
             self._release(self.claim.step.waiting, error=sentence, failure=failure)
@@ -138,17 +138,17 @@ class Job:
         with self._ctx.database.session() as session:
             if state in WAITING and session.scalar(select(Run.cancel_requested_at).where(Run.id == self.claim.run_id)):
                 state = TaskState.CANCELLED
-                values["finished_at"] = utcnow()
+                values["finished_at"] = get_utc_time()
             claims.release(session, self.claim, state, **values)
             if write is not None:
                 write(session)
-            after_commit(session, self._publish, state, values.get("error") if state is TaskState.FAILED else None)
+            call_after_commit(session, self._publish, state, values.get("error") if state is TaskState.FAILED else None)
             if send:
-                after_commit(session, self._enqueue, state)
+                call_after_commit(session, self._enqueue, state)
         self._ended = state not in OPEN_TASK_STATES
 
     def _publish(self, state: TaskState, error: str | None) -> None:
-        task_changed(self._ctx, self.claim.run_id, self.claim.task_id, self.claim.position, state, error)
+        publish_task_change(self._ctx, self.claim.run_id, self.claim.task_id, self.claim.position, state, error)
 
     def _enqueue(self, state: TaskState) -> None:
         """Sends the message for the step that the job waits for, if any."""

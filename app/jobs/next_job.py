@@ -13,7 +13,7 @@ from app.core.broker.turns import Turns
 from app.core.context import Context
 from app.core.states import Step
 from app.runs.models import Run, RunTask
-from app.runs.policy import Waiting, get_policy, policies
+from app.runs.policy import Waiting, get_policy, list_policies
 
 TRIES = 20  # other workers may claim the chosen job first, a few times in a row
 T = TypeVar("T")
@@ -35,7 +35,7 @@ def claim_next(
         named = session.execute(
             select(RunTask.run_id, Run.pinned_worker, Run.policy).join(RunTask.run).where(RunTask.id == run_task_id)
         ).one_or_none()
-    jobs = _in_turn(ctx, run_task_id, step, is_loaded)
+    jobs = _iterate_in_turn(ctx, run_task_id, step, is_loaded)
     if named is not None:
         run_id, pinned_worker, name = named
         policy = get_policy(name)
@@ -48,29 +48,31 @@ def claim_next(
     return None
 
 
-def another_waits(ctx: Context, run: Run, step: Step) -> bool:
+def is_another_run_waiting(ctx: Context, run: Run, step: Step) -> bool:
     """Whether another run waits for a step, and takes turns with this one."""
-    return any(waiting.run.id != run.id for waiting in _waiting(ctx, step, interactive=False))
+    return any(waiting.run.id != run.id for waiting in _find_pending_work(ctx, step, interactive=False))
 
 
-def interactive_waits(ctx: Context, run: Run) -> bool:
+def is_interactive_run_waiting(ctx: Context, run: Run) -> bool:
     """Whether a job waits to be decoded here for which a user waits: it goes before the next task of this run.
 
     A process that works a run pinned to it does no others.
     """
-    return run.pinned_worker is None and bool(_waiting(ctx, Step.DECODE, interactive=True))
+    return run.pinned_worker is None and bool(_find_pending_work(ctx, Step.DECODE, interactive=True))
 
 
-def _waiting(ctx: Context, step: Step, *, interactive: bool) -> list[Waiting]:
+def _find_pending_work(ctx: Context, step: Step, *, interactive: bool) -> list[Waiting]:
     with ctx.database.read() as session:
-        asked = [policy for policy in policies() if policy.interactive is interactive]
+        asked = [policy for policy in list_policies() if policy.interactive is interactive]
         return [waiting for policy in asked for waiting in policy.eligible(ctx, session, step)]
 
 
-def _in_turn(ctx: Context, run_task_id: uuid.UUID, step: Step, is_loaded: Callable[[Run], bool]) -> Iterator[uuid.UUID]:
+def _iterate_in_turn(
+    ctx: Context, run_task_id: uuid.UUID, step: Step, is_loaded: Callable[[Run], bool]
+) -> Iterator[uuid.UUID]:
     """A job of what has the next turn, as often as asked. Of its run any waiting job will do: best the one named."""
     turns = ctx.turns.setdefault(step, Turns())
-    while waiting := _waiting(ctx, step, interactive=False):
+    while waiting := _find_pending_work(ctx, step, interactive=False):
         chosen = turns.choose(waiting, lambda one: is_loaded(one.run))
         if chosen.run_task_id is not None:
             yield chosen.run_task_id

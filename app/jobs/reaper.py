@@ -18,20 +18,20 @@ from app.background.leases import MAX_ATTEMPTS, has_expired, take_back
 from app.core.broker import queues
 from app.core.broker.broker import Message
 from app.core.context import Context
-from app.core.db.clock import database_time
-from app.core.db.database import after_commit, log_failure, updated_any
+from app.core.db.clock import get_database_time
+from app.core.db.database import call_after_commit, has_updated, log_failure
 from app.core.db.threads import RepeatingThread
-from app.core.db.types import utcnow
+from app.core.db.types import get_utc_time
 from app.core.settings import SWEEP_INTERVAL_S
 from app.core.states import OPEN_RUN_STATES, OPEN_TASK_STATES, Failure, RunState, Step, TaskState
 from app.datasets.models import Task
 from app.jobs import retention
-from app.jobs.work.live_updates import task_changed
+from app.jobs.work.live_updates import publish_task_change
 from app.runs import enqueue, transitions
 from app.runs.models import Run, RunTask
-from app.runs.policy import policies, policy_of, waits_in
+from app.runs.policy import find_policy, is_waiting_in, list_policies
 from app.workers.models import Worker
-from app.workers.service import silence_limit
+from app.workers.service import compute_silence_limit
 
 _LOST = f"{Failure.WORKER_LOST}: the worker stopped answering three times"
 LOADING_LOST = f"{_LOST} while it loaded the model: is its memory enough?"
@@ -72,13 +72,13 @@ def reap(ctx: Context, *, pinned_only: bool = False) -> None:
     ours: ColumnElement[bool] = Run.pinned_worker == ctx.worker_name
     if not pinned_only:
         ours = or_(ours, Run.pinned_worker.is_(None))
-        background.send_again(ctx, silence_limit(ctx))
-        recover_each(_abandoned(ctx), lambda run_id: transitions.interrupt(ctx, run_id, GONE))
+        background.send_again(ctx, compute_silence_limit(ctx))
+        recover_each(_find_abandoned_runs(ctx), lambda run_id: transitions.interrupt(ctx, run_id, GONE))
     _return_expired(ctx, ours)
     background.return_expired(ctx)
     # Their worker died before it closed them.
-    recover_each(_without_open_tasks(ctx, ours), lambda run_id: transitions.close_if_done(ctx, run_id))
-    recover_each(policies(), lambda policy: policy.recover(ctx, ours))
+    recover_each(_find_runs_without_open_tasks(ctx, ours), lambda run_id: transitions.close_if_done(ctx, run_id))
+    recover_each(list_policies(), lambda policy: policy.recover(ctx, ours))
     _send_again(ctx, ours)
 
 
@@ -111,8 +111,8 @@ def enqueue_handed_over(ctx: Context) -> None:
     for run_id in run_ids:
         with ctx.database.session() as session:
             unsent = update(Run).where(Run.id == run_id, Run.enqueued_at.is_(None))
-            if updated_any(session, unsent.values(enqueued_at=utcnow())):
-                after_commit(session, enqueue.prepare, ctx, run_id)
+            if has_updated(session, unsent.values(enqueued_at=get_utc_time())):
+                call_after_commit(session, enqueue.prepare, ctx, run_id)
 
 
 def reset_orphans(ctx: Context) -> None:
@@ -121,11 +121,11 @@ def reset_orphans(ctx: Context) -> None:
     What was pinned to a process that has gone is interrupted.
     """
     with ctx.database.session() as session:
-        session.execute(update(RunTask).where(RunTask.state.in_(WORKING)).values(lease_until=utcnow()))
+        session.execute(update(RunTask).where(RunTask.state.in_(WORKING)).values(lease_until=get_utc_time()))
     background.return_of_ended_processes(ctx)
     _return_expired(ctx, true())
-    recover_each(_without_open_tasks(ctx, true()), lambda run_id: transitions.close_if_done(ctx, run_id))
-    recover_each(_pinned(ctx), lambda run_id: transitions.interrupt(ctx, run_id, GONE))
+    recover_each(_find_runs_without_open_tasks(ctx, true()), lambda run_id: transitions.close_if_done(ctx, run_id))
+    recover_each(_find_pinned_runs(ctx), lambda run_id: transitions.interrupt(ctx, run_id, GONE))
     with ctx.database.session() as session:
         session.execute(
             update(Run)
@@ -143,7 +143,7 @@ def recover_each(found: Iterable[T], action: Callable[[T], object]) -> None:
             log_failure("could not be recovered", error, what=str(one))
 
 
-def _pinned(ctx: Context) -> Sequence[uuid.UUID]:
+def _find_pinned_runs(ctx: Context) -> Sequence[uuid.UUID]:
     """Open runs that only one process may work."""
     with ctx.database.read() as session:
         return session.scalars(
@@ -151,10 +151,10 @@ def _pinned(ctx: Context) -> Sequence[uuid.UUID]:
         ).all()
 
 
-def _abandoned(ctx: Context) -> Sequence[uuid.UUID]:
+def _find_abandoned_runs(ctx: Context) -> Sequence[uuid.UUID]:
     """Runs pinned to a worker process that is gone."""
     with ctx.database.read() as session:
-        silent_since = database_time(session, -silence_limit(ctx).total_seconds())
+        silent_since = get_database_time(session, -compute_silence_limit(ctx).total_seconds())
         recent = (Worker.name == Run.pinned_worker, Worker.last_seen_at >= silent_since)
         alive = select(Worker.name).where(*recent).exists()
         return session.scalars(
@@ -167,7 +167,7 @@ def _abandoned(ctx: Context) -> Sequence[uuid.UUID]:
         ).all()
 
 
-def _without_open_tasks(ctx: Context, ours: ColumnElement[bool]) -> Sequence[uuid.UUID]:
+def _find_runs_without_open_tasks(ctx: Context, ours: ColumnElement[bool]) -> Sequence[uuid.UUID]:
     some_open = select(RunTask.id).where(RunTask.run_id == Run.id, RunTask.state.in_(OPEN_TASK_STATES)).exists()
     with ctx.database.read() as session:
         return session.scalars(select(Run.id).where(Run.state == RunState.RUNNING, ours, ~some_open)).all()
@@ -179,16 +179,16 @@ def return_expired(ctx: Context, run_id: uuid.UUID) -> None:
     unsent = (RunTask.run_id == run_id, RunTask.state == TaskState.QUEUED, RunTask.enqueued_at.is_(None))
     with ctx.database.read() as session:
         ids = session.scalars(select(RunTask.id).join(RunTask.run).where(*unsent, Run.state == RunState.RUNNING)).all()
-        policy = policy_of(session, run_id) if ids else None
+        policy = find_policy(session, run_id) if ids else None
     if policy is not None:
         with ctx.database.session() as session:
-            session.execute(update(RunTask).where(RunTask.id.in_(ids)).values(enqueued_at=utcnow()))
-            after_commit(session, policy.send, ctx, run_id, Step.DECODE, ids)
+            session.execute(update(RunTask).where(RunTask.id.in_(ids)).values(enqueued_at=get_utc_time()))
+            call_after_commit(session, policy.send, ctx, run_id, Step.DECODE, ids)
 
 
 def _return_expired(ctx: Context, ours: ColumnElement[bool]) -> None:
     """Returns expired jobs to their queue. They end after the third attempt, or if the run was cancelled."""
-    now = utcnow()
+    now = get_utc_time()
     with ctx.database.read() as session:
         expired = session.execute(
             select(RunTask, Run, Task.task_id)
@@ -221,7 +221,7 @@ def _return(ctx: Context, session: Session, row: RunTask, run: Run, task_id: str
     if not take_back(session, row, state=state, **values):
         return None
     log.warning("lease expired", run_task=str(row.id), attempt=row.attempt, now=str(state))
-    after_commit(session, task_changed, ctx, run.id, task_id, row.position, state, error)
+    call_after_commit(session, publish_task_change, ctx, run.id, task_id, row.position, state, error)
     return error if state is TaskState.FAILED and step is Step.DECODE and run.started_at is None else None
 
 
@@ -236,19 +236,19 @@ def _send_again(ctx: Context, ours: ColumnElement[bool]) -> None:
         if n_messages is None:
             return  # the broker is unreachable
         limit = MAX_SENT_BESIDE if n_messages else MAX_SENT
-        before = utcnow() - silence_limit(ctx) * (PATIENCE if n_messages else 1)
-        runs, jobs = _unsent(ctx, ours, before, queue, limit)
+        before = get_utc_time() - compute_silence_limit(ctx) * (PATIENCE if n_messages else 1)
+        runs, jobs = _find_unsent(ctx, ours, before, queue, limit)
         if not runs and not jobs:
             continue
         step = queues.GRADE_TASK if queue in queues.SANDBOX else queues.DECODE_TASK
         messages: list[Message] = [*((queues.PREPARE_RUN, run_id) for run_id in runs), *((step, job) for job in jobs)]
         with ctx.database.session() as session:
             for table, ids in ((Run, runs), (RunTask, jobs)):
-                session.execute(update(table).where(table.id.in_(ids)).values(enqueued_at=utcnow()))
-            after_commit(session, ctx.broker.send, messages, queue)
+                session.execute(update(table).where(table.id.in_(ids)).values(enqueued_at=get_utc_time()))
+            call_after_commit(session, ctx.broker.send, messages, queue)
 
 
-def _unsent(
+def _find_unsent(
     ctx: Context,
     ours: ColumnElement[bool],
     before: dt.datetime,
@@ -267,7 +267,7 @@ def _unsent(
             .where(
                 Run.state == RunState.RUNNING,
                 ours,
-                waits_in(queue),
+                is_waiting_in(queue),
                 or_(RunTask.enqueued_at.is_(None), RunTask.enqueued_at < before),
             )
             .order_by(RunTask.run_id, RunTask.position)

@@ -9,11 +9,11 @@ from app.core.states import Scope
 from app.language_models import deletion, drafters, heads, service
 from app.language_models.deletion import DeletedModel
 from app.language_models.drafters import Drafter, DrafterDocument
-from app.web.http.operations import operation
-from app.web.http.paging import PageQuery, page_from_list
+from app.web.http.operations import declare_operation
+from app.web.http.paging import PageQuery, split_list
 from app.web.http.schemas import ResponseModel
 from app.web.http.security import needs
-from app.web.http.web import context, session
+from app.web.http.web import get_context, get_session
 
 bp = Blueprint("models_api", __name__, url_prefix="/api/v1")
 
@@ -44,39 +44,39 @@ class DrafterPage(ResponseModel):
 
 
 @bp.get("/models")
-@operation({200: ModelPage})
+@declare_operation({200: ModelPage})
 def index(query: PageQuery) -> ModelPage:
     """The models of the registry. A run may also name hf:owner/name, a folder or a GGUF file."""
-    page, following = page_from_list(service.list_models(), query, lambda model: model.ref)
+    page, following = split_list(service.list_models(), query, lambda model: model.ref)
     return ModelPage(models=[ModelDocument.of(model) for model in page], next=following)
 
 
 @bp.delete("/models/<path:reference>")
 @needs(Scope.ADMIN)
-@operation({200: DeletedModel}, problems=(409,))
+@declare_operation({200: DeletedModel}, problems=(409,))
 def delete_model(reference: str) -> DeletedModel:
     """Deletes what Bassline placed in this machine's cache for a model. A user's own files and all results stay."""
-    return deletion.delete_model(context(), reference)
+    return deletion.delete_model(get_context(), reference)
 
 
 @bp.get("/drafters")
-@operation({200: DrafterPage})
+@declare_operation({200: DrafterPage})
 def drafters_index(query: PageQuery) -> DrafterPage:
     """The trained drafters of this machine, and the published ones. One with a damaged record is left out."""
-    page, following = page_from_list(drafters.every(session()), query, lambda drafter: drafter.slug)
+    page, following = split_list(drafters.list_drafters(get_session()), query, lambda drafter: drafter.slug)
     return DrafterPage(drafters=[DrafterDocument.of(drafter) for drafter in page], next=following)
 
 
 @bp.get("/drafters/<slug>")
-@operation({200: Drafter})
+@declare_operation({200: Drafter})
 def drafter(slug: str) -> Drafter:
     """A trained drafter with the curve of its training, its speeds and its training data."""
-    return drafters.get(session(), slug)
+    return drafters.get(get_session(), slug)
 
 
 @bp.delete("/drafters/<slug>")
 @needs(Scope.ADMIN)
-@operation({204: None})
+@declare_operation({204: None})
 def delete(slug: str) -> None:
     """Deletes a trained drafter from the database and from this machine. Results of runs that drafted with it stay."""
-    heads.delete(context(), drafters.get(session(), slug).target)
+    heads.delete(get_context(), drafters.get(get_session(), slug).target)

@@ -56,13 +56,13 @@ def read(cache_dir: Path | None) -> Cache:
 
     folder = cache_folder(cache_dir)
     known = list_models()
-    models = [_known(model, folder) for model in known]
-    models += _others(folder, {model.slug for model in known})
+    models = [_build_cached_model(model, folder) for model in known]
+    models += _iterate_other_models(folder, {model.slug for model in known})
     existing = next((place for place in (folder, *folder.parents) if place.exists()), None)
     return Cache(models, shutil.disk_usage(existing).free if existing else None)
 
 
-def _known(model: KnownModel, folder: Path) -> CachedModel:
+def _build_cached_model(model: KnownModel, folder: Path) -> CachedModel:
     from decoding.models import fetch, progress  # noqa: PLC0415
 
     info = fetch.cached(model.ref, folder)
@@ -74,7 +74,7 @@ def _known(model: KnownModel, folder: Path) -> CachedModel:
     )
 
 
-def _others(folder: Path, known: set[str]) -> Iterator[CachedModel]:
+def _iterate_other_models(folder: Path, known: set[str]) -> Iterator[CachedModel]:
     from decoding.models import manifest  # noqa: PLC0415
 
     for record in sorted((folder / "models").glob(f"*/{manifest.FILENAME}")):

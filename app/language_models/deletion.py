@@ -7,12 +7,12 @@ from sqlalchemy import ColumnElement, distinct, func, or_, select
 from sqlalchemy.orm import Session
 
 from app.core.context import Context
-from app.core.db.types import Base, utcnow
+from app.core.db.types import Base, get_utc_time
 from app.core.errors import ConflictError, NotFoundError
 from app.core.states import OPEN_RUN_STATES
 from app.language_models import cached
 from app.web.http.schemas import ResponseModel
-from app.web.ui.units import counted
+from app.web.ui.units import format_count
 from app.workers.service import is_alive, list_workers
 from decoding.drafters.registry import DRAFTERS
 from decoding.models.errors import ModelError
@@ -26,7 +26,9 @@ class ModelUse(ResponseModel):
 
     def describe(self) -> str:
         """As a sentence."""
-        named = f"{counted(self.runs, 'run')} and {counted(self.studies, 'study')} name it and keep their figures"
+        named = (
+            f"{format_count(self.runs, 'run')} and {format_count(self.studies, 'study')} name it and keep their figures"
+        )
         return named if self.runs else "no run names it"
 
 
@@ -41,7 +43,7 @@ def count_uses(session: Session, reference: str) -> ModelUse:
     """The stored runs and studies that name a model."""
     runs, arms = Base.metadata.tables["runs"], Base.metadata.tables["study_arms"]  # of layers above this one
     counts = select(func.count(distinct(runs.c.id)), func.count(distinct(arms.c.study_id)))
-    row = session.execute(counts.select_from(runs.outerjoin(arms)).where(_names_model(reference))).one()
+    row = session.execute(counts.select_from(runs.outerjoin(arms)).where(_is_naming_model(reference))).one()
     return ModelUse(runs=row[0], studies=row[1])
 
 
@@ -74,17 +76,17 @@ def delete_model(ctx: Context, reference: str) -> DeletedModel:
 def _find_obstacle(session: Session, reference: str) -> str | None:
     """What needs the model now, and the remedy; None if nothing does."""
     for worker in list_workers(session):
-        if not is_alive(worker, utcnow()):
+        if not is_alive(worker, get_utc_time()):
             continue
         if reference in (*worker.loaded, worker.loading):
             return f"is in the memory of {worker.name}: end this worker first"
     runs = Base.metadata.tables["runs"]
-    is_open = (_names_model(reference), runs.c.state.in_(OPEN_RUN_STATES))
+    is_open = (_is_naming_model(reference), runs.c.state.in_(OPEN_RUN_STATES))
     n_open = session.scalar(select(func.count()).select_from(runs).where(*is_open))
-    return f"is needed by {counted(n_open, 'open run')}: cancel, or wait until none is left" if n_open else None
+    return f"is needed by {format_count(n_open, 'open run')}: cancel, or wait until none is left" if n_open else None
 
 
-def _names_model(reference: str) -> ColumnElement[bool]:
+def _is_naming_model(reference: str) -> ColumnElement[bool]:
     runs = Base.metadata.tables["runs"]
     lookups = [name for name, entry in DRAFTERS.items() if entry.goes_first]
     return or_(

@@ -18,7 +18,7 @@ from decoding.models import registry
 from decoding.models.errors import UnknownModelError
 
 
-def _finite(value: Any) -> Any:
+def _replace_non_finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -26,8 +26,8 @@ def _finite(value: Any) -> Any:
 Line = Annotated[str, AfterValidator(lambda text: text.encode(errors="replace").decode())]
 # The bounds keep out numbers that no page can write, such as seconds past what a float holds.
 Count = Annotated[int, Field(ge=0, lt=2**63)]
-Figure = Annotated[Annotated[float, Field(ge=-1e12, le=1e12)] | None, BeforeValidator(_finite)]
-Share = Annotated[Annotated[float, Field(ge=0, le=1)] | None, BeforeValidator(_finite)]
+Figure = Annotated[Annotated[float, Field(ge=-1e12, le=1e12)] | None, BeforeValidator(_replace_non_finite)]
+Share = Annotated[Annotated[float, Field(ge=0, le=1)] | None, BeforeValidator(_replace_non_finite)]
 Match = Annotated[
     list[Share],
     Field(description="by position in a draft: the share of held-out positions whose top token it had right"),
@@ -90,27 +90,27 @@ class Drafter(DrafterDocument):
     data: TrainingData
 
 
-def every(session: Session) -> list[Drafter]:
+def list_drafters(session: Session) -> list[Drafter]:
     """The trained drafters by the names of their targets. Those with damaged records are left out."""
     found = []
-    for record in heads.records(session):
+    for record in heads.load_records(session):
         try:
             drafter = Drafter.model_validate({**asdict(record), "slug": ""})
         except ValidationError:
             continue
-        found.append(drafter.model_copy(update={"slug": _slug(drafter.target)}))
+        found.append(drafter.model_copy(update={"slug": _slugify_target(drafter.target)}))
     return sorted(found, key=lambda drafter: drafter.target)
 
 
 def get(session: Session, slug: str) -> Drafter:
     """The trained drafter of this name. Raises NotFoundError."""
-    for drafter in every(session):
+    for drafter in list_drafters(session):
         if drafter.slug == slug:
             return drafter
     raise NotFoundError(f"no trained drafter has the name {slug[:200]!r}: /models and /api/v1/drafters list all")
 
 
-def _slug(target: str) -> str:
+def _slugify_target(target: str) -> str:
     try:
         return registry.resolve(target).slug
     except UnknownModelError:  # its folder or file has gone, or was named relative to another folder

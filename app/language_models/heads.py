@@ -14,8 +14,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, undefer
 
 from app.core.context import Context
-from app.core.db.database import updated_any
-from app.core.db.storable import unstorable_reason
+from app.core.db.database import has_updated
+from app.core.db.storable import find_unstorable_reason
 from app.core.errors import BadInputError, ConflictError, NotFoundError
 from app.language_models.models import LONGEST_TARGET, PublishedHead
 from decoding.models import trained_heads
@@ -30,7 +30,7 @@ def publish(ctx: Context, target: str) -> HeadRecord:
     Raises ModelError if the target has no head here, or a damaged one, and BadInputError for a name of a target that
     the database cannot store.
     """
-    if len(target) > LONGEST_TARGET or unstorable_reason(target):
+    if len(target) > LONGEST_TARGET or find_unstorable_reason(target):
         raise BadInputError(
             f"target is a name that the database cannot store: give one of at most {LONGEST_TARGET} characters",
             "target",
@@ -56,7 +56,7 @@ def delete(ctx: Context, target: str) -> None:
     Runs that drafted with it keep their results; a run that has yet to load it fails with the reason.
     """
     with ctx.database.session() as session:
-        was_published = updated_any(session, delete_rows(PublishedHead).where(PublishedHead.target == target))
+        was_published = has_updated(session, delete_rows(PublishedHead).where(PublishedHead.target == target))
     try:
         was_here = trained_heads.remove(target)
     except UnknownModelError:  # its folder or file has gone
@@ -73,7 +73,7 @@ def fetch(ctx: Context, target: str) -> None:
     A worker calls it before it loads an engine with a head. Nothing happens where no head was published. Raises
     ModelError if what arrives has another hash than its record says, or a record that cannot be read.
     """
-    local = _local(target)
+    local = _load_local_record(target)
     with ctx.database.read() as session:
         sha256 = session.scalar(select(PublishedHead.sha256).where(PublishedHead.target == target))
         if sha256 is None or (local is not None and local.sha256 == sha256):
@@ -81,22 +81,22 @@ def fetch(ctx: Context, target: str) -> None:
         # One query, since another head may take its place between two.
         head = session.get_one(PublishedHead, target, options=[undefer(PublishedHead.weights)])
         files = {CONFIG: head.config, WEIGHTS: head.weights}
-        record = _parsed(head.record)
+        record = _parse_record(head.record)
     if record is None:
         raise ModelError(f"the published drafter of {target} has a damaged record: publish it again.")
     if local is None or str(local.created_at) <= str(record.created_at):
         trained_heads.install(record, files)
 
 
-def records(session: Session) -> Sequence[HeadRecord]:
+def load_records(session: Session) -> Sequence[HeadRecord]:
     """Return the records of the published heads and of this machine's others, which may have any content."""
-    parsed = (_parsed(record) for record in session.scalars(select(PublishedHead.record)))
+    parsed = (_parse_record(record) for record in session.scalars(select(PublishedHead.record)))
     published = [record for record in parsed if record is not None]
     targets = [record.target for record in published]
     return [*published, *(record for record in trained_heads.every() if record.target not in targets)]
 
 
-def _parsed(text: str) -> HeadRecord | None:
+def _parse_record(text: str) -> HeadRecord | None:
     """A published record; None for one that another version wrote and this one cannot read."""
     try:
         return trained_heads.from_json(text)
@@ -104,7 +104,7 @@ def _parsed(text: str) -> HeadRecord | None:
         return None
 
 
-def _local(target: str) -> HeadRecord | None:
+def _load_local_record(target: str) -> HeadRecord | None:
     try:
         return trained_heads.find(target)
     except ModelError:

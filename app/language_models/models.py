@@ -7,7 +7,7 @@ import datetime as dt
 from sqlalchemy import LargeBinary, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.core.db.types import Base, utcnow
+from app.core.db.types import Base, get_utc_time
 
 LONGEST_TARGET = 500
 
@@ -23,4 +23,4 @@ class PublishedHead(Base):
     record: Mapped[str] = mapped_column(Text)
     config: Mapped[bytes] = mapped_column(LargeBinary)
     weights: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
-    published_at: Mapped[dt.datetime] = mapped_column(default=utcnow)
+    published_at: Mapped[dt.datetime] = mapped_column(default=get_utc_time)

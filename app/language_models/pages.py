@@ -10,13 +10,13 @@ from itertools import groupby
 from flask import Blueprint, redirect, render_template, url_for
 from werkzeug.wrappers import Response
 
-from app.core.db.types import utcnow
+from app.core.db.types import get_utc_time
 from app.core.errors import ConflictError, NotFoundError
 from app.core.states import Scope
 from app.language_models import cached, deletion, drafters, heads
 from app.language_models.drafters import Speed
 from app.web.http.security import needs
-from app.web.http.web import context, session
+from app.web.http.web import get_context, get_session
 from app.workers import service as workers
 from app.workers.service import is_alive
 
@@ -40,7 +40,7 @@ class SpeedTable:
     rows: list[tuple[str, list[Cell]]]
 
 
-def speed_table(speeds: Sequence[Speed]) -> SpeedTable | None:
+def build_speed_table(speeds: Sequence[Speed]) -> SpeedTable | None:
     """The table of the measured speeds; None if there are none."""
     known = {
         (s.drafter, s.temperature, s.batch): s.tokens_per_s
@@ -53,11 +53,11 @@ def speed_table(speeds: Sequence[Speed]) -> SpeedTable | None:
     drafters = sorted({drafter for drafter, _, _ in known}, key=_place)
     return SpeedTable(
         [(t, [b for _, b in group]) for t, group in groupby(places, key=lambda place: place[0])],
-        [(d, [_cell(known.get((d, *at)), known.get((PLAIN, *at))) for at in places]) for d in drafters],
+        [(d, [_build_cell(known.get((d, *at)), known.get((PLAIN, *at))) for at in places]) for d in drafters],
     )
 
 
-def _cell(value: float | None, plain: float | None) -> Cell:
+def _build_cell(value: float | None, plain: float | None) -> Cell:
     return Cell(value, value / plain if value is not None and plain else None)
 
 
@@ -71,7 +71,7 @@ bp = Blueprint("models", __name__)
 @bp.get("/models")
 def index() -> str:
     """The models of the registry and of the cache, with their states, and the trained drafters."""
-    return _page()
+    return _render_models()
 
 
 @bp.post("/models/<slug>/delete")
@@ -79,22 +79,22 @@ def index() -> str:
 def delete_model(slug: str) -> Response | tuple[str, int]:
     """Deletes a model from this machine's cache. Results of runs that name it stay."""
     try:
-        deletion.delete_model(context(), slug)
+        deletion.delete_model(get_context(), slug)
     except (ConflictError, NotFoundError) as fault:
-        return _page(f"Nothing was deleted: {fault}"), fault.status
+        return _render_models(f"Nothing was deleted: {fault}"), fault.status
     return redirect(url_for("models.index"), 303)
 
 
-def _page(fault: str = "") -> str:
-    alive = [worker for worker in workers.list_workers(session()) if is_alive(worker, utcnow())]
-    cache = cached.read(context().settings.cache_dir)
+def _render_models(fault: str = "") -> str:
+    alive = [worker for worker in workers.list_workers(get_session()) if is_alive(worker, get_utc_time())]
+    cache = cached.read(get_context().settings.cache_dir)
     return render_template(
         "language_models/index.html",
         cache=cache,
         loaded={model for worker in alive for model in worker.loaded},
         loading={worker.loading for worker in alive},
-        uses={model.ref: deletion.count_uses(session(), model.ref) for model in cache.models if model.bytes},
-        drafters=drafters.every(session()),
+        uses={model.ref: deletion.count_uses(get_session(), model.ref) for model in cache.models if model.bytes},
+        drafters=drafters.list_drafters(get_session()),
         fault=fault,
     )
 
@@ -102,12 +102,12 @@ def _page(fault: str = "") -> str:
 @bp.get("/models/drafters/<slug>")
 def drafter(slug: str) -> str:
     """A trained drafter: its target, its training, and its speeds. Raises NotFoundError."""
-    found = drafters.get(session(), slug)
+    found = drafters.get(get_session(), slug)
     target = shlex.quote(found.target)
     return render_template(
         "language_models/drafter.html",
         drafter=found,
-        speeds=speed_table(found.speeds),
+        speeds=build_speed_table(found.speeds),
         commands=[
             f"bassline eval --target {target} --drafter trained",
             f"bassline eval --target {target} --drafter sibling+trained",
@@ -120,5 +120,5 @@ def drafter(slug: str) -> str:
 @needs(Scope.ADMIN)
 def delete(slug: str) -> Response:
     """Deletes a trained drafter. Results of runs that drafted with it stay. Raises NotFoundError."""
-    heads.delete(context(), drafters.get(session(), slug).target)
+    heads.delete(get_context(), drafters.get(get_session(), slug).target)
     return redirect(url_for("models.index"), 303)

@@ -18,7 +18,7 @@ def list_models() -> list[KnownModel]:
     return list(registry.entries())
 
 
-def cached_references() -> frozenset[str]:
+def list_cached_references() -> frozenset[str]:
     """The references of the models in this process's cache."""
     from decoding.models import manifest  # noqa: PLC0415 (slow to import)
 
@@ -27,7 +27,7 @@ def cached_references() -> frozenset[str]:
     return frozenset(info.ref for info in found if info is not None)
 
 
-def drafter_choices() -> list[tuple[str, str]]:
+def list_drafter_choices() -> list[tuple[str, str]]:
     """(drafter, note) of the drafters that need no draft model; the trained ones where this machine has some."""
     lookups = [(name, "") for name in drafters.names() if name != drafters.TRAINED]
     targets = ", ".join(record.target for record in trained_heads.every())
@@ -43,9 +43,9 @@ DRAFTERS = {
 """The drafters as a form explains them, the recommended one first."""
 
 
-def drafter_options() -> list[tuple[str, str]]:
+def list_drafter_options() -> list[tuple[str, str]]:
     """(drafter, words) of each choice in a form: the drafters of DRAFTERS, trained heads, and cached draft models."""
-    known = drafter_choices()
+    known = list_drafter_choices()
     explained = [(name, DRAFTERS[name]) for name in DRAFTERS if name in dict(known)]
     others = [(name, f"{name}: trained head {note}" if note else name) for name, note in known if name not in DRAFTERS]
     models = [(model.ref, f"{model.ref}: a smaller model") for model in list_models()]

@@ -9,11 +9,11 @@ from app.annotations.schemas import ArchivedQuery
 from app.core.db.storable import Text
 from app.leaderboard.columns import BoardPage, make_board_row
 from app.leaderboard.entries import Entries
-from app.leaderboard.service import ranked
-from app.web.http.operations import operation
-from app.web.http.paging import page_from_list
+from app.leaderboard.service import rank_runs
+from app.web.http.operations import declare_operation
+from app.web.http.paging import split_list
 from app.web.http.schemas import Budget
-from app.web.http.web import kept, session
+from app.web.http.web import get_session, get_singleton
 
 bp = Blueprint("leaderboard_api", __name__, url_prefix="/api/v1")
 
@@ -27,10 +27,10 @@ class BoardQuery(ArchivedQuery):
 
 
 @bp.get("/leaderboard")
-@operation({200: BoardPage})
+@declare_operation({200: BoardPage})
 def index(query: BoardQuery) -> BoardPage:
     """Runs by Pass@First within a budget."""
-    runs = kept(Entries).read(session())
-    rows = ranked(runs, query.budget, dataset=query.dataset, target=query.target, archived=query.archived)
-    page, following = page_from_list(rows, query, lambda row: str(row.run.id))
+    runs = get_singleton(Entries).read(get_session())
+    rows = rank_runs(runs, query.budget, dataset=query.dataset, target=query.target, archived=query.archived)
+    page, following = split_list(rows, query, lambda row: str(row.run.id))
     return BoardPage(rows=[make_board_row(row) for row in page], next=following)

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.leaderboard.columns import COLUMNS
-from app.leaderboard.entries import ELSEWHERE, Entry, labels_of
+from app.leaderboard.entries import ELSEWHERE, Entry, label_entries
 from app.leaderboard.service import Row
-from app.runs.labels import drop_shared_words, series_of
+from app.runs.labels import assign_series, drop_shared_words
 from app.web.ui.charts.axes import HALF
 from app.web.ui.charts.chart import Chart, Curve
 from app.web.ui.charts.curves import pass_curves
@@ -131,8 +131,8 @@ def _draw(group: Group, budget: float) -> Lead:
         key=lambda run: (run.curve.pass_first[-1], run.curve.pass_all[-1]),
         reverse=True,
     )[:CURVES_SHOWN]
-    series = dict(zip((run.id for run in runs), series_of([run.number for run in runs]), strict=True))
-    names, one = labels_of(runs), group.run
+    series = dict(zip((run.id for run in runs), assign_series([run.number for run in runs]), strict=True))
+    names, one = label_entries(runs), group.run
     curves = [
         Curve(names[run.id], run.curve.budgets, run.curve.pass_first, series[run.id], key=str(run.id)) for run in runs
     ]

@@ -18,7 +18,7 @@ from app.core.states import RunState
 from app.leaderboard.service import Row
 from app.web.http.schemas import ResponseModel
 from app.web.ui import tables
-from app.web.ui.units import interval, milliseconds, percent, seconds
+from app.web.ui.units import format_interval, format_milliseconds, format_percent, format_seconds
 
 Read = Callable[[Row], Any]
 
@@ -142,9 +142,9 @@ COLUMNS = (
         "first",
         "Pass@First",
         lambda row: row.pass_first,
-        percent,
+        format_percent,
         of_tasks=True,
-        note=lambda row: interval(row.pass_first_interval, row.run.n_tasks),
+        note=lambda row: format_interval(row.pass_first_interval, row.run.n_tasks),
         share=lambda row: (row.pass_first, *row.pass_first_interval),
         tie=lambda row: row.pass_all,
         printed=True,
@@ -158,9 +158,9 @@ COLUMNS = (
         "all",
         "Pass@All",
         lambda row: row.pass_all,
-        percent,
+        format_percent,
         of_tasks=True,
-        note=lambda row: interval(row.pass_all_interval, row.run.n_tasks),
+        note=lambda row: format_interval(row.pass_all_interval, row.run.n_tasks),
         share=lambda row: (row.pass_all, *row.pass_all_interval),
         tie=lambda row: row.pass_first,
         printed=True,
@@ -172,8 +172,8 @@ COLUMNS = (
         "finish",
         "First finished",
         lambda row: row.run.figures.first_finished_p50_s,
-        seconds,
-        note=lambda row: f"p95 {seconds(row.run.figures.first_finished_p95_s)}",
+        format_seconds,
+        note=lambda row: f"p95 {format_seconds(row.run.figures.first_finished_p95_s)}",
         descending=False,
         about="Seconds until the first sample of a task was finished; median (p50) and 95th percentile (p95) over the "
         "tasks that had one.",
@@ -182,7 +182,7 @@ COLUMNS = (
         "speed",
         "ms/token",
         lambda row: row.run.figures.ms_per_token_all,
-        milliseconds,
+        format_milliseconds,
         descending=False,
         printed=True,
         about="Time per token: milliseconds from the start of the task to the end of a sample, divided by its tokens, "

@@ -14,9 +14,9 @@ from sqlalchemy.orm import Session
 from app.core.states import RunState
 from app.leaderboard import repository
 from app.leaderboard.repository import Result, Version
-from app.runs.configuration import fingerprint
-from app.runs.figures import stored_curve
-from app.runs.labels import setting_words, short_labels
+from app.runs.configuration import compute_fingerprint
+from app.runs.figures import load_stored_curve
+from app.runs.labels import list_setting_words, shorten_labels
 from app.runs.models import Run
 from app.runs.results import Figures
 from evaluation.metrics import Curve
@@ -70,10 +70,10 @@ class Entry:
         return self.dataset_sha256, self.device, self.throughput, self.tasks
 
 
-def labels_of(runs: Sequence[Entry]) -> dict[uuid.UUID, str]:
+def label_entries(runs: Sequence[Entry]) -> dict[uuid.UUID, str]:
     """A distinct label for each run, by id."""
     names, settings, created = ([getattr(run, name) for run in runs] for name in ("name", "settings", "created_at"))
-    return {run.id: label for run, label in zip(runs, short_labels(names, settings, created), strict=True)}
+    return {run.id: label for run, label in zip(runs, shorten_labels(names, settings, created), strict=True)}
 
 
 class Entries:
@@ -89,7 +89,7 @@ class Entries:
 
     def read(self, session: Session) -> list[Entry]:
         """The evaluation runs that have ended with at least one graded task, newest first; archived ones, too."""
-        versions = repository.versions(session)
+        versions = repository.list_versions(session)
         with self._lock:
             if versions != self._versions:
                 known = {entry.result: entry for entry in self._entries}
@@ -104,11 +104,11 @@ class Entries:
 
 
 def _read(session: Session, changed: Collection[uuid.UUID]) -> dict[uuid.UUID, Entry]:
-    runs = repository.runs_with_curves(session, changed if len(changed) < READ_ALL_FROM else None)
-    return {run.id: _entry(run) for run in runs}
+    runs = repository.load_runs_with_curves(session, changed if len(changed) < READ_ALL_FROM else None)
+    return {run.id: _build_entry(run) for run in runs}
 
 
-def _entry(run: Run) -> Entry:
+def _build_entry(run: Run) -> Entry:
     stored = run.curve
     assert stored is not None
     columns = set(Run.__table__.columns.keys()) & {field.name for field in fields(Entry)}
@@ -124,10 +124,10 @@ def _entry(run: Run) -> Entry:
         "toolchain": run.provenance.get("toolchain", ""),
         "n_tasks": stored.n_tasks,
         "tasks": stored.tasks,
-        "curve": stored_curve(stored),
+        "curve": load_stored_curve(stored),
         "figures": run.measured,
-        "fingerprint": fingerprint(run),
-        "settings": setting_words(run),
+        "fingerprint": compute_fingerprint(run),
+        "settings": list_setting_words(run),
     }
     return Entry(**values)
 

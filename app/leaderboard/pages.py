@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, render_template, request
 
-from app.annotations.pages import asks_for_archived
+from app.annotations.pages import is_asking_for_archived
 from app.core.errors import BadInputError
 from app.leaderboard import board
 from app.leaderboard.columns import COLUMNS, format_csv
 from app.leaderboard.entries import Entries
-from app.leaderboard.service import MIN_TASKS, ranked
+from app.leaderboard.service import MIN_TASKS, rank_runs
 from app.runs.forms import parse_budget
-from app.web.http.web import ids_in, kept, session
-from app.web.ui.charts.comparison import opening_budget
-from app.web.ui.units import exact_seconds
-from evaluation.studies.analysis import study_budgets
+from app.web.http.web import get_session, get_singleton, parse_ids
+from app.web.ui.charts.comparison import choose_opening_budget
+from app.web.ui.units import format_exact_seconds
+from evaluation.studies.analysis import list_study_budgets
 
 bp = Blueprint("leaderboard", __name__)
 
@@ -23,21 +23,21 @@ bp = Blueprint("leaderboard", __name__)
 def index() -> str:
     """All groups at `?budget=` seconds, at most the longest that was measured, ordered by `?sort=`."""
     dataset, target = request.args.get("dataset", ""), request.args.get("target", "")
-    archived = asks_for_archived()
-    everything = kept(Entries).read(session())
+    archived = is_asking_for_archived()
+    everything = get_singleton(Entries).read(get_session())
     listed = [run for run in everything if archived or not run.archived]
     longest_s = max((run.budget_s for run in listed), default=10.0)
-    error, budget = "", opening_budget([run.curve for run in listed], longest_s)
+    error, budget = "", choose_opening_budget([run.curve for run in listed], longest_s)
     try:
         asked_s = parse_budget(request.args.get("budget")) or budget
         if asked_s > longest_s:
-            error = f"no run was measured beyond {exact_seconds(longest_s)}"
+            error = f"no run was measured beyond {format_exact_seconds(longest_s)}"
         budget = min(asked_s, longest_s)
     except BadInputError as problem:
         error = str(problem)
     sort = request.args.get("sort", "first")
     sort = sort if sort in board.SORTS else "first"
-    rows = ranked(listed, budget, dataset=dataset or None, target=target or None, archived=archived)
+    rows = rank_runs(listed, budget, dataset=dataset or None, target=target or None, archived=archived)
     whole = request.args.get("rows") == "all"
     groups, lead, left_out = board.arrange_groups(rows, budget, sort, whole=whole)
     return render_template(
@@ -47,7 +47,7 @@ def index() -> str:
         lead=lead,
         left_out=left_out,
         budget=budget,
-        grid=study_budgets(longest_s),
+        grid=list_study_budgets(longest_s),
         sort=sort,
         sort_label=board.SORTS[sort],
         whole=whole,
@@ -69,10 +69,10 @@ def csv() -> Response:
     """The rows at `?budget=` seconds as CSV, with `?runs=` of these runs alone; unranked runs have a label."""
     budget = parse_budget(request.args.get("budget"))
     dataset, target = request.args.get("dataset") or None, request.args.get("target") or None
-    everything = kept(Entries).read(session())
-    rows = ranked(everything, budget, dataset=dataset, target=target, archived=asks_for_archived())
+    everything = get_singleton(Entries).read(get_session())
+    rows = rank_runs(everything, budget, dataset=dataset, target=target, archived=is_asking_for_archived())
     if "runs" in request.args:
-        only = set(ids_in("runs", request.args))
+        only = set(parse_ids("runs", request.args))
         rows = [row for row in rows if row.run.id in only]
     return Response(
         format_csv(rows),

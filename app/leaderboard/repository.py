@@ -11,7 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, contains_eager, joinedload
 
 from app.core.states import LISTED_RUN_KINDS, RunState
-from app.runs.labels import numbered_runs
+from app.runs.labels import number_runs
 from app.runs.models import Run, RunCurve
 
 Result = tuple[uuid.UUID, RunState, dt.datetime | None]
@@ -41,9 +41,9 @@ class Version(NamedTuple):
 _LISTED = (Run.kind.in_(LISTED_RUN_KINDS), RunCurve.n_tasks > 0)
 
 
-def versions(session: Session) -> list[Version]:
+def list_versions(session: Session) -> list[Version]:
     """The versions of the evaluation runs that have ended with at least one graded task, newest first."""
-    numbered = numbered_runs()
+    numbered = number_runs()
     query = (
         select(Run.id, Run.state, Run.finished_at, Run.archived, numbered.c.number)
         .join(Run.curve)
@@ -54,7 +54,7 @@ def versions(session: Session) -> list[Version]:
     return [Version(*row) for row in session.execute(query)]
 
 
-def runs_with_curves(session: Session, only: Collection[uuid.UUID] | None = None) -> Sequence[Run]:
+def load_runs_with_curves(session: Session, only: Collection[uuid.UUID] | None = None) -> Sequence[Run]:
     """These runs (None: all on the leaderboard), with curve and dataset loaded."""
     query = (
         select(Run)

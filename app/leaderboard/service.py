@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from app.core.errors import BadInputError
 from app.leaderboard.entries import Entry
-from evaluation.metrics import wilson
+from evaluation.metrics import compute_wilson_interval
 
 MIN_TASKS = 50  # with fewer, the interval of a share is wider than 25 points
 
@@ -48,15 +48,15 @@ class Row:
     @property
     def pass_first_interval(self) -> tuple[float, float]:
         """(low, high) of `pass_first`."""
-        return wilson(round(self.pass_first * self.run.n_tasks), self.run.n_tasks)
+        return compute_wilson_interval(round(self.pass_first * self.run.n_tasks), self.run.n_tasks)
 
     @property
     def pass_all_interval(self) -> tuple[float, float]:
         """(low, high) of `pass_all`."""
-        return wilson(round(self.pass_all * self.run.n_tasks), self.run.n_tasks)
+        return compute_wilson_interval(round(self.pass_all * self.run.n_tasks), self.run.n_tasks)
 
 
-def ranked(
+def rank_runs(
     runs: Iterable[Entry],
     budget_s: float | None = None,
     *,
@@ -72,7 +72,7 @@ def ranked(
     """
     if budget_s is not None and not budget_s > 0:
         raise BadInputError(f"budget is {budget_s:g}: it must be above 0 seconds", "budget")
-    rows = [_row(run, budget_s) for run in runs if archived or not run.archived]
+    rows = [_build_row(run, budget_s) for run in runs if archived or not run.archived]
     rows.sort(key=lambda row: (row.run.label is not None, -row.pass_first, -row.pass_all))
     _place(rows)
     return [
@@ -93,6 +93,6 @@ def _place(rows: Iterable[Row]) -> None:
             above = row
 
 
-def _row(run: Entry, budget_s: float | None) -> Row:
+def _build_row(run: Entry, budget_s: float | None) -> Row:
     budget = min(budget_s or run.budget_s, run.budget_s)
     return Row(run, budget, budget_s is not None and budget < budget_s, *run.curve.at(budget))

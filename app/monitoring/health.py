@@ -19,14 +19,14 @@ from app.background.models import BackgroundJob
 from app.core.broker import queues
 from app.core.context import Context
 from app.core.db import migrate
-from app.core.db.clock import database_time, read_database_time
-from app.core.db.database import Database, error_summary
+from app.core.db.clock import get_database_time, read_database_time
+from app.core.db.database import Database, summarize_error
 from app.core.errors import UnavailableError
 from app.core.states import RunState, Step, TaskState
 from app.runs.models import Run, RunTask
-from app.web.http.operations import JSON, operation
+from app.web.http.operations import JSON, declare_operation
 from app.web.http.schemas import ResponseModel
-from app.web.http.web import context, kept
+from app.web.http.web import get_context, get_singleton
 from app.workers import service as workers
 
 bp = Blueprint("health", __name__, url_prefix="/api/v1/health")
@@ -60,17 +60,17 @@ class Readiness(ResponseModel):
 
 
 @bp.get("/live")
-@operation({200: Liveness})
+@declare_operation({200: Liveness})
 def live() -> Liveness:
     """The process answers."""
     return Liveness(status="live")
 
 
 @bp.get("/ready")
-@operation({200: Readiness, 503: Readiness})
+@declare_operation({200: Readiness, 503: Readiness})
 def ready() -> Response:
     """200 if database, broker and workers can process and store runs; else 503, with the part that cannot."""
-    document = kept(ReadinessCheck).read(context())
+    document = get_singleton(ReadinessCheck).read(get_context())
     status = 200 if document.status == READY else UnavailableError.status
     return Response(document.model_dump_json(), status, content_type=JSON)
 
@@ -83,7 +83,7 @@ class ReadinessCheck:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known = _unready("not checked yet")
+        self._known = _build_unready("not checked yet")
         self._checked_at = -math.inf
         self._began_at = 0.0
         self._ended: threading.Event | None = None  # of the check that is under way
@@ -99,14 +99,14 @@ class ReadinessCheck:
             ended, left_s = self._ended, self._began_at + ANSWER_S - time.monotonic()
         if ended.wait(max(left_s, 0.0)):
             return self._known
-        return _unready(f"does not answer within {ANSWER_S:g} seconds")
+        return _build_unready(f"does not answer within {ANSWER_S:g} seconds")
 
     def _check(self, ctx: Context, ended: threading.Event) -> None:
         try:
             found = check_readiness(ctx)
         except Exception as error:
             log.warning("readiness could not be checked", exc_info=error)
-            found = _unready(f"cannot be checked: {error_summary(error)}")
+            found = _build_unready(f"cannot be checked: {summarize_error(error)}")
         with self._lock:
             self._known, self._checked_at, self._ended = found, time.monotonic(), None
         ended.set()
@@ -115,17 +115,17 @@ class ReadinessCheck:
 def check_readiness(ctx: Context) -> Readiness:
     """The state of each part. Writes nothing."""
     database = ctx.database
-    faults = {"database": database_fault(database) or storage_fault(database), "broker": ctx.broker.fault()}
-    faults["workers"] = NOT_ASKED if faults["database"] else workers_fault(database)
+    faults = {"database": find_database_fault(database) or find_storage_fault(database), "broker": ctx.broker.fault()}
+    faults["workers"] = NOT_ASKED if faults["database"] else find_workers_fault(database)
     checks = {part: fault or "ok" for part, fault in faults.items()}
     return Readiness(status="unready" if any(faults.values()) else READY, checks=checks)
 
 
-def _unready(fault: str) -> Readiness:
+def _build_unready(fault: str) -> Readiness:
     return Readiness(status="unready", checks={"database": fault, "broker": "not asked", "workers": NOT_ASKED})
 
 
-def waiting_s(session: Session, step: Step | None, now: dt.datetime) -> float:
+def measure_waiting_s(session: Session, step: Step | None, now: dt.datetime) -> float:
     """Seconds for which the oldest waiting job of a step has waited (None: run to be prepared); 0 if none waits.
 
     Runs pinned to one worker do not count, because other workers may not claim them.
@@ -142,16 +142,16 @@ def waiting_s(session: Session, step: Step | None, now: dt.datetime) -> float:
     return max((now - since).total_seconds(), 0.0) if since else 0.0
 
 
-def database_fault(database: Database) -> str | None:
+def find_database_fault(database: Database) -> str | None:
     """Why the database cannot be read, None if it can and has the newest schema."""
     try:
-        at = migrate.current(database)
+        at = migrate.get_current_revision(database)
     except (SQLAlchemyError, UnavailableError) as error:
         return f"cannot be reached: {type(error).__name__}"
     return None if at == migrate.head() else f"at schema {at}, the code needs {migrate.head()}: run bassline db upgrade"
 
 
-def storage_fault(database: Database) -> str | None:
+def find_storage_fault(database: Database) -> str | None:
     """Why nothing can be stored, as far as reading tells; None if nothing is known to be wrong.
 
     The heartbeats of the workers tell the rest: they are stored every few seconds, and readiness fails without them.
@@ -166,7 +166,7 @@ def storage_fault(database: Database) -> str | None:
     return "is read-only: point BASSLINE_DATABASE_URL at the primary server" if is_read_only else None
 
 
-def workers_fault(database: Database) -> str | None:
+def find_workers_fault(database: Database) -> str | None:
     """The fault of the workers, None if they work.
 
     A process with a heartbeat may still receive no messages, so waiting jobs that no worker claims are a fault.
@@ -176,13 +176,13 @@ def workers_fault(database: Database) -> str | None:
         alive = [w for w in workers.list_workers(session) if workers.is_alive(w, now)]
         if not alive:
             return f"none has reported itself for {workers.ALIVE_S:g} seconds: start `bassline worker`"
-        dying = [w for w in alive if workers.crashes_repeatedly(w, now)]
+        dying = [w for w in alive if workers.is_crashing_repeatedly(w, now)]
         if dying:
             return (
                 f"{dying[0].node} keeps dying: {dying[0].crashes} processes in a row ended within "
                 f"{workers.STEADY.total_seconds():g} seconds of their start: read its log"
             )
-        missing = [queue for queue in queues.ALL if not any(workers.consumes(w, queue) for w in alive)]
+        missing = [queue for queue in queues.ALL if not any(workers.is_consuming(w, queue) for w in alive)]
         if missing:
             return (
                 f"none of them consumes {', '.join(missing)}: start `bassline worker --queues {','.join(missing)}`, "
@@ -195,17 +195,17 @@ def workers_fault(database: Database) -> str | None:
             (Step.DECODE, "a task to be decoded"),
             (Step.GRADE, "a task to be graded"),
         ):
-            if waiting_s(session, step, now) > DEAF_S and not _busy(session, step, now):
+            if measure_waiting_s(session, step, now) > DEAF_S and not _is_busy(session, step, now):
                 return f"deaf: {wanted} has waited over {DEAF_S:g} seconds and no worker has started such a job since"
     return None
 
 
-def _busy(session: Session, step: Step | None, now: dt.datetime) -> bool:
+def _is_busy(session: Session, step: Step | None, now: dt.datetime) -> bool:
     """Whether a job of the step is running, or one finished within the last DEAF_S seconds.
 
     A worker that checks a dataset's solutions prepares a run, and keeps what is to be graded waiting.
     """
-    held = select(BackgroundJob.id).where(BackgroundJob.lease_until > database_time(session))
+    held = select(BackgroundJob.id).where(BackgroundJob.lease_until > get_database_time(session))
     if step is not Step.DECODE and session.scalar(held.limit(1)) is not None:
         return True
     lately = RunTask.finished_at >= now - dt.timedelta(seconds=DEAF_S)

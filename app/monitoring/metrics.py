@@ -16,14 +16,14 @@ from prometheus_client.registry import Collector
 from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session
 
-from app.core.db.types import utcnow
+from app.core.db.types import get_utc_time
 from app.core.states import OPEN_TASK_STATES, RunState, Step
-from app.monitoring.health import waiting_s
+from app.monitoring.health import measure_waiting_s
 from app.runs.models import Run, RunTask
-from app.runs.policy import interactive_runs
+from app.runs.policy import is_interactive
 from app.samples.models import Sample
-from app.web.http.operations import operation
-from app.web.http.web import session
+from app.web.http.operations import declare_operation
+from app.web.http.web import get_session
 from app.workers import service as workers
 from evaluation.verdicts import Trust
 
@@ -35,11 +35,11 @@ SUMMED = (Sample.n_drafted, Sample.n_accepted, Sample.n_tokens, Sample.n_rounds)
 
 
 @bp.get("/metrics")
-@operation({200: PLAIN_TEXT})
+@declare_operation({200: PLAIN_TEXT})
 def metrics() -> Response:
     """Figures of the service for Prometheus; docs/monitoring.md explains each."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_FromDatabase(session()))
+    registry.register(_FromDatabase(get_session()))
     return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
 
 
@@ -53,31 +53,31 @@ class _FromDatabase(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Called once per scrape."""
-        now = utcnow()
-        yield from _backlog(self._session, now)
-        yield from _recent(self._session, now)
+        now = get_utc_time()
+        yield from _collect_backlog(self._session, now)
+        yield from _collect_recent(self._session, now)
 
 
-def _backlog(session: Session, now: dt.datetime) -> Iterator[Metric]:
+def _collect_backlog(session: Session, now: dt.datetime) -> Iterator[Metric]:
     runs = dict(session.execute(select(Run.state, func.count()).group_by(Run.state)).all())
-    yield _gauge("bassline_runs", "runs by state", "state", {s: runs.get(s, 0) for s in RunState})
+    yield _build_gauge("bassline_runs", "runs by state", "state", {s: runs.get(s, 0) for s in RunState})
     tasks = dict(
         session.execute(
             select(RunTask.state, func.count()).where(RunTask.state.in_(OPEN_TASK_STATES)).group_by(RunTask.state)
         ).all()
     )
-    yield _gauge("bassline_open_tasks", "tasks by state", "state", {s: tasks.get(s, 0) for s in OPEN_TASK_STATES})
+    yield _build_gauge("bassline_open_tasks", "tasks by state", "state", {s: tasks.get(s, 0) for s in OPEN_TASK_STATES})
     waits = {
-        "prepare": waiting_s(session, None, now),
-        "decode": waiting_s(session, Step.DECODE, now),
-        "grade": waiting_s(session, Step.GRADE, now),
+        "prepare": measure_waiting_s(session, None, now),
+        "decode": measure_waiting_s(session, Step.DECODE, now),
+        "grade": measure_waiting_s(session, Step.GRADE, now),
     }
-    yield _gauge("bassline_queue_age_seconds", "how long the longest waiting job has waited", "step", waits)
+    yield _build_gauge("bassline_queue_age_seconds", "how long the longest waiting job has waited", "step", waits)
     alive = sum(workers.is_alive(worker, now) for worker in workers.list_workers(session))
     yield GaugeMetricFamily("bassline_workers_alive", "worker processes heard of within a minute", value=alive)
 
 
-def _recent(session: Session, now: dt.datetime) -> Iterator[Metric]:
+def _collect_recent(session: Session, now: dt.datetime) -> Iterator[Metric]:
     """Figures of the tasks that ended within the window."""
     within = RunTask.finished_at >= now - dt.timedelta(seconds=WINDOW_S)
     tasks, rounds, decode_s = session.execute(
@@ -86,7 +86,7 @@ def _recent(session: Session, now: dt.datetime) -> Iterator[Metric]:
         ).where(within)
     ).one()
     # The budget of an interactive run begins when it is accepted.
-    waited = case((interactive_runs(), func.coalesce(RunTask.queue_s, 0.0)), else_=0.0)
+    waited = case((is_interactive(), func.coalesce(RunTask.queue_s, 0.0)), else_=0.0)
     overrun = waited + RunTask.wall_s - Run.budget_s
     late, worst = session.execute(
         select(func.count(), func.coalesce(func.max(overrun), 0.0)).join(RunTask.run).where(within, overrun > 0)
@@ -120,10 +120,10 @@ def _recent(session: Session, now: dt.datetime) -> Iterator[Metric]:
         ("budget_overrun_max_seconds", "the worst of them", worst),
     ):
         yield GaugeMetricFamily(f"bassline_recent_{name}", text, value=float(value or 0))
-    yield _gauge("bassline_recent_samples", "samples by verdict, none for not graded", "verdict", verdicts)
+    yield _build_gauge("bassline_recent_samples", "samples by verdict, none for not graded", "verdict", verdicts)
 
 
-def _gauge(name: str, text: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
+def _build_gauge(name: str, text: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
     family = GaugeMetricFamily(name, text, labels=[label])
     for value, number in values.items():
         family.add_metric([str(value)], float(number))

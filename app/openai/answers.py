@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from app.core.db.types import utcnow
+from app.core.db.types import get_utc_time
 from app.core.errors import BadInputError
 from app.openai.schemas import ChatRequest, CompletionRequest
-from app.runs.figures import in_budget_s
+from app.runs.figures import get_finish_time
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 
@@ -37,7 +37,7 @@ class TextAnswers:
 
     def last(self, index: int, text: str, sample: Sample) -> dict[str, Any]:
         """The end of a choice, with the `text` that is still missing."""
-        return self._ended(index, text, sample, _tokens(sample))
+        return self._build_end(index, text, sample, _list_tokens(sample))
 
     def whole(self, index: int, task: RunTask, sample: Sample) -> dict[str, Any]:
         """A choice that is not streamed. With `echo` it begins with the text and log-probabilities of the prompt.
@@ -50,10 +50,10 @@ class TextAnswers:
             raise BadInputError("budget was over before the whole prompt was scored: give more seconds", "budget")
         text, tokens = task.prompt_sent or "", [Token(*token) for token in task.prompt_logprobs or []]
         if self._asked.max_tokens:
-            text, tokens = text + sample.raw, tokens + _tokens(sample) + _end_of_sequence(sample)
-        return self._ended(index, text, sample, tokens)
+            text, tokens = text + sample.raw, tokens + _list_tokens(sample) + _end_of_sequence(sample)
+        return self._build_end(index, text, sample, tokens)
 
-    def _ended(self, index: int, text: str, sample: Sample, tokens: Sequence[Token]) -> dict[str, Any]:
+    def _build_end(self, index: int, text: str, sample: Sample, tokens: Sequence[Token]) -> dict[str, Any]:
         if self._asked.logprobs is None:
             return {**self.piece(index, text), **_end(sample, None)}
         ends = list(accumulate(len(token.text) for token in tokens))
@@ -61,7 +61,7 @@ class TextAnswers:
             "tokens": [token.text for token in tokens],
             "token_logprobs": [token.logprob for token in tokens],
             # The chosen token is one of them, too.
-            "top_logprobs": [_by_text(token) for token in tokens] if self._asked.logprobs else None,
+            "top_logprobs": [_map_by_text(token) for token in tokens] if self._asked.logprobs else None,
             "text_offset": [0, *ends[:-1]] if tokens else [],
         }
         return {**self.piece(index, text), **_end(sample, logprobs)}
@@ -80,30 +80,30 @@ class ChatAnswers:
 
     def first(self, index: int) -> dict[str, Any]:
         """The role of the speaker."""
-        return self._delta(index, {"role": "assistant", "content": ""})
+        return self._build_delta(index, {"role": "assistant", "content": ""})
 
     def piece(self, index: int, text: str) -> dict[str, Any]:
         """New text of a choice."""
-        return self._delta(index, {"content": text})
+        return self._build_delta(index, {"content": text})
 
     def last(self, index: int, text: str, sample: Sample) -> dict[str, Any]:
         """The end of a choice, with the `text` that is still missing."""
-        return {**self._delta(index, {"content": text} if text else {}), **self._end(sample)}
+        return {**self._build_delta(index, {"content": text} if text else {}), **self._end(sample)}
 
     def whole(self, index: int, task: RunTask, sample: Sample) -> dict[str, Any]:
         """A choice that is not streamed."""
         message = {"role": "assistant", "content": sample.raw, "refusal": None}
         return {"index": index, "message": message, **self._end(sample)}
 
-    def _delta(self, index: int, delta: dict[str, Any]) -> dict[str, Any]:
+    def _build_delta(self, index: int, delta: dict[str, Any]) -> dict[str, Any]:
         return {"index": index, "delta": delta, "logprobs": None, "finish_reason": None}
 
     def _end(self, sample: Sample) -> dict[str, Any]:
         if not self._asked.logprobs:
             return _end(sample, None)
         content = [
-            {**_named(token.text, token.logprob), "top_logprobs": [_named(*likely) for likely in token.top]}
-            for token in _tokens(sample)
+            {**_name_token(token.text, token.logprob), "top_logprobs": [_name_token(*likely) for likely in token.top]}
+            for token in _list_tokens(sample)
         ]
         return _end(sample, {"content": content, "refusal": None})
 
@@ -111,7 +111,7 @@ class ChatAnswers:
 Answers = TextAnswers | ChatAnswers
 
 
-def usage(tasks: Sequence[RunTask]) -> dict[str, Any]:
+def count_usage(tasks: Sequence[RunTask]) -> dict[str, Any]:
     """In OpenAI's terms, the tokens of prompts and samples, and how many proposed tokens were accepted."""
     samples = [sample for task in tasks for sample in task.samples]
     prompt = sum(task.n_prompt_tokens or 0 for task in tasks)
@@ -130,7 +130,7 @@ def usage(tasks: Sequence[RunTask]) -> dict[str, Any]:
     }
 
 
-def timing(run: Run, tasks: Sequence[RunTask]) -> dict[str, Any]:
+def describe_timing(run: Run, tasks: Sequence[RunTask]) -> dict[str, Any]:
     """The id of the run, and for each prompt the seconds of waiting and of decoding."""
     return {"run": str(run.id), "queue_s": [t.queue_s for t in tasks], "wall_s": [t.wall_s for t in tasks]}
 
@@ -143,7 +143,7 @@ class Token(NamedTuple):
     top: list[Any]
 
 
-def _tokens(sample: Sample) -> list[Token]:
+def _list_tokens(sample: Sample) -> list[Token]:
     # Text that was held back, since it might have begun a stop string, belongs to the last token.
     ends = [*(sample.ends or [])[:-1], len(sample.raw)] if sample.ends else []
     texts = [sample.raw[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=False)]
@@ -158,13 +158,13 @@ def _end_of_sequence(sample: Sample) -> list[Token]:
 
 
 def _head(run: Run, name: str, kind: str, model: str) -> dict[str, Any]:
-    return {"id": name, "object": kind, "created": int((run.created_at or utcnow()).timestamp()), "model": model}
+    return {"id": name, "object": kind, "created": int((run.created_at or get_utc_time()).timestamp()), "model": model}
 
 
 def _end(sample: Sample, logprobs: dict[str, Any] | None) -> dict[str, Any]:
     own = {
         "finish_reason": sample.finish_reason,
-        "finished_s": in_budget_s(sample),
+        "finished_s": get_finish_time(sample),
         "mean_logprob": sample.mean_logprob,
     }
     # OpenAI has no word for a deadline.
@@ -172,7 +172,7 @@ def _end(sample: Sample, logprobs: dict[str, Any] | None) -> dict[str, Any]:
     return {"logprobs": logprobs, "finish_reason": finish_reason, "bassline": own}
 
 
-def _by_text(token: Token) -> dict[str, float] | None:
+def _map_by_text(token: Token) -> dict[str, float] | None:
     if token.logprob is None:
         return None
     found: dict[str, float] = {}
@@ -181,5 +181,5 @@ def _by_text(token: Token) -> dict[str, float] | None:
     return found
 
 
-def _named(text: str, logprob: float | None) -> dict[str, Any]:
+def _name_token(text: str, logprob: float | None) -> dict[str, Any]:
     return {"token": text, "logprob": logprob, "bytes": list(text.encode())}

@@ -22,7 +22,7 @@ from app.runs import event_stream
 from app.web.http import disconnect, problems
 from app.web.http.schemas import parse_spec
 from app.web.http.security import needs
-from app.web.http.web import context, note_retry_after
+from app.web.http.web import get_context, note_retry_after
 
 bp = Blueprint("openai_api", __name__)
 R = TypeVar("R", bound=SamplesRequest)
@@ -39,7 +39,7 @@ class UnknownUrlError(NotFoundError):
 def completions() -> Response | dict[str, Any]:
     """n samples of a prompt within a budget; server-sent events with `"stream": true`."""
     asked = _request(CompletionRequest)
-    return _answered(asked, TextAnswers(asked))
+    return _answer_request(asked, TextAnswers(asked))
 
 
 @bp.post("/v1/chat/completions")
@@ -47,23 +47,23 @@ def completions() -> Response | dict[str, Any]:
 def chat_completions() -> Response | dict[str, Any]:
     """n answers to a conversation within a budget; server-sent events with `"stream": true`."""
     asked = _request(ChatRequest)
-    return _answered(asked, ChatAnswers(asked))
+    return _answer_request(asked, ChatAnswers(asked))
 
 
 @bp.get("/v1/models")
 def list_models() -> dict[str, Any]:
     """The models that can be named by a key."""
-    return {"object": "list", "data": [_model(ref) for ref in _keys()]}
+    return {"object": "list", "data": [_describe_model(ref) for ref in _list_model_keys()]}
 
 
 @bp.get("/v1/models/<path:name>")
 def show_model(name: str) -> dict[str, Any]:
     """One of them. Raises BadInputError for any other; files are not searched, because every reader may ask."""
-    if name not in _keys():
+    if name not in _list_model_keys():
         raise BadInputError(
-            f"model {name[:60]!r} is not one of {', '.join(_keys())}: GET /v1/models lists them", "target"
+            f"model {name[:60]!r} is not one of {', '.join(_list_model_keys())}: GET /v1/models lists them", "target"
         )
-    return _model(name)
+    return _describe_model(name)
 
 
 @bp.route("/v1/<path:rest>", methods=["GET", "POST"])
@@ -76,7 +76,7 @@ def unknown(rest: str) -> Response:
 @bp.errorhandler(BasslineError)
 def _ours(error: BasslineError) -> tuple[dict[str, Any], int]:
     note_retry_after(error)
-    return service.error_document(error), service.status_of(error)
+    return service.build_error_document(error), service.get_status(error)
 
 
 @bp.errorhandler(HTTPException)
@@ -88,21 +88,21 @@ def _http(error: HTTPException) -> tuple[dict[str, Any], int]:
 
 @bp.errorhandler(Exception)
 def _unforeseen(error: Exception) -> tuple[dict[str, Any], int]:
-    return _ours(problems.error_for_users(error))
+    return _ours(problems.to_public_error(error))
 
 
-def _answered(asked: SamplesRequest, form: Answers) -> Response | dict[str, Any]:
-    ctx, disconnected = context(), disconnect.disconnect_probe(request.environ)
+def _answer_request(asked: SamplesRequest, form: Answers) -> Response | dict[str, Any]:
+    ctx, disconnected = get_context(), disconnect.build_disconnect_probe(request.environ)
     with waiting.acquire_slot(ctx) as slot:
-        run_id = _submitted(ctx, asked)
+        run_id = _submit_request(ctx, asked)
         if not asked.stream:
             return service.answer(ctx, run_id, form, disconnected)
         slot.callback(waiting.cancel, ctx, run_id)
-        frames = service.frames(ctx, run_id, form, asked.stream_options, disconnected)
+        frames = service.stream_frames(ctx, run_id, form, asked.stream_options, disconnected)
         return event_stream.stream(frames, slot.pop_all().close)
 
 
-def _submitted(ctx: Context, asked: SamplesRequest) -> uuid.UUID:
+def _submit_request(ctx: Context, asked: SamplesRequest) -> uuid.UUID:
     return service.submit(ctx, asked)
 
 
@@ -119,9 +119,9 @@ def _request(kind: type[R]) -> R:
     return parse_spec(kind, body)
 
 
-def _keys() -> list[str]:
-    return [model.ref for model in allowed.registered(context().settings.model_patterns)]
+def _list_model_keys() -> list[str]:
+    return [model.ref for model in allowed.list_allowed(get_context().settings.model_patterns)]
 
 
-def _model(name: str) -> dict[str, Any]:
+def _describe_model(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 0, "owned_by": "bassline"}

@@ -102,6 +102,7 @@ class Wanted(NamedTuple):
 class SamplesRequest(BaseModel, ABC):
     """n samples of each prompt, or under load as few as `n_min`. `budget` is the seconds of wall clock for all prompts
     together, from the moment the request is accepted; where it is missing, each adds BASSLINE_COMPLETION_BUDGET_S.
+    `drafter` is the option of a run.
 
     A field that has no effect here is refused, unless its value asks for nothing or cannot change the text: an error is
     better than figures for other settings than those asked for. `null` means the default. Numbers and booleans are not
@@ -120,6 +121,7 @@ class SamplesRequest(BaseModel, ABC):
     stream_options: StreamOptions = Field(default_factory=StreamOptions)
     budget: StrictFloat | None = Field(None, ge=MIN_BUDGET_S, le=MAX_BUDGET_S)
     n_min: StrictInt | None = Field(None, ge=1, le=MAX_N)
+    drafter: Text | None = Field(None, max_length=500)
 
     @model_validator(mode="before")
     @classmethod
@@ -161,6 +163,7 @@ class SamplesRequest(BaseModel, ABC):
             seed=self.seed,
             max_tokens=self.longest,
             prompt_mode=self.prompt_mode,
+            **({} if self.drafter is None else {"drafter": self.drafter}),
         )
 
     @abstractmethod

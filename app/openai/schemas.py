@@ -53,7 +53,7 @@ Prompt = Annotated[
 ]
 
 
-def _each(given: Any) -> Any:
+def _split_prompts(given: Any) -> Any:
     """A text or a list of token ids is one prompt; a list of either is several."""
     is_one = isinstance(given, str) or (isinstance(given, list) and given and isinstance(given[0], int))
     return [given] if is_one else given
@@ -62,7 +62,7 @@ def _each(given: Any) -> Any:
 class CompletionRequest(SamplesRequest):
     """n samples of each prompt, which is a text or a list of token ids."""
 
-    prompt: Annotated[tuple[Prompt, ...], BeforeValidator(_each)]
+    prompt: Annotated[tuple[Prompt, ...], BeforeValidator(_split_prompts)]
     suffix: Text | None = Field(None, max_length=MAX_CHARACTERS)
     max_tokens: StrictInt = Field(16, ge=0, le=MAX_TOKENS)
     logprobs: StrictInt | None = Field(None, ge=0, le=5)
@@ -102,15 +102,15 @@ class CompletionRequest(SamplesRequest):
 
     def tasks(self) -> tuple[Task, ...]:
         """Each prompt as a task without tests."""
-        return tuple(self._task(f"prompt/{i}", prompt) for i, prompt in enumerate(self.prompt))
+        return tuple(self._build_task(f"prompt/{i}", prompt) for i, prompt in enumerate(self.prompt))
 
-    def _task(self, task_id: str, prompt: str | tuple[int, ...]) -> Task:
+    def _build_task(self, task_id: str, prompt: str | tuple[int, ...]) -> Task:
         if isinstance(prompt, str):
             return Task(task_id, prompt, "", "", "", suffix=self.suffix, stop=self.stop)
         return Task(task_id, "", "", "", "", stop=self.stop, prompt_token_ids=prompt)
 
 
-def _joined(content: Any) -> Any:
+def _join_parts(content: Any) -> Any:
     """The texts of content parts, each in lines of its own. Raises ValueError for a part that is not text."""
     if not isinstance(content, list):
         return content
@@ -127,7 +127,7 @@ class Message(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     role: Literal["system", "developer", "user", "assistant"]
-    content: Annotated[Text, BeforeValidator(_joined)]
+    content: Annotated[Text, BeforeValidator(_join_parts)]
 
     @model_validator(mode="after")
     def _can_be_honoured(self) -> Self:

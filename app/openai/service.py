@@ -18,16 +18,16 @@ from app.core.errors import BadInputError, BasslineError, BusyError, CancelledEr
 from app.core.events import event_types
 from app.core.events.bus import Event
 from app.core.states import RunState
-from app.openai.answers import Answers, timing, usage
+from app.openai.answers import Answers, count_usage, describe_timing
 from app.openai.fields import SamplesRequest, StreamOptions
 from app.openai.schemas import ChatRequest, CompletionRequest
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
-from app.runs.task_repository import any_taken, tasks_with_tokens
+from app.runs.task_repository import has_taken_task, load_tasks_with_tokens
 from app.samples.models import Sample
 from app.web.http.disconnect import ClientDisconnected
-from app.web.http.problems import error_for_users
-from app.web.http.schemas import bad_input
+from app.web.http.problems import to_public_error
+from app.web.http.schemas import to_bad_input
 
 TAKE_UP_S = 120.0
 FIELDS = {name for asked in (CompletionRequest, ChatRequest) for name in asked.model_fields}
@@ -47,17 +47,22 @@ def submit(ctx: Context, asked: SamplesRequest) -> uuid.UUID:
             **asked.wanted()._asdict(),
         )
     except ValidationError as error:
-        raise bad_input(error) from None
+        raise to_bad_input(error) from None
 
 
 def answer(ctx: Context, run_id: uuid.UUID, form: Answers, disconnected: ClientDisconnected) -> dict[str, Any]:
     """The completion object, once every sample has ended. Raises as `ended` does."""
-    run, tasks = ended(ctx, run_id, disconnected)
+    run, tasks = wait_until_ended(ctx, run_id, disconnected)
     choices = [form.whole(_index(task, sample, run), task, sample) for task in tasks for sample in task.samples]
-    return {**form.head(run, streamed=False), "choices": choices, "usage": usage(tasks), "bassline": timing(run, tasks)}
+    return {
+        **form.head(run, streamed=False),
+        "choices": choices,
+        "usage": count_usage(tasks),
+        "bassline": describe_timing(run, tasks),
+    }
 
 
-def frames(
+def stream_frames(
     ctx: Context, run_id: uuid.UUID, form: Answers, options: StreamOptions, disconnected: ClientDisconnected
 ) -> Iterator[str]:
     """The same as server-sent events: the new text of each choice, its end, and `[DONE]`; errors as an error object."""
@@ -70,45 +75,47 @@ def frames(
             head["usage"] = None  # in every chunk but the last, as OpenAI's reference says
         for index in range(run.n * run.n_tasks):
             if (first := form.first(index)) is not None:
-                yield _frame({**head, "choices": [first]})
+                yield _format_frame({**head, "choices": [first]})
         for event in _follow(ctx, run_id, disconnected):
             if event is None:
                 yield ": waiting\n\n"  # a write is how the server notices that its client has disconnected
             elif event.type == event_types.TEXT:
                 for sample in event.data["samples"]:
                     index = int(event.data["task_id"].rpartition("/")[2]) * run.n + sample["index"]
-                    if new := _new(sent, index, sample["text"]):
-                        yield _frame({**head, "choices": [form.piece(index, new)]})
-        run, tasks = _ended(ctx, run_id)
+                    if new := _get_unsent_text(sent, index, sample["text"]):
+                        yield _format_frame({**head, "choices": [form.piece(index, new)]})
+        run, tasks = _load_ended(ctx, run_id)
         for task in tasks:
             for sample in task.samples:
                 index = _index(task, sample, run)
-                new = _new(sent, index, sample.raw)
+                new = _get_unsent_text(sent, index, sample.raw)
                 if sent[index] != sample.raw:
                     raise BasslineError("a worker was lost and its text cannot be taken back: ask again")
-                yield _frame({**head, "choices": [form.last(index, new, sample)]})
+                yield _format_frame({**head, "choices": [form.last(index, new, sample)]})
         if options.include_usage:
-            yield _frame({**head, "choices": [], "usage": usage(tasks), "bassline": timing(run, tasks)})
+            yield _format_frame(
+                {**head, "choices": [], "usage": count_usage(tasks), "bassline": describe_timing(run, tasks)}
+            )
         yield "data: [DONE]\n\n"
     except BasslineError as error:
-        yield _frame(error_document(error))
+        yield _format_frame(build_error_document(error))
     except Exception as error:  # the status is sent already: only an event can still tell the client
-        yield _frame(error_document(error_for_users(error)))
+        yield _format_frame(build_error_document(to_public_error(error)))
 
 
-def ended(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -> tuple[Run, list[RunTask]]:
+def wait_until_ended(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -> tuple[Run, list[RunTask]]:
     """The run and its tasks, once every sample has ended. `disconnected` says whether the client has disconnected.
 
     Raises BusyError, BadInputError, ClientDisconnectedError or BasslineError.
     """
     for _ in _follow(ctx, run_id, disconnected):
         pass
-    return _ended(ctx, run_id)
+    return _load_ended(ctx, run_id)
 
 
-def error_document(error: BasslineError) -> dict[str, Any]:
+def build_error_document(error: BasslineError) -> dict[str, Any]:
     """An error in OpenAI's shape."""
-    kind = "invalid_request_error" if status_of(error) < 500 else "server_error"
+    kind = "invalid_request_error" if get_status(error) < 500 else "server_error"
     field = getattr(error, "field", None)
     if field is None:  # an error of the whole request begins with the name of its field
         word = str(error).split(" ", 1)[0]
@@ -119,7 +126,7 @@ def error_document(error: BasslineError) -> dict[str, Any]:
     return {"error": {"message": str(error), "type": kind, "param": param, "code": code}}
 
 
-def status_of(error: BasslineError) -> int:
+def get_status(error: BasslineError) -> int:
     """OpenAI's status: 404 for an unknown model, 400 for other invalid input."""
     if isinstance(error, BadInputError):
         return NotFoundError.status if error.field == "target" else 400
@@ -137,13 +144,13 @@ def _follow(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -
 
 def _is_claimed(ctx: Context, run_id: uuid.UUID) -> bool:
     with ctx.database.read() as session:
-        return any_taken(session, run_id)
+        return has_taken_task(session, run_id)
 
 
-def _ended(ctx: Context, run_id: uuid.UUID) -> tuple[Run, list[RunTask]]:
+def _load_ended(ctx: Context, run_id: uuid.UUID) -> tuple[Run, list[RunTask]]:
     """The run and its tasks in order, samples loaded. Raises the error that ended it early."""
     with ctx.database.read() as session:
-        run, tasks = get_run(session, run_id), list(tasks_with_tokens(session, run_id))
+        run, tasks = get_run(session, run_id), list(load_tasks_with_tokens(session, run_id))
         assert isinstance(run, Completion)
         whole = all(len(task.samples) >= (run.n_min or run.n) for task in tasks)
     if run.state is RunState.FINISHED and whole:
@@ -161,7 +168,7 @@ def _index(task: RunTask, sample: Sample, run: Run) -> int:
     return task.position * run.n + sample.index
 
 
-def _new(sent: dict[int, str], index: int, text: str) -> str:
+def _get_unsent_text(sent: dict[int, str], index: int, text: str) -> str:
     """The part of a choice's text not sent yet; text only grows, unless another worker started the task again."""
     before = sent.setdefault(index, "")
     if not text.startswith(before):
@@ -170,5 +177,5 @@ def _new(sent: dict[int, str], index: int, text: str) -> str:
     return text[len(before) :]
 
 
-def _frame(document: dict[str, Any]) -> str:
+def _format_frame(document: dict[str, Any]) -> str:
     return f"data: {json.dumps(document)}\n\n"

@@ -25,12 +25,12 @@ from app.runs.documents import (
 )
 from app.runs.quiet import describe_quiet_wait
 from app.runs.schemas import ImportSpec, RunSpec
-from app.web.http.operations import EVENTS, operation
-from app.web.http.paging import DIGITS, PageQuery, page_from_rows
+from app.web.http.operations import EVENTS, declare_operation
+from app.web.http.paging import DIGITS, PageQuery, split_rows
 from app.web.http.responses import download
 from app.web.http.schemas import RequestModel
-from app.web.http.security import caller, needs
-from app.web.http.web import context, session
+from app.web.http.security import get_caller, needs
+from app.web.http.web import get_context, get_session
 from evaluation.exchange import Format
 
 bp = Blueprint("runs_api", __name__, url_prefix="/api/v1")
@@ -81,30 +81,30 @@ class ImportForm(ImportSpec):
 
 @bp.post("/runs")
 @needs(Scope.SUBMIT)
-@operation({201: RunDocument})
+@declare_operation({201: RunDocument})
 def create(body: RunSpec) -> tuple[RunDocument, dict[str, str]]:
     """Submits a run. Its address is in the header Location."""
-    return _created(service.submit(context(), body))
+    return _respond_created(service.submit(get_context(), body))
 
 
 @bp.post("/runs/import")
 @needs(Scope.SUBMIT)
-@operation({201: RunDocument})
+@declare_operation({201: RunDocument})
 def import_(form: ImportForm) -> tuple[RunDocument, dict[str, str]]:
     """Stores samples that another tool made as a run, and judges them in the sandbox.
 
     Settings that the file does not hold are stored as unknown. The run's address is in the header Location.
     """
     spec = ImportSpec(**form.model_dump(include=set(ImportSpec.model_fields)))
-    return _created(import_samples.submit(context(), spec, form.file.read(), form.file.filename or "file"))
+    return _respond_created(import_samples.submit(get_context(), spec, form.file.read(), form.file.filename or "file"))
 
 
 @bp.get("/runs")
-@operation({200: RunPage})
+@declare_operation({200: RunPage})
 def index(query: RunQuery) -> RunPage:
     """Runs, newest first."""
     runs = repository.list_runs(
-        session(),
+        get_session(),
         repository.RunFilter(
             states=[query.state] if query.state else (),
             **query.model_dump(include={"target", "dataset", "name", "archived"}),
@@ -112,16 +112,16 @@ def index(query: RunQuery) -> RunPage:
         limit=query.limit + 1,
         before=query.id(),
     )
-    page, following = page_from_rows(runs, query, lambda run: str(run.id))
+    page, following = split_rows(runs, query, lambda run: str(run.id))
     return RunPage(runs=[run_of(run) for run in page], next=following)
 
 
 @bp.get("/runs/<uuid:run_id>")
-@operation({200: RunWithProgress})
+@declare_operation({200: RunWithProgress})
 def show(run_id: uuid.UUID) -> RunWithProgress:
     """A run with its figures, and how far it is."""
-    run = repository.get_run(session(), run_id)
-    progress = repository.progress(session(), run)
+    run = repository.get_run(get_session(), run_id)
+    progress = repository.compute_progress(get_session(), run)
     found = run_of(run)
     document = ProgressDocument.of(
         progress,
@@ -135,92 +135,92 @@ def show(run_id: uuid.UUID) -> RunWithProgress:
 
 
 @bp.get("/runs/<uuid:run_id>/samples")
-@operation({200: SamplePage})
+@declare_operation({200: SamplePage})
 def samples(run_id: uuid.UUID, query: SampleQuery) -> SamplePage:
     """The samples stored so far, by task and index."""
-    repository.get_run(session(), run_id)
-    rows = repository.samples_page(
-        session(),
+    repository.get_run(get_session(), run_id)
+    rows = repository.load_samples_page(
+        get_session(),
         run_id,
         limit=query.limit + 1,
         after=query.numbers(DIGITS, DIGITS),
         task_id=query.task_id,
         verdict=query.verdict,
     )
-    page, following = page_from_rows(rows, query, lambda s: f"{s.run_task.position}.{s.index}")
+    page, following = split_rows(rows, query, lambda s: f"{s.run_task.position}.{s.index}")
     return SamplePage(samples=[sample_of(s.run_task.task.task_id, s) for s in page], next=following)
 
 
 @bp.get("/runs/<uuid:run_id>/curve")
-@operation({200: CurveDocument}, problems=(409,))
+@declare_operation({200: CurveDocument}, problems=(409,))
 def curve(run_id: uuid.UUID) -> CurveDocument:
     """Pass@First and Pass@All of an ended run as functions of the budget."""
-    run = repository.get_run(session(), run_id)
+    run = repository.get_run(get_session(), run_id)
     if run.curve is None:
         raise ConflictError(f"the run is {run.state}: its curve is there once it has ended")
     return CurveDocument.of(run.curve)
 
 
 @bp.get("/runs/<uuid:run_id>/export")
-@operation({200: (JSON_LINES, CSV)})
+@declare_operation({200: (JSON_LINES, CSV)})
 def export(run_id: uuid.UUID, query: ExportQuery) -> Response:
     """All samples as a file, in our format or another tool's."""
-    run = repository.get_run(session(), run_id)
+    run = repository.get_run(get_session(), run_id)
     kind, ending = (CSV, "csv") if query.format == "csv" else (JSON_LINES, "jsonl")
-    chunks = export_samples.chunks(context().database, run, query.format)
+    chunks = export_samples.export_chunks(get_context().database, run, query.format)
     return download(chunks, f"{kind}; charset=utf-8", f"{run_id}.{query.format}.{ending}")
 
 
 @bp.post("/runs/<uuid:run_id>/cancel")
 @needs(Scope.SUBMIT)
-@operation({202: RunDocument})
+@declare_operation({202: RunDocument})
 def cancel(run_id: uuid.UUID) -> RunDocument:
     """Cancels a run; it ends within a second and keeps its finished samples."""
-    service.cancel(context(), run_id)
-    return _document(run_id)
+    service.cancel(get_context(), run_id)
+    return _load_document(run_id)
 
 
 @bp.post("/runs/<uuid:run_id>/resume")
 @needs(Scope.SUBMIT)
-@operation({202: RunDocument})
+@declare_operation({202: RunDocument})
 def resume(run_id: uuid.UUID) -> RunDocument:
     """Queues the tasks that an ended run has not finished."""
-    service.resume(context(), run_id)
-    return _document(run_id)
+    service.resume(get_context(), run_id)
+    return _load_document(run_id)
 
 
 @bp.patch("/runs/<uuid:run_id>")
 @needs(Scope.SUBMIT)
-@operation({200: RunDocument})
+@declare_operation({200: RunDocument})
 def annotate(run_id: uuid.UUID, body: Changes) -> RunDocument:
     """Changes the note of a run, and whether it is archived."""
-    service.annotate(context(), run_id, body)
-    return _document(run_id)
+    service.annotate(get_context(), run_id, body)
+    return _load_document(run_id)
 
 
 @bp.delete("/runs/<uuid:run_id>")
 @needs(Scope.ADMIN)
-@operation({204: None}, problems=(409,))
+@declare_operation({204: None}, problems=(409,))
 def delete(run_id: uuid.UUID) -> None:
     """Deletes an ended run with its tasks, samples and figures."""
-    service.delete(context(), run_id)
+    service.delete(get_context(), run_id)
 
 
 @bp.get("/runs/<uuid:run_id>/events")
-@operation({200: EVENTS})
+@declare_operation({200: EVENTS})
 def events(run_id: uuid.UUID, query: EventQuery) -> Response:
     """A run's events as they happen, resumed by Last-Event-ID; their types are in docs/api-rules.md."""
-    with context().database.read() as fresh:
+    with get_context().database.read() as fresh:
         repository.get_run(fresh, run_id)
     after = request.headers.get("Last-Event-ID")
-    return event_stream.response(context(), run_id, after, caller().key, query.text)
+    return event_stream.stream_events(get_context(), run_id, after, get_caller().key, query.text)
 
 
-def _created(run_id: uuid.UUID) -> tuple[RunDocument, dict[str, str]]:
-    return _document(run_id), {"Location": url_for("runs_api.show", run_id=run_id)}
+def _respond_created(run_id: uuid.UUID) -> tuple[RunDocument, dict[str, str]]:
+    return _load_document(run_id), {"Location": url_for("runs_api.show", run_id=run_id)}
 
 
-def _document(run_id: uuid.UUID) -> RunDocument:
+def _load_document(run_id: uuid.UUID) -> RunDocument:
     # A new session: the request's own may have started before the change.
-    with context().database.read() as fresh:
+    with get_context().database.read() as fresh:
         return run_of(repository.get_run(fresh, run_id))

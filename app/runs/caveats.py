@@ -11,13 +11,15 @@ from app.core.states import PASSED
 from app.datasets.service import has_weak_tests, is_unstated
 from app.runs.models import RunTask
 from app.runs.results import Figures
-from app.web.ui.units import counted, percent
+from app.web.ui.units import format_count, format_percent
 from evaluation import metrics
 from evaluation.outcomes import pass_all, pass_first
 from evaluation.verdicts import Trust
 
 
-def in_guest(graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome], budget_s: float) -> dict[str, Any]:
+def compute_in_guest(
+    graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome], budget_s: float
+) -> dict[str, Any]:
     """The fields of Figures about in-guest verdicts; `outcomes` are the samples of the graded tasks, task by task.
 
     The proxy's shares hold even if every such verdict was forged. They are None without graded samples.
@@ -29,11 +31,11 @@ def in_guest(graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome
         "in_guest_tasks": len({s.run_task_id for s in guests}),
         "in_guest_samples": len(guests),
         "in_guest_passed": sum(s.verdict == PASSED for s in guests),
-        **_shares("proxy", sure, budget_s),
+        **_compute_shares("proxy", sure, budget_s),
     }
 
 
-def left_out_by_default(
+def compute_left_out(
     graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome], budget_s: float
 ) -> dict[str, Any]:
     """The fields of Figures about tasks that runs leave out by default; `outcomes` are the samples of the graded
@@ -44,34 +46,37 @@ def left_out_by_default(
     return {
         "weak_tasks": len(weak),
         "unstated_tasks": len(unstated),
-        **_shares("strong", strong, budget_s),
+        **_compute_shares("strong", strong, budget_s),
     }
 
 
-def by_judge(graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome], budget_s: float) -> dict[str, Any]:
+def compute_by_judge(
+    graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome], budget_s: float
+) -> dict[str, Any]:
     """The fields of Figures about each judge of tasks made from code; None where the project's tests judge no task."""
     of_tests = {task.task.task_id for task in graded if (task.task.source or {}).get("judge") == "tests"}
     tests = [outcome for outcome in outcomes if outcome.task_id in of_tests]
     cases = [outcome for outcome in outcomes if outcome.task_id not in of_tests] if tests else []
     return {
         "tests_tasks": len(of_tests),
-        **_shares("tests", tests, budget_s),
-        **_shares("cases", cases, budget_s),
+        **_compute_shares("tests", tests, budget_s),
+        **_compute_shares("cases", cases, budget_s),
     }
 
 
-def _shares(which: str, outcomes: Sequence[metrics.SampleOutcome], budget_s: float) -> dict[str, float | None]:
+def _compute_shares(which: str, outcomes: Sequence[metrics.SampleOutcome], budget_s: float) -> dict[str, float | None]:
     first, every = (compute(outcomes, budget_s) if outcomes else None for compute in (pass_first, pass_all))
     return {f"pass_first_{which}": first, f"pass_all_{which}": every}
 
 
-def of_each_judge(figures: Figures) -> str | None:
+def describe_judges(figures: Figures) -> str | None:
     """The shares by judge, for people; None where there are not both."""
     if not figures.tests_tasks or figures.pass_first_cases is None:
         return None
     cases = figures.tasks - figures.tests_tasks
     parts = [
-        f"{counted(n, 'task')} judged by {judge}: Pass@First {percent(first, n)}, Pass@All {percent(every, n)}"
+        f"{format_count(n, 'task')} judged by {judge}: Pass@First {format_percent(first, n)}, Pass@All "
+        f"{format_percent(every, n)}"
         for n, judge, first, every in (
             (cases, "recorded calls", figures.pass_first_cases, figures.pass_all_cases),
             (figures.tests_tasks, "the project's own tests", figures.pass_first_tests, figures.pass_all_tests),
@@ -89,12 +94,12 @@ def describe_forgeable_share(figures: Figures) -> str | None:
     """How many results could have been forged, for people; None where none could, or where they were not counted."""
     if not figures.in_guest_samples:
         return None
-    results, tasks = counted(figures.samples, "result"), counted(figures.tasks, "task")
+    results, tasks = format_count(figures.samples, "result"), format_count(figures.tasks, "task")
     of_all = f"{figures.in_guest_samples} of {results}, in {figures.in_guest_tasks} of {tasks},"
     return describe_forgeable(of_all, figures.in_guest_passed)
 
 
-def without_left_out(figures: Figures) -> str | None:
+def describe_without_left_out(figures: Figures) -> str | None:
     """The shares without tasks that runs leave out by default, for people; None where there are none."""
     weak, unstated = figures.weak_tasks or 0, figures.unstated_tasks or 0
     if not weak + unstated:
@@ -102,7 +107,7 @@ def without_left_out(figures: Figures) -> str | None:
     parts = ["1 task has a weak test" if weak == 1 else f"{weak} tasks have weak tests"] if weak else []
     if unstated:
         parts.append(
-            f"{counted(unstated, 'task')} {'asks' if unstated == 1 else 'ask'} for what the prompt does not tell"
+            f"{format_count(unstated, 'task')} {'asks' if unstated == 1 else 'ask'} for what the prompt does not tell"
         )
     tests = " and ".join(parts)
     if figures.pass_first_strong is None and weak + unstated < figures.tasks:
@@ -110,7 +115,7 @@ def without_left_out(figures: Figures) -> str | None:
     if figures.pass_first_strong is None:
         return f"{tests}, and no other task was graded"
     first, every = (
-        percent(share, figures.tasks - weak - unstated)
+        format_percent(share, figures.tasks - weak - unstated)
         for share in (figures.pass_first_strong, figures.pass_all_strong)
     )
     return f"{tests}; without them Pass@First is {first} and Pass@All {every}"

@@ -16,7 +16,7 @@ from typing import Protocol
 from app.runs.models import Calibration, RunTask
 from app.runs.results import Figures
 from app.web.ui.tables import TextTable
-from app.web.ui.units import counted, milliseconds, percent, seconds
+from app.web.ui.units import format_count, format_milliseconds, format_percent, format_seconds
 
 DRIFT = 0.10
 """How much slower the fixed benchmark step may be in the slowest third of a run than in its fastest."""
@@ -55,22 +55,24 @@ class Clock:
         if self.disturbed:
             who = BY_HYPERVISOR if self.stolen else BY_PROGRAMS
             found.append(
-                f"In {self.disturbed} of {counted(self.tasks, 'task')} {who} up to {percent(self.lost_max)} of the "
-                f"machine (limit {percent(LOST_TO_OTHERS)})."
+                f"In {self.disturbed} of {format_count(self.tasks, 'task')} {who} up to "
+                f"{format_percent(self.lost_max)} of the "
+                f"machine (limit {format_percent(LOST_TO_OTHERS)})."
             )
         if self.drift is not None and self.drift > DRIFT:
             found.append(
-                f"The machine changed its speed by {percent(self.drift)} during the run; {percent(DRIFT)} is the limit."
+                f"The machine changed its speed by {format_percent(self.drift)} during the run; "
+                f"{format_percent(DRIFT)} is the limit."
             )
         return found
 
 
-def clock(tasks: Sequence[RunTask], calibrations: Sequence[Calibration]) -> Clock:
+def compute_clock(tasks: Sequence[RunTask], calibrations: Sequence[Calibration]) -> Clock:
     """The clock of a run with these decoded tasks, and calibrations in the order of time."""
-    shares = [share for task in tasks if (share := lost_share(task)) is not None]
+    shares = [share for task in tasks if (share := compute_lost_share(task)) is not None]
     disturbed = [task for task in tasks if is_disturbed(task)]
     return Clock(
-        drift=drift([c.verify_s for c in calibrations]),
+        drift=compute_drift([c.verify_s for c in calibrations]),
         tasks=len(shares),
         disturbed=len(disturbed),
         lost_max=max(shares, default=None),
@@ -78,7 +80,7 @@ def clock(tasks: Sequence[RunTask], calibrations: Sequence[Calibration]) -> Cloc
     )
 
 
-def drift(verifies: Sequence[float]) -> float | None:
+def compute_drift(verifies: Sequence[float]) -> float | None:
     """By how much the slowest third of these times, in the order of the run, exceeds the fastest; None for less than 2.
 
     A third counts as its median. A single calibration varies by several percent on a machine that nothing disturbs,
@@ -108,7 +110,7 @@ class LostTime(Protocol):
         """CPU seconds that the hypervisor withheld."""
 
 
-def lost_share(reading: LostTime) -> float | None:
+def compute_lost_share(reading: LostTime) -> float | None:
     """The share of the machine that others took meanwhile, at most 1; None where it is unknown."""
     if not reading.capacity_s or reading.others_cpu_s is None or reading.steal_s is None:
         return None
@@ -117,7 +119,7 @@ def lost_share(reading: LostTime) -> float | None:
 
 def is_disturbed(reading: LostTime) -> bool:
     """Whether more was lost to others than the limits allow."""
-    share = lost_share(reading)
+    share = compute_lost_share(reading)
     lost_s = (reading.others_cpu_s or 0.0) + (reading.steal_s or 0.0)
     return share is not None and share > LOST_TO_OTHERS and lost_s > LOST_AT_LEAST_S
 
@@ -134,16 +136,16 @@ def describe_disturbance(runs: Iterable[Figures]) -> str:
         share, worst = max(lost, key=lambda pair: pair[0])
         stolen = any(BY_HYPERVISOR in mark for mark in worst.clock_marks or ())
         machine, who = ("a shared machine", BY_HYPERVISOR) if stolen else ("a busy machine", BY_PROGRAMS)
-        causes.append(f"{who} up to {percent(share)}")
+        causes.append(f"{who} up to {format_percent(share)}")
     if drifts := [f.clock_drift for f in marked if f.clock_drift is not None and f.clock_drift > DRIFT]:
-        causes.append(f"its speed changed by up to {percent(max(drifts))}")
+        causes.append(f"its speed changed by up to {format_percent(max(drifts))}")
     return f"Measured on {machine} ({', '.join(causes)}): " if causes else ""
 
 
 def describe_clock(tasks: Sequence[RunTask], calibrations: Sequence[Calibration]) -> list[TextTable]:
     """The calibrations, and the tasks that lost more than the limit to others; [] for a run from before."""
     lost = sorted(
-        ((share, task) for task in tasks if (share := lost_share(task)) is not None and share > LOST_TO_OTHERS),
+        ((share, task) for task in tasks if (share := compute_lost_share(task)) is not None and share > LOST_TO_OTHERS),
         key=lambda pair: -pair[0],
     )
     tables = []
@@ -151,24 +153,25 @@ def describe_clock(tasks: Sequence[RunTask], calibrations: Sequence[Calibration]
         fastest, start = min(c.verify_s for c in calibrations), min(c.at for c in calibrations)
         rows = [
             (
-                seconds((c.at - start).total_seconds()),
-                milliseconds(1000 * c.verify_s),
-                percent(c.verify_s / fastest - 1),
+                format_seconds((c.at - start).total_seconds()),
+                format_milliseconds(1000 * c.verify_s),
+                format_percent(c.verify_s / fastest - 1),
                 f"{c.read_bytes_per_s / 1e9:.1f}",
             )
             for c in calibrations
         ]
         note = (
-            f"A fixed benchmark step, timed before, during and after the run; up to {percent(DRIFT)} slower is allowed."
+            f"A fixed benchmark step, timed before, during and after the run; up to {format_percent(DRIFT)} "
+            "slower is allowed."
         )
         headings = ("After", "Verify, ms", "Slower than at its fastest", "Memory read, GB/s")
         tables.append(TextTable("Speed of the machine", note, headings, tuple(rows)))
     if lost:
         note = (
-            f"Tasks in which other processes and the hypervisor took more than {percent(LOST_TO_OTHERS)} of the "
+            f"Tasks in which other processes and the hypervisor took more than {format_percent(LOST_TO_OTHERS)} of the "
             "machine while they were decoded."
         )
-        found = tuple((task.task.task_id, percent(share)) for share, task in lost)
+        found = tuple((task.task.task_id, format_percent(share)) for share, task in lost)
         tables.append(TextTable("Lost to others", note, ("Task", "Lost to others"), found))
     return tables
 
@@ -177,7 +180,7 @@ Wall = tuple[dt.datetime, float | None, float | None]
 """When a task was queued, how long it waited, and how long it was decoded (seconds; None before it was)."""
 
 
-def busy_s(walls: Iterable[Wall], *, together: bool) -> float:
+def sum_decoding_s(walls: Iterable[Wall], *, together: bool) -> float:
     """Seconds of decoding: the sum over tasks, or where they are decoded `together` the time that they cover.
 
     What lies between two batches, such as the pause before a run was resumed, is not counted.

@@ -22,7 +22,7 @@ UNKNOWN = "unknown"
 _MODE_USED = "prompt_mode_used"  # what `auto` came to, decided when the model is loaded
 
 
-def engine_config(source: Run | Row[Any] | EngineOptions) -> EngineConfig:
+def build_engine_config(source: Run | Row[Any] | EngineOptions) -> EngineConfig:
     """The engine that a run, or the columns of one, or a specification asks for."""
     config = EngineConfig(**{name: getattr(source, name) for name in EngineOptions.model_fields})
     return replace(config, head=_head_of(config.target)) if parse_drafter(config.drafter).needs_head else config
@@ -37,23 +37,23 @@ def _head_of(target: str) -> str:
     return record.sha256 if record is not None else ""
 
 
-def option_columns(spec: DecodingSpec) -> dict[str, Any]:
+def get_option_columns(spec: DecodingSpec) -> dict[str, Any]:
     """The specification's options as columns of `runs`; those that it does not have keep the column's default."""
     return spec.model_dump(include=set(RunOptions.model_fields))
 
 
-def arm_options(run: Run) -> dict[str, Any]:
+def get_arm_options(run: Run) -> dict[str, Any]:
     """The options in which arms of a study may differ, by name."""
     return {name: getattr(run, name) for name in ArmOptions.model_fields}
 
 
-def unknown_options() -> dict[str, Any]:
+def get_unknown_options() -> dict[str, Any]:
     """The columns of a run whose configuration is not known, as for samples that another tool made."""
     texts = {name: UNKNOWN for name, option in options_of(RunOptions).items() if option.type is str}
     return {**texts, "temperature": 0.0, "top_p": 1.0, "seed": 0, "max_tokens": 0}
 
 
-def table(run: Run) -> list[tuple[str, str]]:
+def list_configuration(run: Run) -> list[tuple[str, str]]:
     """Everything that was chosen, as label and value for people: the Config tab, overlays and `bassline runs show`."""
     texts = {name: option.text(getattr(run, name)) for name, option in options_of(RunOptions).items()}
     if run.prompt_mode_used not in (None, run.prompt_mode):
@@ -76,13 +76,13 @@ def list_environment(run: Run) -> list[tuple[str, Any]]:
     ]
 
 
-def differences(reference: Run, other: Run) -> dict[str, tuple[Any, Any]]:
+def find_differences(reference: Run, other: Run) -> dict[str, tuple[Any, Any]]:
     """The options that differ, by name: (the reference's value, the other's)."""
     pairs = {name: (getattr(reference, name), getattr(other, name)) for name in (*RunOptions.model_fields, _MODE_USED)}
     return {name: values for name, values in pairs.items() if values[0] != values[1]}
 
 
-def fingerprint(run: Run) -> str:
+def compute_fingerprint(run: Run) -> str:
     """Eight characters that are equal for runs of the same configuration on the same dataset and models.
 
     The leaderboard shows it, so that repeated runs are recognised whatever their names.
@@ -94,7 +94,7 @@ def fingerprint(run: Run) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def shell_command(spec: RunSpec) -> str:
+def format_shell_command(spec: RunSpec) -> str:
     """The `bassline eval` that repeats the run."""
     words = ["bassline", "eval"]
     for name, value in spec.model_dump(exclude_defaults=True).items():

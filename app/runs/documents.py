@@ -10,15 +10,15 @@ from pydantic import Field, JsonValue, create_model
 
 from app.annotations.schemas import ArchivedOf, NoteOf
 from app.core.states import RunKind, RunState, TaskState
-from app.runs.figures import in_budget_s
+from app.runs.figures import get_finish_time
 from app.runs.models import Run
 from app.runs.options import options_of
 from app.runs.results import Figures
 from app.runs.schemas import RunOptions
 from app.samples.models import Sample
-from app.samples.transport import REST, with_columns
+from app.samples.transport import REST, add_columns
 from app.web.http.schemas import ResponseModel
-from evaluation.verdicts import failure_of
+from evaluation.verdicts import classify_failure
 
 
 class _RunHead(ResponseModel):
@@ -92,7 +92,7 @@ class RunPage(ResponseModel):
     next: str | None
 
 
-@with_columns(Sample, REST)
+@add_columns(Sample, REST)
 class SampleDocument(ResponseModel):
     """One sample. Times are seconds since the engine started the task; `verdict` is null until it was graded."""
 
@@ -137,28 +137,28 @@ def sample_of(task_id: str, sample: Sample) -> SampleDocument:
     return SampleDocument.of(
         sample,
         task_id=task_id,
-        finished_s=in_budget_s(sample),
-        failure=_failure(sample),
+        finished_s=get_finish_time(sample),
+        failure=_describe_failure(sample),
         detail=sample.verdict_detail,
     )
 
 
 def run_document(run: Run) -> dict[str, Any]:
     """`{"run": {id, name, state, configuration...}, "figures": {...}}`, ready for JSON."""
-    return plain(run_of(run))
+    return to_plain_json(run_of(run))
 
 
 def sample_document(task_id: str, sample: Sample) -> dict[str, Any]:
     """One sample as `runs export --format samples` writes it, ready for JSON."""
-    return plain(sample_of(task_id, sample))
+    return to_plain_json(sample_of(task_id, sample))
 
 
-def plain(document: ResponseModel) -> dict[str, Any]:
+def to_plain_json(document: ResponseModel) -> dict[str, Any]:
     """The document as JSON, without the fields that were not set."""
     return document.model_dump(mode="json", exclude_unset=True)
 
 
-def _failure(sample: Sample) -> str | None:
+def _describe_failure(sample: Sample) -> str | None:
     if sample.verdict is None:
         return None
-    return failure_of(sample.verdict, sample.verdict_detail or "", in_budget_s(sample) is not None)
+    return classify_failure(sample.verdict, sample.verdict_detail or "", get_finish_time(sample) is not None)

@@ -1,4 +1,4 @@
-"""Broker messages that say "there is work". Send them with `after_commit`; a lost or repeated one does no harm."""
+"""Broker messages that say "there is work". Send them with `call_after_commit`; a lost or repeated one does no harm."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def prepare(ctx: Context, run_id: uuid.UUID) -> None:
     ctx.broker.send([(queues.PREPARE_RUN, run_id)], queues.EXEC_INTERACTIVE)
 
 
-def jobs(ctx: Context, step: Step, run_task_ids: Iterable[uuid.UUID], queue: str) -> None:
+def enqueue_jobs(ctx: Context, step: Step, run_task_ids: Iterable[uuid.UUID], queue: str) -> None:
     """Asks for a step of these jobs, in this order."""
     ctx.broker.send([(_TASKS[step], row_id) for row_id in run_task_ids], queue)

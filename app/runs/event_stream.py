@@ -28,7 +28,9 @@ TextForm = Literal["whole", "delta"]
 _ID = re.compile("[0-9]{1,19}-[0-9]{1,19}")  # two numbers of 64 bits, to Redis
 
 
-def response(ctx: Context, run_id: uuid.UUID, after: str | None, caller: str, text: TextForm = "whole") -> Response:
+def stream_events(
+    ctx: Context, run_id: uuid.UUID, after: str | None, caller: str, text: TextForm = "whole"
+) -> Response:
     """A live view for `caller`: the stream after the event id `after` (None: from the beginning), texts as in `follow`.
 
     Raises BadInputError, or BusyError if the caller's share of the live views or all of them are open.
@@ -40,7 +42,7 @@ def response(ctx: Context, run_id: uuid.UUID, after: str | None, caller: str, te
     if not ctx.views.acquire(caller):
         raise BusyError("too many live views are open: close one of yours, or poll the run's state")
     events = follow(ctx, run_id, after or FIRST, text=text)
-    return stream(frames(events, LONGEST_S), partial(ctx.views.release, caller))
+    return stream(format_frames(events, LONGEST_S), partial(ctx.views.release, caller))
 
 
 def stream(frames: Iterator[str], on_close: Callable[[], object]) -> Response:
@@ -61,7 +63,7 @@ def follow(
     texts = None if text == "delta" else TextAssembler()
     if texts is not None and after != FIRST:
         for event in ctx.bus.read(run_id, FIRST, 0.0):  # what a resumed reader's next deltas continue
-            if _number(event.id) <= _number(after):
+            if _parse_event_id(event.id) <= _parse_event_id(after):
                 texts.expand(event)
     while True:
         events = ctx.bus.read(run_id, after, BEAT_S if beat_s is None else beat_s)
@@ -69,22 +71,22 @@ def follow(
             if (shown := texts.expand(event) if texts is not None else event) is not None:
                 yield shown
             after = event.id
-            if is_end(event.type, event.data) and _state(ctx, run_id)[0] not in OPEN_RUN_STATES:
+            if is_end(event.type, event.data) and _read_run_state(ctx, run_id)[0] not in OPEN_RUN_STATES:
                 return  # the stream of a resumed run still holds its earlier end
         if events:
             continue
-        state, error = _state(ctx, run_id)
+        state, error = _read_run_state(ctx, run_id)
         if state not in OPEN_RUN_STATES:
             yield Event(after, event_types.STATE, {"state": state, "error": error})
             return
         yield None
 
 
-def _number(event_id: str) -> tuple[int, ...]:
+def _parse_event_id(event_id: str) -> tuple[int, ...]:
     return tuple(map(int, event_id.split("-")))
 
 
-def frames(events: Iterator[Event | None], longest_s: float = math.inf) -> Iterator[str]:
+def format_frames(events: Iterator[Event | None], longest_s: float = math.inf) -> Iterator[str]:
     """The events as text. Ends after `longest_s`: a browser then reconnects with Last-Event-ID.
 
     None becomes a comment, because a server notices that its client has disconnected only when it writes.
@@ -100,7 +102,7 @@ def frames(events: Iterator[Event | None], longest_s: float = math.inf) -> Itera
             return
 
 
-def _state(ctx: Context, run_id: uuid.UUID) -> tuple[RunState, str | None]:
+def _read_run_state(ctx: Context, run_id: uuid.UUID) -> tuple[RunState, str | None]:
     with ctx.database.read() as session:
         run = session.get(Run, run_id)
         return (run.state, run.error) if run else (RunState.FAILED, "the run has been deleted")

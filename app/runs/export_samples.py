@@ -7,19 +7,19 @@ from collections.abc import Iterator
 
 from app.core.db.database import Database
 from app.datasets.service import as_plain
-from app.runs.clock import lost_share
+from app.runs.clock import compute_lost_share
 from app.runs.documents import sample_document
 from app.runs.models import Run
-from app.runs.task_repository import tasks_in_batches
+from app.runs.task_repository import iterate_tasks
 from app.samples.models import Sample
-from app.samples.transport import EXPORT, kinds
+from app.samples.transport import EXPORT, list_column_types
 from evaluation import datasets as files
 from evaluation import exchange
 
 FORMATS = exchange.FORMATS
 FIELDS: exchange.Fields = (
     {"run_id": str, "task_id": str}
-    | kinds(Sample, EXPORT)
+    | list_column_types(Sample, EXPORT)
     | dict.fromkeys(("prompt_sha256", "failure"), str)
     | dict.fromkeys(("queue_s", "budget_s", "lost_to_others"), float)
 )
@@ -27,7 +27,7 @@ FIELDS: exchange.Fields = (
 `lost_to_others` the share of the machine that other programs took while the task was decoded."""
 
 
-def chunks(database: Database, run: Run, form: str) -> Iterator[bytes]:
+def export_chunks(database: Database, run: Run, form: str) -> Iterator[bytes]:
     """The samples by task and index, one line each (csv: after a heading), read as they are taken.
 
     `form` is one of FORMATS. The session of `run` must be open during the call, and may be closed after it.
@@ -38,19 +38,19 @@ def chunks(database: Database, run: Run, form: str) -> Iterator[bytes]:
         {
             **sample_document(t.task.task_id, s),
             "run_id": str(run.id),
-            "prompt_sha256": _sha256(t.prompt_sent),
+            "prompt_sha256": _hash_prompt(t.prompt_sent),
             "budget_s": run.budget_s,
             "queue_s": t.queue_s,
             "sandbox_s": s.sandbox_wall_s,
-            "lost_to_others": lost_share(t),
+            "lost_to_others": compute_lost_share(t),
         }
-        for t in tasks_in_batches(database, run.id)
+        for t in iterate_tasks(database, run.id)
         for s in t.samples
     )
-    lines = exchange.lines(records, form, dataset, FIELDS)  # type: ignore[arg-type]
+    lines = exchange.format_lines(records, form, dataset, FIELDS)  # type: ignore[arg-type]
     return (line.encode() for line in lines)
 
 
-def _sha256(prompt: str | None) -> str | None:
+def _hash_prompt(prompt: str | None) -> str | None:
     """Of the prompt as the model saw it; None where that is not known, as for samples made elsewhere."""
     return None if prompt is None else hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()

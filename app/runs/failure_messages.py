@@ -16,7 +16,7 @@ from app.datasets.models import Task
 from app.runs.figures import is_finished
 from app.runs.models import RunTask
 from app.samples.models import FINISHED_REASONS, Sample
-from app.web.ui.display import UNFINISHED, VerdictSign, verdict_sign
+from app.web.ui.display import UNFINISHED, VerdictSign, choose_verdict_sign
 
 LONGEST = 300  # characters of a message, which programs choose
 SHOWN = {"messages": 15, "tasks": 24}  # of each cause and message; the rest is counted
@@ -52,17 +52,17 @@ class Cause:
     messages: list[Message]
 
 
-def causes(session: Session, run_id: uuid.UUID) -> list[Cause]:
+def find_causes(session: Session, run_id: uuid.UUID) -> list[Cause]:
     """The causes, most frequent first; samples that did not finish come last."""
-    samples = [s for s in _failed(session, run_id) if not is_finished(s) or s.verdict is not None]
+    samples = [s for s in _read_failed_samples(session, run_id) if not is_finished(s) or s.verdict is not None]
     found = [
-        Cause(sign, len(alike), len({s.task_id for s in alike}), _messages(sign, alike))
-        for sign, alike in _grouped(samples, lambda s: verdict_sign(s.verdict, finished=is_finished(s)))
+        Cause(sign, len(alike), len({s.task_id for s in alike}), _group_by_message(sign, alike))
+        for sign, alike in _group_by_key(samples, lambda s: choose_verdict_sign(s.verdict, finished=is_finished(s)))
     ]
     return sorted(found, key=lambda cause: cause.sign is UNFINISHED)
 
 
-def _failed(session: Session, run_id: uuid.UUID) -> Iterable[FailedSample]:
+def _read_failed_samples(session: Session, run_id: uuid.UUID) -> Iterable[FailedSample]:
     return session.execute(
         select(
             Task.task_id,
@@ -85,21 +85,23 @@ def _failed(session: Session, run_id: uuid.UUID) -> Iterable[FailedSample]:
     )
 
 
-def _messages(sign: VerdictSign, samples: Sequence[FailedSample]) -> list[Message]:
+def _group_by_message(sign: VerdictSign, samples: Sequence[FailedSample]) -> list[Message]:
     """Messages of what was judged; of samples that did not finish, the verdict does not count."""
     judged = sign is not UNFINISHED
     return [
-        Message(text, len(alike), _tasks(alike))
-        for text, alike in _grouped(samples, lambda s: _first_line(s.verdict_detail or "") if judged else "")
+        Message(text, len(alike), _group_by_task(alike))
+        for text, alike in _group_by_key(samples, lambda s: _get_first_line(s.verdict_detail or "") if judged else "")
     ]
 
 
-def _tasks(samples: Sequence[FailedSample]) -> list[FailedTask]:
-    by_task = _grouped(samples, attrgetter("task_id"))
+def _group_by_task(samples: Sequence[FailedSample]) -> list[FailedTask]:
+    by_task = _group_by_key(samples, attrgetter("task_id"))
     return [FailedTask(task_id, len(of_task), of_task[0].number) for task_id, of_task in by_task]
 
 
-def _grouped(samples: Iterable[FailedSample], key: Callable[[FailedSample], K]) -> list[tuple[K, list[FailedSample]]]:
+def _group_by_key(
+    samples: Iterable[FailedSample], key: Callable[[FailedSample], K]
+) -> list[tuple[K, list[FailedSample]]]:
     """(key, its samples), most frequent first."""
     groups: dict[K, list[FailedSample]] = {}
     for sample in samples:
@@ -107,5 +109,5 @@ def _grouped(samples: Iterable[FailedSample], key: Callable[[FailedSample], K]) 
     return sorted(groups.items(), key=lambda group: -len(group[1]))
 
 
-def _first_line(text: str) -> str:
+def _get_first_line(text: str) -> str:
     return next(iter(text.strip().splitlines()), "")[:LONGEST]

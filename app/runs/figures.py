@@ -13,10 +13,10 @@ from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
 from app.core.states import DECODED_TASK_STATES, PASSED, SANDBOX_ERROR, TaskState
-from app.runs.caveats import by_judge, in_guest, left_out_by_default
-from app.runs.clock import busy_s, clock
+from app.runs.caveats import compute_by_judge, compute_in_guest, compute_left_out
+from app.runs.clock import compute_clock, sum_decoding_s
 from app.runs.models import Run, RunCurve, RunTask
-from app.runs.repository import tasks_without_texts
+from app.runs.repository import load_tasks_without_texts
 from app.runs.results import Figures
 from app.samples.models import FINISHED_REASONS, Sample
 from evaluation import metrics
@@ -36,11 +36,11 @@ class Measurement:
 
 def measure(session: Session, run: Run) -> Measurement:
     """Computes figures and curve over the tasks that are finished now; this may take seconds, so hold no lock."""
-    tasks = tasks_without_texts(session, run.id)
-    found = curve(run, tasks)
+    tasks = load_tasks_without_texts(session, run.id)
+    found = compute_curve(run, tasks)
     # Without finish times there is no curve, so the run is neither on the leaderboard nor in an overlay.
-    graded = _graded(tasks) if found.budgets else []
-    return Measurement(figures(run, tasks), found, tuple(task.task.task_id for task in graded))
+    graded = _select_graded(tasks) if found.budgets else []
+    return Measurement(compute_figures(run, tasks), found, tuple(task.task.task_id for task in graded))
 
 
 def write(session: Session, run: Run, found: Measurement) -> None:
@@ -59,7 +59,7 @@ def name_of_tasks(task_ids: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(sorted(task_ids)).encode()).hexdigest()
 
 
-def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
+def compute_figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
     """Everything that tables and pages show of a run; None where there is nothing to measure.
 
     `tasks` are all tasks of the run. Shares are at the run's budget, selector mean_logprob, with Wilson's 95 %
@@ -70,22 +70,24 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
     all finished tasks (clock.py).
     """
     decoded = [t for t in tasks if t.state == TaskState.FINISHED]
-    graded = _graded(tasks) if run.graded else decoded
-    outcomes = _outcomes(graded) if run.graded else []
+    graded = _select_graded(tasks) if run.graded else decoded
+    outcomes = _build_outcomes(graded) if run.graded else []
     is_timed = has_finish_times(graded)
     first = pass_first(outcomes, run.budget_s) if outcomes and is_timed else None
     every = pass_all(outcomes, run.budget_s) if outcomes and is_timed else None
-    at_any_time = [] if is_timed else _outcomes(graded, at_any_time=True) if run.graded else []
+    at_any_time = [] if is_timed else _build_outcomes(graded, at_any_time=True) if run.graded else []
     rests_on = (graded if outcomes else (), outcomes, run.budget_s)
-    resting = in_guest(*rests_on) | left_out_by_default(*rests_on) | by_judge(*rests_on)
+    resting = compute_in_guest(*rests_on) | compute_left_out(*rests_on) | compute_by_judge(*rests_on)
     if not is_timed:
         resting |= {name: None for name in resting if name.startswith("pass_")}
     samples = [s for t in decoded for s in t.samples]
     latency = (
-        PairedOutcomes.from_samples(_outcomes(decoded)).latency() if samples else metrics.Latency(None, None, None)
+        PairedOutcomes.from_samples(_build_outcomes(decoded)).latency()
+        if samples
+        else metrics.Latency(None, None, None)
     )
     rounds = sum(s.n_rounds for s in samples)
-    known = clock(decoded, run.calibrations)
+    known = compute_clock(decoded, run.calibrations)
     firsts = sorted(f for t in decoded if (f := min(_finish_times(t), default=None)) is not None)
     return Figures(
         tasks=len(graded),
@@ -102,11 +104,11 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
         selector=SELECTOR,
         budget_s=run.budget_s,
         pass_first=first,
-        pass_first_interval=_interval(first, len(graded)),
+        pass_first_interval=_compute_interval(first, len(graded)),
         pass_all=every,
-        pass_all_interval=_interval(every, len(graded)),
+        pass_all_interval=_compute_interval(every, len(graded)),
         ranking_loss=None if first is None or every is None else every - first,
-        pass_at_1=metrics.mean_pass_at_k(outcomes, 1) if outcomes else None,
+        pass_at_1=metrics.compute_mean_pass_at_k(outcomes, 1) if outcomes else None,
         pass_first_unbudgeted=pass_first(at_any_time, 0.0) if at_any_time else None,
         pass_all_unbudgeted=pass_all(at_any_time, 0.0) if at_any_time else None,
         **resting,
@@ -114,42 +116,44 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
         ms_per_token_last=latency.last,
         ms_per_token_all=latency.all,
         tokens=sum(s.n_tokens for s in samples),
-        tokens_per_s=_tokens_per_s(run, n_tokens(decoded)),
+        tokens_per_s=_compute_tokens_per_s(run, count_tokens(decoded)),
         mean_acceptance_length=1 + sum(s.n_accepted for s in samples) / rounds if rounds else None,
-        seconds_per_right=_seconds_per_right(run, graded, first),
+        seconds_per_right=_compute_seconds_per_right(run, graded, first),
         peak_memory_bytes=max((t.peak_memory_bytes for t in decoded if t.peak_memory_bytes), default=None),
         budget_overrun_max_s=max(
             (max(0.0, t.wall_s - run.budget_s) for t in decoded if t.wall_s is not None), default=None
         ),
-        first_finished_p50_s=_quantile(firsts, 0.5),
-        first_finished_p95_s=_quantile(firsts, 0.95),
+        first_finished_p50_s=_compute_quantile(firsts, 0.5),
+        first_finished_p95_s=_compute_quantile(firsts, 0.95),
         clock_drift=known.drift,
         tasks_disturbed=known.disturbed if known.tasks else None,
         lost_to_others_max=known.lost_max,
         clock_marks=tuple(known.marks) if known.is_known or known.marks else None,
-        **_comparison_with_plain(run),
+        **_get_plain_comparison(run),
     )
 
 
-def _comparison_with_plain(run: Run) -> dict[str, Any]:
+def _get_plain_comparison(run: Run) -> dict[str, Any]:
     """What --compare-plain found: a resumed run keeps it, since the tasks that were compared stay as they are."""
     names = ("plain_run", "speedup_over_plain", "speedup_tasks")
     return {name: value for name in names if (value := getattr(run.measured, name)) is not None}
 
 
-def curve(run: Run, tasks: Sequence[RunTask]) -> metrics.Curve:
+def compute_curve(run: Run, tasks: Sequence[RunTask]) -> metrics.Curve:
     """The curve of a graded run up to its budget; without any point where nothing is graded or timed."""
-    graded = _graded(tasks) if run.graded else []
-    outcomes = _outcomes(graded) if has_finish_times(graded) else []
+    graded = _select_graded(tasks) if run.graded else []
+    outcomes = _build_outcomes(graded) if has_finish_times(graded) else []
     return PairedOutcomes.from_samples(outcomes).curve(0, run.budget_s) if outcomes else metrics.Curve((), (), ())
 
 
-def stored_curve(row: RunCurve) -> metrics.Curve:
+def load_stored_curve(row: RunCurve) -> metrics.Curve:
     """The curve as `write` stored it."""
     return metrics.Curve(tuple(row.budgets), tuple(row.pass_first), tuple(row.pass_all))
 
 
-def speedup(run: Run, tasks: Mapping[RunTask, int], plain: Run, plain_tasks: Mapping[RunTask, int]) -> float | None:
+def compute_speedup(
+    run: Run, tasks: Mapping[RunTask, int], plain: Run, plain_tasks: Mapping[RunTask, int]
+) -> float | None:
     """Tokens per second of a run as a multiple of plain decoding's, on the tasks that both have finished.
 
     The tasks of each come with their numbers of tokens. None where a run for throughput has finished tasks that the
@@ -159,36 +163,36 @@ def speedup(run: Run, tasks: Mapping[RunTask, int], plain: Run, plain_tasks: Map
     both = [key for key in ours if key in theirs]
     if any(r.throughput and len(both) < len(done) for r, done in ((run, ours), (plain, theirs))):
         return None
-    fast = _tokens_per_s(run, {ours[key]: tasks[ours[key]] for key in both})
-    slow = _tokens_per_s(plain, {theirs[key]: plain_tasks[theirs[key]] for key in both})
+    fast = _compute_tokens_per_s(run, {ours[key]: tasks[ours[key]] for key in both})
+    slow = _compute_tokens_per_s(plain, {theirs[key]: plain_tasks[theirs[key]] for key in both})
     return fast / slow if fast and slow else None
 
 
-def n_tokens(tasks: Sequence[RunTask]) -> dict[RunTask, int]:
+def count_tokens(tasks: Sequence[RunTask]) -> dict[RunTask, int]:
     """How many tokens the samples of each task have."""
     return {task: sum(sample.n_tokens for sample in task.samples) for task in tasks}
 
 
-def _interval(share: float | None, n_tasks: int) -> tuple[float, float] | None:
-    return None if share is None else metrics.wilson(round(share * n_tasks), n_tasks)
+def _compute_interval(share: float | None, n_tasks: int) -> tuple[float, float] | None:
+    return None if share is None else metrics.compute_wilson_interval(round(share * n_tasks), n_tasks)
 
 
-def _tokens_per_s(run: Run, tasks: Mapping[RunTask, int]) -> float | None:
-    wall = _busy_s(run, tasks)
+def _compute_tokens_per_s(run: Run, tasks: Mapping[RunTask, int]) -> float | None:
+    wall = _compute_busy_s(run, tasks)
     return sum(tasks.values()) / wall if wall else None
 
 
-def _seconds_per_right(run: Run, graded: Sequence[RunTask], pass_first: float | None) -> float | None:
+def _compute_seconds_per_right(run: Run, graded: Sequence[RunTask], pass_first: float | None) -> float | None:
     """None where nothing is right, or where another tool made the samples and did not say how long a task took."""
     right = round((pass_first or 0.0) * len(graded))
-    return _busy_s(run, graded) / right if right and all(t.wall_s is not None for t in graded) else None
+    return _compute_busy_s(run, graded) / right if right and all(t.wall_s is not None for t in graded) else None
 
 
-def _busy_s(run: Run, tasks: Iterable[RunTask]) -> float:
-    return busy_s(((t.queued_at, t.queue_s, t.wall_s) for t in tasks), together=run.throughput)
+def _compute_busy_s(run: Run, tasks: Iterable[RunTask]) -> float:
+    return sum_decoding_s(((t.queued_at, t.queue_s, t.wall_s) for t in tasks), together=run.throughput)
 
 
-def _graded(tasks: Sequence[RunTask]) -> list[RunTask]:
+def _select_graded(tasks: Sequence[RunTask]) -> list[RunTask]:
     """Finished tasks on which the sandbox did not fail: only their verdicts are about the model."""
     return [
         t
@@ -202,21 +206,21 @@ def has_finish_times(tasks: Iterable[RunTask]) -> bool:
     return all(s.finished_s is not None for task in tasks for s in task.samples if is_finished(s))
 
 
-def _outcomes(tasks: Sequence[RunTask], *, at_any_time: bool = False) -> list[metrics.SampleOutcome]:
+def _build_outcomes(tasks: Sequence[RunTask], *, at_any_time: bool = False) -> list[metrics.SampleOutcome]:
     """The samples as the metrics see them; with `at_any_time` as if all that finished had done so at once."""
-    found = [o for task in tasks for o in map(partial(outcome, task.task.task_id), task.samples)]
+    found = [o for task in tasks for o in map(partial(build_outcome, task.task.task_id), task.samples)]
     if not at_any_time:
         return found
     finished = (is_finished(s) for task in tasks for s in task.samples)
     return [replace(o, finished_s=0.0 if ended else None) for o, ended in zip(found, finished, strict=True)]
 
 
-def outcome(task_id: str, sample: Sample) -> metrics.SampleOutcome:
+def build_outcome(task_id: str, sample: Sample) -> metrics.SampleOutcome:
     """A stored sample as the metrics see it."""
     return metrics.SampleOutcome(
         task_id=task_id,
         index=sample.index,
-        finished_s=in_budget_s(sample),
+        finished_s=get_finish_time(sample),
         mean_logprob=sample.mean_logprob,
         passed=sample.verdict == PASSED,
         n_tokens=sample.n_tokens,
@@ -233,7 +237,7 @@ class Ended(Protocol):
     def finished_s(self) -> float | None: ...  # noqa: D102
 
 
-def in_budget_s(sample: Ended | Row[*tuple[Any, ...]]) -> float | None:
+def get_finish_time(sample: Ended | Row[*tuple[Any, ...]]) -> float | None:
     """When the sample finished; None if it was cut off by deadline or cancellation, or if nobody knows."""
     end: float | None = sample.finished_s
     return end if is_finished(sample) else None
@@ -245,9 +249,9 @@ def is_finished(sample: Ended | Row[*tuple[Any, ...]]) -> bool:
 
 
 def _finish_times(task: RunTask) -> list[float]:
-    return [t for s in task.samples if (t := in_budget_s(s)) is not None]
+    return [t for s in task.samples if (t := get_finish_time(s)) is not None]
 
 
-def _quantile(ordered: Sequence[float], q: float) -> float | None:
+def _compute_quantile(ordered: Sequence[float], q: float) -> float | None:
     """The smallest value with at least the share q at or below it."""
     return ordered[max(0, math.ceil(q * len(ordered)) - 1)] if ordered else None

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from app.core.errors import BadInputError
-from app.language_models.service import drafter_options, list_models
+from app.language_models.service import list_drafter_options, list_models
 from app.runs.models import Run
 from app.runs.options import DeclaredOption, Fieldset, options_of
 from app.runs.schemas import DecodingSpec, RunSpec
-from app.web.ui.display import twice
-from app.web.ui.form_errors import labelled, sentence
+from app.web.ui.display import pair_options
+from app.web.ui.form_errors import describe_fault, label_field
 from evaluation.decisions import MARGIN
 
 BASIC = frozenset({"target", "dataset", "limit", "n", "budget_s"})
@@ -45,25 +45,25 @@ class FormField:
     attributes: dict[str, str] = field(default_factory=dict)
 
 
-def form_fields(kind: type[DecodingSpec], choices: Mapping[str, Choices] | None = None) -> list[FormField]:
+def build_form_fields(kind: type[DecodingSpec], choices: Mapping[str, Choices] | None = None) -> list[FormField]:
     """A field for each option of the specification, in the order of the form.
 
     `choices` offers these values for an option in place of those that it declares.
     """
-    suggestions, choices = _suggestions(), {"drafter": drafter_options(), **(choices or {})}
+    suggestions, choices = _list_suggestions(), {"drafter": list_drafter_options(), **(choices or {})}
     return [
-        _form_field(
+        _build_form_field(
             option,
-            choices.get(option.name) or twice(option.choices),
+            choices.get(option.name) or pair_options(option.choices),
             suggestions.get(option.name, ()),
         )
-        for option in _in_order(kind)
+        for option in _sort_options(kind)
     ]
 
 
-def labels_of(kind: type[DecodingSpec]) -> dict[str, str]:
+def get_field_labels(kind: type[DecodingSpec]) -> dict[str, str]:
     """What a form and its errors call each option, in the order of the form."""
-    return {option.name: option.form_label for option in _in_order(kind)}
+    return {option.name: option.form_label for option in _sort_options(kind)}
 
 
 def parse_form(
@@ -79,16 +79,16 @@ def parse_form(
     in one go, an invalid field gets its default, or its value in `valid` where it has none, and the rest is checked
     again.
     """
-    values, errors = _typed(kind, form), dict[str, str]()
+    values, errors = _parse_values(kind, form), dict[str, str]()
     while True:
         try:
             spec = kind.model_validate(values)
             check(spec)
             return (None, errors) if errors else (spec, {})
         except ValidationError as error:
-            found = _sentences(error, labels)
+            found = _describe_errors(error, labels)
         except BadInputError as fault:
-            found = field_error(fault, labels)
+            found = map_field_error(fault, labels)
         fresh = {name: text for name, text in found.items() if name not in errors}
         errors.update(fresh)
         if not fresh or "" in fresh:
@@ -99,10 +99,10 @@ def parse_form(
         values |= {name: valid[name] for name in fresh if name in valid}
 
 
-def field_error(fault: BadInputError, labels: Mapping[str, str]) -> dict[str, str]:
+def map_field_error(fault: BadInputError, labels: Mapping[str, str]) -> dict[str, str]:
     """The error as `parse_form` returns it: its sentence under the name of its field."""
     name = fault.field if fault.field in labels else ""
-    return {name or "": labelled(str(fault), name, labels[name]) if name else str(fault)}
+    return {name or "": label_field(str(fault), name, labels[name]) if name else str(fault)}
 
 
 def as_form(kind: type[DecodingSpec], run: Run | None = None) -> dict[str, str]:
@@ -110,12 +110,12 @@ def as_form(kind: type[DecodingSpec], run: Run | None = None) -> dict[str, str]:
     shown = dict.fromkeys(kind.model_fields, "")
     for name, info in kind.model_fields.items():
         if not info.is_required() and info.default not in (None, ()):
-            shown[name] = _text(info.default)
+            shown[name] = _format_value(info.default)
     if run is not None:
         for name in kind.model_fields:
             value = getattr(run, name, None)
             if isinstance(value, str | int | float):
-                shown[name] = _text(value)
+                shown[name] = _format_value(value)
         if kind is RunSpec:
             shown["dataset"], shown["name"] = run.dataset.name, ""
             if run.n_tasks + len(run.excluded) < run.dataset.n_tasks:
@@ -149,11 +149,11 @@ def parse_margin(text: str | None) -> float:
     return points / 100
 
 
-def _in_order(kind: type[DecodingSpec]) -> list[DeclaredOption]:
+def _sort_options(kind: type[DecodingSpec]) -> list[DeclaredOption]:
     return sorted(options_of(kind).values(), key=lambda option: list(Fieldset).index(option.fieldset))
 
 
-def _suggestions() -> dict[str, Choices]:
+def _list_suggestions() -> dict[str, Choices]:
     """What the browser suggests while one types, by option."""
     models = [(model.ref, model.title) for model in list_models()]
     return {
@@ -162,7 +162,7 @@ def _suggestions() -> dict[str, Choices]:
     }
 
 
-def _form_field(option: DeclaredOption, choices: Choices, suggestions: Choices) -> FormField:
+def _build_form_field(option: DeclaredOption, choices: Choices, suggestions: Choices) -> FormField:
     attributes = {"autocomplete": "off"}
     if option.type in (int, float):
         attributes["inputmode"] = "numeric" if option.type is int else "decimal"
@@ -186,7 +186,7 @@ def _form_field(option: DeclaredOption, choices: Choices, suggestions: Choices) 
     )
 
 
-def _typed(kind: type[S], form: Mapping[str, str]) -> dict[str, Any]:
+def _parse_values(kind: type[S], form: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, info in kind.model_fields.items():
         if name in form:
@@ -202,21 +202,21 @@ def _typed(kind: type[S], form: Mapping[str, str]) -> dict[str, Any]:
     return values
 
 
-def _sentences(error: ValidationError, labels: Mapping[str, str]) -> dict[str, str]:
+def _describe_errors(error: ValidationError, labels: Mapping[str, str]) -> dict[str, str]:
     sentences: dict[str, str] = {}
     for fault in error.errors():
         if fault["loc"]:
             name = str(fault["loc"][0])
-            sentences.setdefault(name, sentence(labels.get(name, name), fault))
+            sentences.setdefault(name, describe_fault(labels.get(name, name), fault))
             continue
         # An error of the whole specification (the sampler's) begins with the name of its field.
         text = fault["msg"].removeprefix("Value error, ")
-        for name, said in field_error(BadInputError(text, text.split(" ", 1)[0]), labels).items():
+        for name, said in map_field_error(BadInputError(text, text.split(" ", 1)[0]), labels).items():
             sentences.setdefault(name, said)
     return sentences
 
 
-def _text(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else ""
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -17,11 +17,11 @@ from app.background.handlers import Handler, Step, UnfinishedError
 from app.background.jobs import make_job
 from app.background.leases import LostClaimError
 from app.background.models import BackgroundJob
-from app.background.work import work
+from app.background.work import run_job
 from app.core.context import Context
-from app.core.db.database import Database, after_commit, updated_any
+from app.core.db.database import Database, call_after_commit, has_updated
 from app.core.db.references import count_references
-from app.core.db.types import utcnow
+from app.core.db.types import get_utc_time
 from app.core.errors import ConflictError
 from app.core.states import OPEN_RUN_STATES, RunKind, RunState
 from app.datasets.models import Task
@@ -37,7 +37,12 @@ def store_run(step: Step, run: Run, tasks: Sequence[Mapping[str, Any]]) -> None:
     """Stores the run, hidden, and the columns of its job rows, unless an earlier attempt has."""
     if step.cursor.get("run") == str(run.id):
         return
-    run.kind, run.state, run.error, run.finished_at = RunKind.BASELINE, RunState.INTERRUPTED, BEING_IMPORTED, utcnow()
+    run.kind, run.state, run.error, run.finished_at = (
+        RunKind.BASELINE,
+        RunState.INTERRUPTED,
+        BEING_IMPORTED,
+        get_utc_time(),
+    )
 
     def write(session: Session) -> None:
         session.add(run)
@@ -58,7 +63,7 @@ def find_tasks(database: Database, run_id: uuid.UUID) -> dict[str, uuid.UUID]:
 
 def store_samples(step: Step, samples: Iterable[Mapping[str, Any]], total: int) -> None:
     """Stores the columns of samples of a hidden run; all rows have the same columns."""
-    for batch in _batches(islice(samples, step.cursor["stored"], None)):
+    for batch in _split_into_batches(islice(samples, step.cursor["stored"], None)):
         step.cursor["stored"] += len(batch)
         step.report(step.cursor["stored"], total, "samples")
         step.save(partial(_insert_samples, batch))
@@ -99,7 +104,7 @@ class DeleteRuns(Handler):
                 def remove(session: Session, hidden: Any = hidden, run_id: uuid.UUID = run_id) -> None:
                     nonlocal is_left
                     some = select(Sample.id).where(Sample.run_id.in_(hidden)).limit(BATCH)
-                    is_left = updated_any(session, delete(Sample).where(Sample.id.in_(some)))
+                    is_left = has_updated(session, delete(Sample).where(Sample.id.in_(some)))
                     if not is_left:
                         session.execute(delete(Run).where(Run.id == run_id, ~Run.is_shown()))
 
@@ -117,10 +122,10 @@ class ImportHandler(Handler):
             session.get_one(BackgroundJob, job.id).cursor = {}
             deletion = remove_runs(session, map(uuid.UUID, job.arguments["run_ids"]))
         with contextlib.suppress(UnfinishedError):  # a worker goes on
-            work(ctx, deletion)
+            run_job(ctx, deletion)
 
 
-def _batches(rows: Iterable[T]) -> Iterator[list[T]]:
+def _split_into_batches(rows: Iterable[T]) -> Iterator[list[T]]:
     """The rows in lists of BATCH."""
     iterator = iter(rows)
     while batch := list(islice(iterator, BATCH)):
@@ -147,7 +152,7 @@ def hide_runs(ctx: Context, session: Session, runs: Sequence[Run]) -> uuid.UUID:
     deletes them, for the caller to work: samples go in short steps, so that others write meanwhile."""
     ids = [run.id for run in runs] + [uuid.UUID(run.measured.plain_run) for run in runs if run.measured.plain_run]
     for run_id in ids:
-        after_commit(session, ctx.bus.forget, run_id)
+        call_after_commit(session, ctx.bus.forget, run_id)
     hidden = update(Run).where(Run.id.in_(ids)).values(kind=RunKind.BASELINE, error=BEING_DELETED)
     session.execute(hidden, execution_options={"synchronize_session": False})
     return remove_runs(session, ids)
@@ -156,4 +161,4 @@ def hide_runs(ctx: Context, session: Session, runs: Sequence[Run]) -> uuid.UUID:
 def finish_deletion(ctx: Context, job_id: uuid.UUID) -> None:
     """Works a deletion now; where this process stops, or another one was faster, a worker does it."""
     with contextlib.suppress(UnfinishedError, LostClaimError):
-        work(ctx, job_id)
+        run_job(ctx, job_id)

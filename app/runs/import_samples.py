@@ -17,22 +17,22 @@ from sqlalchemy.orm import Session
 from app.background.handlers import Step
 from app.background.jobs import open_job
 from app.background.models import BackgroundJob
-from app.background.work import work_to_end
+from app.background.work import run_to_end
 from app.core.context import Context
-from app.core.db.database import after_commit, updated_any
-from app.core.db.types import new_id, utcnow
+from app.core.db.database import call_after_commit, has_updated
+from app.core.db.types import generate_id, get_utc_time
 from app.core.errors import BadInputError, ConflictError, TooLargeError
 from app.core.settings import MAX_BUDGET_S, MIN_BUDGET_S
 from app.core.states import RunKind, RunState, TaskState
 from app.datasets import repository
 from app.datasets import service as datasets
 from app.runs import enqueue, hidden_runs
-from app.runs.configuration import unknown_options
+from app.runs.configuration import get_unknown_options
 from app.runs.export_samples import FIELDS
 from app.runs.models import Run
 from app.runs.schemas import ImportSpec
 from app.samples.models import FINISH_REASONS, Sample
-from app.samples.transport import IMPORT, MAX_COUNT, MAX_LOGPROB, MAX_SECONDS, names
+from app.samples.transport import IMPORT, MAX_COUNT, MAX_LOGPROB, MAX_SECONDS, list_column_names
 from decoding.suggest import one_of
 from evaluation import datasets as files
 from evaluation import exchange
@@ -40,7 +40,7 @@ from evaluation import exchange
 T = TypeVar("T")
 MAX_SAMPLES_OF_TASK = 10_000  # they are in memory together when they are judged
 LONGEST_NAME = 200
-_LENGTHS = {name: getattr(Sample.__table__.c[name].type, "length", None) for name in names(Sample, IMPORT)}
+_LENGTHS = {name: getattr(Sample.__table__.c[name].type, "length", None) for name in list_column_names(Sample, IMPORT)}
 LONGEST = {name: length for name, length in _LENGTHS.items() if length}
 """Characters of a value, where its column has a limit."""
 SECONDS = ("queue_s", "first_token_s", "finished_s", "sandbox_s")
@@ -79,20 +79,20 @@ def submit(
         raise TooLargeError(str(error), "file") from None
     except exchange.ExchangeError as error:
         raise BadInputError(str(error), "file") from None
-    run_id = new_id()
+    run_id = generate_id()
     name = spec.name or f"{spec.target} ({origin})"[:LONGEST_NAME]
     arguments = {
         "run_ids": [str(run_id)],
         "origin": origin,
         "dataset_id": str(dataset.id),
-        "columns": unknown_options()
+        "columns": get_unknown_options()
         | {"target": spec.target, "n": max(counts.values()), "budget_s": budget_s or MAX_BUDGET_S}
         | {"name": name, "pinned_worker": pinned_worker},
         "task_ids": list(counts),
         "n_samples": counts.total(),
         "handover": handover,
     }
-    work_to_end(ctx, open_job(ctx, ImportSamples.kind, name, arguments=arguments, input=data))
+    run_to_end(ctx, open_job(ctx, ImportSamples.kind, name, arguments=arguments, input=data))
     return run_id
 
 
@@ -109,7 +109,7 @@ class ImportSamples(hidden_runs.ImportHandler):
             dataset = repository.get_dataset(session, uuid.UUID(given["dataset_id"]))
             content = files.Dataset(dataset.name, tuple(datasets.as_plain(t) for t in dataset.tasks), dataset.sha256)
             tasks = [task for task in dataset.tasks if task.task_id in set(given["task_ids"])]
-        now = utcnow()
+        now = get_utc_time()
         run = Run(
             id=run_id,
             dataset_id=dataset.id,
@@ -120,7 +120,7 @@ class ImportSamples(hidden_runs.ImportHandler):
             provenance={"source": origin},
         )
         common = {"run_id": run_id, "state": TaskState.DECODED, "queued_at": now}
-        rows = [common | {"id": new_id(), "task_pk": task.id, "position": i} for i, task in enumerate(tasks)]
+        rows = [common | {"id": generate_id(), "task_pk": task.id, "position": i} for i, task in enumerate(tasks)]
         hidden_runs.store_run(step, run, rows)
         run_tasks = hidden_runs.find_tasks(database, run_id)
         records = exchange.read(job.input or b"", origin, content, FIELDS)
@@ -153,15 +153,15 @@ def _check(ctx: Context, records: Iterable[exchange.Record], origin: str) -> tup
 
 def _show(ctx: Context, run_id: uuid.UUID, handover: bool, session: Session) -> None:
     """Makes the stored run one like any other, and enqueues it."""
-    now = utcnow()
+    now = get_utc_time()
     shown = {
         "kind": RunKind.IMPORTED, "state": RunState.QUEUED, "error": None, "finished_at": None, "started_at": now,
         "enqueued_at": None if handover else now,
     }  # fmt: skip
-    if not updated_any(session, update(Run).where(Run.id == run_id).values(**shown)):
+    if not has_updated(session, update(Run).where(Run.id == run_id).values(**shown)):
         raise ConflictError("the run was deleted while its samples were stored")
     if not handover:
-        after_commit(session, enqueue.prepare, ctx, run_id)
+        call_after_commit(session, enqueue.prepare, ctx, run_id)
 
 
 def _check_storable(record: exchange.Record, origin: str) -> None:
@@ -197,5 +197,8 @@ def _sample_columns(run_id: uuid.UUID, run_tasks: Mapping[str, uuid.UUID], recor
     return {
         "run_id": run_id,
         "run_task_id": run_tasks[record["task_id"]],
-        **{name: unknown.get(name) if record[name] is None else record[name] for name in names(Sample, IMPORT)},
+        **{
+            name: unknown.get(name) if record[name] is None else record[name]
+            for name in list_column_names(Sample, IMPORT)
+        },
     }

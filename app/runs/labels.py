@@ -16,7 +16,7 @@ from app.runs.models import Run
 from app.runs.options import DeclaredOption, options_of
 from app.runs.schemas import RunOptions
 from app.web.ui.charts.parts import SERIES
-from app.web.ui.display import short_model
+from app.web.ui.display import shorten_model
 
 ROOM = 23  # characters of a label beside a curve
 SHORT = 10  # characters of a name that stays in front of the settings
@@ -26,7 +26,7 @@ ALWAYS = "drafter"
 """The option that stands in every label made of settings."""
 
 _WORDS: Mapping[str, Callable[[Any], str]] = {
-    "target": short_model,
+    "target": shorten_model,
     "drafter": lambda value: "no drafter" if value == "none" else str(value),
     "n": lambda value: f"n = {value}",
     "temperature": lambda value: f"T {value:g}",
@@ -35,41 +35,43 @@ _WORDS: Mapping[str, Callable[[Any], str]] = {
 }
 
 
-def setting_words(run: Run) -> tuple[str, ...]:
+def list_setting_words(run: Run) -> tuple[str, ...]:
     """Each option of the run in words, in the order in which options are declared."""
-    return tuple(word(option, getattr(run, name)) for name, option in options_of(RunOptions).items())
+    return tuple(format_setting(option, getattr(run, name)) for name, option in options_of(RunOptions).items())
 
 
-def word(option: DeclaredOption, value: Any) -> str:
+def format_setting(option: DeclaredOption, value: Any) -> str:
     """A setting in the fewest words that still say which one it is."""
     short = _WORDS.get(option.name)
     return short(value) if short else f"{option.label.lower()} {option.text(value)}"
 
 
-def labels_of_runs(runs: Sequence[Run]) -> list[str]:
-    """A distinct label for each run, as `short_labels` makes them."""
-    return short_labels([run.name for run in runs], [setting_words(run) for run in runs], [r.created_at for r in runs])
+def label_runs(runs: Sequence[Run]) -> list[str]:
+    """A distinct label for each run, as `shorten_labels` makes them."""
+    return shorten_labels(
+        [run.name for run in runs], [list_setting_words(run) for run in runs], [r.created_at for r in runs]
+    )
 
 
 def drop_shared_words(names: Sequence[str]) -> list[str]:
     """The names of runs in one table without what several share: the name of their study, and equal parts of all."""
     studies = Counter(name.rpartition(": ")[0] for name in names)
     short = [arm if studies[study] > 1 else name for name in names for study, _, arm in [name.rpartition(": ")]]
-    return _differing_parts(short if len(set(short)) == len(set(names)) else names)
+    return _find_differing_parts(short if len(set(short)) == len(set(names)) else names)
 
 
-def short_labels(
+def shorten_labels(
     names: Sequence[str], settings: Sequence[tuple[str, ...]], created: Sequence[dt.datetime]
 ) -> list[str]:
     """A label for each run: what of its name is not in all names (`model, drafter, n = 8`).
 
     Runs whose labels begin alike get the settings in which they differ instead, then their seed, then their time.
-    `settings` are the `setting_words` of each run.
+    `settings` are the `list_setting_words` of each run.
     """
-    labels = _differing_parts(names)
+    labels = _find_differing_parts(names)
     options = list(options_of(RunOptions))
     seed = options.index(REPEATED)
-    for alike in _alike(labels):
+    for alike in _find_equal_labels(labels):
         differing = [
             place
             for place, option in enumerate(options)
@@ -80,35 +82,35 @@ def short_labels(
         for run in alike:
             name = [names[run]] if len(names[run]) <= SHORT else []
             labels[run] = ", ".join([*name, *(settings[run][place] for place in differing)])
-    for alike in _alike(labels):
+    for alike in _find_equal_labels(labels):
         if len({settings[run][seed] for run in alike}) > 1:
             for run in alike:
                 labels[run] = f"{settings[run][seed]}, {labels[run]}"
-    for alike in _alike(labels):
+    for alike in _find_equal_labels(labels):
         for run in alike:
             labels[run] = f"{created[run]:%m-%d %H:%M:%S}, {names[run]}"
     return labels
 
 
-def _differing_parts(names: Sequence[str]) -> list[str]:
+def _find_differing_parts(names: Sequence[str]) -> list[str]:
     parts = [name.split(", ") for name in names]
     if len({len(words) for words in parts}) > 1:
         room = min(map(len, parts)) - 1
         shared = next((place for place in range(room) if len({words[place] for words in parts}) > 1), room)
         return [
-            ", ".join(map(_word_of_name, words[shared:])) if shared else name
+            ", ".join(map(_format_name_part, words[shared:])) if shared else name
             for words, name in zip(parts, names, strict=True)
         ]
     kept = [place for place, words in enumerate(zip(*parts, strict=True)) if len(set(words)) > 1]
-    short = [", ".join(_word_of_name(words[place]) for place in kept) for words in parts]
+    short = [", ".join(_format_name_part(words[place]) for place in kept) for words in parts]
     return short if kept and len(set(short)) == len(names) else list(names)
 
 
-def _word_of_name(part: str) -> str:
-    return "no drafter" if part == "none" else short_model(part) if "/" in part else part
+def _format_name_part(part: str) -> str:
+    return "no drafter" if part == "none" else shorten_model(part) if "/" in part else part
 
 
-def _alike(labels: Sequence[str]) -> list[list[int]]:
+def _find_equal_labels(labels: Sequence[str]) -> list[list[int]]:
     """The places of labels that are equal in the characters that are shown, two or more at a time."""
     groups: defaultdict[str, list[int]] = defaultdict(list)
     for run, label in enumerate(labels):
@@ -116,21 +118,21 @@ def _alike(labels: Sequence[str]) -> list[list[int]]:
     return [group for group in groups.values() if len(group) > 1]
 
 
-def numbered_runs() -> Subquery:
+def number_runs() -> Subquery:
     """The id and `number` of every listed run: its place among the runs of its dataset as they were created, from 0."""
     number = func.row_number().over(partition_by=Run.dataset_id, order_by=Run.id) - 1
     return select(Run.id, number.label("number")).where(Run.kind.in_(LISTED_RUN_KINDS)).subquery()
 
 
-def numbers_of(session: Session, run_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, int]:
+def get_run_numbers(session: Session, run_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, int]:
     """The number of each of these runs, by id; runs that no list shows have 0."""
-    numbered = numbered_runs()
+    numbered = number_runs()
     query = select(numbered.c.id, numbered.c.number).where(numbered.c.id.in_(run_ids))
     return dict.fromkeys(run_ids, 0) | {row.id: row.number for row in session.execute(query)}
 
 
-def series_of(numbers: Sequence[int]) -> list[int]:
-    """The series (`series_css`) of each line of a chart, from the number of its run.
+def assign_series(numbers: Sequence[int]) -> list[int]:
+    """The series (`get_series_css`) of each line of a chart, from the number of its run.
 
     The number gives the colour. Runs created one after the other have different colours, as the arms of a study do;
     lines of one chart that share a colour differ in their dash.

@@ -26,11 +26,22 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 from app.annotations.models import Annotatable
 from app.background.models import Leased
 from app.core.db.storable import Text as StorableText
-from app.core.db.types import Base, Identified, Json, Named, OutputText, text_enum, utcnow
+from app.core.db.types import Base, Identified, Json, Named, OutputText, build_text_enum, get_utc_time
 from app.core.states import Failure, RunKind, RunState, TaskState
 from app.datasets.models import Dataset, Task, TaskList
 from app.runs.results import NO_FIGURES, Figures, FiguresColumn
-from app.samples.transport import ARCHIVE, FILES, RUN_FILE, Count, Rate, Seconds, Time, VerifySeconds, WallSeconds, sent
+from app.samples.transport import (
+    ARCHIVE,
+    FILES,
+    RUN_FILE,
+    Count,
+    Rate,
+    Seconds,
+    Time,
+    VerifySeconds,
+    WallSeconds,
+    format_exported_column,
+)
 
 if TYPE_CHECKING:
     from app.samples.models import Sample
@@ -58,8 +69,8 @@ class Run(Named, Annotatable, Base):
         Index("ix_runs_state", "state"),
     )
 
-    kind: Mapped[RunKind] = mapped_column(text_enum(RunKind, "kind"), default=RunKind.EVAL)
-    state: Mapped[RunState] = mapped_column(text_enum(RunState, "state"), default=RunState.QUEUED)
+    kind: Mapped[RunKind] = mapped_column(build_text_enum(RunKind, "kind"), default=RunKind.EVAL)
+    state: Mapped[RunState] = mapped_column(build_text_enum(RunState, "state"), default=RunState.QUEUED)
     dataset_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("datasets.id"), index=True)
 
     target: Mapped[str] = mapped_column(String(500))
@@ -94,10 +105,10 @@ class Run(Named, Annotatable, Base):
     quiet: Mapped[dict[str, Any] | None]
     command: Mapped[str] = mapped_column(Text, default="")  # repeats the run from a shell
     error: Mapped[str | None] = mapped_column(Text)  # why the run failed, was interrupted or lacks tasks
-    failure: Mapped[Failure | None] = mapped_column(text_enum(Failure, "failure"))  # set only if the run failed
+    failure: Mapped[Failure | None] = mapped_column(build_text_enum(Failure, "failure"))  # set only if the run failed
     figures: Mapped[Figures | None] = mapped_column(FiguresColumn)  # None until the run has ended once
 
-    created_at: Mapped[dt.datetime] = mapped_column(default=utcnow, index=True)
+    created_at: Mapped[dt.datetime] = mapped_column(default=get_utc_time, index=True)
     # When the message that prepares the run was last sent; None leaves the run to the server that owns the database.
     enqueued_at: Mapped[dt.datetime | None]
     started_at: Mapped[dt.datetime | None]
@@ -172,36 +183,40 @@ class RunTask(Leased, Base):
     run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"))
     task_pk: Mapped[uuid.UUID] = mapped_column(ForeignKey("tasks.id"), index=True)
     position: Mapped[int]
-    state: Mapped[TaskState] = sent(RUN_FILE, TaskState, text_enum(TaskState, "state"), default=TaskState.QUEUED)
-    queued_at: Mapped[dt.datetime] = sent(RUN_FILE, Time, default=utcnow)
+    state: Mapped[TaskState] = format_exported_column(
+        RUN_FILE, TaskState, build_text_enum(TaskState, "state"), default=TaskState.QUEUED
+    )
+    queued_at: Mapped[dt.datetime] = format_exported_column(RUN_FILE, Time, default=get_utc_time)
     started_at: Mapped[dt.datetime | None]
     finished_at: Mapped[dt.datetime | None] = mapped_column(index=True)
     error: Mapped[str | None] = mapped_column(Text)  # of the last attempt that failed
-    failure: Mapped[Failure | None] = mapped_column(text_enum(Failure, "failure"))  # why that attempt failed
+    failure: Mapped[Failure | None] = mapped_column(build_text_enum(Failure, "failure"))  # why that attempt failed
 
     # Exactly as the model saw it: decoded token ids may hold any character.
     prompt_sent: Mapped[str | None] = mapped_column(OutputText)
     prompt_version: Mapped[str | None] = mapped_column(String(40))
-    n_prompt_tokens: Mapped[int | None] = sent(ARCHIVE, Count)
-    cached_tokens: Mapped[int | None] = sent(ARCHIVE, Count, since=ARCHIVE)  # of these, from the prefix cache
+    n_prompt_tokens: Mapped[int | None] = format_exported_column(ARCHIVE, Count)
+    cached_tokens: Mapped[int | None] = format_exported_column(
+        ARCHIVE, Count, since=ARCHIVE
+    )  # of these, from the prefix cache
     # Per token of the prompt, [text, log-probability, most likely tokens], the last as [text, log-probability] each.
     prompt_logprobs: Mapped[list[Any] | None] = mapped_column(Json, deferred=True)
-    queue_s: Mapped[float | None] = sent(FILES, Seconds)  # the wait before the engine started it
-    prefill_s: Mapped[float | None] = sent(ARCHIVE, Seconds)
-    draft_s: Mapped[float | None] = sent(ARCHIVE, Seconds)
-    verify_s: Mapped[float | None] = sent(ARCHIVE, Seconds)
-    other_s: Mapped[float | None] = sent(ARCHIVE, Seconds)
-    wall_s: Mapped[float | None] = sent(FILES, WallSeconds)
-    sandbox_s: Mapped[float | None] = sent(ARCHIVE, Seconds)
-    n_rounds: Mapped[int | None] = sent(ARCHIVE, Count)
-    n_verified: Mapped[int | None] = sent(ARCHIVE, Count)
+    queue_s: Mapped[float | None] = format_exported_column(FILES, Seconds)  # the wait before the engine started it
+    prefill_s: Mapped[float | None] = format_exported_column(ARCHIVE, Seconds)
+    draft_s: Mapped[float | None] = format_exported_column(ARCHIVE, Seconds)
+    verify_s: Mapped[float | None] = format_exported_column(ARCHIVE, Seconds)
+    other_s: Mapped[float | None] = format_exported_column(ARCHIVE, Seconds)
+    wall_s: Mapped[float | None] = format_exported_column(FILES, WallSeconds)
+    sandbox_s: Mapped[float | None] = format_exported_column(ARCHIVE, Seconds)
+    n_rounds: Mapped[int | None] = format_exported_column(ARCHIVE, Count)
+    n_verified: Mapped[int | None] = format_exported_column(ARCHIVE, Count)
     peak_memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
     # CPU seconds there were while the task was decoded, and those that other programs and the hypervisor took. None
     # where they could not be read: app/jobs/work/machine_use.py.
-    capacity_s: Mapped[float | None] = sent(FILES, Seconds, since=RUN_FILE)
-    others_cpu_s: Mapped[float | None] = sent(FILES, Seconds, since=RUN_FILE)
-    steal_s: Mapped[float | None] = sent(FILES, Seconds, since=RUN_FILE)
-    load_average: Mapped[float | None] = sent(ARCHIVE, Seconds)
+    capacity_s: Mapped[float | None] = format_exported_column(FILES, Seconds, since=RUN_FILE)
+    others_cpu_s: Mapped[float | None] = format_exported_column(FILES, Seconds, since=RUN_FILE)
+    steal_s: Mapped[float | None] = format_exported_column(FILES, Seconds, since=RUN_FILE)
+    load_average: Mapped[float | None] = format_exported_column(ARCHIVE, Seconds)
 
     run: Mapped[Run] = relationship(back_populates="tasks")
     task: Mapped[Task] = relationship(lazy="joined", innerjoin=True)
@@ -236,8 +251,10 @@ class Calibration(Identified, Base):
     __table_args__ = (Index("ix_calibrations_run_id_at", "run_id", "at"),)
 
     run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"))
-    worker: Mapped[str] = sent(FILES, Annotated[StorableText, Field(min_length=1, max_length=200)], String(200))
-    at: Mapped[dt.datetime] = sent(FILES, Time, default=utcnow)
-    verify_s: Mapped[float] = sent(FILES, VerifySeconds)
-    read_bytes_per_s: Mapped[float] = sent(FILES, Rate)
-    flops_per_s: Mapped[float | None] = sent(ARCHIVE, Rate)
+    worker: Mapped[str] = format_exported_column(
+        FILES, Annotated[StorableText, Field(min_length=1, max_length=200)], String(200)
+    )
+    at: Mapped[dt.datetime] = format_exported_column(FILES, Time, default=get_utc_time)
+    verify_s: Mapped[float] = format_exported_column(FILES, VerifySeconds)
+    read_bytes_per_s: Mapped[float] = format_exported_column(FILES, Rate)
+    flops_per_s: Mapped[float | None] = format_exported_column(ARCHIVE, Rate)

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
-from app.web.ui.units import seconds
+from app.web.ui.units import format_seconds
 
 
 class Fieldset(enum.StrEnum):
@@ -68,7 +68,7 @@ class DeclaredOption(Option):
     @property
     def flag(self) -> str:
         """The option of the command line: `--budget` for `budget_s`, `--task` for `task_ids`."""
-        return flag_of(self.name)
+        return get_flag(self.name)
 
     @property
     def form_label(self) -> str:
@@ -87,11 +87,11 @@ class DeclaredOption(Option):
         if isinstance(value, bool):
             return "yes" if value else "no"
         if self.in_seconds:
-            return seconds(value)
+            return format_seconds(value)
         return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def flag_of(name: str) -> str:
+def get_flag(name: str) -> str:
     """The option of the command line for a field."""
     return "--" + re.sub(r"_(s|ids?)$", "", name).replace("_", "-")
 
@@ -106,7 +106,7 @@ def options_of(model: type[BaseModel]) -> Mapping[str, DeclaredOption]:
             found[name] = DeclaredOption(
                 **asdict(option),
                 name=name,
-                type=value_type(field.annotation),
+                type=get_value_type(field.annotation),
                 required=field.is_required(),
                 default=None if field.is_required() else field.default,
                 help=field.description or "",
@@ -114,13 +114,13 @@ def options_of(model: type[BaseModel]) -> Mapping[str, DeclaredOption]:
     return found
 
 
-def value_type(annotation: Any) -> type:
+def get_value_type(annotation: Any) -> type:
     """The class of the values: of `float | None` float, of a Literal str, of `tuple[str, ...]` tuple."""
     origin = get_origin(annotation)
     if origin in (Union, UnionType):
-        return next(value_type(part) for part in get_args(annotation) if part is not NoneType)
+        return next(get_value_type(part) for part in get_args(annotation) if part is not NoneType)
     if origin is Annotated:
-        return value_type(get_args(annotation)[0])
+        return get_value_type(get_args(annotation)[0])
     if origin is Literal:
         return str
     found: type = origin or annotation

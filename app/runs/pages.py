@@ -10,7 +10,7 @@ from typing import Any
 from flask import Blueprint, Response, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
-from app.annotations.pages import AnnotationPages, asks_for_archived
+from app.annotations.pages import AnnotationPages, is_asking_for_archived
 from app.core.errors import BadInputError, BasslineError
 from app.core.states import OPEN_RUN_STATES, RunState, Scope
 from app.datasets import repository as datasets
@@ -19,18 +19,18 @@ from app.language_models import service as models
 from app.runs import caveats, clock, configuration, failure_messages, repository, service
 from app.runs import figures as measured
 from app.runs import presentation as shown
-from app.runs.forms import as_form, field_error, form_fields, labels_of, parse_budget, parse_form
-from app.runs.labels import numbers_of, series_of
+from app.runs.forms import as_form, build_form_fields, get_field_labels, map_field_error, parse_budget, parse_form
+from app.runs.labels import assign_series, get_run_numbers
 from app.runs.models import Run, RunTask
 from app.runs.options import Fieldset
 from app.runs.results import Figures
 from app.runs.schemas import RunSpec
 from app.runs.status import run_status
-from app.runs.task_repository import untouched_runs
+from app.runs.task_repository import find_untouched_runs
 from app.web.http.security import needs
-from app.web.http.web import context, id_in_address, session
-from app.web.ui.display import twice
-from app.web.ui.units import counted, exact
+from app.web.http.web import get_context, get_session, parse_id
+from app.web.ui.display import pair_options
+from app.web.ui.units import format_count, format_exact
 
 bp = Blueprint("runs", __name__)
 
@@ -38,7 +38,7 @@ TASKS_OF_PAGE = 100
 TEXTS_OF_TASK = 40  # failures first
 MEMBERS_OF_TEXT = 20  # of which the figures are shown
 PAGE_SIZE = 40  # at most eight screens of a phone
-LABELS = labels_of(RunSpec)
+LABELS = get_field_labels(RunSpec)
 FILTERS = {"name": "Name", "state": "State", "dataset": "Dataset"}
 TABS = {"curve": "Curve", "tasks": "Tasks", "failures": "Failures", "timing": "Timing", "config": "Config"}
 
@@ -47,25 +47,25 @@ TABS = {"curve": "Curve", "tasks": "Tasks", "failures": "Failures", "timing": "T
 def index() -> str:
     """Runs, newest first, filtered; `?before=` a run's id gives the next page."""
     asked = {key: request.args.get(key, "").replace("\0", "").strip() for key in FILTERS}
-    before = id_in_address("before", "run")
-    archived = asks_for_archived()
+    before = parse_id("before", "run")
+    archived = is_asking_for_archived()
     states = [RunState(asked["state"])] if asked["state"] in set(RunState) else []
     wanted = repository.RunFilter(states=states, dataset=asked["dataset"], name=asked["name"], archived=archived)
-    runs = repository.list_runs(session(), wanted, limit=PAGE_SIZE + 1, before=before)
+    runs = repository.list_runs(get_session(), wanted, limit=PAGE_SIZE + 1, before=before)
     following = runs[PAGE_SIZE - 1].id if len(runs) > PAGE_SIZE else None
     return render_template(
         "runs/index.html",
         runs=runs[:PAGE_SIZE],
-        waiting=untouched_runs(session(), runs),
+        waiting=find_untouched_runs(get_session(), runs),
         following=following,
         asked=asked,
         before=before,
         archived=archived,
-        any_archived=not runs and Run.any_archived(session()),
+        any_archived=not runs and Run.any_archived(get_session()),
         kept={key: value or None for key, value in asked.items()} | {"archived": "1" if archived else None},
         labels=FILTERS,
         states=list(RunState),
-        datasets=_dataset_names(),
+        datasets=_list_dataset_names(),
         filtered=any(asked.values()) or before is not None,
     )
 
@@ -73,30 +73,30 @@ def index() -> str:
 @bp.get("/runs/<uuid:run_id>")
 def show(run_id: uuid.UUID) -> str:
     """One tab (`?tab=`) of a run; `?budget=` seconds mark a budget on its curve."""
-    run = repository.get_run(session(), run_id)
+    run = repository.get_run(get_session(), run_id)
     tab = request.args.get("tab", "curve")
     tab = tab if tab in TABS else "curve"
-    figures = run.figures or measured.figures(run, repository.tasks_without_texts(session(), run_id))
-    n_decoded, n_failures = repository.count_samples(session(), run_id)
+    figures = run.figures or measured.compute_figures(run, repository.load_tasks_without_texts(get_session(), run_id))
+    n_decoded, n_failures = repository.count_samples(get_session(), run_id)
     counts = {"tasks": run.n_tasks, "failures": n_failures}
     asked = parse_budget(request.args.get("budget"))
     budget = min(asked or run.budget_s, run.budget_s)
-    data = _tab(tab, run, figures, budget)
-    progress = repository.progress(session(), run)
+    data = _build_tab(tab, run, figures, budget)
+    progress = repository.compute_progress(get_session(), run)
     return render_template(
         f"runs/{tab}.html",
         run=run,
         run_open=run.state in OPEN_RUN_STATES,
         progress=progress,
-        status=run_status(session(), context().bus, run, progress),
+        status=run_status(get_session(), get_context().bus, run, progress),
         n_decoded=n_decoded,
         tab=tab,
         tabs=[(key, label, counts.get(key)) for key, label in TABS.items()],
         figures=figures,
         budget=budget,
-        address=exact(budget) if asked else None,
-        left_out=caveats.without_left_out(figures),
-        judges=caveats.of_each_judge(figures),
+        address=format_exact(budget) if asked else None,
+        left_out=caveats.describe_without_left_out(figures),
+        judges=caveats.describe_judges(figures),
         **annotation_pages.values(run_id),
         **data,
     )
@@ -111,12 +111,12 @@ def task(run_id: uuid.UUID, task_id: str) -> str:
 
     `?show=` is a filter of the Tasks tab, within which the neighbours are; `?budget=` seconds decide what had finished.
     """
-    run = repository.get_run(session(), run_id)
+    run = repository.get_run(get_session(), run_id)
     asked = parse_budget(request.args.get("budget"))
     budget = min(asked or run.budget_s, run.budget_s)
-    row = repository.task_with_samples(session(), run_id, task_id)
-    signs = shown.in_finish_order(row.samples, budget)
-    groups = sorted(shown.groups(signs), key=lambda group: group.best.sign.letter == "P")
+    row = repository.load_task_with_samples(get_session(), run_id, task_id)
+    signs = shown.sort_by_finish(row.samples, budget)
+    groups = sorted(shown.group_samples(signs), key=lambda group: group.best.sign.letter == "P")
     show = request.args.get("show", "all")
     return render_template(
         "runs/task.html",
@@ -127,8 +127,8 @@ def task(run_id: uuid.UUID, task_id: str) -> str:
         most_members=MEMBERS_OF_TEXT,
         n_samples=len(signs),
         budget=budget,
-        address=exact(budget) if asked else None,
-        timeline=shown.task_timeline(budget, row, signs[: shown.SQUARES_OF_TASK]),
+        address=format_exact(budget) if asked else None,
+        timeline=shown.draw_task_timeline(budget, row, signs[: shown.SQUARES_OF_TASK]),
         most_lives=shown.SQUARES_OF_TASK,
         steps=shown.list_steps(row),
         walk=_walk(row, show, budget),
@@ -139,7 +139,7 @@ def task(run_id: uuid.UUID, task_id: str) -> str:
 @bp.get("/runs/<uuid:run_id>/samples/<int:index>/<path:task_id>")
 def sample_text(run_id: uuid.UUID, index: int, task_id: str) -> Response:
     """A sample's whole raw text, or with `?part=program` its program, as plain text."""
-    sample = repository.sample(session(), run_id, task_id, index)
+    sample = repository.sample(get_session(), run_id, task_id, index)
     text = (sample.program or "") if request.args.get("part") == "program" else sample.raw
     answer = Response(text.encode("utf-8", "replace"), content_type="text/plain; charset=utf-8")
     answer.headers["X-Content-Type-Options"] = "nosniff"
@@ -149,19 +149,19 @@ def sample_text(run_id: uuid.UUID, index: int, task_id: str) -> Response:
 @bp.get("/runs/new")
 def new() -> str:
     """The form with the defaults, or the values in the address, or the configuration of the run `?like=`."""
-    like = id_in_address("like", "run")
-    values = as_form(RunSpec, repository.get_run(session(), like) if like else None)
+    like = parse_id("like", "run")
+    values = as_form(RunSpec, repository.get_run(get_session(), like) if like else None)
     if not like:
         known = models.list_models()
         values["target"] = known[0].ref if known else ""
         values |= {name: text for name, text in request.args.items() if name in values and text}
-    return _form(values, {})
+    return _render_form(values, {})
 
 
 def _check(spec: RunSpec) -> None:
     # Permission is checked before existence: otherwise the error would reveal which files exist.
-    service.require_allowed(context(), spec.target, spec.drafter)
-    service.check(context(), spec)
+    service.require_allowed(get_context(), spec.target, spec.drafter)
+    service.check(get_context(), spec)
 
 
 @bp.post("/runs/new")
@@ -172,22 +172,22 @@ def create() -> AnyResponse | tuple[str, int]:
     An invalid form is shown again with its values and errors.
     """
     if "preview" in request.form:
-        return _form(dict(request.form), {}), 200
+        return _render_form(dict(request.form), {}), 200
     valid = {"target": models.list_models()[0].ref}
     spec, errors = parse_form(RunSpec, request.form, LABELS, valid, _check)
     if spec is not None:
         try:
-            return redirect(url_for("runs.show", run_id=service.submit(context(), spec)), 303)
+            return redirect(url_for("runs.show", run_id=service.submit(get_context(), spec)), 303)
         except BadInputError as problem:
-            errors = field_error(problem, LABELS)
-    return _form(dict(request.form), errors), 422
+            errors = map_field_error(problem, LABELS)
+    return _render_form(dict(request.form), errors), 422
 
 
 @bp.post("/runs/<uuid:run_id>/cancel")
 @needs(Scope.SUBMIT)
 def cancel(run_id: uuid.UUID) -> AnyResponse:
     """Cancels the run."""
-    service.cancel(context(), run_id)
+    service.cancel(get_context(), run_id)
     return redirect(url_for("runs.show", run_id=run_id), 303)
 
 
@@ -195,51 +195,55 @@ def cancel(run_id: uuid.UUID) -> AnyResponse:
 @needs(Scope.SUBMIT)
 def resume(run_id: uuid.UUID) -> AnyResponse:
     """Queues the tasks that the run has not finished."""
-    service.resume(context(), run_id)
+    service.resume(get_context(), run_id)
     return redirect(url_for("runs.show", run_id=run_id), 303)
 
 
-def _tab(tab: str, run: Run, figures: Figures, budget: float) -> dict[str, Any]:
+def _build_tab(tab: str, run: Run, figures: Figures, budget: float) -> dict[str, Any]:
     if tab == "curve":
-        return _curve(run, figures, budget)
+        return _build_curve_tab(run, figures, budget)
     if tab == "tasks":
-        return _task_lines(repository.tasks_without_texts(session(), run.id), budget)
+        return _build_tasks_tab(repository.load_tasks_without_texts(get_session(), run.id), budget)
     if tab == "failures":
-        return {"causes": failure_messages.causes(session(), run.id), "most": failure_messages.SHOWN}
+        return {"causes": failure_messages.find_causes(get_session(), run.id), "most": failure_messages.SHOWN}
     if tab == "timing":
-        tasks = repository.tasks_alone(session(), run.id)
+        tasks = repository.load_tasks(get_session(), run.id)
         tables = clock.describe_clock(tasks, run.calibrations)
-        return {"timing": shown.timing(run, tasks, figures), "clock": tables, "lost_share": clock.lost_share}
+        return {
+            "timing": shown.build_timing(run, tasks, figures),
+            "clock": tables,
+            "lost_share": clock.compute_lost_share,
+        }
     api = f"/api/v1/runs/{run.id}"
     downloads = [("Run and figures, JSON", api), ("Samples, JSON lines", f"{api}/export")]
     return {
-        "configuration": configuration.table(run),
+        "configuration": configuration.list_configuration(run),
         "environment": configuration.list_environment(run),
         "downloads": downloads,
     }
 
 
-def _curve(run: Run, figures: Figures, budget: float) -> dict[str, Any]:
+def _build_curve_tab(run: Run, figures: Figures, budget: float) -> dict[str, Any]:
     if run.curve:
-        curve = measured.stored_curve(run.curve)
+        curve = measured.load_stored_curve(run.curve)
     else:
-        curve = measured.curve(run, repository.tasks_without_texts(session(), run.id))
+        curve = measured.compute_curve(run, repository.load_tasks_without_texts(get_session(), run.id))
     n_tasks = figures.tasks
-    number = numbers_of(session(), [run.id])[run.id]
-    note = f"Over {counted(n_tasks, 'judged task')}; the band is Wilson's 95 % interval of Pass@First."
+    number = get_run_numbers(get_session(), [run.id])[run.id]
+    note = f"Over {format_count(n_tasks, 'judged task')}; the band is Wilson's 95 % interval of Pass@First."
     return {
-        "scores": shown.scores(curve, figures, n_tasks, budget),
-        "chart": shown.curve_chart(curve, n_tasks, budget, series_of([number])[0]) if curve.budgets else None,
+        "scores": shown.build_scores(curve, figures, n_tasks, budget),
+        "chart": shown.draw_curve(curve, n_tasks, budget, assign_series([number])[0]) if curve.budgets else None,
         "chart_note": note,
     }
 
 
-def _task_lines(tasks: Sequence[RunTask], budget: float) -> dict[str, Any]:
-    groups = shown.line_groups(shown.task_lines(tasks, budget))
+def _build_tasks_tab(tasks: Sequence[RunTask], budget: float) -> dict[str, Any]:
+    groups = shown.group_task_lines(shown.build_task_lines(tasks, budget))
     show = request.args.get("show", "all")
     show = show if show in groups else "all"
     found = groups[show][1]
-    page = _page_in_address(len(found))
+    page = _parse_page_number(len(found))
     rows = found[(page - 1) * TASKS_OF_PAGE : page * TASKS_OF_PAGE]
     used = {s.sign for row in rows for s in row.squares}
     return {
@@ -252,7 +256,7 @@ def _task_lines(tasks: Sequence[RunTask], budget: float) -> dict[str, Any]:
     }
 
 
-def _page_in_address(n_rows: int) -> int:
+def _parse_page_number(n_rows: int) -> int:
     """The page that `?page=` asks for, one that there is."""
     asked = request.args.get("page", "1")[:9]
     return min(max(int(asked), 1), max(1, math.ceil(n_rows / TASKS_OF_PAGE))) if asked.isdecimal() else 1
@@ -262,16 +266,16 @@ def _walk(row: RunTask, show: str, budget: float) -> shown.Walk:
     """Through the tasks of a filter of the Tasks tab, or through all if it does not have this one."""
     task_id = row.task.task_id
     if show in shown.FILTERS and show != "all":
-        label, lines = shown.line_groups(
-            shown.task_lines(repository.tasks_without_texts(session(), row.run_id), budget)
+        label, lines = shown.group_task_lines(
+            shown.build_task_lines(repository.load_tasks_without_texts(get_session(), row.run_id), budget)
         )[show]
         if task_id in (ids := [line.row.task.task_id for line in lines]):
             return shown.find_walk(ids, task_id, label)
-    return shown.find_walk(repository.task_ids(session(), row.run_id), task_id)
+    return shown.find_walk(repository.list_task_ids(get_session(), row.run_id), task_id)
 
 
-def _form(values: dict[str, str], errors: dict[str, str]) -> str:
-    fields = form_fields(RunSpec, {"dataset": twice(sorted({*BUILTIN, *_dataset_names()}))})
+def _render_form(values: dict[str, str], errors: dict[str, str]) -> str:
+    fields = build_form_fields(RunSpec, {"dataset": pair_options(sorted({*BUILTIN, *_list_dataset_names()}))})
     return render_template(
         "runs/new.html",
         values=values,
@@ -280,23 +284,23 @@ def _form(values: dict[str, str], errors: dict[str, str]) -> str:
         basic=[field for field in fields if not field.advanced],
         advanced={part: [one for one in fields if one.advanced and one.fieldset is part] for part in Fieldset},
         advanced_used=any(one.name in errors for one in fields if one.advanced) or "like" in request.args,
-        most=_most(values),
+        most=_estimate_longest(values),
     )
 
 
-def _most(values: Mapping[str, str]) -> tuple[int, float] | None:
+def _estimate_longest(values: Mapping[str, str]) -> tuple[int, float] | None:
     """(tasks, seconds of their decoding at most) of the run that the form describes; None while it describes none."""
     typed = {name: text for name, text in values.items() if text}  # a box that is not checked is not sent
     spec, _ = parse_form(RunSpec, typed, LABELS, {}, lambda _: None)
     if spec is None:
         return None
     try:
-        service.require_allowed(context(), spec.target, spec.drafter)  # first, as in _check
-        _, tasks = service.check(context(), spec)
+        service.require_allowed(get_context(), spec.target, spec.drafter)  # first, as in _check
+        _, tasks = service.check(get_context(), spec)
     except BasslineError:
         return None
     return len(tasks), len(tasks) * spec.budget_s
 
 
-def _dataset_names() -> list[str]:
-    return sorted({d.name for d in datasets.list_datasets(session())})
+def _list_dataset_names() -> list[str]:
+    return sorted({d.name for d in datasets.list_datasets(get_session())})

@@ -27,7 +27,8 @@ from app.runs.models import EVALUATION, Run, RunTask
 class Waiting:
     """A run with a job that waits for a step; without `run_task_id` any waiting job of it will do.
 
-    `key` takes turns as one: a study's arms do. `jobs_in_progress` are those that workers have claimed for the step.
+    `key` takes turns as one: a study's arms do. `jobs_in_progress` counts the jobs that workers have claimed for the
+    step.
     """
 
     key: uuid.UUID
@@ -72,7 +73,7 @@ class Policy(Protocol):
     def send(self, ctx: Context, run_id: uuid.UUID, step: Step, run_task_ids: Sequence[uuid.UUID]) -> None:
         """Sends messages for jobs of the run that wait for the step."""
         if run_task_ids:
-            enqueue.jobs(ctx, step, run_task_ids, self.queues[step])
+            enqueue.enqueue_jobs(ctx, step, run_task_ids, self.queues[step])
 
     def lease_s(self, ctx: Context, budget_s: float) -> float | None:
         """The lease while a job is decoded, where it must end sooner than usual; else None."""
@@ -117,7 +118,7 @@ def register(load: Callable[[], Sequence[Policy]]) -> None:
     _loaders[:] = [load]
 
 
-def policies() -> Sequence[Policy]:
+def list_policies() -> Sequence[Policy]:
     """All policies."""
     return list(_load().values())
 
@@ -136,24 +137,24 @@ def _load() -> dict[str, Policy]:
     return _loaded
 
 
-def policy_of(session: Session, run_id: uuid.UUID) -> Policy:
+def find_policy(session: Session, run_id: uuid.UUID) -> Policy:
     """The policy of a stored run."""
     return get_policy(session.execute(select(Run.policy).where(Run.id == run_id)).scalar_one())
 
 
-def runs_of(policy: Policy) -> ColumnElement[bool]:
+def belongs_to_policy(policy: Policy) -> ColumnElement[bool]:
     """Whether a run is worked by the policy, as a condition over Run."""
     return Run.policy == policy.name
 
 
-def interactive_runs() -> ColumnElement[bool]:
+def is_interactive() -> ColumnElement[bool]:
     """Whether a user waits for a run, as a condition over Run."""
-    return Run.policy.in_([policy.name for policy in policies() if policy.interactive])
+    return Run.policy.in_([policy.name for policy in list_policies() if policy.interactive])
 
 
-def waits_in(queue: str) -> ColumnElement[bool]:
+def is_waiting_in(queue: str) -> ColumnElement[bool]:
     """Policy.waits_in of whichever policy works the run."""
-    return or_(*(and_(runs_of(policy), policy.waits_in(queue)) for policy in policies()))
+    return or_(*(and_(belongs_to_policy(policy), policy.waits_in(queue)) for policy in list_policies()))
 
 
 QUEUES = {Step.DECODE: queues.GPU_BATCH, Step.GRADE: queues.EXEC}
@@ -168,19 +169,19 @@ class EvaluationPolicy(Policy):
 
     def eligible(self, ctx: Context, session: Session, step: Step) -> Sequence[Waiting]:
         """Returns every running evaluation with a job that waits for the step."""
-        query = select(Run).where(runs_of(self), takes_turns(step)).options(*map(defer, LONG_COLUMNS))
+        query = select(Run).where(belongs_to_policy(self), is_taking_turns(step)).options(*map(defer, LONG_COLUMNS))
         runs = session.scalars(query).all()
-        in_progress = jobs_in_progress(session, step) if runs else {}
+        in_progress = count_jobs_in_progress(session, step) if runs else {}
         return [Waiting(run.id, run, in_progress.get(run.id, 0)) for run in runs]
 
 
-def jobs_in_progress(session: Session, step: Step) -> dict[uuid.UUID, int]:
+def count_jobs_in_progress(session: Session, step: Step) -> dict[uuid.UUID, int]:
     """How many jobs of each run workers have claimed for a step."""
     query = select(RunTask.run_id, func.count()).where(RunTask.state == step.working).group_by(RunTask.run_id)
     return dict(session.execute(query).all())
 
 
-def takes_turns(step: Step) -> ColumnElement[bool]:
+def is_taking_turns(step: Step) -> ColumnElement[bool]:
     """Whether a running run waits for a step that any worker may do, as a condition over Run."""
     waits = select(RunTask.id).where(RunTask.run_id == Run.id, RunTask.state == step.waiting).exists()
     return and_(Run.state == RunState.RUNNING, Run.pinned_worker.is_(None), waits)

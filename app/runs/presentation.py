@@ -10,28 +10,28 @@ from statistics import fmean
 from typing import NamedTuple
 
 from app.core.states import PASSED
-from app.runs.figures import in_budget_s, is_finished
+from app.runs.figures import get_finish_time, is_finished
 from app.runs.models import Run, RunTask
 from app.runs.results import Figures
 from app.samples.models import Sample
 from app.web.ui.charts.chart import Chart, Curve
 from app.web.ui.charts.curves import pass_curves
-from app.web.ui.charts.timeline import Life, Timeline, timeline
-from app.web.ui.display import VerdictSign, verdict_sign
+from app.web.ui.charts.timeline import Life, Timeline, draw_timeline
+from app.web.ui.display import VerdictSign, choose_verdict_sign
 from app.web.ui.units import (
     count,
-    counted,
-    decimal,
-    exact_seconds,
-    interval,
-    milliseconds,
-    per_cent,
-    percent,
-    seconds,
-    size,
+    format_count,
+    format_decimal,
+    format_exact_seconds,
+    format_interval,
+    format_milliseconds,
+    format_percent,
+    format_seconds,
+    format_share,
+    format_unsigned_points,
 )
 from evaluation import metrics
-from evaluation.metrics import rank_sample, wilson
+from evaluation.metrics import compute_wilson_interval, rank_sample
 
 SLOWEST = 10
 SQUARES_OF_TASK = 48  # the first to finish
@@ -94,7 +94,7 @@ class TaskLine:
     @cached_property
     def squares(self) -> list[SampleSign]:
         """The first samples to finish: of a task that is shown, as a run may have a hundred thousand."""
-        return in_finish_order(self.row.samples, self.budget_s, SQUARES_OF_TASK)
+        return sort_by_finish(self.row.samples, self.budget_s, SQUARES_OF_TASK)
 
     @property
     def tokens(self) -> int | None:
@@ -127,32 +127,32 @@ def counts_within(sample: Sample, budget_s: float = math.inf) -> bool:
 
 def finish_s(sample: Sample, budget_s: float = math.inf) -> float | None:
     """When the sample finished; None if that was not within its run's budget and `budget_s` seconds."""
-    end = in_budget_s(sample)
+    end = get_finish_time(sample)
     return end if end is not None and end <= budget_s else None
 
 
-def chosen(samples: Sequence[Sample], budget_s: float = math.inf) -> Sample | None:
+def choose_sample(samples: Sequence[Sample], budget_s: float = math.inf) -> Sample | None:
     """The finished sample that Pass@First counts; None if none finished."""
     finished = [sample for sample in samples if counts_within(sample, budget_s)]
     return max(finished, key=lambda sample: rank_sample(sample.mean_logprob, sample.index), default=None)
 
 
-def in_finish_order(samples: Sequence[Sample], budget_s: float = math.inf, most: int | None = None) -> list[SampleSign]:
+def sort_by_finish(samples: Sequence[Sample], budget_s: float = math.inf, most: int | None = None) -> list[SampleSign]:
     """The first `most` samples as squares in the order they finished; those not within `budget_s` come last."""
-    best = chosen(samples, budget_s)
+    best = choose_sample(samples, budget_s)
     ordered = sorted(samples, key=lambda s: (not counts_within(s, budget_s), s.finished_s or 0.0, s.index))
     signs = []
     for sample in ordered[:most]:
         end = finish_s(sample, budget_s)
-        sign = verdict_sign(sample.verdict, finished=counts_within(sample, budget_s))
+        sign = choose_verdict_sign(sample.verdict, finished=counts_within(sample, budget_s))
         label = f"sample {sample.index}: {sign.name}"
         if end is not None:
-            label += f" at {seconds(end)}"
+            label += f" at {format_seconds(end)}"
         signs.append(SampleSign(sample, sign, sample is best, label + (", chosen" if sample is best else "")))
     return signs
 
 
-def groups(signs: Sequence[SampleSign]) -> list[SampleGroup]:
+def group_samples(signs: Sequence[SampleSign]) -> list[SampleGroup]:
     """Groups of samples with the same text, program, verdict and reason, in the order they finished."""
     found: dict[object, list[SampleSign]] = {}
     for s in signs:
@@ -162,20 +162,20 @@ def groups(signs: Sequence[SampleSign]) -> list[SampleGroup]:
     return [SampleGroup(members) for members in found.values()]
 
 
-def ranks(signs: Sequence[SampleSign]) -> dict[int, int]:
+def rank_samples(signs: Sequence[SampleSign]) -> dict[int, int]:
     """The rank of each finished sample by mean log-probability, from 1; keys are sample indices."""
     finished = [s.row for s in signs if is_finished(s.row)]
     ordered = sorted(finished, key=lambda s: rank_sample(s.mean_logprob, s.index), reverse=True)
     return {sample.index: place for place, sample in enumerate(ordered, start=1)}
 
 
-def task_lines(tasks: Sequence[RunTask], budget_s: float = math.inf) -> list[TaskLine]:
+def build_task_lines(tasks: Sequence[RunTask], budget_s: float = math.inf) -> list[TaskLine]:
     """One line per task within `budget_s` seconds, in dataset order."""
     lines = []
     for task in tasks:
         finished = [s for s in task.samples if counts_within(s, budget_s)]
         passed = [s for s in finished if s.verdict == PASSED]
-        best = chosen(finished, budget_s)
+        best = choose_sample(finished, budget_s)
         lines.append(
             TaskLine(
                 row=task,
@@ -189,7 +189,7 @@ def task_lines(tasks: Sequence[RunTask], budget_s: float = math.inf) -> list[Tas
     return lines
 
 
-def line_groups(lines: Sequence[TaskLine]) -> dict[str, tuple[str, list[TaskLine]]]:
+def group_task_lines(lines: Sequence[TaskLine]) -> dict[str, tuple[str, list[TaskLine]]]:
     """The filters of the Tasks tab: key to (label, lines)."""
     decoded = [line for line in lines if line.row.samples]
     return {
@@ -222,64 +222,70 @@ def find_walk(task_ids: Sequence[str], task_id: str, label: str = "") -> Walk:
     return Walk(label, at + 1, len(task_ids), before, after)
 
 
-def scores(curve: metrics.Curve, figures: Figures, n_tasks: int, budget: float) -> list[Score]:
+def build_scores(curve: metrics.Curve, figures: Figures, n_tasks: int, budget: float) -> list[Score]:
     """The cards of the Curve tab: shares at `budget` seconds with Wilson's interval, then the speed of the run."""
-    cards = _unbudgeted_scores(figures)
+    cards = _build_unbudgeted_scores(figures)
     first, every = curve.at(budget) if curve.budgets and figures.pass_first is not None else (None, None)
     for label, share in (("Pass@First", first), ("Pass@All", every)):
         if share is not None and n_tasks:
-            bounds = interval(wilson(round(share * n_tasks), n_tasks), n_tasks)
+            bounds = format_interval(compute_wilson_interval(round(share * n_tasks), n_tasks), n_tasks)
             cards.append(
                 Score(
                     label,
-                    per_cent(share, n_tasks),
+                    format_share(share, n_tasks),
                     "%",
-                    f"95 % interval {bounds} %, {counted(n_tasks, 'task')} at {exact_seconds(budget)}",
+                    f"95 % interval {bounds} %, {format_count(n_tasks, 'task')} at {format_exact_seconds(budget)}",
                 )
             )
     if first is not None and every is not None:
-        cards.append(Score("Ranking loss", size(every - first, n_tasks), "points", "Pass@All minus Pass@First"))
+        cards.append(
+            Score("Ranking loss", format_unsigned_points(every - first, n_tasks), "points", "Pass@All minus Pass@First")
+        )
     if (p50 := figures.first_finished_p50_s) is not None:
         cards.append(
-            Score("First finished", *_split(seconds(p50)), note=f"median; p95 {seconds(figures.first_finished_p95_s)}")
+            Score(
+                "First finished",
+                *_split(format_seconds(p50)),
+                note=f"median; p95 {format_seconds(figures.first_finished_p95_s)}",
+            )
         )
     if (speed := figures.ms_per_token_all) is not None:
         cards.append(
             Score(
                 "Time per token",
-                milliseconds(speed),
+                format_milliseconds(speed),
                 "ms",
-                f"first {milliseconds(figures.ms_per_token_first)}, last {milliseconds(figures.ms_per_token_last)}",
+                f"first {format_milliseconds(figures.ms_per_token_first)}, last "
+                f"{format_milliseconds(figures.ms_per_token_last)}",
             )
         )
     if (length := figures.mean_acceptance_length) is not None:
-        cards.append(Score("Accepted length", decimal(length), "tokens", "per sample and round"))
+        cards.append(Score("Accepted length", format_decimal(length), "tokens", "per sample and round"))
     if (gain := figures.speedup_over_plain) is not None:
-        over = f"over {counted(figures.speedup_tasks or 0, 'task')}"
-        cards.append(Score("Speed-up", decimal(gain), "×", f"tokens per second against plain decoding, {over}"))
+        over = f"over {format_count(figures.speedup_tasks or 0, 'task')}"
+        cards.append(Score("Speed-up", format_decimal(gain), "×", f"tokens per second against plain decoding, {over}"))
     return cards
 
 
-def _unbudgeted_scores(figures: Figures) -> list[Score]:
+def _build_unbudgeted_scores(figures: Figures) -> list[Score]:
     """The cards of a run whose samples have no finish times."""
     shares = {
         "Chosen sample passes": figures.pass_first_unbudgeted,
         "Any sample passes": figures.pass_all_unbudgeted,
     }
-    return [
-        Score(
-            label,
-            per_cent(share, figures.tasks),
-            "%",
-            f"95 % interval {interval(wilson(round(share * figures.tasks), figures.tasks), figures.tasks)} %, "
-            f"{counted(figures.tasks, 'task')}, whenever it finished",
-        )
-        for label, share in shares.items()
-        if share is not None
-    ]
+    scores = []
+    for label, share in shares.items():
+        if share is not None:
+            limits = compute_wilson_interval(round(share * figures.tasks), figures.tasks)
+            note = (
+                f"95 % interval {format_interval(limits, figures.tasks)} %, {format_count(figures.tasks, 'task')}, "
+                "whenever it finished"
+            )
+            scores.append(Score(label, format_share(share, figures.tasks), "%", note))
+    return scores
 
 
-def timing(run: Run, tasks: Sequence[RunTask], figures: Figures) -> Timing | None:
+def build_timing(run: Run, tasks: Sequence[RunTask], figures: Figures) -> Timing | None:
     """The Timing tab; None before the first decoded task."""
     decoded = [t for t in tasks if t.wall_s is not None]
     if not decoded:
@@ -288,12 +294,12 @@ def timing(run: Run, tasks: Sequence[RunTask], figures: Figures) -> Timing | Non
     walls = [t.wall_s or 0.0 for t in decoded]
     past = [max(w - run.budget_s, 0.0) for w in walls]
     cards = [
-        Score("Wall per task", *_split(seconds(fmean(walls))), note=f"slowest {seconds(max(walls))}"),
+        Score("Wall per task", *_split(format_seconds(fmean(walls))), note=f"slowest {format_seconds(max(walls))}"),
         Score(
             "Worst overrun",
             f"{1000 * max(past):.0f}",
             "ms",
-            f"past the budget of {seconds(run.budget_s)}; a round that would pass it is not started",
+            f"past the budget of {format_seconds(run.budget_s)}; a round that would pass it is not started",
         ),
     ]
     if (rate := figures.tokens_per_s) is not None:
@@ -307,21 +313,25 @@ def timing(run: Run, tasks: Sequence[RunTask], figures: Figures) -> Timing | Non
         )
     if run.prefix_cache:
         cached, prompts = (sum(getattr(t, name) or 0 for t in decoded) for name in ("cached_tokens", "n_prompt_tokens"))
-        share = percent(cached / prompts) if prompts else "–"
+        share = format_percent(cached / prompts) if prompts else "–"
         cards.append(Score("From the prefix cache", share, "", f"{count(cached)} of {count(prompts)} prompt tokens"))
     rounds = [t.n_rounds for t in decoded if t.n_rounds is not None]
     if rounds:
-        cards.append(Score("Rounds", decimal(fmean(rounds), 1), "", "mean per task; a round is draft, verify, accept"))
+        cards.append(
+            Score("Rounds", format_decimal(fmean(rounds), 1), "", "mean per task; a round is draft, verify, accept")
+        )
     memory = max((t.peak_memory_bytes or 0 for t in decoded), default=0)
     if memory:
-        cards.append(Score("Peak memory", decimal(memory / 2**30, 2), "GiB", "of the device, highest over all tasks"))
+        cards.append(
+            Score("Peak memory", format_decimal(memory / 2**30, 2), "GiB", "of the device, highest over all tasks")
+        )
     return Timing(len(decoded), steps, cards, sorted(decoded, key=lambda t: -(t.wall_s or 0.0))[:SLOWEST])
 
 
-def curve_chart(curve: metrics.Curve, n_tasks: int, budget: float, series: int) -> Chart:
+def draw_curve(curve: metrics.Curve, n_tasks: int, budget: float, series: int) -> Chart:
     """Pass@First with its interval, and Pass@All, in the colour of the run, with a cursor at `budget` seconds."""
     budgets, firsts = [0.0, *curve.budgets], [0.0, *curve.pass_first]  # before the first right answer it is 0 of n
-    bounds = [wilson(round(share * n_tasks), n_tasks) for share in firsts]
+    bounds = [compute_wilson_interval(round(share * n_tasks), n_tasks) for share in firsts]
     low, high = zip(*bounds, strict=True)
     return pass_curves(
         [
@@ -350,7 +360,7 @@ def _share_out(seconds_of: Mapping[str, float]) -> list[Step]:
     ]
 
 
-def task_timeline(budget: float, row: RunTask, signs: Sequence[SampleSign]) -> Timeline | None:
+def draw_task_timeline(budget: float, row: RunTask, signs: Sequence[SampleSign]) -> Timeline | None:
     """From first token to end of each sample on the task's clock, in finish order; None before the task was decoded.
 
     A line marks `budget` seconds.
@@ -358,9 +368,9 @@ def task_timeline(budget: float, row: RunTask, signs: Sequence[SampleSign]) -> T
     if not signs or row.wall_s is None:
         return None
     lives = [
-        Life(f"{s.row.index}", s.sign, s.row.first_token_s or 0.0, in_budget_s(s.row) or row.wall_s) for s in signs
+        Life(f"{s.row.index}", s.sign, s.row.first_token_s or 0.0, get_finish_time(s.row) or row.wall_s) for s in signs
     ]
-    return timeline(lives, budget, max(row.wall_s, *(life.end for life in lives)))
+    return draw_timeline(lives, budget, max(row.wall_s, *(life.end for life in lives)))
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -32,7 +32,7 @@ class Provenance(BaseModel):
         return require_storable(value)
 
 
-def target_parameters(provenance: Mapping[str, Any]) -> int | None:
+def get_target_parameters(provenance: Mapping[str, Any]) -> int | None:
     """The parameters of the target model; None where they are not known.
 
     Nor are they of a report that an earlier version loaded without a check.

@@ -12,7 +12,7 @@ from sqlalchemy import Select, case, func, or_, select, tuple_
 from sqlalchemy.orm import Session, contains_eager, defer, joinedload, raiseload, selectinload, undefer
 
 from app.core.db.references import find_id
-from app.core.db.types import utcnow
+from app.core.db.types import get_utc_time
 from app.core.errors import NotFoundError
 from app.core.states import (
     DECODED_TASK_STATES,
@@ -24,7 +24,7 @@ from app.core.states import (
     TaskState,
 )
 from app.datasets.models import Dataset, Task
-from app.runs.clock import busy_s
+from app.runs.clock import sum_decoding_s
 from app.runs.models import HIDING, Run, RunTask
 from app.samples.models import FINISHED_REASONS, Sample
 
@@ -199,7 +199,7 @@ def find_run(session: Session, reference: str) -> Run:
     return get_run(session, find_id(session, Run, reference, "run", "bassline runs list", Run.is_shown()))
 
 
-def tasks_with_samples(session: Session, run_id: uuid.UUID, *, origins: bool = False) -> Sequence[RunTask]:
+def load_tasks_with_samples(session: Session, run_id: uuid.UUID, *, origins: bool = False) -> Sequence[RunTask]:
     """All tasks of the run in dataset order, samples in index order; with `origins`, where their tokens came from."""
     samples = selectinload(RunTask.samples)
     if origins:
@@ -209,12 +209,12 @@ def tasks_with_samples(session: Session, run_id: uuid.UUID, *, origins: bool = F
     ).all()
 
 
-def tasks_without_texts(session: Session, run_id: uuid.UUID) -> Sequence[RunTask]:
+def load_tasks_without_texts(session: Session, run_id: uuid.UUID) -> Sequence[RunTask]:
     """The same with only the columns that figures need: each is a MeasuredTask, which reads like a RunTask.
 
     A run has thousands of samples, and nearly all of their data is text.
     """
-    found = {row.position: MeasuredTask(row) for row in tasks_alone(session, run_id)}
+    found = {row.position: MeasuredTask(row) for row in load_tasks(session, run_id)}
     samples = {position: (task.id, task.samples) for position, task in found.items()}
     query = select(RunTask.position, *_MEASURED).join(RunTask, RunTask.id == Sample.run_task_id)
     # Past the ORM: a third of the time for so many rows.
@@ -227,7 +227,7 @@ def tasks_without_texts(session: Session, run_id: uuid.UUID) -> Sequence[RunTask
     return cast("Sequence[RunTask]", list(found.values()))
 
 
-def tasks_alone(session: Session, run_id: uuid.UUID) -> Sequence[RunTask]:
+def load_tasks(session: Session, run_id: uuid.UUID) -> Sequence[RunTask]:
     """All tasks of the run in dataset order, without texts; reading their samples raises."""
     task = joinedload(RunTask.task, innerjoin=True).load_only(
         Task.task_id, Task.entry_point, Task.source, raiseload=True
@@ -248,13 +248,13 @@ def count_samples(session: Session, run_id: uuid.UUID) -> tuple[int, int]:
     return n_decoded or 0, session.scalar(select(func.count()).where(Sample.run_id == run_id, failed)) or 0
 
 
-def task_ids(session: Session, run_id: uuid.UUID) -> Sequence[str]:
+def list_task_ids(session: Session, run_id: uuid.UUID) -> Sequence[str]:
     """The ids of the run's tasks in dataset order."""
     ids = select(Task.task_id).join(RunTask, RunTask.task_pk == Task.id).where(RunTask.run_id == run_id)
     return session.scalars(ids.order_by(RunTask.position)).all()
 
 
-def samples_page(
+def load_samples_page(
     session: Session,
     run_id: uuid.UUID,
     *,
@@ -279,7 +279,7 @@ def samples_page(
     return session.scalars(query.order_by(RunTask.position, Sample.index).limit(limit)).all()
 
 
-def task_with_samples(session: Session, run_id: uuid.UUID, task_id: str) -> RunTask:
+def load_task_with_samples(session: Session, run_id: uuid.UUID, task_id: str) -> RunTask:
     """One task of the run, by the dataset's task id, with its samples. Raises NotFoundError."""
     row = session.scalar(
         select(RunTask)
@@ -294,13 +294,13 @@ def task_with_samples(session: Session, run_id: uuid.UUID, task_id: str) -> RunT
 
 def sample(session: Session, run_id: uuid.UUID, task_id: str, index: int) -> Sample:
     """One sample with its tokens loaded. Raises NotFoundError."""
-    for row in task_with_samples(session, run_id, task_id).samples:
+    for row in load_task_with_samples(session, run_id, task_id).samples:
         if row.index == index:
             return row
     raise NotFoundError(f"task {task_id!r} of run {run_id} has no sample {index}")
 
 
-def progress(session: Session, run: Run) -> Progress:
+def compute_progress(session: Session, run: Run) -> Progress:
     """Counts of the run's tasks and samples, and an estimate of the seconds left."""
     by_state = dict(
         session.execute(
@@ -317,14 +317,16 @@ def progress(session: Session, run: Run) -> Progress:
     walls = session.execute(
         select(RunTask.queued_at, RunTask.queue_s, RunTask.wall_s).where(RunTask.run_id == run.id)
     ).all()
-    decode_s = busy_s(((queued_at, queue_s, wall_s) for queued_at, queue_s, wall_s in walls), together=run.throughput)
+    decode_s = sum_decoding_s(
+        ((queued_at, queue_s, wall_s) for queued_at, queue_s, wall_s in walls), together=run.throughput
+    )
     overruns, overrun_max = session.execute(
         select(
             func.coalesce(func.sum(case((past > 0, 1), else_=0)), 0),
             func.coalesce(func.max(past), 0.0),
         ).where(RunTask.run_id == run.id)
     ).one()
-    elapsed = ((run.finished_at or utcnow()) - run.started_at).total_seconds() if run.started_at else None
+    elapsed = ((run.finished_at or get_utc_time()) - run.started_at).total_seconds() if run.started_at else None
     done = samples and sum(by_state.get(s, 0) for s in DECODED_TASK_STATES)
     waiting = by_state.get(TaskState.QUEUED, 0) + by_state.get(TaskState.DECODING, 0)
     remaining = decode_s / done * waiting if done >= ENOUGH_TASKS else None

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from app.annotations.schemas import Changes
 from app.core.context import Context
-from app.core.db.database import after_commit
-from app.core.db.types import new_id, utcnow
+from app.core.db.database import call_after_commit
+from app.core.db.types import generate_id, get_utc_time
 from app.core.errors import BadInputError
 from app.core.ports import require_toolchains
 from app.core.remote import target as remote
@@ -19,7 +19,7 @@ from app.datasets.models import Dataset, Task
 from app.language_models import allowed
 from app.language_models.service import require_head, require_infilling, require_model
 from app.runs import enqueue, hidden_runs, transitions
-from app.runs.configuration import option_columns, shell_command
+from app.runs.configuration import format_shell_command, get_option_columns
 from app.runs.models import Run, RunTask
 from app.runs.quiet import start_quiet_wait
 from app.runs.repository import get_run
@@ -49,13 +49,13 @@ def submit(
         require_allowed(ctx, spec.target, spec.drafter)
     dataset, tasks = check(ctx, spec)
     require_answering(ctx, [spec.target], is_local=is_local(pinned_worker, handover))
-    run = new_run(
+    run = build_run(
         Run,
         spec,
         tasks,
         dataset_id=dataset.id,
-        name=spec.name or default_name(spec),
-        command=command or shell_command(spec),
+        name=spec.name or build_default_name(spec),
+        command=command or format_shell_command(spec),
         quiet=start_quiet_wait(spec.quiet_limit_s),
         pinned_worker=pinned_worker,
         handover=handover,
@@ -76,7 +76,7 @@ def check(ctx: Context, spec: RunSpec) -> tuple[Dataset, list[Task]]:
 
 
 def store(ctx: Context, run: Run) -> uuid.UUID:
-    """Stores a run made by `new_run` and enqueues it. Returns its id. The caller has called `require_allowed`.
+    """Stores a run made by `build_run` and enqueues it. Returns its id. The caller has called `require_allowed`.
 
     A run that is not graded needs no sandbox worker to prepare it: its caller does that.
     """
@@ -84,19 +84,19 @@ def store(ctx: Context, run: Run) -> uuid.UUID:
         session.add(run)
         session.flush()  # gives `graded` its default
         if run.graded and run.enqueued_at is not None:
-            after_commit(session, enqueue.prepare, ctx, run.id)
+            call_after_commit(session, enqueue.prepare, ctx, run.id)
     return run.id
 
 
-def new_run(made: type[R], spec: DecodingSpec, tasks: Sequence[Task], *, handover: bool = False, **columns: Any) -> R:
+def build_run(made: type[R], spec: DecodingSpec, tasks: Sequence[Task], *, handover: bool = False, **columns: Any) -> R:
     """A run over exactly these tasks, with its id and the other `columns` given, to be stored by the caller.
 
     With `handover` it has no time of its message, see submit.
     """
-    now = utcnow()
+    now = get_utc_time()
     return made(
-        id=new_id(),
-        **option_columns(spec) | columns,
+        id=generate_id(),
+        **get_option_columns(spec) | columns,
         kind=RunKind.EVAL if made is Run else RunKind.COMPLETION,
         n_tasks=len(tasks),
         enqueued_at=None if handover else now,
@@ -116,6 +116,9 @@ def require_allowed(ctx: Context, target: str, drafter: str) -> None:
     """Raises BadInputError for a model or endpoint that the operator's settings do not allow for submitted runs."""
     if remote.is_remote(target):
         remote.require_allowed(target, ctx.settings.remote_endpoints)
+        remote.require_secrets_for_each(ctx.settings.remote_endpoints.split())
+        if tokenizer := remote.parse(target).tokenizer:
+            allowed.require_allowed(tokenizer, "target", ctx.settings.model_patterns)
         return
     allowed.require_allowed(target, "target", ctx.settings.model_patterns)
     draft = parse_drafter(drafter).model
@@ -129,6 +132,7 @@ def require_answering(ctx: Context, targets: Iterable[str], *, is_local: bool) -
     In the stack only the workers may reach it: there the run fails with the reason.
     """
     endpoints = dict.fromkeys(target for target in targets if remote.is_remote(target))
+    remote.require_secrets_for_each(remote.parse(target).base_url for target in endpoints)
     if endpoints and (is_local or ctx.settings.embedded):
         from app.core.remote import reachability  # noqa: PLC0415  (loads a HTTP client)
 
@@ -143,7 +147,8 @@ def require_models(ctx: Context, spec: DecodingSpec) -> None:
     infilling run of a target that is not cached here.
     """
     if remote.is_remote(spec.target):
-        remote.parse(spec.target)
+        if tokenizer := remote.parse(spec.target).tokenizer:
+            require_model(tokenizer, "target")
         return
     require_model(spec.target, "target")
     if spec.prompt_mode == "infill":
@@ -188,7 +193,7 @@ def delete(ctx: Context, run_id: uuid.UUID) -> None:
     hidden_runs.delete_run(ctx, run_id)
 
 
-def default_name(spec: DecodingSpec) -> str:
+def build_default_name(spec: DecodingSpec) -> str:
     """A name that distinguishes runs in a list."""
     return f"{spec.target} {spec.drafter} n={spec.n} B={spec.budget_s:g}s"
 

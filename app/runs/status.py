@@ -13,7 +13,7 @@ from app.runs.models import Run
 from app.runs.quiet import describe_quiet_wait
 from app.runs.repository import Progress
 from app.runs.task_repository import open_runs_before
-from app.web.ui.units import ordinal
+from app.web.ui.units import format_ordinal
 
 
 @dataclass(frozen=True)
@@ -44,5 +44,5 @@ def run_status(session: Session, bus: EventBus, run: Run, progress: Progress) ->
     ahead = open_runs_before(session, run)
     if ahead:
         earlier = "1 earlier run has" if ahead == 1 else f"{ahead} earlier runs have"
-        return RunStatus("queued", f"waiting in line ({ordinal(ahead + 1)})", f"{earlier} not ended.")
+        return RunStatus("queued", f"waiting in line ({format_ordinal(ahead + 1)})", f"{earlier} not ended.")
     return RunStatus("queued", "queued" if run.state is RunState.QUEUED else "waiting")

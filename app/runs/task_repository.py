@@ -19,7 +19,7 @@ BATCH_TASKS = 10
 """Tasks read at a time: a task may have a hundred samples, and each of them some kilobytes of text."""
 
 
-def tasks_with_tokens(session: Session, run_id: uuid.UUID) -> Sequence[RunTask]:
+def load_tasks_with_tokens(session: Session, run_id: uuid.UUID) -> Sequence[RunTask]:
     """All tasks of the run in dataset order, with their samples, log-probabilities and ends of tokens."""
     columns = (Sample.logprobs, Sample.ends, Sample.top_logprobs)
     samples = selectinload(RunTask.samples).options(*map(undefer, columns))
@@ -27,7 +27,7 @@ def tasks_with_tokens(session: Session, run_id: uuid.UUID) -> Sequence[RunTask]:
     return session.scalars(query.options(samples, undefer(RunTask.prompt_logprobs))).all()
 
 
-def tasks_in_batches(database: Database, run_id: uuid.UUID) -> Iterator[RunTask]:
+def iterate_tasks(database: Database, run_id: uuid.UUID) -> Iterator[RunTask]:
     """All tasks of the run in dataset order with their samples and task id, for a reader that keeps none of them.
 
     Each batch has a session of its own, so that a slow reader holds no connection and what was read is freed. Raises
@@ -52,13 +52,13 @@ def tasks_in_batches(database: Database, run_id: uuid.UUID) -> Iterator[RunTask]
         last = batch[-1].position
 
 
-def any_taken(session: Session, run_id: uuid.UUID) -> bool:
+def has_taken_task(session: Session, run_id: uuid.UUID) -> bool:
     """Whether a worker has taken a task of the run."""
     taken = select(RunTask.id).where(RunTask.run_id == run_id, RunTask.state != TaskState.QUEUED).limit(1)
     return session.scalar(taken) is not None
 
 
-def untouched_runs(session: Session, runs: Collection[Run]) -> set[uuid.UUID]:
+def find_untouched_runs(session: Session, runs: Collection[Run]) -> set[uuid.UUID]:
     """Ids of the open runs among these of which no worker has taken a task yet."""
     waiting = {run.id for run in runs if run.state in OPEN_RUN_STATES}
     touched = session.scalars(

@@ -9,15 +9,15 @@ from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.core.context import Context
-from app.core.db.clock import no_earlier_than
-from app.core.db.database import after_commit, updated_any
-from app.core.db.types import utcnow
+from app.core.db.clock import limit_to_start
+from app.core.db.database import call_after_commit, has_updated
+from app.core.db.types import get_utc_time
 from app.core.errors import ConflictError
 from app.core.events import event_types
 from app.core.states import OPEN_RUN_STATES, OPEN_TASK_STATES, Failure, RunState, TaskState
 from app.runs import enqueue, figures
 from app.runs.models import Run, RunTask
-from app.runs.policy import policy_of
+from app.runs.policy import find_policy
 from app.runs.quiet import read_quiet_wait, start_quiet_wait
 from app.runs.repository import get_run, lock_run
 from app.samples.models import Sample
@@ -40,7 +40,7 @@ def close_if_done(ctx: Context, run_id: uuid.UUID) -> None:
     """
     open_tasks = select(RunTask.id).where(RunTask.run_id == run_id, RunTask.state.in_(OPEN_TASK_STATES)).exists()
     done = (Run.state == RunState.RUNNING, ~open_tasks)
-    _end(ctx, run_id, done, _outcome)
+    _end(ctx, run_id, done, _determine_outcome)
 
 
 def cancel(ctx: Context, run_id: uuid.UUID) -> None:
@@ -50,11 +50,11 @@ def cancel(ctx: Context, run_id: uuid.UUID) -> None:
     Raises NotFoundError, or ConflictError for a run that has ended.
     """
     with ctx.database.session() as session:
-        if not updated_any(
+        if not has_updated(
             session,
             update(Run)
             .where(Run.id == run_id, Run.state.in_(OPEN_RUN_STATES))
-            .values(state=RunState.RUNNING, cancel_requested_at=utcnow()),
+            .values(state=RunState.RUNNING, cancel_requested_at=get_utc_time()),
         ):
             raise ConflictError(
                 f"the run is {get_run(session, run_id).state}: only a queued or running one can be cancelled"
@@ -62,7 +62,7 @@ def cancel(ctx: Context, run_id: uuid.UUID) -> None:
         session.execute(
             update(RunTask)
             .where(RunTask.run_id == run_id, RunTask.state.in_((TaskState.QUEUED, TaskState.DECODED)))
-            .values(state=TaskState.CANCELLED, finished_at=no_earlier_than(RunTask.started_at, utcnow()))
+            .values(state=TaskState.CANCELLED, finished_at=limit_to_start(RunTask.started_at, get_utc_time()))
         )
     close_if_done(ctx, run_id)
 
@@ -114,7 +114,7 @@ def reopen_in(
     session.execute(
         update(RunTask)
         .where(RunTask.run_id == run_id, RunTask.state.in_(undone))
-        .values(state=TaskState.QUEUED, queued_at=utcnow(), **_FRESH)
+        .values(state=TaskState.QUEUED, queued_at=get_utc_time(), **_FRESH)
     )
     left = session.scalar(select(func.count()).where(RunTask.run_id == run_id, RunTask.state.in_(OPEN_TASK_STATES)))
     if not left:
@@ -123,10 +123,10 @@ def reopen_in(
     run.cancel_requested_at = run.time_limit_s = None
     wait = read_quiet_wait(run.quiet)
     run.quiet = start_quiet_wait(wait.limit_s if wait else None)  # its limit begins again
-    run.pinned_worker, run.enqueued_at = pinned_worker, None if handover else utcnow()
+    run.pinned_worker, run.enqueued_at = pinned_worker, None if handover else get_utc_time()
     _publish_after_commit(ctx, session, run)
     if not handover:
-        after_commit(session, enqueue.prepare, ctx, run_id)
+        call_after_commit(session, enqueue.prepare, ctx, run_id)
 
 
 def _grade_again(session: Session, run: Run, undone: Sequence[TaskState]) -> None:
@@ -173,9 +173,9 @@ def _end(
             found = figures.measure(session, get_run(session, run_id))
         try:
             with ctx.database.session() as session:
-                finished_at = no_earlier_than(Run.started_at, utcnow())
+                finished_at = limit_to_start(Run.started_at, get_utc_time())
                 ended = update(Run).where(Run.id == run_id, *conditions)
-                if not updated_any(session, ended.values(state=RunState.FINISHED, finished_at=finished_at)):
+                if not has_updated(session, ended.values(state=RunState.FINISHED, finished_at=finished_at)):
                     return False
                 run = get_run(session, run_id)
                 if _look(session, run_id) != seen:
@@ -185,7 +185,7 @@ def _end(
                 run.state, run.error, run.failure = decide(session, run)
                 figures.write(session, run, found)
                 _publish_after_commit(ctx, session, run)
-                policy_of(session, run_id).on_close(ctx, session, run)
+                find_policy(session, run_id).on_close(ctx, session, run)
                 return True
         except _TasksChangedError:
             continue
@@ -199,10 +199,10 @@ def _look(session: Session, run_id: uuid.UUID) -> tuple[tuple[TaskState, int], .
 
 
 def _publish_after_commit(ctx: Context, session: Session, run: Run) -> None:
-    after_commit(session, ctx.bus.publish, run.id, event_types.STATE, {"state": run.state, "error": run.error})
+    call_after_commit(session, ctx.bus.publish, run.id, event_types.STATE, {"state": run.state, "error": run.error})
 
 
-def _outcome(session: Session, run: Run) -> Outcome:
+def _determine_outcome(session: Session, run: Run) -> Outcome:
     """(state, error, failure) of a run without open tasks. It failed if a task failed and none finished."""
     if run.cancel_requested_at is not None:
         return RunState.CANCELLED, None, None

@@ -10,7 +10,7 @@ Piece = tuple[str, str]
 """A letter, `d` for draft or `t` for target ("" if unknown), and the text that it supplied."""
 
 
-def tokens(text: str, ends: Sequence[int], origins: str) -> Iterator[Piece]:
+def iterate_tokens(text: str, ends: Sequence[int], origins: str) -> Iterator[Piece]:
     """The text of each token; joined, they are `text`.
 
     `ends` and `origins` are columns of Sample. Text after the last end (held back as the possible start of a stop
@@ -25,10 +25,10 @@ def tokens(text: str, ends: Sequence[int], origins: str) -> Iterator[Piece]:
         start = max(end, start)
 
 
-def pieces(text: str, ends: Sequence[int], origins: str) -> list[Piece]:
+def cut_pieces(text: str, ends: Sequence[int], origins: str) -> list[Piece]:
     """`text` cut where its origin changes; joined, the pieces are the text. The arguments are as in `tokens`."""
     cut: list[Piece] = []
-    for letter, part in tokens(text, ends, origins):
+    for letter, part in iterate_tokens(text, ends, origins):
         if part and cut and cut[-1][0] == letter:
             cut[-1] = (letter, cut[-1][1] + part)
         elif part:
@@ -36,7 +36,7 @@ def pieces(text: str, ends: Sequence[int], origins: str) -> list[Piece]:
     return cut
 
 
-def of_program(program: str, text: Sequence[Piece]) -> list[Piece]:
+def locate_program_origins(program: str, text: Sequence[Piece]) -> list[Piece]:
     """The program in pieces by origin: each line has the origins of the next equal line of the text it came from.
 
     Lines that extraction added have none. A line whose indentation was repaired keeps the origins of its words.

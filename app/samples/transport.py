@@ -48,7 +48,7 @@ class Sent:
     description: str | None
 
 
-def sent(
+def format_exported_column(
     formats: Format,
     checked: Any,
     *column: Any,
@@ -61,24 +61,26 @@ def sent(
     return mapped_column(*column, **options, info={Sent: Sent(formats, checked, since, alias, description)})
 
 
-def names(table: type[DeclarativeBase], form: Format) -> tuple[str, ...]:
+def list_column_names(table: type[DeclarativeBase], form: Format) -> tuple[str, ...]:
     """The columns of the table that the format has, in the order of their declaration."""
-    return tuple(column.key for column, _ in _columns(table, form))
+    return tuple(column.key for column, _ in _iterate_columns(table, form))
 
 
-def kinds(table: type[DeclarativeBase], form: Format) -> dict[str, type]:
+def list_column_types(table: type[DeclarativeBase], form: Format) -> dict[str, type]:
     """The fields of a format that is not a file, each with the class of its values, which may be None too."""
-    return {column.info[Sent].alias or column.key: _kind(column) for column, _ in _columns(table, form)}
+    return {
+        column.info[Sent].alias or column.key: _get_column_type(column) for column, _ in _iterate_columns(table, form)
+    }
 
 
-def with_columns(table: type[DeclarativeBase], form: Format) -> Callable[[type[M]], type[M]]:
+def add_columns(table: type[DeclarativeBase], form: Format) -> Callable[[type[M]], type[M]]:
     """Decorates a model, which gets the columns that the format has after its own fields.
 
     A field that the model declares itself replaces the column of this name.
     """
 
     def decorate(model: type[M]) -> type[M]:
-        columns = {name: (kind, field) for name, kind, field in _fields(table, form)}
+        columns = {name: (kind, field) for name, kind, field in _iterate_fields(table, form)}
         own = {name: (field.annotation, field) for name, field in model.model_fields.items()}
         first = {name: field for name, field in own.items() if name not in columns}
         return create_model(
@@ -92,23 +94,23 @@ def with_columns(table: type[DeclarativeBase], form: Format) -> Callable[[type[M
     return decorate
 
 
-def _fields(table: type[DeclarativeBase], form: Format) -> Iterator[tuple[str, Any, Any]]:
+def _iterate_fields(table: type[DeclarativeBase], form: Format) -> Iterator[tuple[str, Any, Any]]:
     """(name, type, declaration) of a model's field for each column that the format has."""
-    for column, sent in _columns(table, form):
+    for column, sent in _iterate_columns(table, form):
         name = column.key if form in FILES else sent.alias or column.key
-        kind = sent.checked if form in FILES else _kind(column)
+        kind = sent.checked if form in FILES else _get_column_type(column)
         default = ... if form not in sent.since else getattr(column.default, "arg", None)
         yield name, kind | None if column.nullable else kind, Field(default, description=sent.description)
 
 
-def _columns(table: type[DeclarativeBase], form: Format) -> Iterator[tuple[Column[Any], Sent]]:
+def _iterate_columns(table: type[DeclarativeBase], form: Format) -> Iterator[tuple[Column[Any], Sent]]:
     assert isinstance(table.__table__, Table)
     for column in table.__table__.columns:
         if Sent in column.info and form in column.info[Sent].formats:
             yield column, column.info[Sent]
 
 
-def _kind(column: Column[Any]) -> type:
+def _get_column_type(column: Column[Any]) -> type:
     stored = column.type
     return (stored.impl_instance if isinstance(stored, TypeDecorator) else stored).python_type
 
@@ -119,7 +121,7 @@ LEAST_WALL_S = 1e-6
 MAX_LOGPROB = 10**6
 
 
-def _not_tiny(seconds: float) -> float:
+def _drop_tiny(seconds: float) -> float:
     if 0 < seconds < LEAST_WALL_S:
         raise ValueError(f"give 0 or at least {LEAST_WALL_S:g} seconds")
     return seconds
@@ -128,7 +130,7 @@ def _not_tiny(seconds: float) -> float:
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
-WallSeconds = Annotated[Seconds, AfterValidator(_not_tiny)]
+WallSeconds = Annotated[Seconds, AfterValidator(_drop_tiny)]
 """Seconds that something is divided by."""
 LogProb = Annotated[float, Field(ge=-MAX_LOGPROB, le=MAX_LOGPROB, allow_inf_nan=False)]
 VerifySeconds = Annotated[float, Field(ge=1e-9, le=MAX_SECONDS)]

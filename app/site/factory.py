@@ -21,9 +21,9 @@ from app.accounts import access, users
 from app.core.context import Context, make_context
 from app.core.errors import BadInputError
 from app.monitoring import health, metrics
-from app.runs.policy import policies
+from app.runs.policy import list_policies
 from app.web.http import disconnect, limits, openapi, problems, request_log, responses, security, web
-from app.web.http.responses import STATIC_AGE_S, versioned_path
+from app.web.http.responses import STATIC_AGE_S, build_versioned_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def create_server_app(context: Context | None = None) -> Flask:
     A full collection over them takes 70 ms, and would interrupt every eighth request for a page of a run.
     """
     app = create_app(context)
-    policies()  # now, so that no request waits for their import
+    list_policies()  # now, so that no request waits for their import
     gc.collect()
     gc.freeze()
     return app
@@ -112,7 +112,7 @@ def create_app(context: Context | None = None) -> Flask:
     if not ctx.settings.embedded and not ctx.settings.secret_key:
         raise BadInputError("BASSLINE_SECRET_KEY is empty: set a long random text, the same for every web process")
     assert domains.metadata.tables  # loads every mapper before the first query
-    app = Flask("app.web", static_url_path=versioned_path(STATIC))
+    app = Flask("app.web", static_url_path=build_versioned_path(STATIC))
     app.config.update(
         SEND_FILE_MAX_AGE_DEFAULT=STATIC_AGE_S,
         SECRET_KEY=ctx.settings.secret_key or secrets.token_hex(32),

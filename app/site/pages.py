@@ -12,7 +12,7 @@ from app.leaderboard.columns import COLUMNS
 from app.runs.clock import DRIFT, LOST_TO_OTHERS
 from app.studies.loading import load_reference
 from app.web.http.security import needs
-from app.web.http.web import context
+from app.web.http.web import get_context
 from app.web.ui import display
 
 bp = Blueprint("site", __name__)
@@ -35,5 +35,5 @@ def about() -> str:
 @needs(Scope.SUBMIT)
 def load_results() -> AnyResponse:
     """Loads every result that comes with this installation, and shows the first page."""
-    load_reference(context())
+    load_reference(get_context())
     return redirect(url_for("first_page.index"), 303)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.runs.failed_samples import FailedSamples
 from app.studies.documents import StudyDocument
 from app.studies.sentences import Measured, describe_answer, to_text
-from app.web.ui.units import counted, exact_seconds
+from app.web.ui.units import format_count, format_exact_seconds
 
 ENOUGH_TASKS = 20
 """Below this even a large difference between two models can be chance."""
@@ -26,7 +26,7 @@ def _sentence(found: StudyDocument, failed: FailedSamples) -> str:
     if not n or not found.answer:
         return "No task was graded for every model, so there is nothing to advise."
     answer = found.answer[-1]
-    code, at = f"{counted(n, 'task')} of your code", f"within {exact_seconds(answer.budget_s)}"
+    code, at = f"{format_count(n, 'task')} of your code", f"within {format_exact_seconds(answer.budget_s)}"
     if answer.arm is None:
         return f"None of these models solves any of the {code} {at}. {failed.advice}".rstrip()
     solved = round(answer.pass_first * n)

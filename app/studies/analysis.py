@@ -13,11 +13,12 @@ from sqlalchemy.orm import Session
 
 from app.core.states import RunState, TaskState
 from app.core.versioned_cache import VersionedCache
-from app.runs.clock import busy_s
-from app.runs.configuration import arm_options
+from app.runs.clock import sum_decoding_s
+from app.runs.configuration import get_arm_options
 from app.runs.models import Run, RunTask
 from app.runs.outcomes import load_outcomes, read_tasks
-from app.runs.provenance import target_parameters
+from app.runs.provenance import get_target_parameters
+from app.studies.engine_rows import EngineRow, build_engine_rows, speculates
 from app.studies.models import Study
 from app.studies.progress import of_study
 from evaluation.studies.analysis import Analysis, analyse
@@ -39,6 +40,7 @@ class StudyAnalysis:
     found: Analysis | None
     compared: tuple[str, ...]
     left_out: tuple[str, ...]
+    engines: tuple[EngineRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,8 @@ def analysis(session: Session, study: Study) -> StudyAnalysis:
     arms = {arm.name: arm.run for arm in study.arms if arm.dropped_at is None and arm.run.state is not RunState.FAILED}
     compared = compare_named_runs(session, arms, study.budget_s)
     left_out = tuple(arm.name for arm in study.arms if arm.name not in arms)
-    return StudyAnalysis(None if compared is None else analyse(compared), tuple(arms), left_out)
+    found = None if compared is None else analyse(compared)
+    return StudyAnalysis(found, tuple(arms), left_out, build_engine_rows(session, arms, found))
 
 
 def compare_named_runs(session: Session, runs: Mapping[str, Run], end_s: float) -> ArmComparison | None:
@@ -102,8 +105,8 @@ def compare_named_runs(session: Session, runs: Mapping[str, Run], end_s: float) 
 def arm_of(session: Session, name: str, run: Run) -> Arm:
     """A run as the statistics of a study see it."""
     decoded = [task for task in read_tasks(session, run.id) if task.state == TaskState.FINISHED]
-    busy = busy_s(((task.queued_at, task.queue_s, task.wall_s) for task in decoded), together=run.throughput)
-    options = arm_options(run)
+    busy = sum_decoding_s(((task.queued_at, task.queue_s, task.wall_s) for task in decoded), together=run.throughput)
+    options = get_arm_options(run)
     return Arm(
         name=name,
         target=run.target,
@@ -111,7 +114,7 @@ def arm_of(session: Session, name: str, run: Run) -> Arm:
         n=run.n,
         family=_without(options, ("n",)),
         pair=_without(options, HOW_THEY_DRAFT),
-        speculative=run.drafter != "none",
+        speculative=speculates(run),
         cost_s=busy / len(decoded) if decoded else 0.0,
         timing=ArmTiming(
             run.measured.tokens_per_s, run.measured.mean_acceptance_length, _utilization(run, decoded, busy)
@@ -125,7 +128,7 @@ def _utilization(run: Run, decoded: Sequence[RunTask], busy: float) -> float | N
     Two operations for each parameter and token, over the tokens that went through the target, accepted or not; those
     from the prefix cache did not. Neither attention nor the draft model is counted.
     """
-    n_parameters = target_parameters(run.provenance)
+    n_parameters = get_target_parameters(run.provenance)
     rates = [calibration.flops_per_s for calibration in run.calibrations if calibration.flops_per_s]
     tokens = [_computed_tokens(task) for task in decoded]
     if not n_parameters or not rates or not busy or None in tokens:

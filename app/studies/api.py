@@ -15,12 +15,12 @@ from app.studies.audit import AuditDocument, AuditSpec
 from app.studies.documents import StudyDocument, StudyOverview, StudyPage
 from app.studies.export import KINDS, Format
 from app.studies.schemas import StudySpec
-from app.web.http.operations import operation
-from app.web.http.paging import page_from_rows
+from app.web.http.operations import declare_operation
+from app.web.http.paging import split_rows
 from app.web.http.responses import download
 from app.web.http.schemas import Budget, Margin, RequestModel
 from app.web.http.security import needs
-from app.web.http.web import context, kept, session
+from app.web.http.web import get_context, get_session, get_singleton
 from evaluation.decisions import MARGIN
 
 bp = Blueprint("studies_api", __name__, url_prefix="/api/v1")
@@ -46,56 +46,62 @@ class ExportQuery(RequestModel):
 
 @bp.post("/studies")
 @needs(Scope.SUBMIT)
-@operation({201: StudyOverview})
+@declare_operation({201: StudyOverview})
 def create(body: StudySpec) -> tuple[StudyOverview, dict[str, str]]:
     """Submits a study: a run for each arm. Its address is in the header Location."""
-    study_id = service.submit(context(), body)
+    study_id = service.submit(get_context(), body)
     return _overview(study_id), {"Location": url_for("studies_api.show", study_id=study_id)}
 
 
 @bp.get("/studies")
-@operation({200: StudyPage})
+@declare_operation({200: StudyPage})
 def index(query: ArchivedQuery) -> StudyPage:
     """Studies, newest first, without what they say."""
-    studies = repository.list_studies(session(), limit=query.limit + 1, before=query.id(), archived=query.archived)
-    page, following = page_from_rows(studies, query, lambda study: str(study.id))
-    done = progress.of_runs(session(), [arm.run_id for study in page for arm in study.arms])
+    studies = repository.list_studies(get_session(), limit=query.limit + 1, before=query.id(), archived=query.archived)
+    page, following = split_rows(studies, query, lambda study: str(study.id))
+    done = progress.of_runs(get_session(), [arm.run_id for study in page for arm in study.arms])
     return StudyPage(studies=[documents.build_overview(study, done) for study in page], next=following)
 
 
 @bp.get("/studies/<uuid:study_id>")
-@operation({200: StudyDocument})
+@declare_operation({200: StudyDocument})
 def show(study_id: uuid.UUID, query: BudgetQuery) -> StudyDocument:
     """A study with its arms and what it says, over the tasks that all compared arms have graded."""
-    study = repository.get_study(session(), study_id)
-    said = kept(Analyses).get(session(), study)
-    return documents.build_document(study, said, progress.of_study(session(), study), query.budget, query.margin / 100)
+    study = repository.get_study(get_session(), study_id)
+    said = get_singleton(Analyses).get(get_session(), study)
+    return documents.build_document(
+        study, said, progress.of_study(get_session(), study), query.budget, query.margin / 100
+    )
 
 
 @bp.post("/audits")
 @needs(Scope.SUBMIT)
-@operation({201: StudyOverview})
+@declare_operation({201: StudyOverview})
 def create_audit(body: AuditSpec) -> tuple[StudyOverview, dict[str, str]]:
     """Submits an audit: a study with and without speculation, each twice. What it found is under `/audit` of it."""
-    study_id = service.submit(context(), body.build_study(), command=body.build_command(), has_repeats=True)
+    study_id = service.submit(get_context(), body.build_study(), command=body.build_command(), has_repeats=True)
     return _overview(study_id), {"Location": url_for("studies_api.show_audit", study_id=study_id)}
 
 
 @bp.get("/studies/<uuid:study_id>/audit")
-@operation({200: AuditDocument}, problems=(409,))
+@declare_operation({200: AuditDocument}, problems=(409,))
 def show_audit(study_id: uuid.UUID) -> AuditDocument:
     """Whether speculation changes the texts, over those that are decoded so far."""
-    return audit.build_document(session(), repository.get_study(session(), study_id))
+    return audit.build_document(get_session(), repository.get_study(get_session(), study_id))
 
 
 @bp.get("/studies/<uuid:study_id>/export")
-@operation({200: tuple(kind for kind, _ in KINDS.values())}, problems=(409,))
+@declare_operation({200: tuple(kind for kind, _ in KINDS.values())}, problems=(409,))
 def export_(study_id: uuid.UUID, query: ExportQuery) -> Response:
     """A study as a file."""
-    study = repository.get_study(session(), study_id)
+    study = repository.get_study(get_session(), study_id)
     kind, ending = KINDS[query.format]
     chunks = export.chunks(
-        context().database, session(), study, query.format, lambda: kept(Analyses).get(session(), study)
+        get_context().database,
+        get_session(),
+        study,
+        query.format,
+        lambda: get_singleton(Analyses).get(get_session(), study),
     )
     content_type = f"{kind}; charset=utf-8" if kind.startswith("text/") else kind
     return download(chunks, content_type, f"{study_id}.{ending}")
@@ -103,41 +109,41 @@ def export_(study_id: uuid.UUID, query: ExportQuery) -> Response:
 
 @bp.post("/studies/<uuid:study_id>/cancel")
 @needs(Scope.SUBMIT)
-@operation({202: StudyOverview})
+@declare_operation({202: StudyOverview})
 def cancel(study_id: uuid.UUID) -> StudyOverview:
     """Cancels a study; its arms end within a second and keep their finished samples."""
-    service.cancel(context(), study_id)
+    service.cancel(get_context(), study_id)
     return _overview(study_id)
 
 
 @bp.post("/studies/<uuid:study_id>/resume")
 @needs(Scope.SUBMIT)
-@operation({202: StudyOverview})
+@declare_operation({202: StudyOverview})
 def resume(study_id: uuid.UUID) -> StudyOverview:
     """Queues the tasks that the arms of an ended study have not finished."""
-    service.resume(context(), study_id)
+    service.resume(get_context(), study_id)
     return _overview(study_id)
 
 
 @bp.patch("/studies/<uuid:study_id>")
 @needs(Scope.SUBMIT)
-@operation({200: StudyOverview})
+@declare_operation({200: StudyOverview})
 def annotate(study_id: uuid.UUID, body: Changes) -> StudyOverview:
     """Changes the note of a study, and whether it is archived with the runs of its arms."""
-    service.annotate(context(), study_id, body)
+    service.annotate(get_context(), study_id, body)
     return _overview(study_id)
 
 
 @bp.delete("/studies/<uuid:study_id>")
 @needs(Scope.ADMIN)
-@operation({204: None}, problems=(409,))
+@declare_operation({204: None}, problems=(409,))
 def delete(study_id: uuid.UUID) -> None:
     """Deletes an ended study with the runs of its arms."""
-    service.delete(context(), study_id)
+    service.delete(get_context(), study_id)
 
 
 def _overview(study_id: uuid.UUID) -> StudyOverview:
     # A new session: the request's own may have started before the change.
-    with context().database.read() as fresh:
+    with get_context().database.read() as fresh:
         study = repository.get_study(fresh, study_id)
         return documents.build_overview(study, progress.of_study(fresh, study))

@@ -19,18 +19,18 @@ from app.core.db.storable import Text
 from app.core.errors import BadInputError, ConflictError
 from app.core.settings import MAX_BUDGET_S, MIN_BUDGET_S
 from app.core.states import OPEN_RUN_STATES, TaskState
-from app.runs.configuration import arm_options
-from app.runs.figures import in_budget_s
+from app.runs.configuration import get_arm_options
+from app.runs.figures import get_finish_time
 from app.runs.models import Calibration, RunTask
 from app.runs.provenance import Provenance
-from app.runs.task_repository import tasks_in_batches
+from app.runs.task_repository import iterate_tasks
 from app.samples.models import Sample
-from app.samples.transport import ARCHIVE, Count, Seed, Time, with_columns
+from app.samples.transport import ARCHIVE, Count, Seed, Time, add_columns
 from app.studies.documents import device
 from app.studies.models import Study, StudyArm
 from app.studies.schemas import MAX_ARMS, MIN_ARMS, ArmSpec
-from app.web.http.schemas import RequestModel, bad_input
-from evaluation.jsonlines import text_of
+from app.web.http.schemas import RequestModel, to_bad_input
+from evaluation.jsonlines import decode_text
 from evaluation.verdicts import Status
 
 Name = Annotated[Text, Field(min_length=1, max_length=200)]
@@ -45,7 +45,7 @@ class Machine(RequestModel):
     cpu_count: Count | None = None
 
 
-@with_columns(Sample, ARCHIVE)
+@add_columns(Sample, ARCHIVE)
 class ArchivedSample(RequestModel):
     """One sample with its verdict."""
 
@@ -53,7 +53,7 @@ class ArchivedSample(RequestModel):
     verdict: Status
 
 
-@with_columns(RunTask, ARCHIVE)
+@add_columns(RunTask, ARCHIVE)
 class ArchivedTask(RequestModel):
     """A finished task with its samples."""
 
@@ -61,7 +61,7 @@ class ArchivedTask(RequestModel):
     samples: tuple[ArchivedSample, ...] = Field(min_length=1)
 
 
-@with_columns(Calibration, ARCHIVE)
+@add_columns(Calibration, ARCHIVE)
 class ArchivedCalibration(RequestModel):
     """How fast the machine was at one moment."""
 
@@ -129,7 +129,7 @@ def write(database: Database, study: Study) -> Iterator[bytes]:
     try:
         found = _without_tasks(study)
     except ValidationError as error:  # an earlier version loaded it without these checks
-        raise ConflictError(f"the study cannot be archived: {bad_input(error)}") from None
+        raise ConflictError(f"the study cannot be archived: {to_bad_input(error)}") from None
     return _gzipped(_json(database, found, [arm.run_id for arm in study.arms]))
 
 
@@ -137,12 +137,12 @@ def read(data: bytes, origin: str) -> Archive:
     """The archive in a file's bytes, gzipped or not. Raises BadInputError that names `origin`, the field and the
     fault."""
     try:
-        return Archive.model_validate_json(text_of(data, origin, ValueError))
+        return Archive.model_validate_json(decode_text(data, origin, ValueError))
     except ValidationError as error:
         if error.errors()[0]["type"] == "json_invalid":
             sentence = f"it is not JSON ({error.errors()[0]['ctx']['error']}): give a file of `study export`"
         else:
-            sentence = str(bad_input(error))
+            sentence = str(to_bad_input(error))
         raise BadInputError(f"{origin}: {sentence}", "file") from None
     except ValueError as error:
         raise BadInputError(str(error), "file") from None
@@ -164,7 +164,7 @@ def _json(database: Database, found: Archive, run_ids: Sequence[uuid.UUID]) -> I
     yield _dump(found, "arms").removesuffix("}") + ',"arms":['
     for place, (run_id, arm) in enumerate(zip(run_ids, found.arms, strict=True)):
         yield "," * (place > 0) + _dump(arm, "tasks").removesuffix("}") + ',"tasks":['
-        finished = (row for row in tasks_in_batches(database, run_id) if row.state is TaskState.FINISHED)
+        finished = (row for row in iterate_tasks(database, run_id) if row.state is TaskState.FINISHED)
         for number, row in enumerate(finished):
             yield "," * (number > 0) + _dump(_task(row))
         yield "]}"
@@ -196,7 +196,7 @@ def _arm(arm: StudyArm) -> ArchivedArm:
     return ArchivedArm.of(
         run,
         name=arm.name,
-        configuration=ArmSpec(**arm_options(run)),
+        configuration=ArmSpec(**get_arm_options(run)),
         run_name=run.name,
         dropped_at=arm.dropped_at,
         dropped_by=arm.dropped_by,
@@ -207,5 +207,5 @@ def _arm(arm: StudyArm) -> ArchivedArm:
 
 
 def _task(row: RunTask) -> ArchivedTask:
-    samples = tuple(ArchivedSample.of(sample, finished_s=in_budget_s(sample)) for sample in row.samples)
+    samples = tuple(ArchivedSample.of(sample, finished_s=get_finish_time(sample)) for sample in row.samples)
     return ArchivedTask.of(row, task_id=row.task.task_id, samples=samples)

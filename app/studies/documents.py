@@ -13,14 +13,15 @@ from app.annotations.schemas import ArchivedOf, NoteOf
 from app.core.errors import BadInputError
 from app.core.states import OPEN_RUN_STATES, RunState
 from app.runs.clock import describe_disturbance
-from app.runs.configuration import arm_options
+from app.runs.configuration import get_arm_options
 from app.runs.quiet import describe_quiet_wait
 from app.studies.analysis import StudyAnalysis
+from app.studies.engine_rows import EngineRow
 from app.studies.models import Study
 from app.studies.progress import ArmProgress, remaining_s
 from app.studies.sentences import Measured, describe_study
 from app.web.http.schemas import ResponseModel
-from app.web.ui.units import exact, exact_seconds
+from app.web.ui.units import format_exact, format_exact_seconds
 from evaluation.decisions import MARGIN, Verdict
 from evaluation.studies.analysis import Analysis, FrontierPoint, Reached
 from evaluation.studies.answer import Answer, CheaperArm
@@ -154,6 +155,7 @@ class StudyDocument(ResponseModel):
         description="Pass@First and Pass@All over n at a few budgets and the one asked for"
     )
     speculation: list[Speculation] = Field(description="what drafting buys over regular decoding")
+    engines: list[EngineRow] = Field(description="the arms, if other servers take part; else empty")
 
 
 NOTHING_YET = "Nothing can be said yet: the arms have no graded task in common."
@@ -195,6 +197,7 @@ def build_document(
         paper_table=list(found.paper_table) if found else [],
         samples=list(found.samples_with(at)) if found else [],
         speculation=list(found.speculation) if found else [],
+        engines=list(analysis.engines),
     )
     return made.model_copy(update={"at_budget": found.answer_at(at, margin)}) if found and at is not None else made
 
@@ -203,7 +206,8 @@ def check_measured(study: Study, budget_s: float) -> None:
     """Raises BadInputError for a budget above the study's: nothing was measured there."""
     if budget_s > study.budget_s:
         raise BadInputError(
-            f"budget is {exact(budget_s)}: measured to {exact_seconds(study.budget_s)}, give at most that",
+            f"budget is {format_exact(budget_s)}: measured to {format_exact_seconds(study.budget_s)}, give at "
+            "most that",
             "budget",
         )
 
@@ -245,7 +249,7 @@ def _arms(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> list[ArmDo
             arm.run,
             name=arm.name,
             run_id=arm.run_id,
-            configuration=arm_options(arm.run),
+            configuration=get_arm_options(arm.run),
             tasks=progress[arm.run_id].finished,
             marks=list(arm.run.measured.clock_marks or ()),
             dropped_at=arm.dropped_at,

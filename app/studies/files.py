@@ -17,8 +17,8 @@ ARM_FIELDS = tuple(ArmSpec.model_fields)
 LARGEST = 2**20  # bytes
 
 
-def read(data: bytes, origin: str) -> dict[str, Any]:
-    """The values for a StudySpec, of which only the keys are checked.
+def read(data: bytes, origin: str, further: Sequence[str] = ()) -> dict[str, Any]:
+    """The values for a StudySpec, of which only the keys are checked; `further` are other keys of arms.
 
     Raises BadInputError that names `origin`, the table and the key.
     """
@@ -39,7 +39,7 @@ def read(data: bytes, origin: str) -> dict[str, Any]:
     _check(study, STUDY_FIELDS, f"{origin}, [study]", ARM_FIELDS, "an option of each arm: write it under [[arms]]")
     for number, arm in enumerate(arms, start=1):
         where = f"{origin}, arm {number}"
-        _check(arm, ARM_FIELDS, where, STUDY_FIELDS, "the same for all arms: write it under [study]")
+        _check(arm, (*ARM_FIELDS, *further), where, STUDY_FIELDS, "the same for all arms: write it under [study]")
     return {**study, "arms": arms}
 
 

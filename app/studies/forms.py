@@ -9,9 +9,9 @@ from werkzeug.datastructures import MultiDict
 
 from app.core.context import Context
 from app.core.errors import BadInputError
-from app.language_models.service import cached_references, list_models
+from app.language_models.service import list_cached_references, list_models
 from app.runs import service as runs
-from app.runs.forms import FormField, field_error, form_fields, parse_form
+from app.runs.forms import FormField, build_form_fields, map_field_error, parse_form
 from app.runs.options import options_of
 from app.runs.quiet import QUIET_LIMIT_S
 from app.runs.schemas import ArmOptions, RunSpec
@@ -58,7 +58,7 @@ class Filled:
 
 def first_values() -> MultiDict[str, str]:
     """What the empty form shows: the first cached model, else the first known one, and a small grid."""
-    cached = cached_references()
+    cached = list_cached_references()
     known = [model.ref for model in list_models()]
     values = MultiDict[str, str]()
     for name, defaults in DEFAULTS.items():
@@ -92,7 +92,7 @@ def filled(ctx: Context, values: MultiDict[str, str]) -> Filled:
 
 def shared_fields(datasets: list[str]) -> list[FormField]:
     """The fields of what all arms share."""
-    known = {one.name: one for one in form_fields(RunSpec, {"dataset": [(name, name) for name in datasets]})}
+    known = {one.name: one for one in build_form_fields(RunSpec, {"dataset": [(name, name) for name in datasets]})}
     hints = {"name": "The name in lists; empty: the models, the dataset and the number of arms."}
     return [replace(known[name], hint=hints.get(name, known[name].hint)) for name in SHARED]
 
@@ -108,7 +108,7 @@ def list_fields() -> list[FormField]:
             suggestions=(),
             attributes={"autocomplete": "off", "spellcheck": "false"},
         )
-        for one in form_fields(RunSpec)
+        for one in build_form_fields(RunSpec)
         if one.name in ArmOptions.model_fields and one.name not in skipped
     ]
 
@@ -123,7 +123,7 @@ def questions() -> list[tuple[str, str]]:
 
 def model_choices() -> list[tuple[str, str]]:
     """(reference, whether it has to be fetched first) of the known models."""
-    cached = cached_references()
+    cached = list_cached_references()
     return [(model.ref, "" if model.ref in cached else "is downloaded first") for model in list_models()]
 
 
@@ -147,4 +147,4 @@ def chosen(values: MultiDict[str, str], name: str) -> list[str]:
 def _error(fault: BadInputError) -> dict[str, str]:
     """The sentence under the form's name of the field; one about an arm names the arm too."""
     name = (fault.field or "").rpartition(".")[2]
-    return field_error(BadInputError(str(fault).removesuffix("."), name), LABELS)
+    return map_field_error(BadInputError(str(fault).removesuffix("."), name), LABELS)

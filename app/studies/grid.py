@@ -14,7 +14,7 @@ from app.core.errors import BadInputError
 from app.runs.options import options_of
 from app.runs.schemas import ArmOptions
 from app.studies.schemas import MAX_ARMS, MIN_ARMS, ArmSpec
-from app.web.http.schemas import bad_input
+from app.web.http.schemas import to_bad_input
 
 MOST_COMBINATIONS = 1000
 # Options that do nothing where another one has this value.
@@ -50,7 +50,7 @@ def grid(values: Values, beginnings: Sequence[Mapping[str, Any]] = ({},)) -> Gri
         try:
             arm = ArmSpec.model_validate(one)
         except ValidationError as error:
-            refused.append((one, bad_input(error)))
+            refused.append((one, to_bad_input(error)))
             continue
         first, _ = arms.setdefault(_effect(arm), (one, arm))
         if first is not one:

@@ -15,15 +15,15 @@ from sqlalchemy.orm import Session
 from app.background.handlers import Step
 from app.background.jobs import open_job
 from app.background.models import BackgroundJob
-from app.background.work import work_to_end
+from app.background.work import run_to_end
 from app.core.context import Context
-from app.core.db.types import new_id, utcnow
+from app.core.db.types import generate_id, get_utc_time
 from app.core.errors import BadInputError, NotFoundError
 from app.core.states import RunState, TaskState
 from app.datasets import repository, service
 from app.datasets.models import Dataset
 from app.runs import figures, hidden_runs
-from app.runs.configuration import option_columns
+from app.runs.configuration import get_option_columns
 from app.runs.models import Calibration, Run
 from app.runs.repository import get_run
 from app.runs.schemas import RunSpec
@@ -49,9 +49,9 @@ def load(ctx: Context, data: bytes, origin: str) -> uuid.UUID:
     except BadInputError as error:
         raise BadInputError(f"{origin}: {error}", "file") from None
     if not _is_stored(ctx, found.id):
-        arguments = {"origin": origin, "run_ids": [str(new_id()) for _ in found.arms]}
+        arguments = {"origin": origin, "run_ids": [str(generate_id()) for _ in found.arms]}
         try:
-            work_to_end(
+            run_to_end(
                 ctx, open_job(ctx, LoadStudy.kind, found.name, key=str(found.id), arguments=arguments, input=data)
             )
         except IntegrityError:
@@ -103,7 +103,7 @@ def _study_in(file: Path) -> uuid.UUID:
 def _dataset(ctx: Context, found: Archive) -> Dataset:
     """The dataset with the content that the study was measured over, with its tasks."""
     with ctx.database.read() as session:
-        dataset = repository.by_content(session, found.dataset, found.dataset_sha256)
+        dataset = repository.find_by_content(session, found.dataset, found.dataset_sha256)
     dataset = dataset or service.require(ctx, found.dataset)
     if dataset.sha256 != found.dataset_sha256:
         raise BadInputError(
@@ -151,7 +151,7 @@ def _store_hidden(step: Step, found: Archive, run_id: uuid.UUID, arm: ArchivedAr
     """Stores the run of an arm with its tasks and samples, and its figures; nothing shows it yet."""
     run = _run(found, run_id, arm, dataset)
     finished = {task.task_id: task for task in arm.tasks}
-    tasks = [(new_id(), task, finished[task.task_id]) for task in dataset.tasks if task.task_id in finished]
+    tasks = [(generate_id(), task, finished[task.task_id]) for task in dataset.tasks if task.task_id in finished]
     rows = [
         {
             "id": row_id,
@@ -198,7 +198,7 @@ def _store_study(found: Archive, dataset: Dataset, run_ids: Sequence[uuid.UUID],
     session.add(study)
     session.flush()
     for run_id, arm in zip(run_ids, found.arms, strict=True):
-        state, finished_at = RunState(arm.state), arm.finished_at or utcnow()
+        state, finished_at = RunState(arm.state), arm.finished_at or get_utc_time()
         hidden_runs.show_run(get_run(session, run_id, hidden=True), state, arm.error, finished_at)
 
 
@@ -207,7 +207,7 @@ def _run(found: Archive, run_id: uuid.UUID, arm: ArchivedArm, dataset: Dataset) 
     options = arm.configuration.model_dump(exclude={"name"})
     return Run(
         id=run_id,
-        **option_columns(RunSpec(**options, budget_s=found.budget_s, seed=found.seed)),
+        **get_option_columns(RunSpec(**options, budget_s=found.budget_s, seed=found.seed)),
         **arm.model_dump(include=own),
         policy=ARM,
         name=arm.run_name,

@@ -10,7 +10,7 @@ from sqlalchemy import BigInteger, ForeignKey, String, Text, UniqueConstraint, f
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.annotations.models import Annotatable
-from app.core.db.types import Base, Identified, Named, utcnow
+from app.core.db.types import Base, Identified, Named, get_utc_time
 from app.core.states import OPEN_RUN_STATES, RunState
 from app.datasets.models import Dataset
 from app.runs.models import Run
@@ -35,7 +35,7 @@ class Study(Named, Annotatable, Base):
     checked_at: Mapped[dt.datetime | None]  # when a worker had loaded the engine of every arm once
     command: Mapped[str] = mapped_column(Text, default="")  # repeats the study from a shell
     measured_elsewhere: Mapped[str | None] = mapped_column(Text)  # where an imported study was run, else None
-    created_at: Mapped[dt.datetime] = mapped_column(default=utcnow, index=True)
+    created_at: Mapped[dt.datetime] = mapped_column(default=get_utc_time, index=True)
 
     dataset: Mapped[Dataset] = relationship()
     arms: Mapped[list[StudyArm]] = relationship(

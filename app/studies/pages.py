@@ -9,15 +9,15 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response as AnyResponse
 
-from app.annotations.pages import AnnotationPages, asks_for_archived
-from app.core.errors import BadInputError
+from app.annotations.pages import AnnotationPages, is_asking_for_archived
+from app.core.errors import BadInputError, ConflictError
 from app.core.states import OPEN_RUN_STATES, Scope
 from app.datasets import repository as datasets
 from app.datasets.service import BUILTIN
-from app.language_models.service import drafter_choices
+from app.language_models.service import list_drafter_choices
 from app.runs.failed_samples import count_failed_samples
 from app.runs.forms import parse_budget, parse_margin
-from app.runs.labels import numbers_of, series_of, setting_words, short_labels
+from app.runs.labels import assign_series, get_run_numbers, list_setting_words, shorten_labels
 from app.runs.quiet import QUIET_LIMIT_S
 from app.studies import documents, forms, report, repository, service
 from app.studies.analysis import Analyses, StudyAnalysis
@@ -27,11 +27,12 @@ from app.studies.models import Study
 from app.studies.progress import ArmProgress, of_runs, of_study, remaining_s
 from app.studies.sentences import describe_answer, describe_verdict
 from app.web.http.security import needs
-from app.web.http.web import context, id_in_address, kept, session
+from app.web.http.web import get_context, get_session, get_singleton, parse_id
 from app.web.ui.charts import comparison
 from app.web.ui.charts.chart import Chart
 from app.web.ui.charts.comparison import LineCurve, choose_figure, draw_comparison
-from app.web.ui.units import exact, seconds
+from app.web.ui.tables import TextTable
+from app.web.ui.units import format_exact, format_seconds
 from evaluation.decisions import MARGIN
 from evaluation.studies.analysis import Analysis
 
@@ -39,13 +40,15 @@ from evaluation.studies.analysis import Analysis
 def short_names(study: Study) -> dict[str, str]:
     """The label of each arm, by its name."""
     names = [arm.name for arm in study.arms]
-    labels = short_labels(names, [setting_words(run) for run in study.runs], [run.created_at for run in study.runs])
+    labels = shorten_labels(
+        names, [list_setting_words(run) for run in study.runs], [run.created_at for run in study.runs]
+    )
     return dict(zip(names, labels, strict=True))
 
 
 def opening_budget(found: Analysis) -> float:
     """The budget in seconds at which a page opens."""
-    return comparison.opening_budget([one.curve for one in found.curves], found.budgets[-1])
+    return comparison.choose_opening_budget([one.curve for one in found.curves], found.budgets[-1])
 
 
 def slider_budgets(found: Analysis) -> tuple[float, ...]:
@@ -57,7 +60,7 @@ def slider_budgets(found: Analysis) -> tuple[float, ...]:
 def draw_arms(study: Study, found: Analysis, budget: float, numbers: Mapping[uuid.UUID, int]) -> Chart:
     """The curves of the arms; an arm has the colour of its run (app/runs/labels.py)."""
     labels = short_names(study)
-    colours = series_of([numbers[arm.run_id] for arm in study.arms])
+    colours = assign_series([numbers[arm.run_id] for arm in study.arms])
     colour_of = {arm.name: colour for arm, colour in zip(study.arms, colours, strict=True)}
     keys = {arm.name: f"arm-{arm.position}" for arm in study.arms}
     lines = [LineCurve(keys[one.arm], "", labels[one.arm], colour_of[one.arm], one.curve) for one in found.curves]
@@ -74,26 +77,26 @@ FEW = 6  # arms whose progress stands open on a page
 @bp.get("/studies")
 def index() -> str:
     """Studies, newest first, with `?archived=1` archived ones too; `?before=` a study's id gives the next page."""
-    before, archived = id_in_address("before", "study"), asks_for_archived()
-    studies = repository.list_studies(session(), limit=PAGE_SIZE + 1, before=before, archived=archived)
+    before, archived = parse_id("before", "study"), is_asking_for_archived()
+    studies = repository.list_studies(get_session(), limit=PAGE_SIZE + 1, before=before, archived=archived)
     following = studies[PAGE_SIZE - 1].id if len(studies) > PAGE_SIZE else None
     studies = studies[:PAGE_SIZE]
     return render_template(
         "studies/index.html",
         studies=studies,
-        progress=of_runs(session(), [arm.run_id for study in studies for arm in study.arms]),
+        progress=of_runs(get_session(), [arm.run_id for study in studies for arm in study.arms]),
         following=following,
-        reference=reference_to_load(context()),
+        reference=reference_to_load(get_context()),
         archived=archived,
-        any_archived=not studies and Study.any_archived(session()),
+        any_archived=not studies and Study.any_archived(get_session()),
     )
 
 
 @bp.get("/studies/<uuid:study_id>")
 def show(study_id: uuid.UUID) -> str:
     """One tab (`?tab=`) of a study at `?budget=` seconds (default: opening_budget), by a `?margin=` in points."""
-    study = repository.get_study(session(), study_id)
-    said, progress = _analysis(study), of_study(session(), study)
+    study = repository.get_study(get_session(), study_id)
+    said, progress = _analysis(study), of_study(get_session(), study)
     found, is_open = said.found, study.state in OPEN_RUN_STATES
     tabs = TABS if found else {"arms": TABS["arms"]}
     tab = next((tab for tab in tabs if tab == request.args.get("tab")), next(iter(tabs)))
@@ -108,8 +111,11 @@ def show(study_id: uuid.UUID) -> str:
     document = documents.build_document(study, said, progress, budget, margin)
     tables = report.describe_details(document) if tab == "details" else []
     if document.answer and tab == "answer":
-        tables = [report.describe_answers(document), report.describe_reached(document)]
-    numbers = numbers_of(session(), [arm.run_id for arm in study.arms])
+        tables = [
+            *_describe_audit(study),
+            report.describe_answers(document), *report.describe_engines(document), report.describe_reached(document),
+        ]  # fmt: skip
+    numbers = get_run_numbers(get_session(), [arm.run_id for arm in study.arms])
     return render_template(
         f"studies/{tab}.html",
         study=study,
@@ -138,7 +144,7 @@ def show(study_id: uuid.UUID) -> str:
         budget=budget,
         grid=slider_budgets(found) if found else (),
         error=error,
-        asked_margin=None if margin == MARGIN else exact(round(100 * margin, 6)),
+        asked_margin=None if margin == MARGIN else format_exact(round(100 * margin, 6)),
         **annotation_pages.values(study_id),
     )
 
@@ -149,7 +155,7 @@ annotation_pages = AnnotationPages(bp, "study_id", ("tab", "budget", "margin"), 
 @bp.get("/studies/of/<uuid:run_id>")
 def of_run(run_id: uuid.UUID) -> AnyResponse:
     """The study of which the run is an arm. Raises NotFoundError for a run that is not an arm."""
-    return redirect(url_for("studies.show", study_id=repository.study_of(session(), run_id)))
+    return redirect(url_for("studies.show", study_id=repository.study_of(get_session(), run_id)))
 
 
 @bp.get("/studies/new")
@@ -160,33 +166,33 @@ def new() -> str:
         values["preset"] = ""
     for name in request.args:
         values.setlist(name, request.args.getlist(name))
-    return _form(values, forms.filled(context(), values), {})
+    return _form(values, forms.filled(get_context(), values), {})
 
 
 @bp.post("/studies/new")
 @needs(Scope.SUBMIT)
 def create() -> AnyResponse | str | tuple[str, int]:
     """Submits the study and shows it; with the button Preview shows its arms. An invalid form is shown again."""
-    filled = forms.filled(context(), request.form)
+    filled = forms.filled(get_context(), request.form)
     if "preview" in request.form:
         return _form(request.form, filled, {})
     if filled.spec is None:
         return _form(request.form, filled, filled.errors), 422
-    return redirect(url_for("studies.show", study_id=service.submit(context(), filled.spec)), 303)
+    return redirect(url_for("studies.show", study_id=service.submit(get_context(), filled.spec)), 303)
 
 
 @bp.post("/studies/reference")
 @needs(Scope.SUBMIT)
 def load() -> AnyResponse:
     """Loads the reference studies of this installation, and shows the first."""
-    return redirect(url_for("studies.show", study_id=load_reference(context())[0]), 303)
+    return redirect(url_for("studies.show", study_id=load_reference(get_context())[0]), 303)
 
 
 @bp.post("/studies/<uuid:study_id>/cancel")
 @needs(Scope.SUBMIT)
 def cancel(study_id: uuid.UUID) -> AnyResponse:
     """Ends every arm; samples are kept."""
-    service.cancel(context(), study_id)
+    service.cancel(get_context(), study_id)
     return redirect(url_for("studies.show", study_id=study_id), 303)
 
 
@@ -194,7 +200,7 @@ def cancel(study_id: uuid.UUID) -> AnyResponse:
 @needs(Scope.SUBMIT)
 def resume(study_id: uuid.UUID) -> AnyResponse:
     """Reopens the arms that have ended with tasks left."""
-    service.resume(context(), study_id)
+    service.resume(get_context(), study_id)
     return redirect(url_for("studies.show", study_id=study_id), 303)
 
 
@@ -202,12 +208,12 @@ def resume(study_id: uuid.UUID) -> AnyResponse:
 @needs(Scope.ADMIN)
 def delete(study_id: uuid.UUID) -> AnyResponse:
     """Removes the study and the runs of its arms."""
-    service.delete(context(), study_id)
+    service.delete(get_context(), study_id)
     return redirect(url_for("studies.index"), 303)
 
 
 def _form(values: MultiDict[str, str], filled: forms.Filled, errors: dict[str, str]) -> str:
-    known = {*BUILTIN, *(dataset.name for dataset in datasets.list_datasets(session()))}
+    known = {*BUILTIN, *(dataset.name for dataset in datasets.list_datasets(get_session()))}
     further, shared = forms.list_fields(), forms.shared_fields(sorted(known))
     folded = [field.name for field in shared if field.advanced]
     return render_template(
@@ -217,10 +223,10 @@ def _form(values: MultiDict[str, str], filled: forms.Filled, errors: dict[str, s
         filled=filled,
         errors=errors,
         labels=forms.LABELS,
-        quiet_limit=seconds(QUIET_LIMIT_S),
+        quiet_limit=format_seconds(QUIET_LIMIT_S),
         questions=forms.questions(),
         models=forms.model_choices(),
-        drafters=drafter_choices(),
+        drafters=list_drafter_choices(),
         shared=shared,
         shared_used="race" in values or any(values.get(name, "0") not in ("", "0") for name in folded),
         further=further,
@@ -230,7 +236,7 @@ def _form(values: MultiDict[str, str], filled: forms.Filled, errors: dict[str, s
 
 def _analysis(study: Study) -> StudyAnalysis:
     """What the study says; while it works an older one will do, so that the page does not slow what is measured."""
-    return kept(Analyses).get(session(), study, rested=study.state in OPEN_RUN_STATES)
+    return get_singleton(Analyses).get(get_session(), study, rested=study.state in OPEN_RUN_STATES)
 
 
 def _later(study: Study, said: StudyAnalysis, budget: float) -> str:
@@ -239,9 +245,9 @@ def _later(study: Study, said: StudyAnalysis, budget: float) -> str:
         return ""
     first_s = said.found.compared.first_right_s
     if first_s is not None:
-        return f"The first comes within {seconds(first_s)}."
+        return f"The first comes within {format_seconds(first_s)}."
     runs = [arm.run_id for arm in study.arms if arm.name in said.compared]
-    return count_failed_samples(session(), runs).advice
+    return count_failed_samples(get_session(), runs).advice
 
 
 def _is_resumable(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> bool:
@@ -249,6 +255,18 @@ def _is_resumable(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> bo
     return not study.measured_elsewhere and any(
         arm.dropped_at is None and progress[arm.run_id].finished < arm.run.n_tasks for arm in study.arms
     )
+
+
+def _describe_audit(study: Study) -> list[TextTable]:
+    """What an audit has found once it has ended; nothing for another study."""
+    from app.studies import audit, audit_tables  # noqa: PLC0415 (imports scipy, which takes a second)
+
+    if study.state in OPEN_RUN_STATES or not audit.is_audit(study):
+        return []
+    try:
+        return audit_tables.describe_audit(audit.build_document(get_session(), study))
+    except ConflictError:  # no text is in all passes
+        return []
 
 
 def _downloads(study: Study) -> list[tuple[str, str]]:

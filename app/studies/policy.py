@@ -10,24 +10,25 @@ from sqlalchemy.orm import Session
 
 from app.background.jobs import send_waiting
 from app.core.context import Context
-from app.core.db.database import after_commit
-from app.core.db.types import utcnow
-from app.core.provenance import this_machine
+from app.core.db.database import call_after_commit
+from app.core.db.types import get_utc_time
+from app.core.provenance import describe_machine
+from app.core.remote.target import is_remote
 from app.core.states import OPEN_RUN_STATES, Failure, Step
 from app.datasets.service import as_plain
 from app.jobs.job import CannotLoadError, StoppedError
 from app.jobs.reaper import recover_each
-from app.jobs.work.decode_job import prompt_for, ready_engine
+from app.jobs.work.decode_job import build_task_prompt, prepare_engine
 from app.runs import transitions
-from app.runs.configuration import engine_config
+from app.runs.configuration import build_engine_config
 from app.runs.models import Run, RunTask
-from app.runs.policy import QUEUES, EvaluationPolicy, Waiting, takes_turns
-from app.runs.repository import tasks_with_samples
+from app.runs.policy import QUEUES, EvaluationPolicy, Waiting, is_taking_turns
+from app.runs.repository import load_tasks_with_samples
 from app.studies import schedule, service
 from app.studies.models import ARM, Study, StudyArm
 from app.studies.repository import get_study, study_of
 from app.studies.schedule import is_here
-from app.workers.service import silence_limit
+from app.workers.service import compute_silence_limit
 from evaluation.prompting import PromptError
 
 BLOCK_TASKS = 8  # for which an arm keeps its engine, where the engines of a study do not fit into memory together
@@ -36,37 +37,57 @@ BLOCK_TASKS = 8  # for which an arm keeps its engine, where the engines of a stu
 def try_engines(ctx: Context, study_id: uuid.UUID) -> None:
     """Before the first task of a study, loads the engine of every open arm once and makes its first prompt.
 
-    An arm that cannot be worked fails the whole study before anything is measured. If the engines do not fit into
-    memory together, the arms take turns by blocks of tasks. Does nothing for a study that has begun. Raises
-    CannotLoadError.
+    An arm that cannot be worked fails the whole study before anything is measured; one whose server is another program
+    fails alone, unless it is the last. If the engines do not fit into memory together, or their servers run one at a
+    time, the arms take turns by blocks of tasks. Does nothing for a study that has begun. Raises CannotLoadError,
+    StoppedError.
     """
     with ctx.database.read() as session:
         study = get_study(session, study_id)
         if study.checked_at is not None:
             return
-        tasks = [as_plain(row.task) for row in tasks_with_samples(session, study.arms[0].run_id)[:1]]
+        tasks = [as_plain(row.task) for row in load_tasks_with_samples(session, study.arms[0].run_id)[:1]]
     arms = [arm for arm in study.arms if arm.run.state in OPEN_RUN_STATES]
+    working: list[StudyArm] = []
     for arm in arms:
         try:
-            engine = ready_engine(ctx, arm.run)
+            engine = prepare_engine(ctx, arm.run)
             for task in tasks:
-                prompt_for(engine, arm.run, task)
+                build_task_prompt(engine, arm.run, task)
         except (CannotLoadError, PromptError) as error:
             failure = Failure.MODEL if isinstance(error, CannotLoadError) else Failure.REQUEST
+            if _fails_alone(study, arm):
+                transitions.fail_run(ctx, arm.run_id, failure, str(error))
+                continue
             reason = f"arm {arm.position + 1} ({arm.name}): {error}; no arm was started"
             for other in study.runs:
                 transitions.fail_run(ctx, other.id, failure, reason)
             raise CannotLoadError(reason) from error
-    together = ctx.engines.fits(engine_config(arm.run) for arm in arms)
+        working.append(arm)
+    together = not ctx.servers.one_at_a_time and ctx.engines.fits(build_engine_config(arm.run) for arm in working)
     with ctx.database.session() as session:
         begun = update(Study).where(Study.id == study.id, Study.checked_at.is_(None))
         block_tasks = 1 if together else BLOCK_TASKS
-        session.execute(begun.values(checked_at=utcnow(), machine=this_machine(), block_tasks=block_tasks))
+        session.execute(begun.values(checked_at=get_utc_time(), machine=describe_machine(), block_tasks=block_tasks))
+
+
+def _fails_alone(study: Study, arm: StudyArm) -> bool:
+    """Whether a study goes on without the arm: its server is another program, and no audit needs all arms."""
+    from app.studies.audit import is_audit  # noqa: PLC0415 (imports scipy, which takes a second)
+
+    return is_remote(arm.run.target) and not is_audit(study)
+
+
+def require_open(ctx: Context, run_id: uuid.UUID) -> None:
+    """Raises StoppedError if the arm has failed meanwhile."""
+    with ctx.database.read() as session:
+        if session.get_one(Run, run_id).state not in OPEN_RUN_STATES:
+            raise StoppedError
 
 
 def keep_to_device(ctx: Context, study_id: uuid.UUID, run: Run) -> None:
     """Interrupts the study of an arm that was begun on another device. Raises StoppedError."""
-    begun_on, device = run.provenance.get("device"), ready_engine(ctx, run).provenance().get("device")
+    begun_on, device = run.provenance.get("device"), prepare_engine(ctx, run).provenance().get("device")
     if begun_on is not None and begun_on != device:
         error = f"{run.name} was begun on {begun_on}, and this is {device}: resume the study there, or start a new one"
         service.interrupt(ctx, study_id, error)
@@ -85,7 +106,7 @@ class ArmPolicy(EvaluationPolicy):
         """Returns one job to decode for each study, since a study takes its turn as one run."""
         if step is not Step.DECODE:
             return super().eligible(ctx, session, step)
-        waiting = select(StudyArm.study_id).join(StudyArm.run).where(takes_turns(step)).distinct()
+        waiting = select(StudyArm.study_id).join(StudyArm.run).where(is_taking_turns(step)).distinct()
         jobs = {study_id: schedule.next_job(session, study_id, here_only=True) for study_id in session.scalars(waiting)}
         return [Waiting(key, job.run, run_task_id=job.run_task_id) for key, job in jobs.items() if job is not None]
 
@@ -115,6 +136,7 @@ class ArmPolicy(EvaluationPolicy):
         """Loads the engine of every arm once, and keeps the study on the device of its first task."""
         study_id = _study_of(ctx, run.id)
         try_engines(ctx, study_id)
+        require_open(ctx, run.id)
         keep_to_device(ctx, study_id, run)
 
     def runs_sharing_wait(self, session: Session, run_id: uuid.UUID) -> Sequence[uuid.UUID]:
@@ -135,7 +157,7 @@ class ArmPolicy(EvaluationPolicy):
         study_id = study_of(session, run.id)
         arms = select(StudyArm.run_id).where(StudyArm.study_id == study_id)
         if session.scalar(select(Run.id).where(Run.id.in_(arms), Run.state.in_(OPEN_RUN_STATES)).limit(1)) is None:
-            after_commit(session, send_waiting, ctx, str(study_id))
+            call_after_commit(session, send_waiting, ctx, str(study_id))
 
     def recover(self, ctx: Context, ours: ColumnElement[bool]) -> None:
         """Sends the message of each study again that may have lost it.
@@ -159,7 +181,7 @@ def _is_silent(ctx: Context, session: Session, study_id: uuid.UUID) -> bool:
     if job is None:
         return False
     sent_at = session.scalar(select(RunTask.enqueued_at).where(RunTask.id == job.run_task_id))
-    return sent_at is None or sent_at < utcnow() - silence_limit(ctx)
+    return sent_at is None or sent_at < get_utc_time() - compute_silence_limit(ctx)
 
 
 def _study_of(ctx: Context, run_id: uuid.UUID) -> uuid.UUID:

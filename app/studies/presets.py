@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.core.errors import BadInputError
-from app.language_models.service import cached_references, list_models
+from app.language_models.service import list_cached_references, list_models
 from app.studies.grid import Grid, Values, grid
 from decoding.suggest import one_of
 
@@ -51,7 +51,7 @@ def arms(name: str, targets: Sequence[str], values: Values) -> Grid:
         raise BadInputError(f"preset is {name[:60]!r}: {one_of(name, list(PRESETS))}", "preset")
     preset = PRESETS[name]
     if not targets and preset.takes_cached_models:
-        targets = sorted(cached_references())
+        targets = sorted(list_cached_references())
         if len(targets) < 2:
             raise BadInputError(
                 f"target is missing: {len(targets)} of the models is in the cache, and two or more can be compared. "
@@ -72,7 +72,7 @@ def draft_model_for(target: str) -> str | None:
     known = {model.ref: model for model in list_models()}
     if target not in known:
         return None
-    cached = cached_references()
+    cached = list_cached_references()
     smaller = [
         model
         for model in known.values()

@@ -8,15 +8,15 @@ import structlog
 from sqlalchemy import update
 
 from app.core.context import Context
-from app.core.db.database import updated_any
-from app.core.db.types import utcnow
+from app.core.db.database import has_updated
+from app.core.db.types import get_utc_time
 from app.core.states import OPEN_RUN_STATES
 from app.runs import transitions
 from app.studies.analysis import compare_named_runs
 from app.studies.models import Study, StudyArm
 from app.studies.progress import of_study
 from app.studies.repository import get_study
-from evaluation.studies.racing import Drop, budgets_of_interest, dropped
+from evaluation.studies.racing import Drop, find_dropped, list_budgets_of_interest
 
 LOOK_EVERY = 4  # tasks; the test may be looked at after any number of them
 log = structlog.get_logger(__name__)
@@ -41,7 +41,7 @@ def drop_losers(ctx: Context, study_id: uuid.UUID) -> None:
         drops: tuple[Drop, ...] = ()
         if len(running) > 1 and len(n_tasks) == 1 and min(n_tasks) > 0 and min(n_tasks) % LOOK_EVERY == 0:
             arms = compare_named_runs(session, {arm.name: arm.run for arm in running}, study.budget_s)
-            drops = dropped(arms, len(study.arms), budgets_of_interest(study.budget_s)) if arms else ()
+            drops = find_dropped(arms, len(study.arms), list_budgets_of_interest(study.budget_s)) if arms else ()
     for run_id in half_done:
         transitions.skip_rest(ctx, run_id)
     for drop in drops:
@@ -51,9 +51,9 @@ def drop_losers(ctx: Context, study_id: uuid.UUID) -> None:
 def _drop(ctx: Context, study: Study, drop: Drop) -> None:
     arms = {arm.name: arm for arm in study.arms}
     with ctx.database.session() as session:
-        values = {"dropped_at": utcnow(), "dropped_by": arms[drop.by].position, "dropped_after": drop.n_tasks}
+        values = {"dropped_at": get_utc_time(), "dropped_by": arms[drop.by].position, "dropped_after": drop.n_tasks}
         mine = (StudyArm.id == arms[drop.arm].id, StudyArm.dropped_at.is_(None))
-        if not updated_any(session, update(StudyArm).where(*mine).values(values)):
+        if not has_updated(session, update(StudyArm).where(*mine).values(values)):
             return
     log.info("arm dropped", study=str(study.id), arm=drop.arm, by=drop.by, tasks=drop.n_tasks)
     transitions.skip_rest(ctx, arms[drop.arm].run_id)

@@ -11,16 +11,16 @@ from app.studies.documents import ArmDocument, StudyDocument
 from app.studies.sentences import describe_verdict, format_margin, format_tasks_to_decide
 from app.web.ui.tables import ArmName, TextTable
 from app.web.ui.units import (
-    counted,
-    decimal,
-    exact_seconds,
-    interval,
-    milliseconds,
-    percent,
-    points,
-    seconds,
-    utilization,
-    when,
+    format_count,
+    format_decimal,
+    format_exact_seconds,
+    format_interval,
+    format_milliseconds,
+    format_percent,
+    format_points,
+    format_seconds,
+    format_time,
+    format_utilization,
 )
 from evaluation.decisions import Verdict
 from evaluation.studies.analysis import FrontierPoint
@@ -44,8 +44,8 @@ def facts(found: StudyDocument) -> list[tuple[str, str]]:
     study = found.study
     rows = [
         ("Study", str(study.id)),
-        ("Dataset", f"{study.dataset}, {counted(study.tasks_common, 'task')} that all compared arms have graded"),
-        ("Budget", f"{seconds(study.budget_s)} per task, seed {study.seed}"),
+        ("Dataset", f"{study.dataset}, {format_count(study.tasks_common, 'task')} that all compared arms have graded"),
+        ("Budget", f"{format_seconds(study.budget_s)} per task, seed {study.seed}"),
         ("Measured on another machine", study.measured_elsewhere)
         if study.measured_elsewhere
         else ("Measured on", study.device),
@@ -54,14 +54,49 @@ def facts(found: StudyDocument) -> list[tuple[str, str]]:
         rows.append(("Turns", f"every {study.block_tasks} tasks, because the engines did not fit into memory together"))
     if study.command:
         rows.append((COMMAND, study.command))
-    rows += annotation.facts(study)
+    rows += annotation.list_annotations(study)
     return rows
 
 
 def sections(found: StudyDocument) -> list[TextTable]:
     """The tables that have something to say, the answer first."""
     answer = [describe_answers(found), describe_reached(found)] if found.answer else []
-    return [*answer, *describe_details(found), _arms(found)]
+    return [*answer, *describe_engines(found), *describe_details(found), _arms(found)]
+
+
+def describe_engines(found: StudyDocument) -> list[TextTable]:
+    """The engines of the arms and how to start them; no table without other servers."""
+    if not found.engines:
+        return []
+    n = found.study.tasks_common
+    rows = tuple(
+        (
+            ArmName(row.arm),
+            row.engine,
+            row.speculation or "not known",
+            format_percent(row.pass_first, n),
+            format_percent(row.pass_all, n),
+            format_decimal(row.tokens_per_s, 1),
+            format_seconds(row.first_token_s),
+            format_decimal(row.acceptance_length),
+            "" if row.changed_share is None else format_percent(row.changed_share),
+            row.start,
+        )
+        for row in found.engines
+    )
+    return [
+        TextTable(
+            "Engines",
+            f"Pass@First and Pass@All within {format_exact_seconds(found.study.budget_s)}, tokens per second, "
+            "the median time "
+            "to a sample's first token, tokens per round by the server's own counts, the share of texts that differ "
+            "from the same engine's without speculation (noise of the engine included: an audit tells), and "
+            "what to start.",
+            ("Arm", "Engine", "Speculation", "Pass@First", "Pass@All", "Tokens/s", "First token", "Tokens/round",
+             "Changed", "Start"),
+            rows,
+        )
+    ]  # fmt: skip
 
 
 def describe_details(found: StudyDocument) -> list[TextTable]:
@@ -79,10 +114,10 @@ def describe_answers(found: StudyDocument) -> TextTable:
     n = found.study.tasks_common
     rows = tuple(
         (
-            exact_seconds(one.budget_s),
+            format_exact_seconds(one.budget_s),
             ArmName(one.use or "none"),
             share(one.use_pass_first, one.use_interval, n),
-            percent(one.use_pass_all, n),
+            format_percent(one.use_pass_all, n),
             describe_verdict(one),
             ArmName(one.against or ""),
             difference(one.difference, one.difference_interval, n),
@@ -106,18 +141,22 @@ def difference(value: float | None, bounds: tuple[float, float] | None, n_tasks:
     """A difference in points with its interval: `+2 (−9 to +13)`; empty for none."""
     if value is None or bounds is None:
         return ""
-    return f"{points(value, n_tasks)} ({' to '.join(points(limit, n_tasks) for limit in bounds)})"
+    return f"{format_points(value, n_tasks)} ({' to '.join(format_points(limit, n_tasks) for limit in bounds)})"
 
 
 def describe_reached(found: StudyDocument) -> TextTable:
     """The time that a share of the tasks takes."""
-    never = f"not reached within {exact_seconds(found.study.budget_s)}"
+    never = f"not reached within {format_exact_seconds(found.study.budget_s)}"
     return TextTable(
         "Time for a share of the tasks",
         "The smallest budget at which Pass@First of an arm is the share.",
         ("Pass@First", "Budget", "Arm"),
         tuple(
-            (percent(one.share), never if one.budget_s is None else seconds(one.budget_s), ArmName(one.arm or ""))
+            (
+                format_percent(one.share),
+                never if one.budget_s is None else format_seconds(one.budget_s),
+                ArmName(one.arm or ""),
+            )
             for one in found.reached
         ),
     )
@@ -133,9 +172,9 @@ def _frontier(found: StudyDocument) -> TextTable:
         tuple(
             (
                 figure,
-                exact_seconds(point.budget_s),
+                format_exact_seconds(point.budget_s),
                 ArmName(point.arm or "none"),
-                percent(share, found.study.tasks_common),
+                format_percent(share, found.study.tasks_common),
                 "yes" if point.too_close else "",
             )
             for figure, point, share in (*first, *every)
@@ -161,11 +200,12 @@ def _quality(found: StudyDocument) -> TextTable:
     rows = [row for row in found.paper_table if any(point.budget_s is not None for point in row.points)]
     headings = ["Arm"]
     for _, share in shares:
-        headings += [f"{percent(share)} at", "First", "All", "Finished"]
+        headings += [f"{format_percent(share)} at", "First", "All", "Finished"]
     return TextTable(
         "Regular decoding, single-sequence and batched speculation: quality",
         "At the budgets within which regular decoding finishes "
-        f"{' and '.join(percent(share) for _, share in shares)} of its samples: Pass@First, Pass@All, and how many "
+        f"{' and '.join(format_percent(share) for _, share in shares)} of its samples: Pass@First, Pass@All, "
+        "and how many "
         "of its own samples the arm has finished.",
         tuple(headings),
         tuple(
@@ -176,8 +216,12 @@ def _quality(found: StudyDocument) -> TextTable:
 
 
 def _point(point: PaperPoint, n_tasks: int) -> tuple[str, ...]:
-    shares = percent(point.pass_first, n_tasks), percent(point.pass_all, n_tasks), percent(point.finished)
-    return seconds(point.budget_s), *shares
+    shares = (
+        format_percent(point.pass_first, n_tasks),
+        format_percent(point.pass_all, n_tasks),
+        format_percent(point.finished),
+    )
+    return format_seconds(point.budget_s), *shares
 
 
 def _speed(rows: Sequence[PaperRow]) -> TextTable:
@@ -191,13 +235,13 @@ def _speed(rows: Sequence[PaperRow]) -> TextTable:
             (
                 ArmName(row.arm),
                 row.method,
-                milliseconds(row.ms_per_token_first),
-                milliseconds(row.ms_per_token_last),
-                milliseconds(row.ms_per_token_all),
-                decimal(row.speed_up),
-                decimal(row.tokens_per_s, 1),
-                decimal(row.mean_acceptance_length),
-                utilization(row.utilization),
+                format_milliseconds(row.ms_per_token_first),
+                format_milliseconds(row.ms_per_token_last),
+                format_milliseconds(row.ms_per_token_all),
+                format_decimal(row.speed_up),
+                format_decimal(row.tokens_per_s, 1),
+                format_decimal(row.mean_acceptance_length),
+                format_utilization(row.utilization),
             )
             for row in rows
         ),
@@ -209,7 +253,7 @@ def _samples(family: FamilySamples, n_tasks: int) -> TextTable:
         (
             f"n = {n}",
             *(
-                f"{percent(cell.pass_first, n_tasks)} / {percent(cell.pass_all, n_tasks)}"
+                f"{format_percent(cell.pass_first, n_tasks)} / {format_percent(cell.pass_all, n_tasks)}"
                 f"{' (best)' if cell.best else ''}"
                 for cell in cells
             ),
@@ -223,7 +267,7 @@ def _samples(family: FamilySamples, n_tasks: int) -> TextTable:
         f"How many samples: {family.target}, {family.drafter}",
         "Pass@First / Pass@All within each budget; enough is the best n, or a cheaper one that is shown to be as good; "
         "? where that is not decided.",
-        ("Samples", *(exact_seconds(budget) for budget in family.budgets)),
+        ("Samples", *(format_exact_seconds(budget) for budget in family.budgets)),
         tuple(rows),
     )
 
@@ -234,9 +278,10 @@ def _speculation(found: StudyDocument) -> TextTable:
         (
             ArmName(pair.speculative),
             ArmName(pair.plain),
-            exact_seconds(gain.budget_s),
-            f"{percent(gain.plain, n)} → {percent(gain.speculative, n)}",
-            f"{points(gain.gained, n)} ({' to '.join(points(limit, n) for limit in gain.gained_interval)})",
+            format_exact_seconds(gain.budget_s),
+            f"{format_percent(gain.plain, n)} → {format_percent(gain.speculative, n)}",
+            f"{format_points(gain.gained, n)} "
+            f"({' to '.join(format_points(limit, n) for limit in gain.gained_interval)})",
             _saved(gain),
         )
         for pair in found.speculation
@@ -253,7 +298,7 @@ def _speculation(found: StudyDocument) -> TextTable:
 
 def share(value: float, bounds: tuple[float, float], n_tasks: int) -> str:
     """A share with its 95 % interval: `43 % (16 to 71)`."""
-    return f"{percent(value, n_tasks)} ({interval(bounds, n_tasks)})"
+    return f"{format_percent(value, n_tasks)} ({format_interval(bounds, n_tasks)})"
 
 
 def _arms(found: StudyDocument) -> TextTable:
@@ -275,7 +320,7 @@ def notes(arm: ArmDocument, names: Mapping[str, str] | None = None) -> str:
     if arm.dropped_at is not None:
         better = (names or {}).get(arm.dropped_by or "", arm.dropped_by)
         said.append(
-            f"dropped after {counted(arm.dropped_after or 0, 'task')}, {when(arm.dropped_at)}: {better} is "
+            f"dropped after {format_count(arm.dropped_after or 0, 'task')}, {format_time(arm.dropped_at)}: {better} is "
             "better at every budget of interest"
         )
     if arm.error:
@@ -292,8 +337,8 @@ def configuration(arm: ArmDocument) -> str:
 def _saved(gain: Gain) -> str:
     if gain.saved_s is None:
         return "none: never reaches it"
-    low, high = ("no bound" if limit is None else decimal(limit) for limit in gain.saved_interval)
-    return f"{decimal(gain.saved_s)} ({low} to {high})"
+    low, high = ("no bound" if limit is None else format_decimal(limit) for limit in gain.saved_interval)
+    return f"{format_decimal(gain.saved_s)} ({low} to {high})"
 
 
 def _enough(n: int | None, verdict: Verdict | None) -> str:

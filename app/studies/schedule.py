@@ -13,9 +13,9 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from app.core.context import Context
-from app.core.db.database import after_commit
-from app.core.db.types import utcnow
-from app.core.provenance import this_machine
+from app.core.db.database import call_after_commit
+from app.core.db.types import get_utc_time
+from app.core.provenance import describe_machine
 from app.core.states import RunState, Step, TaskState
 from app.runs import enqueue
 from app.runs.models import Run, RunTask
@@ -70,7 +70,7 @@ def next_job(session: Session, study_id: uuid.UUID, *, here_only: bool = False) 
 
 def is_here(study: Study) -> bool:
     """Whether this machine may work the study: only the one that began it may."""
-    return not study.machine or study.machine == this_machine()
+    return not study.machine or study.machine == describe_machine()
 
 
 def send_next(ctx: Context, study_id: uuid.UUID) -> None:
@@ -78,8 +78,8 @@ def send_next(ctx: Context, study_id: uuid.UUID) -> None:
     with ctx.database.session() as session:
         job = next_job(session, study_id)
         if job is not None:
-            session.execute(update(RunTask).where(RunTask.id == job.run_task_id).values(enqueued_at=utcnow()))
-            after_commit(session, enqueue.jobs, ctx, Step.DECODE, [job.run_task_id], QUEUES[Step.DECODE])
+            session.execute(update(RunTask).where(RunTask.id == job.run_task_id).values(enqueued_at=get_utc_time()))
+            call_after_commit(session, enqueue.enqueue_jobs, ctx, Step.DECODE, [job.run_task_id], QUEUES[Step.DECODE])
 
 
 def _is_busy(session: Session, study_id: uuid.UUID) -> bool:

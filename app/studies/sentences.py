@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from app.web.ui.tables import ArmName
-from app.web.ui.units import counted, exact_seconds, interval, percent, size
+from app.web.ui.units import format_count, format_exact_seconds, format_interval, format_percent, format_unsigned_points
 from evaluation.studies.answer import Answer
 
 MAX_NAMES = 3
@@ -29,13 +29,17 @@ Sentence = tuple[str, ...]
 def describe_answer(answer: Answer, over: Measured) -> list[Sentence]:
     """The arm to use with its figures, what is shown about it, the cheaper arms, and what would decide."""
     n = over.n_tasks
-    where = " ".join(filter(None, ("On", counted(n, "task"), over.whose, "within", exact_seconds(answer.budget_s))))
+    where = " ".join(
+        filter(None, ("On", format_count(n, "task"), over.whose, "within", format_exact_seconds(answer.budget_s)))
+    )
     if answer.use is None:
         return [(f"{where} no chosen sample passes.",)]
-    share = f"{percent(answer.use_pass_first, n)} right ({interval(answer.use_interval, n)})"
+    share = f"{format_percent(answer.use_pass_first, n)} right ({format_interval(answer.use_interval, n)})"
     if answer.verdict is None:
-        limits = interval(answer.use_interval, n)
-        return [(f"{where} ", ArmName(answer.use), f" is right for {percent(answer.use_pass_first, n)} ({limits}).")]
+        limits = format_interval(answer.use_interval, n)
+        return [
+            (f"{where} ", ArmName(answer.use), f" is right for {format_percent(answer.use_pass_first, n)} ({limits}).")
+        ]
     if answer.verdict == "undecided":
         sentences: list[Sentence] = [(f"{where} the best so far is ", ArmName(answer.use), f": {share}.")]
         if answer.use != answer.arm:
@@ -53,10 +57,10 @@ def describe_answer(answer: Answer, over: Measured) -> list[Sentence]:
 
 def describe_briefly(answer: Answer, n_tasks: int) -> Sentence:
     """The arm to use and the verdict, without the details."""
-    within = f"Within {exact_seconds(answer.budget_s)}"
+    within = f"Within {format_exact_seconds(answer.budget_s)}"
     if answer.use is None:
         return (f"{within} no chosen sample passes.",)
-    share = f"{percent(answer.use_pass_first, n_tasks)} ({interval(answer.use_interval, n_tasks)})"
+    share = f"{format_percent(answer.use_pass_first, n_tasks)} ({format_interval(answer.use_interval, n_tasks)})"
     if answer.verdict == "undecided":
         return (f"{within} undecided; the best so far is ", ArmName(answer.use), f": {share}.")
     return (f"{within} use ", ArmName(answer.use), f": {share}.")
@@ -111,7 +115,7 @@ def _describe_verdict(answer: Answer, over: Measured) -> Sentence:
 
 def _describe_substitute(answer: Answer, over: Measured) -> Sentence:
     """Why the arm to use is not the one with the highest Pass@First."""
-    highest = f" ({percent(answer.pass_first, over.n_tasks)})"
+    highest = f" ({format_percent(answer.pass_first, over.n_tasks)})"
     return (
         "It is cheaper than ",
         ArmName(answer.arm or ""),
@@ -123,7 +127,7 @@ def _describe_undecided(answer: Answer, n_tasks: int) -> Sentence:
     if not _is_the_cheaper_one(answer):
         return ("Undecided against ", *_list_names(answer.undecided), ".")
     (one,) = answer.mentioned
-    worse = size(one.worse_by_at_most, n_tasks)
+    worse = format_unsigned_points(one.worse_by_at_most, n_tasks)
     return ("Undecided against ", ArmName(one.arm), f", which is cheaper and up to {worse} points worse.")
 
 
@@ -139,7 +143,10 @@ def _is_pair(answer: Answer) -> bool:
 def _describe_cheaper(answer: Answer, n_tasks: int) -> Iterator[Sentence]:
     listed = answer.mentioned[:MAX_NAMES]
     for one in listed:
-        yield (ArmName(one.arm), f" is cheaper and up to {size(one.worse_by_at_most, n_tasks)} points worse.")
+        yield (
+            ArmName(one.arm),
+            f" is cheaper and up to {format_unsigned_points(one.worse_by_at_most, n_tasks)} points worse.",
+        )
     if rest := len(answer.mentioned) - len(listed):
         yield (f"{rest} more {'is' if rest == 1 else 'are'} cheaper and not shown to be worse.",)
 

@@ -7,15 +7,15 @@ import uuid
 
 from app.annotations.schemas import Changes
 from app.core.context import Context
-from app.core.db.database import after_commit
-from app.core.db.types import new_id
+from app.core.db.database import call_after_commit
+from app.core.db.types import generate_id
 from app.core.errors import BadInputError, ConflictError
-from app.core.remote.target import is_remote
+from app.core.remote.target import is_remote, parse, require_secrets_for_each
 from app.core.states import OPEN_RUN_STATES
 from app.datasets.models import Dataset, Task
 from app.runs import enqueue, hidden_runs, transitions
 from app.runs import service as runs
-from app.runs.configuration import shell_command
+from app.runs.configuration import format_shell_command
 from app.runs.models import Run
 from app.runs.quiet import start_quiet_wait
 from app.runs.repository import lock_run
@@ -52,11 +52,13 @@ def submit(
         for number, (name, one) in enumerate(zip(spec.names(), specs, strict=True), start=1):
             with naming_arm(number, name):
                 runs.require_allowed(ctx, one.target, one.drafter)
+    require_secrets_for_each(parse(one.target).base_url for one in specs if is_remote(one.target))
     for number, (name, one) in enumerate(zip(spec.names(), specs, strict=True), start=1):
         with naming_arm(number, name):
-            runs.require_answering(ctx, [one.target], is_local=runs.is_local(pinned_worker, handover))
+            if not ctx.servers.is_started_here(one.target):
+                runs.require_answering(ctx, [one.target], is_local=runs.is_local(pinned_worker, handover))
     study = Study(
-        id=study_id or new_id(),
+        id=study_id or generate_id(),
         name=spec.name or spec.default_name(),
         dataset_id=dataset.id,
         budget_s=spec.budget_s,
@@ -65,14 +67,14 @@ def submit(
         command=command or files.shell_command(spec),
     )
     for position, (name, one) in enumerate(zip(spec.names(), specs, strict=True)):
-        run = runs.new_run(
+        run = runs.build_run(
             Run,
             one,
             tasks,
             policy=ARM,
             dataset_id=dataset.id,
             name=one.name,
-            command=shell_command(one),
+            command=format_shell_command(one),
             quiet=start_quiet_wait(one.quiet_limit_s),
             pinned_worker=pinned_worker,
             handover=handover,
@@ -82,7 +84,7 @@ def submit(
         session.add(study)
         if not handover:
             for arm in study.arms:
-                after_commit(session, enqueue.prepare, ctx, arm.run.id)
+                call_after_commit(session, enqueue.prepare, ctx, arm.run.id)
     return study.id
 
 
@@ -138,6 +140,7 @@ def resume(ctx: Context, study_id: uuid.UUID, pinned_worker: str | None = None, 
         if (pinned_worker or ctx.database.is_sqlite) and not schedule.is_here(study):
             raise ConflictError(ELSEWHERE.format(**study.machine))
         open_arms = [arm for arm in study.arms if arm.dropped_at is None]
+        require_secrets_for_each(parse(arm.run.target).base_url for arm in open_arms if is_remote(arm.run.target))
         for arm in open_arms:
             runs.require_resumable(ctx, arm.run, pinned_worker, handover=handover)
         resumed = 0

@@ -7,7 +7,7 @@ import datetime as dt
 from sqlalchemy import String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.core.db.types import Base, utcnow
+from app.core.db.types import Base, get_utc_time
 
 MODEL_LENGTH = 500
 
@@ -28,9 +28,9 @@ class Worker(Base):
     queues: Mapped[list[str] | None]  # that it consumes; None: every queue
     # processes of its node in a row that died shortly after their start before this one
     crashes: Mapped[int] = mapped_column(default=0, server_default="0")
-    started_at: Mapped[dt.datetime] = mapped_column(default=utcnow)
+    started_at: Mapped[dt.datetime] = mapped_column(default=get_utc_time)
     stopped_at: Mapped[dt.datetime | None]  # when it was asked to end; it may still finish a task
-    last_seen_at: Mapped[dt.datetime] = mapped_column(default=utcnow, index=True)
+    last_seen_at: Mapped[dt.datetime] = mapped_column(default=get_utc_time, index=True)
 
     @property
     def loaded(self) -> list[str]:

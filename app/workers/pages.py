@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flask import Blueprint, render_template
 
-from app.core.db.types import utcnow
-from app.web.http.web import session
+from app.core.db.types import get_utc_time
+from app.web.http.web import get_session
 from app.workers import service
 
 bp = Blueprint("workers", __name__)
@@ -14,9 +14,9 @@ bp = Blueprint("workers", __name__)
 @bp.get("/workers")
 def index() -> str:
     """The workers heard of within a day, last heard first."""
-    now = utcnow()
+    now = get_utc_time()
     rows = [
         (worker, service.is_alive(worker, now), max((now - worker.last_seen_at).total_seconds(), 0.0))
-        for worker in service.list_workers(session())
+        for worker in service.list_workers(get_session())
     ]
     return render_template("workers/index.html", rows=rows)

@@ -11,9 +11,9 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from app.core.context import Context
-from app.core.db.clock import database_time, read_database_time
+from app.core.db.clock import get_database_time, read_database_time
 from app.core.db.threads import RepeatingThread
-from app.core.db.types import utcnow
+from app.core.db.types import get_utc_time
 from app.workers.models import MODEL_LENGTH, Worker
 
 HEARTBEATS = 2  # of a job between two reports of its worker
@@ -25,14 +25,14 @@ CRASHES = 3  # in a row: more than a worker killed by chance
 QUEUES = "BASSLINE_WORKER_QUEUES"  # set by `bassline worker` for its child, to which Celery does not pass it
 
 
-def silence_limit(ctx: Context) -> dt.timedelta:
+def compute_silence_limit(ctx: Context) -> dt.timedelta:
     """How long a worker may be silent, or a message on its way, before it counts as lost."""
     return dt.timedelta(seconds=SILENT_LEASES * ctx.settings.lease_s)
 
 
 def list_workers(session: Session) -> Sequence[Worker]:
     """Workers seen within a day, the latest first. One not seen for a minute is presumed gone."""
-    since = database_time(session, -FORGET_AFTER.total_seconds())
+    since = get_database_time(session, -FORGET_AFTER.total_seconds())
     return session.scalars(
         select(Worker).where(Worker.last_seen_at >= since).order_by(Worker.last_seen_at.desc())
     ).all()
@@ -43,12 +43,12 @@ def is_alive(worker: Worker, now: dt.datetime) -> bool:
     return worker.stopped_at is None and (now - worker.last_seen_at).total_seconds() <= ALIVE_S
 
 
-def crashes_repeatedly(worker: Worker, now: dt.datetime) -> bool:
+def is_crashing_repeatedly(worker: Worker, now: dt.datetime) -> bool:
     """Whether the last processes of its node died early one after the other, and this one is not older yet."""
     return worker.crashes >= CRASHES and now - worker.started_at < STEADY
 
 
-def consumes(worker: Worker, queue: str) -> bool:
+def is_consuming(worker: Worker, queue: str) -> bool:
     """Whether it takes messages of the queue."""
     return worker.queues is None or queue in worker.queues
 
@@ -74,16 +74,16 @@ def report_stop_request(ctx: Context, node: str) -> None:
     """Reports that a node accepts no new messages, while it may still finish a task."""
     with ctx.database.session() as session:
         session.execute(
-            update(Worker).where(Worker.node == node, Worker.stopped_at.is_(None)).values(stopped_at=utcnow())
+            update(Worker).where(Worker.node == node, Worker.stopped_at.is_(None)).values(stopped_at=get_utc_time())
         )
 
 
-def stopped(ctx: Context) -> None:
+def report_stop(ctx: Context) -> None:
     """Reports that this process ends on request, which does not count as a crash."""
     with ctx.database.session() as session:
         row = session.get(Worker, ctx.worker_name)
         if row is not None:
-            row.stopped_at = utcnow()
+            row.stopped_at = get_utc_time()
 
 
 def report(ctx: Context) -> None:
@@ -92,7 +92,7 @@ def report(ctx: Context) -> None:
         row = session.get(Worker, ctx.worker_name) or Worker(
             name=ctx.worker_name, host=socket.gethostname(), pid=os.getpid()
         )
-        row.last_seen_at, row.loading = database_time(session), ctx.engines.loading()
+        row.last_seen_at, row.loading = get_database_time(session), ctx.engines.loading()
         targets, row.device = ctx.engines.loaded() or ([], None)
         row.model = ", ".join(targets)[:MODEL_LENGTH] or None
         session.add(row)
@@ -105,7 +105,7 @@ class Heartbeat:
         self._ctx, self._node, self._queues = ctx, node, queues
         self._registered = False
         self._interval_s = HEARTBEATS * ctx.settings.heartbeat_s
-        self._thread = RepeatingThread("worker-heartbeat", self._beat, retry_s=self._interval_s)
+        self._thread = RepeatingThread("worker-heartbeat", self._send_beat, retry_s=self._interval_s)
 
     def start(self) -> None:
         """Reports now and then regularly, also if the database is unreachable at the start."""
@@ -119,7 +119,7 @@ class Heartbeat:
         """Whether this process will report itself again."""
         return self._thread.is_alive()
 
-    def _beat(self) -> float:
+    def _send_beat(self) -> float:
         if not self._registered:
             register(self._ctx, self._node, self._queues)
             self._registered = True

@@ -17,7 +17,7 @@ from celery.signals import (
 )
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.core.context import current
+from app.core.context import get_current
 
 
 @setup_logging.connect
@@ -25,9 +25,9 @@ def _log(**_: object) -> None:
     # Being connected keeps Celery's own logging set-up away, in the parent and in its children alike.
     from app.core import observability  # noqa: PLC0415
 
-    observability.configure(current().settings)
+    observability.configure(get_current().settings)
     if current_process().name != "MainProcess":
-        observability.redirect_stdio_to_log(current().settings)
+        observability.redirect_stdio_to_log(get_current().settings)
 
 
 @task_prerun.connect
@@ -48,7 +48,7 @@ def _report(sender: str | None = None, **_: object) -> None:
     assert domains.metadata.tables  # every mapper must be known before the first query, of whichever thread
     consumed = os.environ.get(QUEUES)
     names = consumed.split(",") if consumed else None
-    Heartbeat(current(), sender, names).start()
+    Heartbeat(get_current(), sender, names).start()
 
 
 @worker_shutting_down.connect
@@ -56,12 +56,12 @@ def _on_stop_request(sender: str, **_: object) -> None:
     from app.workers.service import report_stop_request  # noqa: PLC0415
 
     with contextlib.suppress(SQLAlchemyError):  # its heartbeat ends with its last task
-        report_stop_request(current(), sender)
+        report_stop_request(get_current(), sender)
 
 
 @worker_process_shutdown.connect
-def _stopped(**_: object) -> None:
-    from app.workers.service import stopped  # noqa: PLC0415
+def _report_stop(**_: object) -> None:
+    from app.workers.service import report_stop  # noqa: PLC0415
 
     with contextlib.suppress(SQLAlchemyError):  # it then counts as a crash
-        stopped(current())
+        report_stop(get_current())

@@ -1,9 +1,9 @@
 """Makes a model ready to load: finds it in the cache, or downloads, checks and converts it. No torch here.
 
-The cache has four folders: `models/` with one folder per ready model, each with its `bassline.json`; `partial/` with
-unfinished work, which is resumed after an interruption; `locks/`; and `incoming/`, where users of machines without a
-network put files, named as in the registry, that are used instead of a download. A model is moved into `models/` when
-it is complete, so that no other process sees a part of it.
+The cache has five folders: `models/` with one folder per ready model, each with its `bassline.json`; `partial/` with
+unfinished work, which is resumed after an interruption; `gguf/` with files for other engines; `locks/`; and
+`incoming/`, where users of machines without a network put files, named as in the registry, that are used instead of a
+download. A model is moved into `models/` when it is complete, so that no other process sees a part of it.
 """
 
 from __future__ import annotations
@@ -53,6 +53,32 @@ def ensure(ref: str, cache_dir: Path | str | None = None, on_progress: OnProgres
     return info
 
 
+def ensure_gguf(ref: str, cache_dir: Path | str | None = None, on_progress: OnProgress | None = None) -> Path:
+    """Return the GGUF file of a registered model, or of a reference to one, for engines that read such files.
+
+    Fetches it into `gguf/` of the cache first where it is not there. Raises `ModelError`.
+    """
+    entry, cache = registry.resolve(ref), cache_folder(cache_dir)
+    if isinstance(entry, LocalGguf):
+        return entry.path
+    if not isinstance(entry, KnownModel):
+        raise ModelError(f"{entry.name} has no GGUF file: give the path of one.")
+    final = cache / "gguf" / entry.slug / entry.filename
+    with _lock(entry, cache, on_progress):
+        if not final.exists():
+            staging = cache / "partial" / entry.slug
+            staging.mkdir(parents=True, exist_ok=True)
+            _require_space(cache, entry.name, entry.bytes + OTHER_BYTES - folder_bytes(staging))
+            incoming = cache / "incoming" / entry.filename
+            fetched, _ = _first_that_works(entry, incoming, staging, on_progress)
+            final.parent.mkdir(parents=True, exist_ok=True)
+            if fetched == incoming:
+                return incoming
+            fetched.replace(final)
+            shutil.rmtree(staging, ignore_errors=True)
+    return final
+
+
 def cached(ref: str, cache_dir: Path | str | None = None) -> ModelInfo | None:
     """Return the record of the model `ref` if it is ready, else None. Raises `UnknownModelError`."""
     return _cached(registry.resolve(ref), cache_folder(cache_dir))
@@ -90,7 +116,7 @@ def remove(slug: str, cache_dir: Path | str | None = None) -> int:
     fetches the model, and where it cannot be removed.
     """
     cache = cache_folder(cache_dir)
-    folders = [cache / place / slug for place in ("models", "partial")]
+    folders = [cache / place / slug for place in ("models", "partial", "gguf")]
     n_bytes = sum(map(folder_bytes, folders))
     remove_folders(make_lock(cache, slug), *folders)
     return n_bytes

@@ -77,6 +77,12 @@ def load(
     )
 
 
+def load_tokenizer(ref: str) -> Any:
+    """Return the tokenizer of a model alone; its own code never runs. Raises `ModelError`."""
+    info = fetch.ensure(ref)
+    return _tokenizer(info.folder, info.name, trusted=False)
+
+
 def check_same_tokenizer(target: LoadedModel, draft: LoadedModel) -> None:
     """Raise `TokenizerMismatchError` unless each id that both models have is the same token in both.
 

@@ -61,7 +61,7 @@ class Format:
     to_task: Callable[[Record], Task]
 
 
-def text(record: Record, field: str, default: str | None = None) -> str:
+def get_text(record: Record, field: str, default: str | None = None) -> str:
     """A string that is not blank; `default` where the field is left out, if one is given. Raises RecordError."""
     value = record.get(field, default)
     if value is None:
@@ -73,7 +73,7 @@ def text(record: Record, field: str, default: str | None = None) -> str:
     return value
 
 
-def optional_text(record: Record, field: str) -> str | None:
+def get_optional_text(record: Record, field: str) -> str | None:
     """A string, which may be blank or left out. Raises RecordError."""
     value = record.get(field)
     if value is not None and not isinstance(value, str):
@@ -81,7 +81,7 @@ def optional_text(record: Record, field: str) -> str | None:
     return value
 
 
-def mapping(record: Record, field: str) -> dict[str, Any] | None:
+def get_mapping(record: Record, field: str) -> dict[str, Any] | None:
     """The JSON object in an optional field. Raises RecordError."""
     value = record.get(field)
     if value is not None and not isinstance(value, dict):
@@ -89,7 +89,7 @@ def mapping(record: Record, field: str) -> dict[str, Any] | None:
     return value
 
 
-def stops(record: Record, field: str = "stop") -> tuple[str, ...]:
+def get_stops(record: Record, field: str = "stop") -> tuple[str, ...]:
     """The strings of an optional field, each once. Raises RecordError."""
     value = record.get(field) or []
     if not isinstance(value, list) or not all(isinstance(stop, str) and stop for stop in value):

@@ -6,14 +6,14 @@ docs/languages.md explains them.
 from __future__ import annotations
 
 from evaluation.datasets import PYTHON, Task
-from evaluation.formats.base import Format, Record, RecordError, mapping, optional_text, stops, text
+from evaluation.formats.base import Format, Record, RecordError, get_mapping, get_optional_text, get_stops, get_text
 from evaluation.languages import registry
 from evaluation.languages.cases import CaseError, read_cases, read_signature
 
 
 def to_task(record: Record) -> Task:
     """The task in a record; `canonical_solution`, `stop` and `suffix` may be left out. Raises RecordError."""
-    language = text(record, "language")
+    language = get_text(record, "language")
     try:
         registry.language(language)
         signature = read_signature(record.get("signature"))
@@ -23,22 +23,22 @@ def to_task(record: Record) -> Task:
     except CaseError as error:
         raise RecordError(str(error)) from None
     return Task(
-        task_id=text(record, "task_id"),
-        prompt=text(record, "prompt"),
+        task_id=get_text(record, "task_id"),
+        prompt=get_text(record, "prompt"),
         entry_point=signature.name,
         test="",
-        canonical_solution=text(record, "canonical_solution", default=""),
-        suffix=optional_text(record, "suffix"),
-        stop=stops(record),
-        source=mapping(record, "source"),
+        canonical_solution=get_text(record, "canonical_solution", default=""),
+        suffix=get_optional_text(record, "suffix"),
+        stop=get_stops(record),
+        source=get_mapping(record, "source"),
         language=language,
         signature=signature,
         cases=cases,
     )
 
 
-def _matches(record: Record) -> bool:
+def _is_match(record: Record) -> bool:
     return "cases" in record or record.get("language") not in (None, PYTHON)
 
 
-FORMAT = Format(matches=_matches, to_task=to_task)
+FORMAT = Format(matches=_is_match, to_task=to_task)

@@ -13,7 +13,7 @@ from importlib import resources
 from typing import Any
 
 from evaluation.datasets import PYTHON, Task
-from evaluation.formats.base import Format, LeftOutError, Record, RecordError, stops, text
+from evaluation.formats.base import Format, LeftOutError, Record, RecordError, get_stops, get_text
 
 _ORACLE = resources.files("evaluation.formats").joinpath("evalplus_oracle.py").read_text("utf-8")
 _TEST = """{oracle}
@@ -65,9 +65,9 @@ _COMPLEX = {124: 1, 252: 0}
 
 def to_task(record: Record) -> Task:
     """The task in a record. Raises RecordError, and LeftOutError for a task that cannot be judged."""
-    task_id, entry_point = text(record, "task_id"), text(record, "entry_point")
+    task_id, entry_point = get_text(record, "task_id"), get_text(record, "entry_point")
     number = re.fullmatch(r"Mbpp/(\d+)", task_id)
-    solution = text(record, "canonical_solution")
+    solution = get_text(record, "canonical_solution")
     inputs = [*_read_inputs(record, "base_input"), *_read_inputs(record, "plus_input")]
     if not inputs:
         raise RecordError("field base_input: base_input and plus_input are empty, give the arguments of a call")
@@ -79,14 +79,14 @@ def to_task(record: Record) -> Task:
         compare = _MBPP_ORACLES.get(entry_point, compare)
     elif entry_point == "find_zero" and task_id.startswith("HumanEval/"):
         compare = "is_root"
-    prompt = text(record, "prompt")
+    prompt = get_text(record, "prompt")
     return Task(
         task_id=task_id,
         prompt=prompt if prompt.endswith("\n") else f"{prompt}\n",
         entry_point=entry_point,
         test=_TEST.format(oracle=_ORACLE, inputs=inputs, compare=compare, atol=_read_tolerance(record)),
         canonical_solution=solution,
-        stop=stops(record),
+        stop=get_stops(record),
         source={
             "format": "EvalPlus",
             "judged_by": [
@@ -135,8 +135,8 @@ def _to_tuples(value: Any, levels: Set[int], level: int) -> Any:
     return tuple(parts) if level in levels else parts
 
 
-def _matches(record: Record) -> bool:
+def _is_match(record: Record) -> bool:
     return record.get("language") in (None, PYTHON) and ("base_input" in record or "plus_input" in record)
 
 
-FORMAT = Format(matches=_matches, to_task=to_task)
+FORMAT = Format(matches=_is_match, to_task=to_task)

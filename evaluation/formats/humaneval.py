@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from evaluation.datasets import Task
-from evaluation.formats.base import Format, Record, RecordError, mapping, optional_text, stops, text
+from evaluation.formats.base import Format, Record, RecordError, get_mapping, get_optional_text, get_stops, get_text
 from evaluation.project_tests.spec import ProjectTests
 
 _SINGLE_LINE = "SingleLineInfilling/"
@@ -19,25 +19,25 @@ _SINGLE_LINE = "SingleLineInfilling/"
 
 def to_task(record: Record) -> Task:
     """The task in a record; `canonical_solution` may be left out. Raises RecordError."""
-    task_id, suffix = text(record, "task_id"), optional_text(record, "suffix")
+    task_id, suffix = get_text(record, "task_id"), get_optional_text(record, "suffix")
     line_end = ("\n",) if suffix is not None and task_id.startswith(_SINGLE_LINE) else ()
     return Task(
         task_id=task_id,
-        prompt=text(record, "prompt"),
-        entry_point=text(record, "entry_point"),
-        test=text(record, "test"),
-        canonical_solution=text(record, "canonical_solution", default=""),
+        prompt=get_text(record, "prompt"),
+        entry_point=get_text(record, "entry_point"),
+        test=get_text(record, "test"),
+        canonical_solution=get_text(record, "canonical_solution", default=""),
         suffix=suffix,
-        stop=tuple(dict.fromkeys((*line_end, *stops(record)))),
-        program_prefix=None if suffix is None else optional_text(record, "program_prefix"),
-        source=mapping(record, "source"),
-        project_tests=_project_tests(record),
-        module=mapping(record, "module"),
+        stop=tuple(dict.fromkeys((*line_end, *get_stops(record)))),
+        program_prefix=None if suffix is None else get_optional_text(record, "program_prefix"),
+        source=get_mapping(record, "source"),
+        project_tests=_parse_project_tests(record),
+        module=get_mapping(record, "module"),
     )
 
 
-def _project_tests(record: Record) -> dict[str, Any] | None:
-    content = mapping(record, "project_tests")
+def _parse_project_tests(record: Record) -> dict[str, Any] | None:
+    content = get_mapping(record, "project_tests")
     if content is None:
         return None
     try:

@@ -10,7 +10,7 @@ import re
 
 from evaluation.datasets import Task
 from evaluation.formats import programs
-from evaluation.formats.base import Format, Record, RecordError, text
+from evaluation.formats.base import Format, Record, RecordError, get_text
 
 LANGUAGES = {"CPP": "cpp", "Go": "go", "Java": "java", "JavaScript": "javascript", "Rust": "rust"}
 """Its names of languages."""
@@ -32,7 +32,7 @@ _RUST_TEST = re.compile(r"#\[test\]\s*fn (\w+)")
 
 def to_task(record: Record) -> Task:
     """The task in a record. Raises RecordError."""
-    task_id, prompt, test = text(record, "task_id"), text(record, "prompt"), text(record, "test")
+    task_id, prompt, test = get_text(record, "task_id"), get_text(record, "prompt"), get_text(record, "test")
     name = task_id.partition("/")[0]
     if name == "Python":
         raise RecordError("field task_id: HumanEval-X's tasks in Python are HumanEval's: use the dataset humaneval")
@@ -43,14 +43,14 @@ def to_task(record: Record) -> Task:
         )
     language = LANGUAGES[name]
     if language == "rust":
-        prompt += _EMPTY_MAIN.sub("", _CRATES.sub("", text(record, "declaration")))
+        prompt += _EMPTY_MAIN.sub("", _CRATES.sub("", get_text(record, "declaration")))
     return Task(
         task_id=task_id,
         prompt=prompt,
-        entry_point=programs.function_of(prompt, language),
+        entry_point=programs.find_function_name(prompt, language),
         test=_test(test, language),
-        canonical_solution=text(record, "canonical_solution", default=""),
-        source=programs.source_of({"format": "HumanEval-X"}),
+        canonical_solution=get_text(record, "canonical_solution", default=""),
+        source=programs.build_source({"format": "HumanEval-X"}),
         language=language,
     )
 
@@ -67,8 +67,8 @@ def _test(test: str, language: str) -> str:
     return test
 
 
-def _matches(record: Record) -> bool:
+def _is_match(record: Record) -> bool:
     return "example_test" in record or "declaration" in record
 
 
-FORMAT = Format(matches=_matches, to_task=to_task)
+FORMAT = Format(matches=_is_match, to_task=to_task)

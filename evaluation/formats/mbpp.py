@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 
 from evaluation.datasets import Task
-from evaluation.formats.base import Format, LeftOutError, Record, RecordError, stops, text
+from evaluation.formats.base import Format, LeftOutError, Record, RecordError, get_stops, get_text
 from evaluation.source import compile_error, parse
 
 
@@ -19,15 +19,15 @@ def to_task(record: Record) -> Task:
     The entry point is the function of `code` that the tests call. Its name in the tests becomes `candidate`, so that
     a grader can pass any callable.
     """
-    question = _string(record, "text" if "text" in record else "prompt").strip()
-    code = _string(record, "code").replace("\r\n", "\n")
-    tests = _strings(record, "test_list")
+    question = _get_string(record, "text" if "text" in record else "prompt").strip()
+    code = _get_string(record, "code").replace("\r\n", "\n")
+    tests = _get_strings(record, "test_list")
     setup = record.get("test_setup_code") or "\n".join(record.get("test_imports") or [])
-    entry_point = _entry_point(code, tests)
+    entry_point = _find_entry_point(code, tests)
     judged_by = "test_list" if record.get("test") is None else "test"
-    task_id = f"MBPP/{number}" if isinstance(number := record.get("task_id"), int) else text(record, "task_id")
+    task_id = f"MBPP/{number}" if isinstance(number := record.get("task_id"), int) else get_text(record, "task_id")
     if judged_by == "test":
-        body = _check_of_script(text(record, "test"), entry_point, task_id)
+        body = _check_of_script(get_text(record, "test"), entry_point, task_id)
     else:
         body = _check_of(tests, entry_point)
     docstring = f"{question}\n{tests[0]}".replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
@@ -37,13 +37,13 @@ def to_task(record: Record) -> Task:
         entry_point=entry_point,
         test=f"{setup}\n\n{body}".lstrip("\n"),
         canonical_solution=code if code.endswith("\n") else code + "\n",
-        stop=stops(record),
+        stop=get_stops(record),
         source={"format": "MBPP", "judged_by": [judged_by]},
     )
 
 
 def _check_of(tests: list[str], entry_point: str) -> str:
-    lines = [line for test in tests for line in _renamed(test, entry_point).splitlines()]
+    lines = [line for test in tests for line in _rename_entry_point(test, entry_point).splitlines()]
     return "def check(candidate):\n" + "".join(f"    {line}\n" for line in lines)
 
 
@@ -57,7 +57,7 @@ def _check_of_script(script: str, entry_point: str, task_id: str) -> str:
     if any(isinstance(node, ast.FunctionDef) and node.name == "check" for node in tree.body):
         return script
     lines = script.splitlines(keepends=True)
-    start = next((n for n, statement in enumerate(tree.body) if _uses(statement, entry_point, lines)), None)
+    start = next((n for n, statement in enumerate(tree.body) if _is_using(statement, entry_point, lines)), None)
     if start is None:
         raise RecordError(f"field test: calls no {entry_point}, the function that test_list calls")
     del lines[tree.body[start].lineno - 1 :]
@@ -78,13 +78,13 @@ def _can_fail(node: ast.AST) -> bool:
     return isinstance(node, ast.Assert | ast.Raise) or name.startswith("assert_")
 
 
-def _uses(statement: ast.stmt, name: str, lines: list[str]) -> bool:
+def _is_using(statement: ast.stmt, name: str, lines: list[str]) -> bool:
     if not any(name in line for line in lines[statement.lineno - 1 : statement.end_lineno]):
         return False  # most of a script is the values of its inputs
     return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(statement))
 
 
-def _entry_point(code: str, tests: list[str]) -> str:
+def _find_entry_point(code: str, tests: list[str]) -> str:
     tree = parse(code)
     if tree is None:
         raise RecordError(f"field code: does not compile: {compile_error(code)}")
@@ -103,7 +103,7 @@ def _entry_point(code: str, tests: list[str]) -> str:
     return candidates[-1]
 
 
-def _renamed(test: str, entry_point: str) -> str:
+def _rename_entry_point(test: str, entry_point: str) -> str:
     """The test with every use of the entry point's name replaced by `candidate`, and nothing else changed."""
     tree = parse(test)
     lines = test.encode().splitlines(keepends=True)  # the syntax tree counts columns in UTF-8 bytes
@@ -115,14 +115,14 @@ def _renamed(test: str, entry_point: str) -> str:
     return b"".join(lines).decode()
 
 
-def _string(record: Record, field: str) -> str:
+def _get_string(record: Record, field: str) -> str:
     value = record.get(field)
     if not isinstance(value, str) or not value.strip():
         raise RecordError(f"field {field}: give a non-empty string")
     return value
 
 
-def _strings(record: Record, field: str) -> list[str]:
+def _get_strings(record: Record, field: str) -> list[str]:
     value = record.get(field)
     if not isinstance(value, list) or not value or not all(isinstance(v, str) and v.strip() for v in value):
         raise RecordError(f"field {field}: give a list of assert statements")

@@ -9,7 +9,7 @@ import re
 
 from evaluation.datasets import Task
 from evaluation.formats import programs
-from evaluation.formats.base import Format, Record, RecordError, stops, text
+from evaluation.formats.base import Format, Record, RecordError, get_stops, get_text
 
 LANGUAGES = {
     "js": "javascript", "ts": "typescript", "go": "go", "go_test.go": "go", "java": "java", "cpp": "cpp", "rs": "rust"
@@ -21,20 +21,20 @@ _KEPT = ("doctests", "prompt_terminology")
 
 def to_task(record: Record) -> Task:
     """The task in a record; `canonical_solution`, which MultiPL-E does not have, may be added. Raises RecordError."""
-    name = text(record, "language")
+    name = get_text(record, "language")
     if name not in LANGUAGES:
         raise RecordError(
             f"field language: {name[:60]!r} is not a language that can be judged: use {', '.join(LANGUAGES)}"
         )
-    language, prompt = LANGUAGES[name], text(record, "prompt")
+    language, prompt = LANGUAGES[name], get_text(record, "prompt")
     return Task(
-        task_id=text(record, "name"),
+        task_id=get_text(record, "name"),
         prompt=prompt,
-        entry_point=programs.function_of(prompt, language),
-        test=_test(text(record, "tests"), prompt, language),
-        canonical_solution=text(record, "canonical_solution", default=""),
-        stop=stops(record, "stop_tokens"),
-        source=programs.source_of({"format": "MultiPL-E", **{key: record[key] for key in _KEPT if key in record}}),
+        entry_point=programs.find_function_name(prompt, language),
+        test=_test(get_text(record, "tests"), prompt, language),
+        canonical_solution=get_text(record, "canonical_solution", default=""),
+        stop=get_stops(record, "stop_tokens"),
+        source=programs.build_source({"format": "MultiPL-E", **{key: record[key] for key in _KEPT if key in record}}),
         language=language,
     )
 
@@ -52,8 +52,8 @@ def _test(tests: str, prompt: str, language: str) -> str:
     return f"class {own[1]}Test extends {own[1]} {{\n{after}"
 
 
-def _matches(record: Record) -> bool:
+def _is_match(record: Record) -> bool:
     return "cases" not in record and ("tests" in record or "stop_tokens" in record)
 
 
-FORMAT = Format(matches=_matches, to_task=to_task)
+FORMAT = Format(matches=_is_match, to_task=to_task)

@@ -11,9 +11,9 @@ from typing import Any
 
 from evaluation.datasets import Task
 from evaluation.from_code import checks, mutants
-from evaluation.from_code.called import list_called_examples
+from evaluation.from_code.called import list_called_examples, list_receivers
 from evaluation.from_code.calls.annotations import keep_annotated
-from evaluation.from_code.calls.cases import Case, find_fixed_values, keep_repeatable, returns_none_too
+from evaluation.from_code.calls.cases import Case, find_fixed_values, find_optional, keep_repeatable, returns_none_too
 from evaluation.from_code.calls.observe import Program
 from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.calls.recorded import Call
@@ -51,7 +51,7 @@ from evaluation.from_code.unstated import find_attribute_names, find_constants
 from evaluation.sandbox import Sandbox
 from evaluation.verdicts import Trust
 
-BUILDER = "from-code-11"
+BUILDER = "from-code-12"
 """A change of the recording, the choice or the output gets a new version, so that stored datasets keep their
 meaning."""
 JUDGE = "cases"
@@ -140,12 +140,14 @@ def _row(work: Workplace, function: Function) -> dict[str, Any]:
     _check_variety(chosen)
     program = Program(program.spec.only(sorted(loaded)), program.definition)
     bare = _undecorated(node)
-    usual = find_fixed_values(chosen, mutants.list_parameters(bare))
-    faulty = tuple(mutants.mutants(bare, checks.MAX_MUTANTS, function.owner, usual, returns_none_too(cases)))
+    names = mutants.list_parameters(bare)
+    usual, optional = find_fixed_values(chosen, names), find_optional(cases, names)
+    faulty = tuple(mutants.mutants(bare, checks.MAX_MUTANTS, function.owner, usual, returns_none_too(cases), optional))
     if len(faulty) < checks.MIN_MUTANTS:
         raise ExcludedError(f"has fewer than {checks.MIN_MUTANTS} mutants, too few to judge its test", str(len(faulty)))
     score = checks.judge_mutants(sandbox, program, chosen, checks.MutationScore(faulty, faulty))
-    near = find_nearby_cases(sandbox, program, bare, chosen, cases, score.survivors)
+    receivers = list_receivers(work.recording.calls, function)
+    near = find_nearby_cases(sandbox, program, bare, chosen, cases, score.survivors, receivers)
     cases, fair = _add_fair(work, function, program, chosen, near, faulty)
     row = _row_without_unstated(work, function, program, cases, fair, score)
     if row is None:

@@ -1,4 +1,5 @@
-"""What the project's functions that a body calls give back, from the recorded calls of these.
+"""What the project's other functions that were called tell about one: results of those that its body calls, and objects
+of its class.
 
 A prompt shows their signatures; what they return often stands nowhere but in their bodies.
 """
@@ -6,7 +7,7 @@ A prompt shows their signatures; what they return often stands nowhere but in th
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from evaluation.from_code.calls.literals import shown
 from evaluation.from_code.calls.record import Recording
@@ -22,6 +23,7 @@ _MAX_WRITTEN = 2000
 """Characters of a recorded result: a longer one would never fit, and takes long to show."""
 _PER_FUNCTION = 2
 _MAX_EXAMPLES = 6
+_RECEIVERS_PER_METHOD = 20
 
 
 def list_called_examples(function: Function, recording: Recording) -> list[str]:
@@ -36,6 +38,23 @@ def list_called_examples(function: Function, recording: Recording) -> list[str]:
         if len(keys) == 1 and (is_of_own or name not in NAMES_OF_STANDARD_TYPES):
             found += _list_shortest(_name_of(keys[0]), recording.calls[keys[0]])
     return found[:_MAX_EXAMPLES]
+
+
+def list_receivers(calls: Mapping[str, Sequence[Call]], function: Function) -> list[Opaque]:
+    """The objects that tests called other public methods of a method's class on, some of each method."""
+    own, _, name = function.qualified.rpartition(".")
+    if not own:
+        return []
+    found: list[Opaque] = []
+    for key in sorted(calls):
+        owner, _, other = _name_of(key).rpartition(".")
+        is_private = other.startswith("_") and not other.endswith("__")
+        if not key.startswith(f"{function.module.path}:") or owner != own or is_private or other in ("__init__", name):
+            continue
+        for call in sorted(calls[key], key=lambda call: call.digest)[:_RECEIVERS_PER_METHOD]:
+            args, _ = values.read_plain(call.call)
+            found += [each for each in args[:1] if isinstance(each, Opaque)]
+    return found
 
 
 def _find_called(function: Function) -> dict[str, bool]:

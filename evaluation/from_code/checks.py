@@ -30,7 +30,7 @@ from evaluation.verdicts import Status, Trust
 MIN_CASES = 2
 MAX_DIFFERENT = 0.1
 """Share of the recorded calls that may differ in the sandbox."""
-MAX_MUTANTS = 40
+MAX_MUTANTS = 100
 MIN_MUTANTS = 3
 FEW_CASES = 5
 """Up to so many cases, faults of MIN_KINDS kinds have to be noticed and MIN_RESULTS results be seen."""

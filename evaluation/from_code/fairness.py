@@ -238,10 +238,11 @@ def _rank(case: Case) -> tuple[bool, int, str]:
 
 
 def _list_shown(number: int, text: str, needs: Sequence[Need], every: Sequence[str]) -> set[int]:
-    """The needs that an example tells. A text that comes out of the function has to be in it."""
+    """The needs that an example tells. A text that comes out of the function has to be in it, and a name always: what
+    an example shows of a method is what it does, not that there is one."""
     found = set()
     for place, need in enumerate(needs):
-        comes_out = any(need.constant.is_in(each) for each in every)
+        comes_out = need.constant.kind == "name" or any(need.constant.is_in(each) for each in every)
         if number in need.noticed and (need.constant.is_in(text) or not comes_out):
             found.add(place)
     return found

@@ -11,11 +11,12 @@ import ast
 import builtins
 import copy
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from evaluation.from_code.oversights import find_defaulted, find_preceding, list_oversights, take_empty_for_none
 from evaluation.source import compile_error
 
 _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
@@ -34,8 +35,11 @@ _TWINS = {
     "index": ("rindex",), "rindex": ("index",), "partition": ("rpartition",), "rpartition": ("partition",),
     "match": ("search", "fullmatch"), "fullmatch": ("match",), "search": ("match",), "isdigit": ("isalnum",),
     "startswith": ("__contains__",), "endswith": ("__contains__",),
+    "capitalize": ("title",), "title": ("capitalize",), "append": ("extend",), "extend": ("append",),
 }  # fmt: skip
 """Methods that are taken for others: on one side only, from the other end, somewhere else in the text."""
+_SPLITS = {"split": "rsplit", "rsplit": "split"}
+"""The same with a limit of parts; without one they do the same."""
 _IDENTITY = (ast.Is, ast.IsNot)
 """What is compared with these stays: the identity of a number or text says nothing."""
 
@@ -55,17 +59,22 @@ def mutants(
     owner: ast.ClassDef | None = None,
     fixed: Mapping[str, Any] = MappingProxyType({}),
     has_none: bool = False,
+    optional: Collection[str] = (),
 ) -> list[Mutant]:
     """At most `limit` mutants of a function that all differ, taken from each operator in turn; `owner` is its class,
     `fixed` are parameters and attributes that have one value in all cases, `has_none` says whether the function returns
-    None beside values that can be empty.
+    None beside values that can be empty, and `optional` are parameters that are None in some cases.
 
     The choice depends on the source alone.
     """
     original = ast.unparse(function)
     found: dict[str, Mutant] = {}
     defaults = _find_defaults(function, owner) | {name: ast.Constant(value) for name, value in fixed.items()}
-    names = _Names(_local_names(function), list_parameters(function), defaults, has_none)
+    names = _Names(
+        _local_names(function), list_parameters(function), defaults, has_none,
+        find_defaulted(function), find_preceding(function), {*optional, *_find_optional(function)},
+        _list_attributes(function),
+    )  # fmt: skip
     sites = list(_sites(function, names))
     for index, (operator, line, variants) in enumerate(sites):
         for variant in range(variants):
@@ -88,12 +97,17 @@ def mutants(
 @dataclass(frozen=True)
 class _Names:
     """The parameters and variables of a function; the usual values of parameters, and of attributes by `self.NAME`;
-    and whether it returns None beside values that can be empty."""
+    whether it returns None beside values that can be empty; and the places of values that are stored as they are given
+    and of conditions that follow others; the parameters that can be None, and the attributes of `self`."""
 
     local: list[str]
     parameters: list[str]
     defaults: Mapping[str, ast.expr]
     has_none: bool
+    defaulted: Mapping[tuple[int, int], ast.expr]
+    preceding: Mapping[tuple[int, int], ast.expr]
+    optional: Collection[str]
+    attributes: list[str]
 
 
 def _find_defaults(function: Definition, owner: ast.ClassDef | None) -> dict[str, ast.expr]:
@@ -111,7 +125,23 @@ def _read_defaults(arguments: ast.arguments) -> dict[str, ast.expr]:
         *zip(reversed(positional), reversed(arguments.defaults), strict=False),
         *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
     ]
-    return {argument.arg: value for argument, value in pairs if isinstance(value, ast.Constant | ast.Name)}
+    return {
+        argument.arg: value for argument, value in pairs if isinstance(value, ast.Constant | ast.Name | ast.Attribute)
+    }
+
+
+def _list_attributes(function: Definition) -> list[str]:
+    """The attributes of `self` that a function uses and does not call, in the order of their names."""
+    nodes = list(ast.walk(function))
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    own = (n for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id == "self")
+    return sorted({node.attr for node in own if id(node) not in called})
+
+
+def _find_optional(function: Definition) -> set[str]:
+    """The parameters whose default is None."""
+    defaults = _read_defaults(function.args).items()
+    return {name for name, value in defaults if isinstance(value, ast.Constant) and value.value is None}
 
 
 def list_parameters(function: Definition) -> list[str]:
@@ -128,7 +158,7 @@ def _local_names(function: Definition) -> list[str]:
 def _sites(function: Definition, names: _Names) -> Iterator[tuple[str, int, int]]:
     """(operator, line, number of variants) of each place that a fault can be put in, in a fixed order."""
     for node, _parent, _field in _nodes(function):
-        for operator, variants in _faults(node, names):
+        for operator, variants in _all_faults(node, names):
             yield operator, node.lineno, len(variants)
 
 
@@ -152,6 +182,21 @@ def _nodes(function: Definition) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST,
                 todo.append((value, node, (name, None)))
             elif isinstance(value, list):
                 todo.extend((each, node, (name, i)) for i, each in enumerate(value) if isinstance(each, ast.AST))
+
+
+def _all_faults(node: ast.expr | ast.stmt, names: _Names) -> list[tuple[str, list[ast.AST]]]:
+    """(operator, replacements of the node) that apply to a node, with the oversights."""
+    found = [*_faults(node, names), *list_oversights(node)]
+    place = node.lineno, node.col_offset
+    match node:
+        case ast.Name() if place in names.defaulted:
+            found.append(("truth", [ast.BoolOp(ast.Or(), [node, names.defaulted[place]])]))
+        case ast.If(test=test) if place in names.preceding:
+            alone = ast.BoolOp(ast.And(), [ast.UnaryOp(ast.Not(), names.preceding[place]), test])
+            found.append(("branch", [ast.If(alone, node.body, node.orelse)]))
+        case ast.Call():
+            found.append(("truth", list(take_empty_for_none(node, names.optional))))
+    return found
 
 
 def _faults(node: ast.expr | ast.stmt, names: _Names) -> list[tuple[str, list[ast.AST]]]:
@@ -191,8 +236,8 @@ def _faults(node: ast.expr | ast.stmt, names: _Names) -> list[tuple[str, list[as
         case ast.Name(id=name, ctx=ast.Load()) if name in names.local:
             neighbour = names.local[names.local.index(name) - 1]
             return [("variable", [ast.Name(neighbour, ast.Load())]), *_take_for_granted(name, names)]
-        case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Load()):
-            return _take_for_granted(f"self.{name}", names)
+        case ast.Attribute(value=ast.Name(id="self") as value, attr=name, ctx=ast.Load()):
+            return [("variable", list(_other_attribute(value, name, names))), *_take_for_granted(f"self.{name}", names)]
         case ast.List(elts=[_, *_] as parts, ctx=ast.Load()) | ast.Tuple(elts=[_, *_] as parts, ctx=ast.Load()):
             shorter = (parts[:-1], parts[1:]) if len(parts) > 1 else (parts[:-1],)
             return [("element", [type(node)(each, ast.Load()) for each in shorter])]
@@ -248,6 +293,12 @@ def _with_none(node: ast.If) -> Iterator[ast.stmt]:
         case _:
             return
     yield ast.If(test, node.body, node.orelse)
+
+
+def _other_attribute(value: ast.expr, name: str, names: _Names) -> Iterator[ast.expr]:
+    """The attribute of `self` before this one."""
+    if name in names.attributes:
+        yield ast.Attribute(value, names.attributes[names.attributes.index(name) - 1], ast.Load())
 
 
 def _take_for_granted(name: str, names: _Names) -> list[tuple[str, list[ast.AST]]]:
@@ -318,7 +369,10 @@ def _other_calls(node: ast.Call, args: list[ast.expr], keywords: list[ast.keywor
     if isinstance(node.func, ast.Attribute):
         if not args and not keywords:
             yield node.func.value
-        for other in _TWINS.get(node.func.attr, ()):
+        twins = _TWINS.get(node.func.attr, ())
+        if node.func.attr in _SPLITS and len(args) + len(keywords) > 1:
+            twins = (_SPLITS[node.func.attr],)
+        for other in twins:
             yield ast.Call(ast.Attribute(node.func.value, other, ast.Load()), args, keywords)
     if args and not isinstance(args[0], ast.Starred):
         yield args[0]
@@ -355,7 +409,7 @@ class _Mutator:
     def apply(self, function: Definition) -> None:
         number = 0
         for node, parent, (name, index) in list(_nodes(function)):
-            for _operator, variants in _faults(node, self._names):
+            for _operator, variants in _all_faults(node, self._names):
                 if number == self._site:
                     replacement = ast.copy_location(variants[self._variant], node)
                     if index is None:

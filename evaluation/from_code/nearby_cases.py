@@ -28,8 +28,8 @@ MAX_STEPS = 1_500_000
 functions, and none for those that are left with less than MIN_CALLS."""
 MIN_CALLS = 20
 MAX_JUDGING = 20
-MAX_SHOWN = 4
-MAX_SURVIVORS = 15
+MAX_SHOWN = 6
+MAX_SURVIVORS = 30
 _ACCIDENTS = frozenset({
     "TypeError", "AttributeError", "NameError", "LookupError", "ArithmeticError", "AssertionError", "RuntimeError",
     "ImportError", "MemoryError", "SystemExit",
@@ -52,10 +52,12 @@ def find_nearby_cases(
     chosen: Sequence[Case],
     recorded: Sequence[Case],
     survivors: Sequence[Mutant],
+    receivers: Sequence[object] = (),
 ) -> NearbyCases:
     """The cases to add to the `chosen` ones of the recorded ones, which the `survivors` pass: recorded ones that tell
     mutants apart which these do not, and calls near to them. Of those, shown are the ones that tell further mutants
-    apart, take branches that no recorded call takes, or raise what none raises."""
+    apart, take branches that no recorded call takes, or raise what none raises. `receivers` are the objects that other
+    methods of its class were called on."""
     sources = [mutant.source for mutant in survivors[:MAX_SURVIVORS]]
     steps = sum(case.outcome.steps for case in recorded) / len(recorded) + 1
     limit = MAX_CALLS
@@ -64,7 +66,7 @@ def find_nearby_cases(
     if limit < MIN_CALLS:
         return NearbyCases()
     others = [case for case in recorded if case not in chosen][:limit]
-    calls = list_nearby(recorded, node, limit)
+    calls = list_nearby(recorded, node, limit, receivers)
     called = _observe(sandbox, program, list(calls), recorded)
     if not called and not others:
         return NearbyCases()

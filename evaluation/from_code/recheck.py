@@ -7,7 +7,7 @@ independently of it, through the same door as a model's answers.
 from __future__ import annotations
 
 from evaluation.datasets import Task
-from evaluation.project_tests.splice import functions_in
+from evaluation.project_tests.splice import iterate_functions
 
 _BODIES = ("pass", 'return ""', "return 0", "return True", "return []", "return {}", "raise ValueError")
 
@@ -16,6 +16,6 @@ def trivial_completions(task: Task) -> list[str]:
     """Completions of the task's prompt that do nothing, return a constant or the last argument, or raise."""
     solution = task.canonical_solution
     margin = solution[: len(solution) - len(solution.lstrip())]
-    functions = [node for name, node in functions_in(task.program(solution)) if name == task.entry_point]
+    functions = [node for name, node in iterate_functions(task.program(solution)) if name == task.entry_point]
     arguments = [each.arg for node in functions[-1:] for each in (*node.args.posonlyargs, *node.args.args)]
     return [f"{margin}{body}\n" for body in (*_BODIES, *(f"return {name}" for name in arguments[-1:]))]

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 
 from evaluation.languages.cases import Case, Signature
 from evaluation.languages.types import Type
-from evaluation.languages.values import Json, float_form, from_json
+from evaluation.languages.values import Json, encode_float, from_json
 from evaluation.sandbox.programs import Tools
 
 _MIN_INT = -(2**63)
@@ -112,7 +112,7 @@ class Language(ABC):
         if isinstance(value, str):
             return self.write_text(value)
         if isinstance(value, float):
-            return self.FLOATS.get(float_form(value)) or repr(value)
+            return self.FLOATS.get(encode_float(value)) or repr(value)
         if isinstance(value, int):
             return self.write_int(value)
         if isinstance(value, list | tuple | dict):

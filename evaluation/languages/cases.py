@@ -74,20 +74,20 @@ def read_signature(form: object) -> Signature:
     rows = form.get("parameters")
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
         raise CaseError("field signature.parameters: give a list of objects with name and type")
-    parameters = tuple(_parameter(position, row) for position, row in enumerate(rows))
+    parameters = tuple(_parse_parameter(position, row) for position, row in enumerate(rows))
     if len({each.name for each in parameters}) != len(parameters):
         raise CaseError("field signature.parameters: two have the same name")
-    return Signature(name, parameters, _type("signature.returns", form.get("returns")))
+    return Signature(name, parameters, _parse_type("signature.returns", form.get("returns")))
 
 
-def _parameter(position: int, row: Mapping[str, Any]) -> Parameter:
+def _parse_parameter(position: int, row: Mapping[str, Any]) -> Parameter:
     field, name = f"signature.parameters[{position}]", row.get("name")
     if not isinstance(name, str) or _NAME.fullmatch(name) is None:
         raise CaseError(f"field {field}.name: {name!r} is not a parameter's name")
-    return Parameter(name, _type(f"{field}.type", row.get("type")))
+    return Parameter(name, _parse_type(f"{field}.type", row.get("type")))
 
 
-def _type(field: str, text: object) -> Type:
+def _parse_type(field: str, text: object) -> Type:
     if not isinstance(text, str):
         raise CaseError(f"field {field}: give a type, such as list[int]")
     try:
@@ -102,10 +102,10 @@ def read_cases(form: object, signature: Signature) -> tuple[Case, ...]:
         raise CaseError("field cases: give a list with at least one case")
     if len(form) > MAX_CASES:
         raise CaseError(f"field cases: has {len(form)}, give at most {MAX_CASES}")
-    return tuple(_case(f"cases[{position}]", row, signature) for position, row in enumerate(form))
+    return tuple(_parse_case(f"cases[{position}]", row, signature) for position, row in enumerate(form))
 
 
-def _case(field: str, row: object, signature: Signature) -> Case:
+def _parse_case(field: str, row: object, signature: Signature) -> Case:
     if not isinstance(row, Mapping) or not isinstance(row.get("args"), list):
         raise CaseError(f"field {field}: give an object with args and result or raises")
     args = row["args"]
@@ -113,7 +113,7 @@ def _case(field: str, row: object, signature: Signature) -> Case:
         wanted = len(signature.parameters)
         raise CaseError(f"field {field}.args: {signature.name} takes {wanted} arguments, the case has {len(args)}")
     for position, (value, parameter) in enumerate(zip(args, signature.parameters, strict=True)):
-        _fits(f"{field}.args[{position}]", value, parameter.type)
+        _check_form(f"{field}.args[{position}]", value, parameter.type)
     tolerance = row.get("tolerance")
     if tolerance is not None and (type(tolerance) not in (int, float) or not 0 <= tolerance < float("inf")):
         raise CaseError(f"field {field}.tolerance: {tolerance!r} is not a number from 0")
@@ -124,11 +124,11 @@ def _case(field: str, row: object, signature: Signature) -> Case:
         if not isinstance(raises, str) or not raises:
             raise CaseError(f"field {field}.raises: give the name of the exception")
         return Case(tuple(args), raises=raises, tolerance=tolerance)
-    _fits(f"{field}.result", row["result"], signature.returns)
+    _check_form(f"{field}.result", row["result"], signature.returns)
     return Case(tuple(args), row["result"], tolerance=tolerance)
 
 
-def _fits(field: str, form: Json, kind: Type) -> None:
+def _check_form(field: str, form: Json, kind: Type) -> None:
     try:
         from_json(form, kind)
     except ValueFormError as error:

@@ -16,10 +16,10 @@ import tree_sitter
 from tree_sitter import Node
 
 from evaluation.datasets import Task
-from evaluation.extracted import MAX_CHARS, Extraction, How, Reading, blocks, has_no_code
+from evaluation.extracted import MAX_CHARS, Extraction, How, Reading, has_no_code, iterate_blocks
 from evaluation.languages import registry
 from evaluation.languages.base import Language, Syntax
-from evaluation.normalization import answer_of, unix_lines
+from evaluation.normalization import answer_of, convert_line_ends
 from evaluation.prompting import Mode
 
 VERSION = "extraction-tree-3"
@@ -35,78 +35,80 @@ and the one of the class around it."""
 
 def extract_by_grammar(task: Task, raw: str, mode: Mode) -> Extraction:
     """The program in a raw answer; in chat mode `raw` starts inside the fence that the prompt opened. Never raises."""
-    text = answer_of(unix_lines(raw))
+    text = answer_of(convert_line_ends(raw))
     if has_no_code(text):
         return Extraction("", "empty", VERSION)
     if task.suffix is not None:
         return Extraction(task.program(text), "completion", VERSION)
     language, opened = registry.language(task.language), mode == "chat"
     if len(text) <= MAX_CHARS:
-        for reading, how, program in _readings(task, text, opened, language.SYNTAX):
-            if (cut := trimmed(program, task.entry_point, language, task.test)) is not None:
-                return Extraction(_with_preamble(task, cut, language), how, VERSION, reading)
-    return _literal(task, text, opened)
+        for reading, how, program in _iterate_readings(task, text, opened, language.SYNTAX):
+            if (cut := trim_program(program, task.entry_point, language, task.test)) is not None:
+                return Extraction(_add_preamble(task, cut, language), how, VERSION, reading)
+    return _read_literally(task, text, opened)
 
 
-def _literal(task: Task, text: str, opened: bool) -> Extraction:
+def _read_literally(task: Task, text: str, opened: bool) -> Extraction:
     """The reading without repairs, for an answer of which no other reading is a program."""
-    found = [code for _, code in blocks(text, opened) if code.strip()]
+    found = [code for _, code in iterate_blocks(text, opened) if code.strip()]
     code = found[0] if opened and found else text
-    restated = _mentions(task.entry_point, code)
+    restated = _is_mentioning(task.entry_point, code)
     how: How = "open_fence" if opened else "function" if restated else "completion"
     return Extraction(code if restated else task.prompt + code, how, VERSION)
 
 
-def _mentions(name: str, code: str) -> bool:
+def _is_mentioning(name: str, code: str) -> bool:
     return re.search(rf"\b{re.escape(name)}\b", code) is not None
 
 
-def _readings(task: Task, text: str, opened: bool, syntax: Syntax) -> Iterator[tuple[Reading, How, str]]:
+def _iterate_readings(task: Task, text: str, opened: bool, syntax: Syntax) -> Iterator[tuple[Reading, How, str]]:
     """Programs that the answer may mean, the most likely first."""
     if not opened:
         for ending in _ENDINGS:
             yield "continuation", "completion", task.prompt + text + ending
-    codes = [(how, code) for how, code in blocks(text, opened) if code.strip()]
+    codes = [(how, code) for how, code in iterate_blocks(text, opened) if code.strip()]
     for how, code in codes:
-        if _mentions(task.entry_point, code):
+        if _is_mentioning(task.entry_point, code):
             yield "function", how or "function", code
     for how, code in codes:
-        if how == "open_fence" and _mentions(task.entry_point, code):  # the sample may have ended before its last brace
+        if how == "open_fence" and _is_mentioning(
+            task.entry_point, code
+        ):  # the sample may have ended before its last brace
             for ending in _ENDINGS[1:]:
                 yield "function", how, code + ending
     for how, code in codes if opened else ():
-        if any(task.entry_point in part.names for part in parts(code, syntax)):
+        if any(task.entry_point in part.names for part in split_parts(code, syntax)):
             continue
         for ending in _ENDINGS:
             yield "body", how or "completion", task.prompt + code + ending
 
 
-def function_opened(prompt: str, language: Language) -> str | None:
+def find_open_function(prompt: str, language: Language) -> str | None:
     """The name of the function that a prompt leaves open, None for no function."""
     for ending in _ENDINGS[1:]:
-        named = [part for part in parts(prompt + ending, language.SYNTAX) if part.names and not part.has_error]
+        named = [part for part in split_parts(prompt + ending, language.SYNTAX) if part.names and not part.has_error]
         if named:
             return named[-1].names[-1]
     return None
 
 
-def trimmed(program: str, entry_point: str, language: Language, test: str = "") -> str | None:
+def trim_program(program: str, entry_point: str, language: Language, test: str = "") -> str | None:
     """The program without demonstrations; None if its function is missing, empty or has a syntax error.
 
     The last whole definition of the function wins. What follows it is dropped from the first syntax error on. `main` is
     a demonstration, and what the test that becomes a part of the program defines would be defined twice.
     """
     syntax = language.SYNTAX
-    every = parts(program, syntax)
+    every = split_parts(program, syntax)
     broken = next((i for i, part in enumerate(every) if part.has_error), len(every))
     whole = every[:broken]
     defining = [part for part in whole if entry_point in part.names]
-    chosen = next((part for part in reversed(defining) if not body_is_empty(part, syntax)), None)
+    chosen = next((part for part in reversed(defining) if not has_empty_body(part, syntax)), None)
     if chosen is None:
         return None
     left_out = {_MAIN} - {entry_point}
     if test:
-        left_out |= {name for part in parts(test, syntax) for name in part.names}
+        left_out |= {name for part in split_parts(test, syntax) for name in part.names}
     kept = [
         part
         for part in whole
@@ -128,13 +130,13 @@ def _is_kept(part: Part, entry_point: str, syntax: Syntax) -> bool:
     return part.kind in syntax.functions or (known and not part.uses(entry_point))
 
 
-def _with_preamble(task: Task, program: str, language: Language) -> str:
+def _add_preamble(task: Task, program: str, language: Language) -> str:
     """The program after the definitions of the prompt that it does not have itself, and after the imports and the like
     of which it has none."""
     syntax = language.SYNTAX
-    own = parts(program, syntax)
+    own = split_parts(program, syntax)
     names, kinds = {name for part in own for name in part.names}, {part.kind for part in own}
-    given = [part for part in parts(task.prompt + "\n}\n", syntax) if not part.has_error]
+    given = [part for part in split_parts(task.prompt + "\n}\n", syntax) if not part.has_error]
     missing = [
         part.text
         for part in given
@@ -174,37 +176,37 @@ def _parser(grammar: str, factory: str) -> tree_sitter.Parser:
     return tree_sitter.Parser(tree_sitter.Language(getattr(importlib.import_module(grammar), factory)()))
 
 
-def parts(source: str, syntax: Syntax) -> list[Part]:
+def split_parts(source: str, syntax: Syntax) -> list[Part]:
     """The top-level parts of a source text, wrappers taken off; what could not be read is a part with an error."""
     tree = _parser(syntax.grammar, syntax.factory).parse(source.encode("utf-8", "replace"))
-    return [_part(node, syntax) for node in _top_level(tree.root_node, syntax)]
+    return [_build_part(node, syntax) for node in _iterate_top_level(tree.root_node, syntax)]
 
 
-def _top_level(node: Node, syntax: Syntax) -> Iterator[Node]:
+def _iterate_top_level(node: Node, syntax: Syntax) -> Iterator[Node]:
     for child in node.children:
         if child.type == "ERROR" and node.parent is None and child.named_child_count > 1:
-            yield from _top_level(child, syntax)  # whole definitions may lie in it
+            yield from _iterate_top_level(child, syntax)  # whole definitions may lie in it
         elif child.type in syntax.wrappers and (inner := child.named_children):
             yield inner[-1]
         else:
             yield child
 
 
-def _part(node: Node, syntax: Syntax) -> Part:
-    names = tuple(_names(node, syntax, _DEPTH))
+def _build_part(node: Node, syntax: Syntax) -> Part:
+    names = tuple(_iterate_names(node, syntax, _DEPTH))
     text = (node.text or b"").decode("utf-8", "replace")
     inner = node.named_children[0].type if node.named_children else ""
     return Part(node, text, node.type, inner, names, node.has_error or node.is_missing)
 
 
-def _names(node: Node, syntax: Syntax, depth: int) -> Iterator[str]:
+def _iterate_names(node: Node, syntax: Syntax, depth: int) -> Iterator[str]:
     if node.type in syntax.functions:
         if (name := _name(node)) is not None:
             yield name
         return
     if depth:
         for child in node.named_children:
-            yield from _names(child, syntax, depth - 1)
+            yield from _iterate_names(child, syntax, depth - 1)
 
 
 def _name(node: Node) -> str | None:
@@ -218,7 +220,7 @@ def _name(node: Node) -> str | None:
     return None if found is None else (found.text or b"").decode("utf-8", "replace")
 
 
-def body_is_empty(part: Part, syntax: Syntax) -> bool:
+def has_empty_body(part: Part, syntax: Syntax) -> bool:
     """Whether a definition does nothing: it has no body, or one with comments alone."""
     bodies = [body for node in _walk(part.node) if (body := node.child_by_field_name("body")) is not None]
     return bool(bodies) and all(child.type in syntax.comments for child in bodies[0].named_children)

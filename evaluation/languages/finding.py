@@ -13,39 +13,47 @@ from pathlib import Path
 from filelock import FileLock
 
 from evaluation.languages.base import ToolchainError
-from evaluation.sandbox.interpreter import identity
+from evaluation.sandbox.interpreter import get_dropped_identity
 from evaluation.sandbox.jobs import exit_reason
 
 _PREPARE_S = 600
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?")
 
 
-def version_of(executable: str, *arguments: str) -> tuple[int, ...]:
+def read_version(executable: str, *arguments: str) -> tuple[int, ...]:
     """The version that a program prints, asked as the sandbox's user. Raises ToolchainError."""
     try:
         done = subprocess.run(
-            [executable, *arguments], env={}, cwd="/", capture_output=True, timeout=20, check=True, **identity()
+            [executable, *arguments],
+            env={},
+            cwd="/",
+            capture_output=True,
+            timeout=20,
+            check=True,
+            **get_dropped_identity(),
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise ToolchainError(f"{executable} {_how_it_failed(error)}") from error
+        raise ToolchainError(f"{executable} {_describe_failure(error)}") from error
     found = _VERSION.search((done.stdout or done.stderr).decode("utf-8", "replace"))
     if found is None:
         raise ToolchainError(f"{executable} does not say its version")
-    return numbers(found[0])
+    return parse_numbers(found[0])
 
 
-def numbers(version: str) -> tuple[int, ...]:
+def parse_numbers(version: str) -> tuple[int, ...]:
     """The numbers of a version."""
     return tuple(map(int, version.split(".")))
 
 
-def newest(executables: Iterable[str | None], oldest: tuple[int, ...], *arguments: str) -> tuple[str, tuple[int, ...]]:
+def find_newest(
+    executables: Iterable[str | None], oldest: tuple[int, ...], *arguments: str
+) -> tuple[str, tuple[int, ...]]:
     """The first program that starts and is not older than `oldest`, and its version. Raises ToolchainError."""
     tried: list[str] = []
     for path in dict.fromkeys(os.path.realpath(path) for path in executables if path and Path(path).exists()):
         try:
             executable = path if is_reachable(path) else _copy(path)
-            version = version_of(executable, *arguments)
+            version = read_version(executable, *arguments)
         except (ToolchainError, OSError) as error:
             tried.append(str(error))
             continue
@@ -61,9 +69,9 @@ def on_path(name: str) -> str | None:
     return shutil.which(name)
 
 
-def prepared(key: str, fill: Callable[[Path], None]) -> Path:
+def prepare_folder(key: str, fill: Callable[[Path], None]) -> Path:
     """A folder that the sandbox's user can read, filled once and kept for later processes. Raises ToolchainError."""
-    folder = _temporary() / f"bassline-{key}-{os.geteuid()}"
+    folder = _get_temporary_folder() / f"bassline-{key}-{os.geteuid()}"
     complete = folder / "complete"
     try:
         with FileLock(f"{folder}.lock"):
@@ -95,11 +103,11 @@ def run(
             check=True,
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise ToolchainError(f"{command[0]} {_how_it_failed(error)}") from error
+        raise ToolchainError(f"{command[0]} {_describe_failure(error)}") from error
     return done.stdout.decode("utf-8", "replace")
 
 
-def _temporary() -> Path:
+def _get_temporary_folder() -> Path:
     """The folder for temporary files, where compiled answers run as well. Raises ToolchainError where none can."""
     folder = tempfile.gettempdir()
     if os.statvfs(folder).f_flag & os.ST_NOEXEC:
@@ -107,7 +115,7 @@ def _temporary() -> Path:
     return Path(folder)
 
 
-def _how_it_failed(error: OSError | subprocess.SubprocessError) -> str:
+def _describe_failure(error: OSError | subprocess.SubprocessError) -> str:
     """How a program of a toolchain failed, and the first line that it printed."""
     if isinstance(error, subprocess.CalledProcessError):
         printed = (error.stderr or error.stdout).decode("utf-8", "replace").strip().partition("\n")[0]
@@ -125,14 +133,14 @@ def _check_owner(path: Path) -> None:
 
 def is_reachable(path: str) -> bool:
     """Whether the sandbox's user can reach a file: with root's rights dropped, every folder above it must allow it."""
-    return not identity() or all(folder.stat().st_mode & 0o001 for folder in Path(path).parents)
+    return not get_dropped_identity() or all(folder.stat().st_mode & 0o001 for folder in Path(path).parents)
 
 
 def _copy(path: str) -> str:
     """A copy of one self-contained program where the sandbox's user can start it; it is kept for later processes."""
     facts = Path(path).stat()
     name = f"bassline-{Path(path).name}-{os.geteuid()}-{facts.st_size:x}-{facts.st_mtime_ns:x}"
-    copy = _temporary() / name
+    copy = _get_temporary_folder() / name
     if not copy.exists():
         descriptor, partial = tempfile.mkstemp(prefix="bassline-", dir=copy.parent)
         os.close(descriptor)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from evaluation.languages.base import Language, Toolchain
 from evaluation.languages.cases import Case, Signature
 from evaluation.languages.types import Type
-from evaluation.languages.values import Json, ValueFormError, from_json, same
+from evaluation.languages.values import Json, ValueFormError, from_json, is_same_value
 from evaluation.sandbox import Limits, Program, ProgramEndedError, ProgramSlot, Result, Sandbox
 from evaluation.sandbox.jobs import exit_reason
 from evaluation.sandbox.zygotes import ZygoteError
@@ -56,10 +56,10 @@ def judge(
         judgement = run_cases(sandbox, language, toolchain, program, signature, cases, limits)
     except (ZygoteError, OSError) as error:
         return Result(Status.SANDBOX_ERROR, str(error))
-    return result_of(judgement, signature, cases)
+    return build_result(judgement, signature, cases)
 
 
-def result_of(judgement: Judgement, signature: Signature, cases: Sequence[Case]) -> Result:
+def build_result(judgement: Judgement, signature: Signature, cases: Sequence[Case]) -> Result:
     """The judgement as one result."""
     outcomes = judgement.outcomes
     base = Result(
@@ -84,7 +84,7 @@ def result_of(judgement: Judgement, signature: Signature, cases: Sequence[Case])
         traceback=first.traceback,
         failing_assert=_call_text(signature, cases[failed[0]]),
         got=first.got,
-        expected=_expected_text(cases[failed[0]]),
+        expected=_format_expected(cases[failed[0]]),
     )
 
 
@@ -153,7 +153,7 @@ def _run(
     asked = False
     try:
         with program:
-            failure = _loaded(program)
+            failure = _check_loading(program)
             while failure is None and len(judgement.outcomes) < len(cases):
                 position, asked = len(judgement.outcomes), True
                 judgement.outcomes.append(_ask(program, position, cases[position], signature.returns))
@@ -169,50 +169,50 @@ def _run(
     return failure
 
 
-def _loaded(program: Program) -> Outcome | None:
+def _check_loading(program: Program) -> Outcome | None:
     """None once the program is loaded, else why it is not. Raises ProgramEndedError."""
-    frame = _frame(program.read())
+    frame = _parse_frame(program.read())
     if frame.get("ready") is True and not program.has_unread():
         return None
     if (failed := frame.get("failed")) is None:
         return Outcome(Status.FORGED, "the first reply is neither ready nor an error")
     status = Status.SYNTAX_ERROR if frame.get("syntax") is True else Status.EXCEPTION
-    return Outcome(status, *_described(failed))
+    return Outcome(status, *_describe_error(failed))
 
 
 def _ask(program: Program, position: int, case: Case, returns: Type) -> Outcome:
     """The outcome of one case. Raises ProgramEndedError."""
     line = json.dumps({"id": position, "args": case.args}).encode() + b"\n"
-    frame = _frame(program.ask(line))
+    frame = _parse_frame(program.ask(line))
     if type(frame.get("id")) is not int or frame["id"] != position:
         raise ProgramEndedError(Status.FORGED, "a reply is malformed or carries the wrong number")
     if program.has_unread():
         raise ProgramEndedError(Status.FORGED, "the program sent a reply that nobody asked for")
-    return _compared(frame, case, returns)
+    return _compare_case(frame, case, returns)
 
 
-def _compared(frame: dict[str, Json], case: Case, returns: Type) -> Outcome:
+def _compare_case(frame: dict[str, Json], case: Case, returns: Type) -> Outcome:
     if "raised" in frame:
         if case.raises:
             return Outcome(Status.PASSED)
-        return Outcome(Status.EXCEPTION, *_described(frame["raised"]))
+        return Outcome(Status.EXCEPTION, *_describe_error(frame["raised"]))
     if "bad" in frame:
         return Outcome(Status.WRONG_ANSWER, f"the result has another type: {str(frame['bad'])[:_SHOWN]}")
     if "result" not in frame:
         return Outcome(Status.FORGED, "a reply holds no value, no exception")
-    shown = _shown(frame["result"])
+    shown = _format_value(frame["result"])
     try:
         got = from_json(frame["result"], returns)
     except ValueFormError as error:
         return Outcome(Status.WRONG_ANSWER, f"the result has another type: {error}", got=shown)
     if case.raises:
         return Outcome(Status.WRONG_ANSWER, f"it should raise {case.raises}", got=shown)
-    if same(got, from_json(case.result, returns), returns, case.tolerance):
+    if is_same_value(got, from_json(case.result, returns), returns, case.tolerance):
         return Outcome(Status.PASSED)
     return Outcome(Status.WRONG_ANSWER, "the result is wrong", got=shown)
 
 
-def _frame(line: bytes) -> dict[str, Json]:
+def _parse_frame(line: bytes) -> dict[str, Json]:
     """The object in a line, empty for anything else."""
     try:
         frame = json.loads(line)
@@ -221,18 +221,18 @@ def _frame(line: bytes) -> dict[str, Json]:
     return frame if isinstance(frame, dict) else {}
 
 
-def _described(error: Json) -> tuple[str, str]:
+def _describe_error(error: Json) -> tuple[str, str]:
     facts = error if isinstance(error, dict) else {}
     return str(facts.get("summary", ""))[:_SHOWN], str(facts.get("trace", ""))[: 4 * _SHOWN]
 
 
 def _call_text(signature: Signature, case: Case) -> str:
-    return f"{signature.name}({', '.join(map(_shown, case.args))})"[:_SHOWN]
+    return f"{signature.name}({', '.join(map(_format_value, case.args))})"[:_SHOWN]
 
 
-def _expected_text(case: Case) -> str:
-    return f"raises {case.raises}" if case.raises else _shown(case.result)
+def _format_expected(case: Case) -> str:
+    return f"raises {case.raises}" if case.raises else _format_value(case.result)
 
 
-def _shown(form: Json) -> str:
+def _format_value(form: Json) -> str:
     return json.dumps(form, ensure_ascii=False)[:_SHOWN]

@@ -37,17 +37,17 @@ def to_json(value: object, kind: Type) -> Json:
     if kind.kind == "float" and type(value) is int:
         value = float(value)
     if type(value) is not _PYTHON[kind.kind]:
-        raise ValueFormError(f"{_shown(value)} is a {type(value).__name__}, not {kind}")
+        raise ValueFormError(f"{_format_value(value)} is a {type(value).__name__}, not {kind}")
     if isinstance(value, dict):
         return [[to_json(key, kind.parts[0]), to_json(item, kind.parts[1])] for key, item in value.items()]
     if isinstance(value, tuple):
         if len(value) != len(kind.parts):
-            raise ValueFormError(f"{_shown(value)} has {len(value)} items, {kind} has {len(kind.parts)}")
+            raise ValueFormError(f"{_format_value(value)} has {len(value)} items, {kind} has {len(kind.parts)}")
         return [to_json(item, part) for item, part in zip(value, kind.parts, strict=True)]
     if isinstance(value, list):
         return [to_json(item, kind.item) for item in value]
     if isinstance(value, float):
-        return float_form(value)
+        return encode_float(value)
     if kind.kind == "int" and isinstance(value, int):
         if value.bit_length() > MAX_DIGITS * 3:
             raise ValueFormError(f"an int of more than {MAX_DIGITS} digits cannot be in a case")
@@ -55,7 +55,7 @@ def to_json(value: object, kind: Type) -> Json:
     return value
 
 
-def float_form(value: float) -> Json:
+def encode_float(value: float) -> Json:
     """The JSON form of a float."""
     if math.isnan(value):
         return "nan"
@@ -69,77 +69,77 @@ def from_json(form: Json, kind: Type) -> object:
     return _READERS[kind.kind](form, kind)
 
 
-def _bad(form: Json, kind: Type, wanted: str) -> ValueFormError:
-    return ValueFormError(f"{_shown(form)} does not fit {kind}: give {wanted}")
+def _build_form_error(form: Json, kind: Type, wanted: str) -> ValueFormError:
+    return ValueFormError(f"{_format_value(form)} does not fit {kind}: give {wanted}")
 
 
-def _none(form: Json, kind: Type) -> object:
+def _decode_none(form: Json, kind: Type) -> object:
     if form is not None:
-        raise _bad(form, kind, "null")
+        raise _build_form_error(form, kind, "null")
     return None
 
 
-def _bool(form: Json, kind: Type) -> object:
+def _decode_bool(form: Json, kind: Type) -> object:
     if type(form) is not bool:
-        raise _bad(form, kind, "true or false")
+        raise _build_form_error(form, kind, "true or false")
     return form
 
 
-def _int(form: Json, kind: Type) -> object:
+def _decode_int(form: Json, kind: Type) -> object:
     if type(form) is not str or len(form) > MAX_DIGITS or _INT.fullmatch(form) is None:
-        raise _bad(form, kind, "a decimal string")
+        raise _build_form_error(form, kind, "a decimal string")
     return int(form)
 
 
-def _float(form: Json, kind: Type) -> object:
+def _decode_float(form: Json, kind: Type) -> object:
     if type(form) is str and form in SPECIAL:
         return SPECIAL[form]
     if type(form) not in (int, float):
-        raise _bad(form, kind, 'a number or "nan", "inf", "-inf", "-0"')
+        raise _build_form_error(form, kind, 'a number or "nan", "inf", "-inf", "-0"')
     try:
         return float(form)
     except OverflowError:
-        raise _bad(form, kind, "a number that a double can hold") from None
+        raise _build_form_error(form, kind, "a number that a double can hold") from None
 
 
-def _str(form: Json, kind: Type) -> object:
+def _decode_str(form: Json, kind: Type) -> object:
     if type(form) is not str:
-        raise _bad(form, kind, "a string")
+        raise _build_form_error(form, kind, "a string")
     return form
 
 
 def _list(form: Json, kind: Type) -> object:
     if type(form) is not list:
-        raise _bad(form, kind, "a list")
+        raise _build_form_error(form, kind, "a list")
     return [from_json(item, kind.item) for item in form]
 
 
-def _tuple(form: Json, kind: Type) -> object:
+def _decode_tuple(form: Json, kind: Type) -> object:
     if type(form) is not list or len(form) != len(kind.parts):
-        raise _bad(form, kind, f"a list of {len(kind.parts)}")
+        raise _build_form_error(form, kind, f"a list of {len(kind.parts)}")
     return tuple(from_json(item, part) for item, part in zip(form, kind.parts, strict=True))
 
 
-def _dict(form: Json, kind: Type) -> object:
+def _decode_dict(form: Json, kind: Type) -> object:
     if type(form) is not list or not all(type(pair) is list and len(pair) == 2 for pair in form):
-        raise _bad(form, kind, "a list of [key, value] pairs")
+        raise _build_form_error(form, kind, "a list of [key, value] pairs")
     found = {from_json(key, kind.parts[0]): from_json(value, kind.parts[1]) for key, value in form}
     if len(found) != len(form):
-        raise _bad(form, kind, "every key once")
+        raise _build_form_error(form, kind, "every key once")
     return found
 
 
-def _optional(form: Json, kind: Type) -> object:
+def _decode_optional(form: Json, kind: Type) -> object:
     return None if form is None else from_json(form, kind.item)
 
 
 _READERS: dict[str, Callable[[Json, Type], object]] = {
-    "none": _none, "bool": _bool, "int": _int, "float": _float, "str": _str, "list": _list, "tuple": _tuple,
-    "dict": _dict, "optional": _optional,
+    "none": _decode_none, "bool": _decode_bool, "int": _decode_int, "float": _decode_float, "str": _decode_str,
+    "list": _list, "tuple": _decode_tuple, "dict": _decode_dict, "optional": _decode_optional,
 }  # fmt: skip
 
 
-def same(got: object, expected: object, kind: Type, tolerance: float | None = None) -> bool:
+def is_same_value(got: object, expected: object, kind: Type, tolerance: float | None = None) -> bool:
     """Whether two values of a type are equal; floats within the tolerance, relative or absolute; NaN equals NaN.
 
     A tolerance of 0 asks for the same float, sign of zero included.
@@ -147,21 +147,23 @@ def same(got: object, expected: object, kind: Type, tolerance: float | None = No
     if kind.kind == "optional":
         if got is None or expected is None:
             return got is expected
-        return same(got, expected, kind.item, tolerance)
+        return is_same_value(got, expected, kind.item, tolerance)
     if isinstance(got, float) and isinstance(expected, float):
-        return _same_float(got, expected, tolerance)
+        return _is_same_float(got, expected, tolerance)
     if isinstance(got, list) and isinstance(expected, list):
         return len(got) == len(expected) and all(
-            same(a, b, kind.item, tolerance) for a, b in zip(got, expected, strict=True)
+            is_same_value(a, b, kind.item, tolerance) for a, b in zip(got, expected, strict=True)
         )
     if isinstance(got, tuple) and isinstance(expected, tuple):
-        return all(same(*pair, tolerance) for pair in zip(got, expected, kind.parts, strict=True))
+        return all(is_same_value(*pair, tolerance) for pair in zip(got, expected, kind.parts, strict=True))
     if isinstance(got, dict) and isinstance(expected, dict):
-        return got.keys() == expected.keys() and all(same(got[k], expected[k], kind.parts[1], tolerance) for k in got)
+        return got.keys() == expected.keys() and all(
+            is_same_value(got[k], expected[k], kind.parts[1], tolerance) for k in got
+        )
     return got == expected
 
 
-def _same_float(got: float, expected: float, tolerance: float | None) -> bool:
+def _is_same_float(got: float, expected: float, tolerance: float | None) -> bool:
     if math.isnan(got) or math.isnan(expected):
         return math.isnan(got) and math.isnan(expected)
     if tolerance == 0:
@@ -170,7 +172,7 @@ def _same_float(got: float, expected: float, tolerance: float | None) -> bool:
     return math.isclose(got, expected, rel_tol=rel, abs_tol=absolute)
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     try:
         text = repr(value)
     except (ValueError, RecursionError):

@@ -61,10 +61,10 @@ def _judge(
         return replace(base, status=Status.TIMEOUT, detail=f"the program used more than {limits.cpu_s} CPU seconds")
     if running.exit_code == 0:
         return base
-    return _failed(base, running.exit_code, running.output.decode("utf-8", "replace"))
+    return _build_failure(base, running.exit_code, running.output.decode("utf-8", "replace"))
 
 
-def _failed(base: Result, exit_code: int, output: str) -> Result:
+def _build_failure(base: Result, exit_code: int, output: str) -> Result:
     """The result of a program that ended with another exit code than 0."""
     lines = [line[:_SHOWN] for line in output.splitlines() if line.strip()]
     reason = next((line for line in lines if _REASON.search(line)), exit_reason(exit_code))

@@ -12,7 +12,7 @@ import tarfile
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from evaluation.sandbox.packages import sha256_of
+from evaluation.sandbox.packages import hash_files
 
 MAX_BYTES = 96 * 2**20
 """Of the files of an archive."""
@@ -54,7 +54,7 @@ def unpack(content: bytes, sha256: str) -> dict[str, bytes]:
                 files[entry.name] = opened.read()
     except (OSError, EOFError, tarfile.TarError) as error:
         raise ArchiveError(f"the archive {sha256[:16]} cannot be read: {error}") from None
-    if sha256_of(files) != sha256:
+    if hash_files(files) != sha256:
         raise ArchiveError(f"the archive {sha256[:16]} does not have the content that its name promises")
     return files
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 from evaluation.project_tests import archive, running
 from evaluation.project_tests.archive import ArchiveError
 from evaluation.project_tests.running import LIMITS, Outcomes, TestRun
-from evaluation.project_tests.screen import reaches_for
+from evaluation.project_tests.screen import find_reach
 from evaluation.project_tests.spec import ProjectTests
 from evaluation.project_tests.splice import splice
 from evaluation.sandbox import Limits, PackagesError, Result, Sandbox
@@ -86,14 +86,14 @@ class ProjectJudge:
     def judge(self, program: str, spec: ProjectTests, limits: Limits = LIMITS) -> Result:
         """The result of a program: `passed` only where every test of the spec was collected, ran and passed."""
         try:
-            project = self._project(spec)
+            project = self._load_project(spec)
             source = (Path(project.folder) / spec.file).read_text("utf-8")
             spliced = splice(source, spec.qualified, spec.line, program)
         except (ArchiveError, PackagesError, OSError, ValueError) as error:
             return Result(Status.SANDBOX_ERROR, str(error)[:500], lasting=True, trust=Trust.IN_GUEST)
         if spliced is None:
-            return Result(*_without_function(program, spec.qualified), trust=Trust.IN_GUEST)
-        if name := reaches_for(spliced.answer, source):
+            return Result(*_remove_function(program, spec.qualified), trust=Trust.IN_GUEST)
+        if name := find_reach(spliced.answer, source):
             reason = f"the answer uses {name}, with which a program reaches the process of its tests"
             return Result(Status.FORGED, reason, trust=Trust.IN_GUEST)
         return self.run(spliced.source, spec, spec.tests, limits).result
@@ -102,7 +102,7 @@ class ProjectJudge:
         self, source: str, spec: ProjectTests, tests: Sequence[str], limits: Limits = LIMITS, stop_early: bool = True
     ) -> Outcomes:
         """The outcomes of tests with the source of the spec's file replaced. Raises ArchiveError, PackagesError."""
-        project = self._project(spec)
+        project = self._load_project(spec)
         variables = self._read_variables(spec)
         if isinstance(variables, str):
             return Outcomes(Result(Status.SANDBOX_ERROR, variables, lasting=True, trust=Trust.IN_GUEST))
@@ -123,7 +123,7 @@ class ProjectJudge:
         Each text is the function alone, within its classes. Nothing is known of the variants that are not in the
         result. Many share a process, so never give it a model's answer. Raises ArchiveError, PackagesError.
         """
-        project = self._project(spec)
+        project = self._load_project(spec)
         variables = self._read_variables(spec)
         passed, begun, killed = False, 0, set[int]()
         while begun < len(variants) and not isinstance(variables, str):
@@ -159,12 +159,13 @@ class ProjectJudge:
             )
         return {name: value for name, value in environment.items() if value is not None}
 
-    def _project(self, spec: ProjectTests) -> _Project:
+    def _load_project(self, spec: ProjectTests) -> _Project:
         key = spec.project, spec.installed
         with self._lock:
             if key not in self._projects:
                 folders = [
-                    self._staged(kind, sha256) for kind, sha256 in zip(("project", "installed"), key, strict=True)
+                    self._stage_archive(kind, sha256)
+                    for kind, sha256 in zip(("project", "installed"), key, strict=True)
                 ]
                 self._projects[key] = _Project(self.sandbox, *folders)
             self._projects.move_to_end(key)
@@ -172,7 +173,7 @@ class ProjectJudge:
                 self._projects.popitem(last=False)[1].close()
             return self._projects[key]
 
-    def _staged(self, kind: str, sha256: str) -> str:
+    def _stage_archive(self, kind: str, sha256: str) -> str:
         content = self.archives(sha256)
         if content is None:
             raise ArchiveError(
@@ -192,22 +193,22 @@ _shared: dict[int, ProjectJudge] = {}
 _sharing = threading.Lock()
 
 
-def shared_judge(sandbox: Sandbox, archives: Archives | None) -> ProjectJudge:
+def get_shared_judge(sandbox: Sandbox, archives: Archives | None) -> ProjectJudge:
     """The judge of this process, whose processes stay warm from one job to the next; `archives` is used from now on."""
     with _sharing:
         judge = _shared.get(os.getpid())
         if judge is None or judge.sandbox is not sandbox:
-            judge = _shared[os.getpid()] = ProjectJudge(sandbox, _no_archives)
+            judge = _shared[os.getpid()] = ProjectJudge(sandbox, _refuse_archives)
             atexit.register(judge.close)
         judge.archives = archives or judge.archives
         return judge
 
 
-def _no_archives(_sha256: str) -> None:
+def _refuse_archives(_sha256: str) -> None:
     return None
 
 
-def _without_function(program: str, qualified: str) -> tuple[str, str]:
+def _remove_function(program: str, qualified: str) -> tuple[str, str]:
     try:
         compile(program, "<candidate>", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

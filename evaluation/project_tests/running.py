@@ -17,7 +17,7 @@ from evaluation.sandbox import Limits, Result
 from evaluation.sandbox.inside import codec
 from evaluation.sandbox.inside.scratch import MAX_FILES
 from evaluation.sandbox.jobs import exit_reason
-from evaluation.sandbox.supervisor import Watched, close_with, messages_in, open_pipe, watch
+from evaluation.sandbox.supervisor import Watched, close_with, open_pipe, parse_messages, watch
 from evaluation.sandbox.zygotes import Zygote
 from evaluation.verdicts import Status, Trust
 
@@ -71,7 +71,7 @@ def run(zygote: Zygote, job: TestRun, limits: Limits) -> Outcomes:
     started = time.monotonic()
     seen, end = _run_tester(zygote, job, limits, {"secret": secret, "must_fail": must_fail})
     wall_s = time.monotonic() - started
-    outcomes = _read(messages_in(seen.frames), secret, job, must_fail)
+    outcomes = _read(parse_messages(seen.frames), secret, job, must_fail)
     cpu_s = float(end["cpu_s"])
     status, detail = outcomes.result.status, outcomes.result.detail
     text = outcomes.result.traceback
@@ -86,7 +86,7 @@ def run(zygote: Zygote, job: TestRun, limits: Limits) -> Outcomes:
     outcomes.wrote = bool(end.get("wrote"))
     outcomes.result = Result(
         status, detail, text, calls=len(outcomes.passed) + len(outcomes.failed), cpu_s=cpu_s, wall_s=wall_s,
-        waited_s=seen.waited_s, trust=Trust.IN_GUEST, failing_assert=_failing_line(text),
+        waited_s=seen.waited_s, trust=Trust.IN_GUEST, failing_assert=_find_failing_line(text),
         lasting=outcomes.result.lasting,
     )  # fmt: skip
     return outcomes
@@ -99,7 +99,7 @@ def run_variants(zygote: Zygote, job: TestRun, limits: Limits, sources: Sequence
     }  # fmt: skip
     seen, _ = _run_tester(zygote, job, limits, content)
     outcomes = VariantOutcomes()
-    for frame in messages_in(seen.frames):
+    for frame in parse_messages(seen.frames):
         outcomes.original = frame.get("original", outcomes.original)
         outcomes.tried = frame.get("tried", outcomes.tried)
         if "killed" in frame:
@@ -155,7 +155,7 @@ def _read(frames: list[dict[str, Any]], secret: str, job: TestRun, must_fail: Se
             return ended(Status.SYNTAX_ERROR, str(frame["syntax"]))
         if "not_collected" in frame:
             text = str(frame.get("text", ""))
-            return ended(Status.EXCEPTION, f"{frame['not_collected']} cannot be imported: {_last_line(text)}", text)
+            return ended(Status.EXCEPTION, f"{frame['not_collected']} cannot be imported: {_get_last_line(text)}", text)
         if "broken" in frame:
             return ended(Status.CRASHED, f"pytest was ended by {frame['broken']}")
         if "collected" in frame:
@@ -176,7 +176,7 @@ def _read(frames: list[dict[str, Any]], secret: str, job: TestRun, must_fail: Se
                 own[when] = outcome
             if outcome != "passed":
                 texts.setdefault(test, str(frame.get("text", "")))
-    done = {test: _ended(own) for test, own in phases.items()}
+    done = {test: _determine_outcome(own) for test, own in phases.items()}
     wanted = [test for test in done if test not in guards]
     outcomes.passed = [test for test in wanted if done[test] == "passed"]
     outcomes.failed = {test: texts.get(test, "") for test in wanted if done[test] not in ("passed", "incomplete")}
@@ -188,8 +188,8 @@ def _read(frames: list[dict[str, Any]], secret: str, job: TestRun, must_fail: Se
         return ended(Status.EXCEPTION, f"not collected: {', '.join(missing[:3])}")
     if outcomes.failed:
         test, text = next(iter(outcomes.failed.items()))
-        last = _last_line(text)
-        kind = Status.WRONG_ANSWER if _is_assertion(text) or not text else _status_of(last)
+        last = _get_last_line(text)
+        kind = Status.WRONG_ANSWER if _is_assertion(text) or not text else _parse_status(last)
         return ended(kind, f"{test}: {last or 'it was skipped'}", text)
     if (
         not outcomes.reported_end
@@ -223,14 +223,14 @@ def _describe_ending(code: Any, said: str) -> str:
     return f"pytest did not run all tests, since {reason}: {cause}"
 
 
-def _ended(phases: dict[str, str]) -> str:
+def _determine_outcome(phases: dict[str, str]) -> str:
     """The outcome of a test, from its phases; "incomplete" where one is missing."""
     if phases == {"setup": "passed", "call": "passed", "teardown": "passed"}:
         return "passed"
     return next((outcome for outcome in phases.values() if outcome != "passed"), "incomplete")
 
 
-def _status_of(line: str) -> Status:
+def _parse_status(line: str) -> Status:
     return Status.MEMORY if "MemoryError" in line else Status.EXCEPTION
 
 
@@ -241,7 +241,7 @@ def _is_assertion(text: str) -> bool:
     )
 
 
-def _last_line(text: str) -> str:
+def _get_last_line(text: str) -> str:
     lines = [line[1:].strip() for line in text.splitlines() if line.startswith("E ")]
     if text.endswith(_DOCTEST_FAILED) and (example := text.rfind("\nExpected")) >= 0:
         return " ".join(text[example:].rpartition("\n\n")[0].split())[:300]
@@ -250,6 +250,6 @@ def _last_line(text: str) -> str:
     return (lines[0] if lines else text.strip().rpartition("\n")[2])[:300]
 
 
-def _failing_line(text: str) -> str | None:
+def _find_failing_line(text: str) -> str | None:
     lines = [line.strip() for line in text.splitlines() if line.strip().startswith("assert ")]
     return lines[-1][:500] if lines else None

@@ -29,25 +29,25 @@ _COMPARISONS = frozenset(
 )
 
 
-def reaches_for(answer: Sequence[ast.stmt], module: str) -> str:
+def find_reach(answer: Sequence[ast.stmt], module: str) -> str:
     """The first name of an answer's statements that reaches for the process of its tests and that the project's
     module does not use; "" for none."""
     used = set(re.findall(r"\w+", module))
     for statement in answer:
         for node in ast.walk(statement):
-            for name in _suspects(node):
+            for name in _list_suspects(node):
                 if name.rpartition(".")[2] not in used:
                     return name
         for node in ast.walk(statement):
             if isinstance(node, ast.ClassDef):
                 for each in ast.walk(node):
                     own = getattr(each, "name", None) or getattr(each, "id", None)
-                    if own in _COMPARISONS and not _stands_in(module, node.name):
+                    if own in _COMPARISONS and not _is_standing_in(module, node.name):
                         return f"{node.name}.{own}"
     return ""
 
 
-def _suspects(node: ast.AST) -> list[str]:
+def _list_suspects(node: ast.AST) -> list[str]:
     match node:
         case ast.Import(names=names):
             return [top for alias in names if (top := alias.name.partition(".")[0]) in _MODULES]
@@ -66,5 +66,5 @@ def _suspects(node: ast.AST) -> list[str]:
     return []
 
 
-def _stands_in(module: str, name: str) -> bool:
+def _is_standing_in(module: str, name: str) -> bool:
     return re.search(rf"^\s*class {re.escape(name)}\b", module, re.MULTILINE) is not None

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import indent
 
-from evaluation.source import bound_names, defined_names, is_type_checking, parse, runtime_names
+from evaluation.source import is_type_checking, list_bound_names, list_defined_names, list_runtime_names, parse
 
 _UNPARSED = -1
 """The column of a function that stands in no source."""
@@ -34,47 +34,47 @@ def splice(source: str, qualified: str, line: int, program: str) -> Spliced | No
     None where the program does not define it. Raises ValueError where the module has no such function.
     """
     tree, answer = parse(source), parse(program)
-    original = _at(tree, qualified.rpartition(".")[2], line)
+    original = _find_at_line(tree, qualified.rpartition(".")[2], line)
     if tree is None or original is None:
         raise ValueError(f"the file has no function {qualified} at line {line}")
-    found = None if answer is None else _definition(answer, qualified)
+    found = None if answer is None else _find_definition(answer, qualified)
     if answer is None or found is None:
         return None
     owner, function = found
-    new = _with_docstring(_unwrapped(function), original)
+    new = _add_docstring(_unwrap_function(function), original)
     lines = source.splitlines(keepends=True)
     margin = " " * original.col_offset
-    parts = [_text(program, new, original, margin, lines)]
+    parts = [_render_function(program, new, original, margin, lines)]
     kept: list[ast.stmt] = [new]
     if isinstance(owner, ast.ClassDef):
-        known = _names_of_class(tree, original)
-        helpers = [node for node in owner.body if node is not function and bound_names(node) - known]
+        known = _list_class_names(tree, original)
+        helpers = [node for node in owner.body if node is not function and list_bound_names(node) - known]
         parts += [indent(ast.unparse(node), margin) + "\n" for node in helpers]
         kept += helpers
     body = "\n".join(parts)
-    before, after, last = _others(tree, answer, owner or function)
+    before, after, last = _split_other_statements(tree, answer, owner or function)
     kept += [*before, *after, *last]
-    place = _top_level(tree, original)
-    start, end = _first_line(original) - 1, original.end_lineno or 0
-    top, bottom = _first_line(place) - 1, place.end_lineno or 0
+    place = _find_top_level(tree, original)
+    start, end = _get_first_line(original) - 1, original.end_lineno or 0
+    top, bottom = _get_first_line(place) - 1, place.end_lineno or 0
     whole = [
         *lines[:top], *(f"{ast.unparse(node)}\n" for node in before), *lines[top:start], body,
-        *_ended(lines[end:bottom]), *(f"{ast.unparse(node)}\n" for node in after), *_ended(lines[bottom:]),
-        *(f"{ast.unparse(node)}\n" for node in last),
+        *_end_last_line(lines[end:bottom]), *(f"{ast.unparse(node)}\n" for node in after),
+        *_end_last_line(lines[bottom:]), *(f"{ast.unparse(node)}\n" for node in last),
     ]  # fmt: skip
     return Spliced("".join(whole), tuple(kept))
 
 
-def _ended(lines: Sequence[str]) -> list[str]:
+def _end_last_line(lines: Sequence[str]) -> list[str]:
     """The lines, the last of which ends."""
     return [*lines[:-1], lines[-1].rstrip("\n") + "\n"] if lines else []
 
 
-def functions_in(source: str) -> Iterator[tuple[str, Function]]:
+def iterate_functions(source: str) -> Iterator[tuple[str, Function]]:
     """The functions of a module, with the names of their classes before their own."""
 
     def inside(node: ast.stmt | ast.Module, prefix: str) -> Iterator[tuple[str, Function]]:
-        for each in _inside(node):
+        for each in _iterate_inside(node):
             if isinstance(each, Function):
                 yield prefix + each.name, each
             elif isinstance(each, ast.ClassDef):
@@ -84,31 +84,31 @@ def functions_in(source: str) -> Iterator[tuple[str, Function]]:
     yield from () if tree is None else inside(tree, "")
 
 
-def _at(tree: ast.Module | None, name: str, line: int) -> Function | None:
+def _find_at_line(tree: ast.Module | None, name: str, line: int) -> Function | None:
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, Function) and node.name == name and node.lineno == line:
             return node
     return None
 
 
-def _first_line(node: ast.stmt) -> int:
+def _get_first_line(node: ast.stmt) -> int:
     decorators = getattr(node, "decorator_list", [])
     return int(min([node.lineno, *(decorator.lineno for decorator in decorators)]))
 
 
-def _top_level(tree: ast.Module, function: Function) -> ast.stmt:
+def _find_top_level(tree: ast.Module, function: Function) -> ast.stmt:
     return next(node for node in tree.body if (node.end_lineno or 0) >= function.lineno)
 
 
-def _definition(answer: ast.Module, qualified: str) -> tuple[ast.stmt | None, Function] | None:
+def _find_definition(answer: ast.Module, qualified: str) -> tuple[ast.stmt | None, Function] | None:
     """(the statement of its class, the function), the last of that name; a bare function stands for a method too."""
     *owners, name = qualified.split(".")
-    bare = [each for each in _inside(answer) if isinstance(each, Function) and each.name == name]
+    bare = [each for each in _iterate_inside(answer) if isinstance(each, Function) and each.name == name]
     places: list[ast.stmt | ast.Module] = [answer]
     for owner in owners:
-        places = [each for place in places for each in _inside(place) if _is_class(each, owner)]
+        places = [each for place in places for each in _iterate_inside(place) if _is_class(each, owner)]
     for place in reversed(places):
-        functions = [each for each in _inside(place) if isinstance(each, Function) and each.name == name]
+        functions = [each for each in _iterate_inside(place) if isinstance(each, Function) and each.name == name]
         if functions and not (owners and _is_open(functions[-1]) and bare):
             return (place if isinstance(place, ast.stmt) else None), functions[-1]
     return (None, bare[-1]) if bare else None
@@ -123,16 +123,16 @@ def _is_class(node: ast.stmt, name: str) -> bool:
     return isinstance(node, ast.ClassDef) and node.name == name
 
 
-def _inside(node: ast.stmt | ast.Module) -> Iterator[ast.stmt]:
+def _iterate_inside(node: ast.stmt | ast.Module) -> Iterator[ast.stmt]:
     """The statements of a body, those under conditions too."""
     for name in ("body", "orelse", "finalbody"):
         for each in getattr(node, name, []):
             yield each
             if isinstance(each, ast.If | ast.Try | ast.With):
-                yield from _inside(each)
+                yield from _iterate_inside(each)
 
 
-def _unwrapped(function: Function) -> Function:
+def _unwrap_function(function: Function) -> Function:
     """The function, or the one that it holds and nothing else: a model that repeats the signature of a method."""
     body = function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
     if len(body) == 1 and isinstance(body[0], Function) and body[0].name == function.name:
@@ -140,7 +140,7 @@ def _unwrapped(function: Function) -> Function:
     return function
 
 
-def _with_docstring(function: Function, original: Function) -> Function:
+def _add_docstring(function: Function, original: Function) -> Function:
     """The function with the original's docstring: its examples may be tests, which no answer may change or lose."""
     if ast.get_docstring(function) == ast.get_docstring(original):
         return function
@@ -150,35 +150,35 @@ def _with_docstring(function: Function, original: Function) -> Function:
     return type(function)(**content, lineno=function.lineno, col_offset=_UNPARSED)
 
 
-def _text(program: str, new: Function, original: Function, margin: str, lines: Sequence[str]) -> str:
+def _render_function(program: str, new: Function, original: Function, margin: str, lines: Sequence[str]) -> str:
     """The source of the answer's function at the margin; the original's decorators where it repeats none."""
-    decorators = "" if new.decorator_list else "".join(lines[_first_line(original) - 1 : original.lineno - 1])
+    decorators = "" if new.decorator_list else "".join(lines[_get_first_line(original) - 1 : original.lineno - 1])
     if new.col_offset == original.col_offset:
-        own = program.splitlines(keepends=True)[_first_line(new) - 1 : new.end_lineno]
-        return decorators + "".join(_ended(own))
+        own = program.splitlines(keepends=True)[_get_first_line(new) - 1 : new.end_lineno]
+        return decorators + "".join(_end_last_line(own))
     return decorators + indent(ast.unparse(new), margin) + "\n"
 
 
-def _names_of_class(tree: ast.Module, original: Function) -> set[str]:
+def _list_class_names(tree: ast.Module, original: Function) -> set[str]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and original in list(_inside(node)):
-            return {name for each in node.body for name in bound_names(each)}
+        if isinstance(node, ast.ClassDef) and original in list(_iterate_inside(node)):
+            return {name for each in node.body for name in list_bound_names(each)}
     return set()
 
 
-def _others(
+def _split_other_statements(
     tree: ast.Module, answer: ast.Module, entry: ast.stmt
 ) -> tuple[list[ast.stmt], list[ast.stmt], list[ast.stmt]]:
     """The answer's other statements without what the module has: before and after the one with the function, and at
     the module's end."""
-    known, own = runtime_names(tree), {ast.dump(node) for node in _inside(tree)}
-    checked = defined_names(tree) - known  # by type checkers alone
+    known, own = list_runtime_names(tree), {ast.dump(node) for node in _iterate_inside(tree)}
+    checked = list_defined_names(tree) - known  # by type checkers alone
     before: list[ast.stmt] = []
     after: list[ast.stmt] = []
     last: list[ast.stmt] = []
     place = before
     for node in answer.body:
-        names, is_import = _names(node), isinstance(node, ast.Import | ast.ImportFrom)
+        names, is_import = _list_bound_names(node), isinstance(node, ast.Import | ast.ImportFrom)
         if entry in ast.walk(node):
             place = after
         elif names and (names <= known or (isinstance(node, ast.ImportFrom) and node.module == "__future__")):
@@ -198,12 +198,12 @@ def _import_if_possible(node: ast.stmt) -> ast.stmt:
     return ast.copy_location(ast.Try([node], [handler], [], []), node)
 
 
-def _names(node: ast.stmt) -> set[str]:
+def _list_bound_names(node: ast.stmt) -> set[str]:
     """The names that a statement binds; to fill a table binds none."""
     fills = isinstance(node, ast.Assign) and not any(
         isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) for target in node.targets for n in ast.walk(target)
     )
-    return set() if fills else bound_names(node)
+    return set() if fills else list_bound_names(node)
 
 
 def _does_nothing(node: ast.stmt) -> bool:

@@ -87,16 +87,16 @@ class Canaries(contextlib.ExitStack):
             "connections": heard,
             "canary folder": changed,
             "persistent markers": markers,
-            "surviving processes": self._survivors(),
+            "surviving processes": self._find_survivors(),
         }
 
-    def _survivors(self) -> list[str]:
+    def _find_survivors(self) -> list[str]:
         deadline = time.monotonic() + DYING_S
-        while (found := self._strays()) and time.monotonic() < deadline:
+        while (found := self._find_strays()) and time.monotonic() < deadline:
             time.sleep(0.05)
         return found
 
-    def _strays(self) -> list[str]:
+    def _find_strays(self) -> list[str]:
         found = []
         for process in find_descendants(self._before):
             with contextlib.suppress(psutil.Error):  # it has just ended

@@ -17,7 +17,7 @@ CANONICAL = "canonical_solution"
 """A test may call its task's own solution by this name. It runs in the checker, where no program can see it."""
 
 
-def obstacle(prompt: str, test: str, entry_point: str, names: Names) -> str | None:
+def find_obstacle(prompt: str, test: str, entry_point: str, names: Names) -> str | None:
     """Return why the test cannot run against a proxy, in a few words, or None where it can.
 
     `names` are the names that the sandbox's Python defines.
@@ -33,26 +33,28 @@ def obstacle(prompt: str, test: str, entry_point: str, names: Names) -> str | No
     prompt_tree = _parse_prompt(prompt)
     if any(isinstance(node, ast.ClassDef) and node.name == entry_point for node in prompt_tree.body):
         return "the entry point is a class"
-    proxies = obstacles.aliases(tree, {entry_point, *_check_parameters(tree)})
+    proxies = obstacles.find_aliases(tree, {entry_point, *_check_parameters(tree)})
     reason = (
-        obstacles.executes(tree, names)
-        or (obstacles.executes(prompt_tree, names) if needs_prompt(prompt, test, entry_point) else None)
-        or obstacles.compares_identity(tree)
+        obstacles.find_execution(tree, names)
+        or (obstacles.find_execution(prompt_tree, names) if needs_prompt(prompt, test, entry_point) else None)
+        or obstacles.find_identity_comparison(tree)
         or obstacles.needs_one_thread_of_control(tree, prompt_tree, entry_point)
-        or obstacles.uses_own_types(tree, prompt_tree, proxies, names)
+        or obstacles.find_own_type_use(tree, prompt_tree, proxies, names)
     )
     if reason:
         return reason
-    own = _callables(tree) | _callables(prompt_tree)
+    own = _find_callables(tree) | _find_callables(prompt_tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in proxies:
             return f"the test uses an attribute of the candidate ({node.attr})"
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in proxies:
             for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
-                if any(_is_callable(part, own, names) for part in _parts(argument)):
+                if any(_is_callable(part, own, names) for part in _iterate_parts(argument)):
                     return "the test passes a function or class to the candidate"
-    known = _bound(tree) | _bound(prompt_tree) | names.builtins | {entry_point, "__name__", CANONICAL}
-    unknown = sorted(_used(tree) - known)
+    known = (
+        _find_bound_names(tree) | _find_bound_names(prompt_tree) | names.builtins | {entry_point, "__name__", CANONICAL}
+    )
+    unknown = sorted(_find_used_names(tree) - known)
     return f"the test uses {unknown[0]!r}, which only the candidate defines" if unknown else None
 
 
@@ -61,8 +63,8 @@ def needs_prompt(prompt: str, test: str, entry_point: str) -> bool:
     tree = parse(test)
     if tree is None:
         return True
-    used = _used(tree)
-    bound = _bound(_parse_prompt(prompt)) - {entry_point}
+    used = _find_used_names(tree)
+    bound = _find_bound_names(_parse_prompt(prompt)) - {entry_point}
     return "*" in bound or bool(used & bound)
 
 
@@ -98,20 +100,20 @@ def _check_parameters(tree: ast.Module) -> set[str]:
     }
 
 
-def _callables(tree: ast.Module) -> set[str]:
+def _find_callables(tree: ast.Module) -> set[str]:
     return {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
 
 
-def _parts(argument: ast.expr) -> Iterator[ast.expr]:
+def _iterate_parts(argument: ast.expr) -> Iterator[ast.expr]:
     """Yield the expressions that an argument passes: itself, or the items of a literal collection."""
     if isinstance(argument, ast.List | ast.Tuple | ast.Set):
         for item in argument.elts:
-            yield from _parts(item)
+            yield from _iterate_parts(item)
     elif isinstance(argument, ast.Dict):
         for value in argument.values:
-            yield from _parts(value)
+            yield from _iterate_parts(value)
     elif isinstance(argument, ast.Starred):
-        yield from _parts(argument.value)
+        yield from _iterate_parts(argument.value)
     else:
         yield argument
 
@@ -125,11 +127,11 @@ def _is_callable(part: ast.expr, own: set[str], names: Names) -> bool:
     return isinstance(part, ast.Name) and (part.id in own or part.id in names.callables)
 
 
-def _used(tree: ast.Module) -> set[str]:
+def _find_used_names(tree: ast.Module) -> set[str]:
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
 
 
-def _bound(tree: ast.Module) -> set[str]:
+def _find_bound_names(tree: ast.Module) -> set[str]:
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):

@@ -74,7 +74,7 @@ class Interpreter:
         return ["-S", "-s", "-B", *(["-P"] if self.version >= (3, 11) else [])]
 
 
-def identity() -> dict[str, Any]:
+def get_dropped_identity() -> dict[str, Any]:
     """Return Popen arguments that drop root permanently; empty for an ordinary user."""
     return {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
 
@@ -99,7 +99,7 @@ def find() -> Interpreter:
             facts = _ask(executable)
             version = tuple(map(int, facts["version"]))
         except (OSError, ValueError, TypeError, LookupError, subprocess.SubprocessError) as error:
-            tried.append(f"{executable} does not start ({_reason(error)})")
+            tried.append(f"{executable} does not start ({_find_reason(error)})")
             continue
         if version >= OLDEST:
             return _describe(facts)
@@ -111,13 +111,13 @@ def find() -> Interpreter:
 def _ask(executable: str) -> dict[str, Any]:
     done = subprocess.run(
         [executable, "-S", "-s", "-B", "-c", _FACTS],
-        env={}, cwd="/", capture_output=True, timeout=20, check=True, **identity(),
+        env={}, cwd="/", capture_output=True, timeout=20, check=True, **get_dropped_identity(),
     )  # fmt: skip
     facts: dict[str, Any] = json.loads(done.stdout)
     return facts
 
 
-def _reason(error: Exception) -> str:
+def _find_reason(error: Exception) -> str:
     """The last line that a program printed before it failed, or the error itself; on one line."""
     printed = (
         error.stderr.decode("utf-8", "replace").split("\n") if isinstance(error, subprocess.CalledProcessError) else []

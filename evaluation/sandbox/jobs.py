@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from evaluation.sandbox.crossing import CANONICAL, needs_prompt, obstacle
+from evaluation.sandbox.crossing import CANONICAL, find_obstacle, needs_prompt
 from evaluation.sandbox.interpreter import Names
 from evaluation.sandbox.judge_packages import PACKAGES, find_outside_imports
 from evaluation.verdicts import Status, Trust
@@ -95,14 +95,14 @@ def prepare(program: str, task: Task, names: Names, reference: str = "") -> Job:
     """
     obstacle = _obstacle(task.prompt, task.test, task.entry_point, names)
     if obstacle is not None:
-        return in_guest(program, task, names, obstacle)
+        return build_guest_job(program, task, names, obstacle)
     prompt = task.prompt if _needs_prompt(task.prompt, task.test, task.entry_point) else ""
     reference = reference if CANONICAL in task.test else ""
     needed = {name for text in (prompt, task.test, reference) for name in _outside_imports(text, names.modules)}
     return Job(program, task.entry_point, prompt, task.test, reference=reference, packages=tuple(sorted(needed)))
 
 
-def in_guest(program: str, task: Task, names: Names, obstacle: str) -> Job:
+def build_guest_job(program: str, task: Task, names: Names, obstacle: str) -> Job:
     """The job that runs the test beside the program, in the guest, because of the obstacle."""
     # The test is executed as a separate text: neither text can change how the other is parsed.
     run_test = (
@@ -148,6 +148,6 @@ def clean(text: str) -> str:
     return "".join(c if (c >= " " and c != "\x7f") or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
 
 
-_obstacle = functools.lru_cache(maxsize=4096)(obstacle)
+_obstacle = functools.lru_cache(maxsize=4096)(find_obstacle)
 _outside_imports = functools.lru_cache(maxsize=4096)(find_outside_imports)
 _needs_prompt = functools.lru_cache(maxsize=4096)(needs_prompt)

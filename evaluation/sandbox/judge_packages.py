@@ -51,7 +51,7 @@ def stage_judge_packages(version: tuple[int, int]) -> JudgePackages:
     if spec is None or spec.origin is None:
         raise PackagesError("numpy is not installed beside Bassline: install it there with pip")
     site = Path(spec.origin).parents[1]
-    files = {path.relative_to(site).as_posix(): path.read_bytes() for path in _files(site)}
+    files = {path.relative_to(site).as_posix(): path.read_bytes() for path in _iterate_files(site)}
     return JudgePackages(stage_files("numpy", files, compiled=True), f"numpy {importlib.metadata.version('numpy')}")
 
 
@@ -60,10 +60,10 @@ def find_outside_imports(source: str, standard: frozenset[str]) -> tuple[str, ..
     tree = parse(source)
     if tree is None:
         return ()
-    return tuple(sorted({name for name in _imports(tree) if name and name not in standard}))
+    return tuple(sorted({name for name in _iterate_imports(tree) if name and name not in standard}))
 
 
-def _imports(node: ast.AST) -> Iterator[str]:
+def _iterate_imports(node: ast.AST) -> Iterator[str]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Try) and child.handlers:
             continue  # it goes on without
@@ -72,10 +72,10 @@ def _imports(node: ast.AST) -> Iterator[str]:
         elif isinstance(child, ast.ImportFrom) and not child.level:
             yield (child.module or "").partition(".")[0]
         elif not isinstance(child, ast.expr):  # no import is in an expression, and the values of a test are large
-            yield from _imports(child)
+            yield from _iterate_imports(child)
 
 
-def _files(site: Path) -> Iterator[Path]:
+def _iterate_files(site: Path) -> Iterator[Path]:
     for folder in _FOLDERS:
         for path in sorted((site / folder).rglob("*")):
             parts = path.relative_to(site).parts

@@ -50,20 +50,22 @@ _UNSENDABLE_ATTRIBUTES = frozenset(("__class__", "send", "throw"))
 """Attributes of plain types that behave differently on a copy."""
 
 
-def executes(tree: ast.Module, names: Names) -> str | None:
+def find_execution(tree: ast.Module, names: Names) -> str | None:
     """A test that executes text could execute the candidate's; unlisted modules may do so or share state."""
     for node in ast.walk(tree):
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
         if name in _EXECUTING and not _is_of_module(node, "re", "compile"):
             return f"the test uses {name}, which can execute a text or reach around the candidate's values"
-        if _calls(node, "getattr", "hasattr") and not _names_its_attribute(node):
+        if _is_call(node, "getattr", "hasattr") and not _is_naming_attribute(node):
             return "the test looks up attributes by a name that is computed"
         if name == "seed":
             return "the test seeds random numbers that the candidate may draw"
-    return next((f"the test imports {name}" for name in _imports(tree) if not _is_harmless(name, tree, names)), None)
+    return next(
+        (f"the test imports {name}" for name in _iterate_imports(tree) if not _is_harmless(name, tree, names)), None
+    )
 
 
-def compares_identity(tree: ast.Module) -> str | None:
+def find_identity_comparison(tree: ast.Module) -> str | None:
     """A returned immutable value is another object in the checker, and a subclass is replaced by its base."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
@@ -71,7 +73,7 @@ def compares_identity(tree: ast.Module) -> str | None:
             for operator, pair in zip(node.ops, pairwise(sides), strict=True):
                 if isinstance(operator, ast.Is | ast.IsNot) and not any(map(_is_singleton, pair)):
                     return "the test compares identities"
-        if _calls(node, "id") or (_calls(node, "type") and len(node.args) == 1):  # type: ignore[attr-defined]
+        if _is_call(node, "id") or (_is_call(node, "type") and len(node.args) == 1):  # type: ignore[attr-defined]
             return f"the test asks for the {node.func.id} of a value"  # type: ignore[attr-defined]
         if isinstance(node, ast.Attribute) and node.attr == "__class__":
             return "the test asks for the class of a value"
@@ -90,25 +92,25 @@ def needs_one_thread_of_control(tree: ast.Module, prompt: ast.Module, entry_poin
     return None
 
 
-def uses_own_types(tree: ast.Module, prompt: ast.Module, candidate: set[str], names: Names) -> str | None:
+def find_own_type_use(tree: ast.Module, prompt: ast.Module, candidate: set[str], names: Names) -> str | None:
     """Objects of the candidate's classes, and functions that it returns, cannot leave the guest."""
     exceptions = set(names.exceptions - _QUIET)
-    arrays = _OF_ARRAYS if "numpy" in _imports(tree) else frozenset()
+    arrays = _OF_ARRAYS if "numpy" in _iterate_imports(tree) else frozenset()
     attributes = (names.attributes - _UNSENDABLE_ATTRIBUTES) | arrays
     for node in ast.walk(prompt):
         if isinstance(node, ast.ClassDef):
             if not any(isinstance(base, ast.Name) and base.id in exceptions for base in node.bases):
                 return f"the prompt defines the class {node.name}"
             exceptions.add(node.name)
-    results = _results(tree, candidate)
-    maybe = results | {argument.arg for node in ast.walk(tree) for argument in _parameters(node)}
+    results = _find_result_names(tree, candidate)
+    maybe = results | {argument.arg for node in ast.walk(tree) for argument in _list_parameters(node)}
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr not in attributes and _mentions(node.value, maybe):
+        if isinstance(node, ast.Attribute) and node.attr not in attributes and _is_mentioning(node.value, maybe):
             return f"the test uses an attribute that no plain value has ({node.attr})"
         if isinstance(node, ast.Call) and _is_result(node.func, results, candidate):
             return "the test calls what the candidate returned"
-        if _calls(node, "map", "filter", "reduce") and any(
+        if _is_call(node, "map", "filter", "reduce") and any(
             _is_result(argument, results, candidate)
             for argument in node.args[:1]  # type: ignore[attr-defined]
         ):
@@ -117,12 +119,12 @@ def uses_own_types(tree: ast.Module, prompt: ast.Module, candidate: set[str], na
             return "the test calls what the candidate returned"
         if isinstance(node, ast.Name) and node.id in _ITERATORS and id(node) not in called:
             return f"the test asks whether a value is a {node.id}"
-        if isinstance(node, ast.FunctionDef) and any(_mentions(each, candidate) for each in node.decorator_list):
+        if isinstance(node, ast.FunctionDef) and any(_is_mentioning(each, candidate) for each in node.decorator_list):
             return "the test passes a function or class to the candidate"
     return None
 
 
-def aliases(tree: ast.Module, names: set[str]) -> set[str]:
+def find_aliases(tree: ast.Module, names: set[str]) -> set[str]:
     """Return `names` and the names to which one of them is assigned."""
     found = set(names)
     for node in ast.walk(tree):
@@ -131,20 +133,20 @@ def aliases(tree: ast.Module, names: set[str]) -> set[str]:
     return found
 
 
-def _calls(node: ast.AST, *names: str) -> bool:
+def _is_call(node: ast.AST, *names: str) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
 
 
-def _names_its_attribute(node: ast.AST) -> bool:
+def _is_naming_attribute(node: ast.AST) -> bool:
     second = node.args[1] if isinstance(node, ast.Call) and len(node.args) > 1 else None
     return isinstance(second, ast.Constant) and second.value not in _EXECUTING
 
 
 def _is_of_module(node: ast.AST, module: str, name: str) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr == name and _mentions(node.value, {module})
+    return isinstance(node, ast.Attribute) and node.attr == name and _is_mentioning(node.value, {module})
 
 
-def _imports(tree: ast.Module) -> Iterator[str]:
+def _iterate_imports(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
@@ -152,7 +154,7 @@ def _imports(tree: ast.Module) -> Iterator[str]:
             yield (node.module or "").partition(".")[0]
 
 
-def _uses_numpy_to_compute(tree: ast.Module) -> bool:
+def _is_using_numpy_to_compute(tree: ast.Module) -> bool:
     """Whether a test uses the listed parts of numpy only, each by its name."""
     modules: set[str] = set()
     for node in ast.walk(tree):
@@ -186,7 +188,7 @@ def _find_root(node: ast.expr) -> ast.Name | None:
 def _is_harmless(module: str, tree: ast.Module, names: Names) -> bool:
     """A module outside the standard library that the judge lacks is not loaded at all."""
     if module == "numpy":
-        return _uses_numpy_to_compute(tree)
+        return _is_using_numpy_to_compute(tree)
     if module in _MODULES or module not in names.modules:
         return True
     allowed: Set[str] = _CONSTANTS.get(module, frozenset())
@@ -208,13 +210,13 @@ def _is_singleton(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and any(node.value is value for value in (None, True, False, ...))
 
 
-def _parameters(node: ast.AST) -> list[ast.arg]:
+def _list_parameters(node: ast.AST) -> list[ast.arg]:
     if isinstance(node, ast.FunctionDef | ast.Lambda):
         return [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
     return []
 
 
-def _results(tree: ast.Module, candidate: set[str]) -> set[str]:
+def _find_result_names(tree: ast.Module, candidate: set[str]) -> set[str]:
     """Return the names that may hold a value that the candidate returned or raised."""
     bindings: list[tuple[ast.AST, ast.expr]] = []
     found: set[str] = set()
@@ -236,12 +238,14 @@ def _results(tree: ast.Module, candidate: set[str]) -> set[str]:
     while size != len(found):
         size = len(found)
         for bound, source in bindings:
-            if not (isinstance(source, ast.Name) and source.id in candidate) and _mentions(source, found | candidate):
+            if not (isinstance(source, ast.Name) and source.id in candidate) and _is_mentioning(
+                source, found | candidate
+            ):
                 found |= {n.id for n in ast.walk(bound) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     return found
 
 
-def _mentions(node: ast.AST, names: set[str]) -> bool:
+def _is_mentioning(node: ast.AST, names: set[str]) -> bool:
     return any(isinstance(part, ast.Name) and part.id in names for part in ast.walk(node))
 
 

@@ -56,11 +56,11 @@ def stage(names: tuple[str, ...]) -> Packages | None:
     """
     if not names:
         return None
-    files = {path: content for name in sorted(set(names)) for path, content in _files(name)}
+    files = {path: content for name in sorted(set(names)) for path, content in _iterate_files(name)}
     if sum(map(len, files.values())) > MAX_BYTES:
         raise PackagesError(f"the packages {', '.join(names)} have more than {MAX_BYTES // 2**20} MiB: allow fewer")
     folder = stage_files("packages", files)
-    return Packages(folder, tuple((name, _version(name)) for name in sorted(set(names))), sha256_of(files))
+    return Packages(folder, tuple((name, _get_version(name)) for name in sorted(set(names))), hash_files(files))
 
 
 def stage_files(kind: str, files: dict[str, bytes], compiled: bool = False) -> str:
@@ -69,14 +69,14 @@ def stage_files(kind: str, files: dict[str, bytes], compiled: bool = False) -> s
 
     `compiled`: with bytecode, which no process in the sandbox can write.
     """
-    sha256 = sha256_of(files)
+    sha256 = hash_files(files)
     folder = Path(tempfile.gettempdir()) / f"bassline-{kind}-{os.geteuid()}-{sha256[:16]}"
     if not _is_intact(folder, sha256, compiled):
         _write(folder, files, compiled)
     return str(folder)
 
 
-def _files(name: str) -> Iterator[tuple[str, bytes]]:
+def _iterate_files(name: str) -> Iterator[tuple[str, bytes]]:
     """(path in the copy, content) of a package's files."""
     if not name.isidentifier():
         raise PackagesError(f"{name!r} is not an import name: give names such as text_unidecode")
@@ -103,13 +103,13 @@ def _files(name: str) -> Iterator[tuple[str, bytes]]:
         yield f"{name}/{relative.as_posix()}", path.read_bytes()
 
 
-def _version(name: str) -> str:
+def _get_version(name: str) -> str:
     for distribution in importlib.metadata.packages_distributions().get(name, ()):
         return importlib.metadata.version(distribution)
     return ""
 
 
-def sha256_of(files: dict[str, bytes]) -> str:
+def hash_files(files: dict[str, bytes]) -> str:
     """The hash of files and their paths, whatever their order."""
     digest = hashlib.sha256()
     for path, content in sorted(files.items()):
@@ -127,7 +127,7 @@ def _is_intact(folder: Path, sha256: str, compiled: bool) -> bool:
     if any(fact.st_uid != os.geteuid() or fact.st_mode & 0o022 for fact in facts):
         return False
     given = [path for path in every if path.is_file() and not (compiled and path.parent.name == "__pycache__")]
-    return sha256_of({path.relative_to(folder).as_posix(): path.read_bytes() for path in given}) == sha256
+    return hash_files({path.relative_to(folder).as_posix(): path.read_bytes() for path in given}) == sha256
 
 
 def _write(folder: Path, files: dict[str, bytes], compiled: bool) -> None:

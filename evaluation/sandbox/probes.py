@@ -187,18 +187,18 @@ NAMES: tuple[str, ...] = tuple(
 """Every probe, in the order of the program."""
 
 
-def applicable() -> list[str]:
+def list_applicable() -> list[str]:
     """Return the probes that apply here: an ordinary user cannot give up its supplementary groups."""
     return [name for name in NAMES if name != "keep_groups" or os.geteuid() == 0]
 
 
-def job(names: list[str], root_names: list[str]) -> Job:
+def build_probe_job(names: list[str], root_names: list[str]) -> Job:
     """Return the job that passes only if the named probes are blocked and / lists at most `root_names`."""
     test = f"def check(candidate):\n    assert candidate({names!r}, {root_names!r}) == []\n"
     return Job(PROGRAM, "probe", "", test)
 
 
-def failures(result: Result) -> list[str]:
+def list_failures(result: Result) -> list[str]:
     """Return the names of the probes that succeeded, or the failure of the job; empty if all were blocked."""
     if result.status == Status.PASSED:
         return []

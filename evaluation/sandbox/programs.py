@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from evaluation.sandbox.interpreter import NOBODY, Interpreter, identity
+from evaluation.sandbox.interpreter import NOBODY, Interpreter, get_dropped_identity
 from evaluation.sandbox.jobs import exit_reason
 from evaluation.sandbox.limits import Limits
 from evaluation.sandbox.tiers import Grant, Tier
@@ -91,7 +91,7 @@ class ProgramSlot:
     def start(cls, tier: Tier, interpreter: Interpreter, tools: Tools) -> ProgramSlot:
         """Start both. Raises ZygoteError."""
         folder = Path(tempfile.mkdtemp(prefix="bassline-programs-"))
-        if identity():
+        if get_dropped_identity():
             os.chown(folder, NOBODY, NOBODY)
         with contextlib.ExitStack() as stack:
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -168,7 +168,7 @@ class Program:
             theirs.callback(os.close, given)
             ours.callback(os.close, ends["cases"])
             descriptors = [ends["their output"], given, ends["their lines"], ends["their started"]]
-            zygote.start(self._limits, descriptors, self._job(command))
+            zygote.start(self._limits, descriptors, self._build_job(command))
             theirs.close()
             self._check_started(ends["started"])
             os.close(ends["started"])
@@ -199,7 +199,7 @@ class Program:
             else:
                 error.detail = f"the program ended without an answer ({exit_reason(self.exit_code)})"
 
-    def _job(self, command: Command) -> dict[str, Any]:
+    def _build_job(self, command: Command) -> dict[str, Any]:
         folder, tools, limits = str(self._slot.folder), self._slot.tools, self._limits
         rlimits: dict[str, int | None] = {"CPU": math.ceil(self._cpu_limit_s) + 1}
         if tools.reserves_bytes:

@@ -13,7 +13,7 @@ from typing import Any
 from evaluation.sandbox import filters, interpreter, probes, supervisor
 from evaluation.sandbox.inside.checker import OBSTACLE
 from evaluation.sandbox.interpreter import Interpreter
-from evaluation.sandbox.jobs import Job, Result, Task, in_guest, prepare
+from evaluation.sandbox.jobs import Job, Result, Task, build_guest_job, prepare
 from evaluation.sandbox.judge_packages import PACKAGES, stage_judge_packages
 from evaluation.sandbox.limits import Limits
 from evaluation.sandbox.packages import Packages, PackagesError
@@ -115,21 +115,21 @@ class Sandbox:
             "interpreter": self._python.executable,
             "python": ".".join(map(str, self._python.version)),
             "packages": "" if self._packages is None else self._packages.label,
-            "probes": len(probes.applicable()),
+            "probes": len(probes.list_applicable()),
             "refused": list(self._refused),
         }
 
     def verify(self) -> list[str]:
         """Run the probes now; return the reasons to refuse this tier, empty if every probe was blocked."""
-        result = self.probe(probes.applicable())
-        reasons = probes.failures(result)
+        result = self.probe(probes.list_applicable())
+        reasons = probes.list_failures(result)
         if result.status == Status.SANDBOX_ERROR:
             return [result.detail]
         return [f"the self-test found open: {', '.join(reasons)}"] if reasons else []
 
     def probe(self, names: list[str]) -> Result:
         """Run the named built-in probes as one job; it passes if all of them were blocked."""
-        return self.run(probes.job(names, self._tier.root_names(self._python)), probes.LIMITS)
+        return self.run(probes.build_probe_job(names, self._tier.root_names(self._python)), probes.LIMITS)
 
     def prepare(self, program: str, task: Task, reference: str = "") -> Job:
         """Return the job that judges a program by its task's test, without running it."""
@@ -144,7 +144,7 @@ class Sandbox:
         result = self.run(self.prepare(program, task, reference), limits)
         if result.status == OBSTACLE:
             # Only running the test showed that a value of it cannot be sent to the proxy.
-            result = self.run(in_guest(program, task, self._python.names, result.detail), limits)
+            result = self.run(build_guest_job(program, task, self._python.names, result.detail), limits)
         return result
 
     def run(self, job: Job, limits: Limits) -> Result:

@@ -87,7 +87,10 @@ def run_selftest(
     programs = _read_corpus(corpus) if corpus else None
     sandbox = sandbox or Sandbox.detect()
     report = SelftestReport(sandbox.tier, sandbox.describe())
-    for rows in (_probe_rows(sandbox), _corpus_rows(sandbox, corpus, *programs) if corpus and programs else iter(())):
+    for rows in (
+        _probe_rows(sandbox),
+        _iterate_corpus_rows(sandbox, corpus, *programs) if corpus and programs else iter(()),
+    ):
         for row in rows:
             report.rows.append(row)
             if on_row is not None:
@@ -96,23 +99,23 @@ def run_selftest(
 
 
 def _probe_rows(sandbox: Sandbox) -> Iterator[SelftestRow]:
-    for name in probes.applicable():
+    for name in probes.list_applicable():
         result = sandbox.probe([name])
-        open_ = probes.failures(result)
+        open_ = probes.list_failures(result)
         observed = "blocked" if not open_ else "open" if open_ == [name] else open_[0]
         yield SelftestRow(name, "probe", "blocked", observed, not open_, result.wall_s)
 
 
-def _corpus_rows(
+def _iterate_corpus_rows(
     sandbox: Sandbox, corpus: Path, index: list[dict[str, str]], tasks: dict[str, Any]
 ) -> Iterator[SelftestRow]:
     # Processes that started before the canaries were set could not inherit them: start new ones.
     sandbox.close()
-    before = _memory_mib()
+    before = _measure_memory_mib()
     with Canaries() as canaries:
         with ThreadPoolExecutor(2) as executor:
             yield from executor.map(lambda entry: _judge(sandbox, corpus, entry, tasks), index)
-        growth = _memory_mib() - before
+        growth = _measure_memory_mib() - before
         sandbox.close()
         for name, seen in canaries.observe().items():
             others = name == "connections" and canaries.unwatched
@@ -153,5 +156,5 @@ def _judge(sandbox: Sandbox, corpus: Path, entry: dict[str, str], tasks: dict[st
     return SelftestRow(entry["name"], entry["kind"], entry["expected_verdict"], result.status, ok, wall_s, clean(note))
 
 
-def _memory_mib() -> float:
+def _measure_memory_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -56,7 +56,7 @@ def run(slot: Slot, job: Job, limits: Limits) -> Result:
             output_in, output_out = open_pipe(ours, theirs)
             null_output = close_with(theirs, os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC))
             slot.guest.start(limits, [output_out, calls_in, replies_out])
-            slot.checker.start(limits, [null_output, replies_in, calls_out, verdict_out, _job_file(theirs, job)])
+            slot.checker.start(limits, [null_output, replies_in, calls_out, verdict_out, _open_job_file(theirs, job)])
         seen = watch(verdict_in, output_in, started + limits.wall_s, limits.output_bytes, slot.waited_s)
         seen.wall_s = time.monotonic() - started
     guest, checker = slot.guest.end(), slot.checker.end()
@@ -75,7 +75,7 @@ def open_pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tup
     return close_with(reader, read_end), close_with(writer, write_end)
 
 
-def _job_file(stack: contextlib.ExitStack, job: Job) -> int:
+def _open_job_file(stack: contextlib.ExitStack, job: Job) -> int:
     # Python skips a byte order mark at the start of a file; in a string it is a syntax error.
     content = {
         "code": job.program.removeprefix("\ufeff"),
@@ -135,7 +135,7 @@ def _has_waited(watch: Watched, waited_s: float) -> bool:
     return more > _NOTICEABLE_S
 
 
-def messages_in(frames: bytes) -> list[dict[str, Any]]:
+def parse_messages(frames: bytes) -> list[dict[str, Any]]:
     """The messages in the bytes of a pipe, up to the first that is not complete or not one."""
     messages = []
     with contextlib.suppress(CodecError):
@@ -149,7 +149,7 @@ def messages_in(frames: bytes) -> list[dict[str, Any]]:
 
 
 def _decide(watch: Watched, guest: dict[str, Any], checker: dict[str, Any], limits: Limits) -> Result:
-    messages = messages_in(watch.frames)
+    messages = parse_messages(watch.frames)
     started = any(message.get("stage") == "started" for message in messages)
     verdict = next((message for message in messages if message.get("status") in _FROM_CHECKER), None)
     cpu_s = float(guest["cpu_s"])

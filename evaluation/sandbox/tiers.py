@@ -72,7 +72,7 @@ class Tier:
         bwrap = _find_bwrap()
         if bwrap is None:
             raise RuntimeError("bubblewrap (bwrap) is not installed")
-        return [bwrap, *_settings(interpreter, self.disable_userns, grant), "--", *inner]
+        return [bwrap, *_list_settings(interpreter, self.disable_userns, grant), "--", *inner]
 
 
 def _find_bwrap() -> str | None:
@@ -90,7 +90,7 @@ def _limits_size() -> bool:
     return version is not None and (int(version[1]), int(version[2])) >= (0, 7)
 
 
-def _settings(interpreter: Interpreter, disable_userns: bool, grant: Grant) -> list[str]:
+def _list_settings(interpreter: Interpreter, disable_userns: bool, grant: Grant) -> list[str]:
     identity = ["--uid", str(NOBODY), "--gid", str(NOBODY), "--clearenv", "--setenv", "PYTHONHASHSEED", "0"]
     namespaces = [f"--unshare-{name}" for name in ("user", "ipc", "pid", "net", "uts", "cgroup-try")]
     guards = ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]

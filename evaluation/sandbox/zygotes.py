@@ -19,7 +19,7 @@ from typing import Any, Literal
 import psutil
 
 from evaluation.sandbox import filters
-from evaluation.sandbox.interpreter import Interpreter, identity
+from evaluation.sandbox.interpreter import Interpreter, get_dropped_identity
 from evaluation.sandbox.limits import Limits
 from evaluation.sandbox.tiers import NOTHING, PRELOAD, SCRATCH, Grant, Tier
 
@@ -79,14 +79,14 @@ class Zygote:
                 self._process = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                     pass_fds=[theirs.fileno()], env={"PYTHONHASHSEED": "0"}, cwd="/", start_new_session=True,
-                    **identity(),
+                    **get_dropped_identity(),
                 )  # fmt: skip
             except (OSError, RuntimeError, subprocess.SubprocessError) as error:
                 self._control.close()
                 raise ZygoteError(f"cannot start: {error}") from error
         if not self.tier.namespaces:
             # Programs can read their limit; rounding hides how many other threads run here.
-            self.other_threads = -(-_threads_of_uid() // _ROUND) * _ROUND + _SHARED_SLACK
+            self.other_threads = -(-_count_uid_threads() // _ROUND) * _ROUND + _SHARED_SLACK
         try:
             self._boot(policy)
         except (OSError, ValueError, RuntimeError) as error:
@@ -127,7 +127,7 @@ class Zygote:
             "filter": policy.bpf.hex(),
             "kill_calls": policy.kill_calls,
         }
-        self._control.send(json.dumps({"sources": _sources(self.role), "settings": settings}).encode())
+        self._control.send(json.dumps({"sources": _load_sources(self.role), "settings": settings}).encode())
         hello = self._receive()
         self.landlock_abi = int(hello["landlock_abi"])
         if self.tier.landlock_required and not self.landlock_abi:
@@ -184,7 +184,7 @@ class Zygote:
 
     def _job(self) -> list[psutil.Process]:
         """The processes of the running job."""
-        inside = [each for each in _family(self._process.pid) if each.name() != "bwrap"]
+        inside = [each for each in _find_family(self._process.pid) if each.name() != "bwrap"]
         return inside[1:]  # the first is the zygote itself
 
     def _receive(self) -> dict[str, Any]:
@@ -250,7 +250,7 @@ def _random_mark(_process: int) -> str:
     return f"{MARK}{secrets.token_hex(8)}."
 
 
-def _family(pid: int) -> list[psutil.Process]:
+def _find_family(pid: int) -> list[psutil.Process]:
     """A process and its descendants, parents first. Raises psutil.Error and OSError for one that has ended."""
     if not Path(f"/proc/{pid}/task/{pid}/children").exists():  # small kernels: read every process
         return [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
@@ -263,7 +263,7 @@ def _family(pid: int) -> list[psutil.Process]:
     return found
 
 
-def _sources(role: str) -> list[tuple[str, str]]:
+def _load_sources(role: str) -> list[tuple[str, str]]:
     package = "evaluation.sandbox.inside"
     folder = resources.files(package)
     codec = ("shared", "plain", "codec", "exceptions") if role != "launcher" else ()
@@ -273,9 +273,9 @@ def _sources(role: str) -> list[tuple[str, str]]:
     return parents + [(f"{package}.{name}", (folder / f"{name}.py").read_text("utf-8")) for name in names]
 
 
-def _threads_of_uid() -> int:
+def _count_uid_threads() -> int:
     """Return how many threads of the guests' uid run on this machine: without namespaces they share its limit."""
-    uid = identity().get("user", os.getuid())
+    uid = get_dropped_identity().get("user", os.getuid())
     count = 0
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():

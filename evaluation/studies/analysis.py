@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluation.decisions import MARGIN
-from evaluation.metrics import BUDGET_GRID, Curve, MetricError, wilson
+from evaluation.metrics import BUDGET_GRID, Curve, MetricError, compute_wilson_interval
 from evaluation.outcomes import FIGURES, Figure
-from evaluation.studies.answer import Answer, answer_at, named_budgets
+from evaluation.studies.answer import Answer, answer_at, list_named_budgets
 from evaluation.studies.arms import ArmComparison
-from evaluation.studies.paper_table import PaperRow, paper_table
-from evaluation.studies.samples import FamilySamples, samples
-from evaluation.studies.speculation import Speculation, speculation
+from evaluation.studies.paper_table import PaperRow, build_paper_table
+from evaluation.studies.samples import FamilySamples, compare_samples
+from evaluation.studies.speculation import Speculation, measure_speculation
 
 FEW = 4
 """Budgets at which tables show Pass@First and Pass@All."""
@@ -37,10 +37,10 @@ class ArmCurve:
     def at(self, budget_s: float) -> tuple[WithInterval, WithInterval]:
         """(Pass@First, Pass@All) at a budget in seconds, each a share with Wilson's interval."""
         first, every = self.curve.at(budget_s)
-        return self._with_interval(first), self._with_interval(every)
+        return self._add_interval(first), self._add_interval(every)
 
-    def _with_interval(self, share: float) -> WithInterval:
-        return share, wilson(round(share * self.n_tasks), self.n_tasks)
+    def _add_interval(self, share: float) -> WithInterval:
+        return share, compute_wilson_interval(round(share * self.n_tasks), self.n_tasks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Analysis:
     compared: ArmComparison
     budgets: tuple[float, ...]  # round ones up to the study's own, which is the last: the grid of the frontiers
     curves: tuple[ArmCurve, ...]
-    answers: tuple[Answer, ...]  # at `named_budgets`, with the usual margin
+    answers: tuple[Answer, ...]  # at `list_named_budgets`, with the usual margin
     reached: tuple[Reached, ...]  # the budget that each share of the tasks takes
     frontier_first: tuple[FrontierPoint, ...]  # by Pass@First, at each of `budgets`
     frontier_all: tuple[FrontierPoint, ...]  # by Pass@All
@@ -97,10 +97,10 @@ class Analysis:
         """`samples`, also at this budget."""
         if budget_s is None or not self.samples:
             return self.samples
-        return samples(self.compared, sorted({*self.samples[0].budgets, budget_s}))
+        return compare_samples(self.compared, sorted({*self.samples[0].budgets, budget_s}))
 
 
-def study_budgets(budget_s: float) -> tuple[float, ...]:
+def list_study_budgets(budget_s: float) -> tuple[float, ...]:
     """`BUDGET_GRID` below the budget of the study, and that budget."""
     return (*(budget for budget in BUDGET_GRID if budget < budget_s), budget_s)
 
@@ -109,37 +109,35 @@ def analyse(compared: ArmComparison) -> Analysis:
     """What the tasks that all arms have graded say, up to the study's budget. Raises MetricError for no budget."""
     if not 0 < compared.end_s < math.inf:
         raise MetricError(f"the budget of the study is {compared.end_s} s: it must be a number above 0")
-    budgets = study_budgets(compared.end_s)
-    curves, few = compared.curves, distinguishing_budgets(compared, budgets, FEW)
+    budgets = list_study_budgets(compared.end_s)
+    curves, few = compared.curves, find_distinguishing_budgets(compared, budgets, FEW)
     return Analysis(
         compared=compared,
         budgets=budgets,
         curves=tuple(
             ArmCurve(arm.name, compared.n_tasks, curve) for arm, curve in zip(compared.arms, curves, strict=True)
         ),
-        answers=tuple(answer_at(compared, budget) for budget in named_budgets(compared.end_s)),
+        answers=tuple(answer_at(compared, budget) for budget in list_named_budgets(compared.end_s)),
         reached=tuple(_find_reached(compared, curves, share) for share in SHARES),
         frontier_first=tuple(_find_leader(compared, "first", budget) for budget in budgets),
         frontier_all=tuple(_find_leader(compared, "all", budget) for budget in budgets),
-        paper_table=paper_table(compared),
-        samples=samples(compared, few),
-        speculation=speculation(compared, few),
+        paper_table=build_paper_table(compared),
+        samples=compare_samples(compared, few),
+        speculation=measure_speculation(compared, few),
     )
 
 
-def distinguishing_budgets(compared: ArmComparison, budgets: Sequence[float], count: int) -> tuple[float, ...]:
+def find_distinguishing_budgets(compared: ArmComparison, budgets: Sequence[float], count: int) -> tuple[float, ...]:
     """Up to `count` of the budgets, evenly apart on their grid, from the first at which an arm is better than another
     to the last; if none is, from the first at which a task is solved."""
     columns = range(len(budgets))
-    separated = (
-        column for column in columns if any(_separates_arms(compared, one, budgets[column]) for one in FIGURES)
-    )
+    separated = (column for column in columns if any(_is_separating(compared, one, budgets[column]) for one in FIGURES))
     solved = (column for column in columns if compared.outcomes.solved("all", budgets[column]).any())
     start = next(separated, next(solved, columns[-1]))
     return tuple(budgets[k] for k in sorted(set(np.linspace(start, columns[-1], count).round().astype(int))))
 
 
-def _separates_arms(compared: ArmComparison, figure: Figure, budget_s: float) -> bool:
+def _is_separating(compared: ArmComparison, figure: Figure, budget_s: float) -> bool:
     best = compared.find_leader(figure, budget_s)
     if best is None:
         return False

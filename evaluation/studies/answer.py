@@ -57,7 +57,7 @@ class Answer:
         return tuple(one for one in self.cheaper if one.verdict != "better")
 
 
-def named_budgets(budget_s: float) -> tuple[float, ...]:
+def list_named_budgets(budget_s: float) -> tuple[float, ...]:
     """The budgets in seconds at which a study of this budget gives its answer."""
     return (*(budget for budget in NAMED if budget < budget_s), budget_s)
 

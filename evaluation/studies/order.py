@@ -20,8 +20,8 @@ def order(n_arms: int, block: int, seed: int) -> tuple[int, ...]:
     """
     rows = n_arms if n_arms % 2 == 0 else 2 * n_arms
     square, place = divmod(block, rows)
-    row = _permutation(rows, f"{seed}:{square}:rows")[place]
-    arms = _permutation(n_arms, f"{seed}:{square}:arms")
+    row = _permute(rows, f"{seed}:{square}:rows")[place]
+    arms = _permute(n_arms, f"{seed}:{square}:arms")
     # 0, 1, n - 1, 2, n - 2, ...: the steps between neighbours are all different, modulo n.
     zigzag = [(position + 1) // 2 if position % 2 else -(position // 2) for position in range(n_arms)]
     turns = [arms[(step + row) % n_arms] for step in zigzag]
@@ -36,9 +36,9 @@ def places(n_tasks: int, seed: int) -> tuple[int, ...]:
     The test that drops arms early (racing.py) assumes that the next task is like the last ones, and datasets begin with
     easy tasks. What a study has done when it is stopped early is then also a random part of its tasks.
     """
-    order_of_work = _permutation(n_tasks, f"{seed}:tasks")
+    order_of_work = _permute(n_tasks, f"{seed}:tasks")
     return tuple(sorted(range(n_tasks), key=order_of_work.__getitem__))
 
 
-def _permutation(n: int, key: str) -> list[int]:
+def _permute(n: int, key: str) -> list[int]:
     return sorted(range(n), key=lambda i: sha256(f"{key}:{i}".encode()).digest())

@@ -55,18 +55,18 @@ class PaperRow:
     utilization: float | None
 
 
-def paper_table(arms: ArmComparison) -> tuple[PaperRow, ...]:
+def build_paper_table(arms: ArmComparison) -> tuple[PaperRow, ...]:
     """One row for each arm, over the common tasks: target by target, in the order of METHODS, then by n."""
     targets = list(dict.fromkeys(arm.target for arm in arms.arms))
 
     def order(place: int) -> tuple[int, int, int]:
         arm = arms.arms[place]
-        return targets.index(arm.target), METHODS.index(_method(arm)), arm.n
+        return targets.index(arm.target), METHODS.index(_get_method(arm)), arm.n
 
-    return tuple(_row(arms, place) for place in sorted(range(len(arms.arms)), key=order))
+    return tuple(_build_row(arms, place) for place in sorted(range(len(arms.arms)), key=order))
 
 
-def _row(compared: ArmComparison, place: int) -> PaperRow:
+def _build_row(compared: ArmComparison, place: int) -> PaperRow:
     arm = compared.arms[place]
     regular = [other for other, one in enumerate(compared.arms) if not one.speculative]
     same_target = [other for other in regular if compared.arms[other].target == arm.target]
@@ -75,29 +75,31 @@ def _row(compared: ArmComparison, place: int) -> PaperRow:
     own = compared.outcomes.latency(place)
     return PaperRow(
         arm=arm.name,
-        method=_method(arm),
+        method=_get_method(arm),
         target=arm.target,
         drafter=arm.drafter,
         n=arm.n,
         regular=None if largest is None else compared.arms[largest].name,
-        points=tuple(_point(compared, place, share, _finished_at(compared, largest, share)) for share in FINISHED),
+        points=tuple(
+            _build_point(compared, place, share, _find_finish_time(compared, largest, share)) for share in FINISHED
+        ),
         ms_per_token_first=own.first,
         ms_per_token_last=own.last,
         ms_per_token_all=own.all,
-        speed_up=_speed_up(compared, place, plain) if arm.speculative and plain is not None else None,
+        speed_up=_compute_speed_up(compared, place, plain) if arm.speculative and plain is not None else None,
         tokens_per_s=arm.timing.tokens_per_s,
         mean_acceptance_length=arm.timing.mean_acceptance_length,
         utilization=arm.timing.utilization,
     )
 
 
-def _method(arm: Arm) -> str:
+def _get_method(arm: Arm) -> str:
     if not arm.speculative:
         return METHODS[0]
     return METHODS[1] if arm.n == 1 else METHODS[2]
 
 
-def _point(arms: ArmComparison, place: int, regular_finished: float, budget_s: float | None) -> PaperPoint:
+def _build_point(arms: ArmComparison, place: int, regular_finished: float, budget_s: float | None) -> PaperPoint:
     if budget_s is None:
         return PaperPoint(regular_finished, None, None, None, None)
     finished = int((arms.outcomes.finish_times(place) <= budget_s).sum()) / _count_samples(arms, place)
@@ -105,7 +107,7 @@ def _point(arms: ArmComparison, place: int, regular_finished: float, budget_s: f
     return PaperPoint(regular_finished, budget_s, first, every, finished)
 
 
-def _finished_at(arms: ArmComparison, regular: int | None, share: float) -> float | None:
+def _find_finish_time(arms: ArmComparison, regular: int | None, share: float) -> float | None:
     """Seconds within which regular decoding finished this share of its samples, None if not within the budget."""
     if regular is None:
         return None
@@ -119,7 +121,7 @@ def _count_samples(arms: ArmComparison, place: int) -> int:
     return int((arms.outcomes.columns.run == place).sum())
 
 
-def _speed_up(arms: ArmComparison, place: int, plain: int) -> float | None:
+def _compute_speed_up(arms: ArmComparison, place: int, plain: int) -> float | None:
     """How many times faster an arm is, on the tasks of which both have finished a sample."""
     finished = arms.outcomes.has_finished()
     both = finished[place] & finished[plain]

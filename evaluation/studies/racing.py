@@ -32,7 +32,7 @@ class Drop:
     threshold: float
 
 
-def budgets_of_interest(budget_s: float) -> tuple[float, ...]:
+def list_budgets_of_interest(budget_s: float) -> tuple[float, ...]:
     """The study's budget, its half and its quarter down to one second, in seconds, ascending.
 
     They depend on nothing but the budget, so that no result can choose the budgets at which it is tested.
@@ -41,7 +41,7 @@ def budgets_of_interest(budget_s: float) -> tuple[float, ...]:
     return tuple(sorted(half for half in halves if half >= SHORTEST_S or half == budget_s))
 
 
-def e_value(wins: int, losses: int) -> float:
+def compute_e_value(wins: int, losses: int) -> float:
     """Evidence that a win is more probable than a loss: under the contrary at most 1 in expectation, at any
     stopping time.
 
@@ -56,7 +56,7 @@ def e_value(wins: int, losses: int) -> float:
     return math.exp(min(log_e, 700.0))  # the largest float is near e**709
 
 
-def dropped(arms: ArmComparison, started: int, budgets: Sequence[float], alpha: float = ALPHA) -> tuple[Drop, ...]:
+def find_dropped(arms: ArmComparison, started: int, budgets: Sequence[float], alpha: float = ALPHA) -> tuple[Drop, ...]:
     """The arms to drop now, over the tasks that all of `arms` have.
 
     `arms` are those that still run, `started` is how many the study began with: A arms have A (A - 1) ordered pairs,
@@ -78,7 +78,7 @@ def _drop(arms: ArmComparison, worse: int, better: int, budgets: Sequence[float]
     seen = [budget for budget, counts in solved.items() if any(counts)]
     if not seen or any(solved[budget][0] > solved[budget][1] for budget in budgets):
         return None
-    e_values = tuple(e_value(*arms.wins_and_losses("first", better, worse, budget)) for budget in seen)
+    e_values = tuple(compute_e_value(*arms.wins_and_losses("first", better, worse, budget)) for budget in seen)
     if min(e_values) < threshold:
         return None
     return Drop(arms.arms[worse].name, arms.arms[better].name, arms.n_tasks, tuple(seen), e_values, threshold)

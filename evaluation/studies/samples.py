@@ -52,19 +52,19 @@ class FamilySamples:
     verdict_all: tuple[Verdict | None, ...]
 
 
-def samples(arms: ArmComparison, budgets: Sequence[float]) -> tuple[FamilySamples, ...]:
+def compare_samples(arms: ArmComparison, budgets: Sequence[float]) -> tuple[FamilySamples, ...]:
     """One entry for each family with at least two n, at these budgets."""
     families: defaultdict[str, list[int]] = defaultdict(list)
     for place, arm in enumerate(arms.arms):
         families[arm.family].append(place)
     return tuple(
-        _family(arms, budgets, sorted(places, key=lambda place: arms.arms[place].n))
+        _build_family(arms, budgets, sorted(places, key=lambda place: arms.arms[place].n))
         for places in families.values()
         if len({arms.arms[place].n for place in places}) > 1
     )
 
 
-def _family(compared: ArmComparison, budgets: Sequence[float], places: Sequence[int]) -> FamilySamples:
+def _build_family(compared: ArmComparison, budgets: Sequence[float], places: Sequence[int]) -> FamilySamples:
     best = [compared.find_leader("first", budget, places) for budget in budgets]
     arms = [compared.arms[place] for place in places]
     first, every = ([_choose_n(compared, figure, budget, places) for budget in budgets] for figure in FIGURES)
@@ -77,7 +77,7 @@ def _family(compared: ArmComparison, budgets: Sequence[float], places: Sequence[
         budgets=tuple(budgets),
         rows=tuple(
             tuple(
-                _cell(compared, place, budget, best=leader == place)
+                _build_cell(compared, place, budget, best=leader == place)
                 for budget, leader in zip(budgets, best, strict=True)
             )
             for place in places
@@ -89,7 +89,7 @@ def _family(compared: ArmComparison, budgets: Sequence[float], places: Sequence[
     )
 
 
-def _cell(arms: ArmComparison, place: int, budget_s: float, *, best: bool) -> Cell:
+def _build_cell(arms: ArmComparison, place: int, budget_s: float, *, best: bool) -> Cell:
     return Cell(
         arm=arms.arms[place].name,
         n=arms.arms[place].n,

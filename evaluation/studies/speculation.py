@@ -48,24 +48,24 @@ class Speculation:
     gains: tuple[Gain, ...]
 
 
-def speculation(arms: ArmComparison, budgets: Sequence[float]) -> tuple[Speculation, ...]:
+def measure_speculation(arms: ArmComparison, budgets: Sequence[float]) -> tuple[Speculation, ...]:
     """Each speculative arm against each regular arm of its pair, at these budgets."""
     return tuple(
-        Speculation(plain.name, arm.name, arm.n, _gains(arms, regular, place, budgets))
+        Speculation(plain.name, arm.name, arm.n, _compute_gains(arms, regular, place, budgets))
         for place, arm in enumerate(arms.arms)
         for regular, plain in enumerate(arms.arms)
         if arm.speculative and not plain.speculative and arm.pair == plain.pair
     )
 
 
-def _gains(arms: ArmComparison, plain: int, arm: int, budgets: Sequence[float]) -> tuple[Gain, ...]:
+def _compute_gains(arms: ArmComparison, plain: int, arm: int, budgets: Sequence[float]) -> tuple[Gain, ...]:
     at, first, _ = arms.outcomes.solved_at_changes((plain, arm), arms.end_s)
     shares = first.mean(axis=1)
-    times = _equal_quality(shares[0], shares[1], at, budgets)
+    times = _find_equal_quality(shares[0], shares[1], at, budgets)
     # Each resample draws the same tasks for both arms.
     draws = np.random.default_rng(0).multinomial(arms.n_tasks, np.full(arms.n_tasks, 1 / arms.n_tasks), RESAMPLES)
     resampled = zip(*(draws @ of_arm.astype(np.float64) / arms.n_tasks for of_arm in first), strict=True)
-    saved = [np.subtract(*_equal_quality(of_plain, of_arm, at, budgets)) for of_plain, of_arm in resampled]
+    saved = [np.subtract(*_find_equal_quality(of_plain, of_arm, at, budgets)) for of_plain, of_arm in resampled]
     low, high = np.percentile(saved, [2.5, 97.5], axis=0, method="inverted_cdf")  # some may be infinite
     found = []
     for budget, plain_s, arm_s, *limits in zip(budgets, *times, low, high, strict=True):
@@ -80,31 +80,31 @@ def _gains(arms: ArmComparison, plain: int, arm: int, budgets: Sequence[float]) 
                 gained=decision.difference,
                 gained_interval=(decision.low, decision.high),
                 plain_s=float(plain_s),
-                speculative_s=_finite(arm_s),
-                saved_s=_finite(plain_s - arm_s),
-                saved_interval=(_finite(limits[0]), _finite(limits[1])),
+                speculative_s=_drop_infinite(arm_s),
+                saved_s=_drop_infinite(plain_s - arm_s),
+                saved_interval=(_drop_infinite(limits[0]), _drop_infinite(limits[1])),
             )
         )
     return tuple(found)
 
 
-def _equal_quality(plain: Floats, arm: Floats, at: Floats, budgets: Sequence[float]) -> tuple[Floats, Floats]:
+def _find_equal_quality(plain: Floats, arm: Floats, at: Floats, budgets: Sequence[float]) -> tuple[Floats, Floats]:
     """For each budget, when each of two curves `[K]` reaches the best share that `plain` has by then.
 
     Infinite where it never does. Curves are interpolated between the steps of their running maximum: read off the steps
     themselves, a time is too early by up to one step, which the resamples, with fewer and larger steps, overstate.
     """
-    (plain_at, level), (arm_at, arm_level) = _steps(plain, at), _steps(arm, at)
+    (plain_at, level), (arm_at, arm_level) = _find_steps(plain, at), _find_steps(arm, at)
     wanted = np.interp(budgets, plain_at, level)
     return np.minimum(budgets, plain_at[-1]), np.interp(wanted, arm_level, arm_at, right=math.inf)
 
 
-def _steps(curve: Floats, at: Floats) -> tuple[Floats, Floats]:
+def _find_steps(curve: Floats, at: Floats) -> tuple[Floats, Floats]:
     """The budgets at which the running maximum of a curve rises, from the first budget on, and its values there."""
     best = np.maximum.accumulate(curve)
     rises = np.concatenate([[0], 1 + np.flatnonzero(np.diff(best))])
     return at[rises], best[rises]
 
 
-def _finite(seconds: float) -> float | None:
+def _drop_infinite(seconds: float) -> float | None:
     return float(seconds) if math.isfinite(seconds) else None

@@ -73,8 +73,10 @@ def serve_stub(
     answer: Callable[[Reply, dict[str, Any]], None],
     paths: Collection[str] = (COMPLETIONS,),
     pages: Mapping[str, Any] = MappingProxyType({}),
+    port: int = 0,
 ) -> Iterator[StubServer]:
-    """The stub on a port of its own: `paths` take requests, `pages` are texts, JSON, or functions that make either."""
+    """The stub on `port`, by default one of its own: `paths` take requests, `pages` are texts, JSON, or functions that
+    make either."""
     stub = StubServer(answer)
 
     class Handler(BaseHTTPRequestHandler):
@@ -103,7 +105,7 @@ def serve_stub(
         def log_message(self, *_: object) -> None:
             pass
 
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    http = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     http.daemon_threads = True
     stub.url = f"http://127.0.0.1:{http.server_port}/v1"
     threading.Thread(target=http.serve_forever, daemon=True).start()

@@ -97,8 +97,8 @@ def test_a_deleted_run_takes_its_calibrations_along(ctx, spec):
 
 
 def test_a_run_that_its_time_limit_ends_is_calibrated_after_its_last_task(ctx, spec, engine, monkeypatch):
-    monkeypatch.setattr(calibrate, "out_of_time", lambda run: len(engine.requests) == 2)
-    monkeypatch.setattr(decode_job, "out_of_time", lambda run: len(engine.requests) == 2)
+    monkeypatch.setattr(calibrate, "is_out_of_time", lambda run: len(engine.requests) == 2)
+    monkeypatch.setattr(decode_job, "is_out_of_time", lambda run: len(engine.requests) == 2)
     with Embedded(ctx, "test"):
         run, found = worked(ctx, service.submit(ctx, spec()))
     assert (run.figures.tasks, len(found)) == (2, 2)

@@ -13,7 +13,7 @@ from app.core.states import OPEN_RUN_STATES, RunState, TaskState
 from app.jobs.embedded import Embedded
 from app.runs import service, transitions
 from app.runs.models import RunTask
-from app.runs.repository import get_run, tasks_with_samples
+from app.runs.repository import get_run, load_tasks_with_samples
 from tests.fakes import FakeGrader
 from tests.integration.waiting import wait_for
 
@@ -48,7 +48,7 @@ def grading(ctx):
 
 def states(ctx, run_id) -> list[TaskState]:
     with ctx.database.read() as session:
-        return [task.state for task in tasks_with_samples(session, run_id)]
+        return [task.state for task in load_tasks_with_samples(session, run_id)]
 
 
 def run_state(ctx, run_id) -> RunState:
@@ -87,7 +87,7 @@ def test_tasks_that_wait_for_the_sandbox_are_cancelled_at_once_and_only_graded_l
         assert run_state(ctx, waiting) is RunState.CANCELLED
         assert run_state(ctx, graded) is RunState.RUNNING
         with ctx.database.read() as session:
-            assert [len(task.samples) for task in tasks_with_samples(session, waiting)] == [2, 2, 2]
+            assert [len(task.samples) for task in load_tasks_with_samples(session, waiting)] == [2, 2, 2]
         n_decoded = len(engine.requests)
         enough.set()
         wait_for(lambda: run_state(ctx, graded) is RunState.FINISHED)

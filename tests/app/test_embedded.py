@@ -12,7 +12,7 @@ from app.core.errors import UnavailableError
 from app.core.states import RunState, TaskState
 from app.jobs.embedded import Embedded
 from app.runs import service, transitions
-from app.runs.repository import get_run, tasks_with_samples
+from app.runs.repository import get_run, load_tasks_with_samples
 from tests.integration.waiting import wait_for
 
 
@@ -31,7 +31,7 @@ def test_a_run_is_decoded_graded_and_closed_with_figures(ctx, spec):
         wait_for(ended(ctx, run_id))
     with ctx.database.read() as session:
         run = get_run(session, run_id)
-        tasks = tasks_with_samples(session, run_id)
+        tasks = load_tasks_with_samples(session, run_id)
         assert run.state is RunState.FINISHED
         assert [t["task_id"] for t in run.excluded] == ["add/3"]  # its own solution fails
         assert run.n_tasks == 3
@@ -69,7 +69,7 @@ def test_cancel_stops_an_engine_at_work_and_keeps_its_samples(ctx, spec, engine)
         wait_for(ended(ctx, run_id))
     with ctx.database.read() as session:
         assert get_run(session, run_id).state is RunState.CANCELLED
-        first, *rest = tasks_with_samples(session, run_id)
+        first, *rest = load_tasks_with_samples(session, run_id)
         assert [s.finish_reason for s in first.samples] == ["cancelled", "cancelled"]
         assert {t.state for t in rest} == {TaskState.CANCELLED}
 
@@ -88,7 +88,7 @@ def test_an_interrupted_run_keeps_what_it_has_and_is_finished_by_resume(ctx, spe
         wait_for(ended(ctx, run_id))
     assert state_of(ctx, run_id) is RunState.FINISHED
     with ctx.database.read() as session:
-        assert all(len(t.samples) == 2 for t in tasks_with_samples(session, run_id))
+        assert all(len(t.samples) == 2 for t in load_tasks_with_samples(session, run_id))
 
 
 def test_completions_go_before_the_batch_that_waits(ctx, spec, engine):

@@ -145,7 +145,7 @@ def test_a_server_that_stops_is_noticed(ctx, other, spec, engine):
 def test_a_run_left_behind_by_a_command_is_worked_at_the_next_start(ctx, other, spec):
     run_id = service.submit(other, spec(), handover=True)
     with Embedded(ctx, "serve"):
-        wait_for(lambda: run_state(ctx, spec().name or service.default_name(spec())) is RunState.FINISHED)
+        wait_for(lambda: run_state(ctx, spec().name or service.build_default_name(spec())) is RunState.FINISHED)
     with ctx.database.read() as session:
         assert [(run.id, run.kind) for run in list_runs(session)] == [(run_id, RunKind.EVAL)]
 

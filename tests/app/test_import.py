@@ -16,18 +16,18 @@ from sqlalchemy import event, func, select, update
 
 from app.background import handlers, jobs
 from app.background.models import BackgroundJob
-from app.background.work import work_message
+from app.background.work import handle_message
 from app.cli.main import cli
 from app.core.broker import queues
 from app.core.db import database
-from app.core.db.types import utcnow
+from app.core.db.types import get_utc_time
 from app.core.errors import ConflictError, NotFoundError
 from app.core.states import JobState
 from app.jobs import reaper
 from app.jobs.embedded import Embedded
 from app.runs import hidden_runs, import_samples, transitions
 from app.runs.models import Run, RunTask
-from app.runs.repository import list_runs, tasks_with_samples
+from app.runs.repository import list_runs, load_tasks_with_samples
 from app.runs.schemas import ImportSpec
 from app.samples.models import Sample
 from app.site.factory import create_app
@@ -184,7 +184,7 @@ def test_samples_are_stored_in_short_transactions_and_the_run_is_hidden_meanwhil
     with ctx.database.read() as session:
         (run,) = list_runs(session)
         assert (run.id, run.state, run.error) == (run_id, "queued", None)
-        tasks = tasks_with_samples(session, run_id)
+        tasks = load_tasks_with_samples(session, run_id)
         assert [[s.index for s in task.samples] for task in tasks] == [list(range(10))] * 3
         assert {s.raw for task in tasks for s in task.samples} == {RIGHT}
 
@@ -223,7 +223,7 @@ def kill(ctx, monkeypatch):
                 action()
         with ctx.database.session() as session:
             running = update(BackgroundJob).where(BackgroundJob.state == JobState.RUNNING)
-            session.execute(running.values(lease_until=utcnow() - dt.timedelta(seconds=1)))
+            session.execute(running.values(lease_until=get_utc_time() - dt.timedelta(seconds=1)))
 
     return kill_at
 
@@ -242,12 +242,12 @@ def test_an_import_whose_process_died_is_hidden_and_finished_by_a_worker(ctx, ma
     reaper.reap(ctx)
     ((task, job_id),) = ctx.broker.sent
     assert task == queues.WORK_JOB
-    work_message(ctx, job_id)
+    handle_message(ctx, job_id)
     assert inserted == [3] * 10  # no step was done twice
     assert set(listed) == {0}
     with ctx.database.read() as session:
         assert [one.id for one in list_runs(session)] == [run.id]
-        tasks = tasks_with_samples(session, run.id)
+        tasks = load_tasks_with_samples(session, run.id)
         assert [[s.index for s in task.samples] for task in tasks] == [list(range(10))] * 3
         job = session.get_one(BackgroundJob, job_id)
         assert (job.state, job.done, job.input) == (JobState.FINISHED, 30, None)

@@ -11,7 +11,7 @@ from app.core.db.storable import as_written
 from app.core.db.types import OutputText
 from app.jobs.work import grade, prepare
 from app.runs import import_samples
-from app.runs.repository import tasks_with_samples
+from app.runs.repository import load_tasks_with_samples
 from app.runs.schemas import ImportSpec
 from app.samples.models import Sample
 from evaluation.sandbox import Sandbox, SandboxUnavailableError
@@ -38,11 +38,11 @@ def judged(ctx, additions):
         run_id = import_samples.submit(ctx, ImportSpec(target="elsewhere", dataset=additions), data, "samples.jsonl")
         prepare.prepare_run(ctx, run_id)
         with ctx.database.read() as session:
-            jobs = [task.id for task in tasks_with_samples(session, run_id)]
+            jobs = [task.id for task in load_tasks_with_samples(session, run_id)]
         for job in jobs:
             grade.grade_task(ctx, job)
         with ctx.database.read() as session:
-            (task,) = tasks_with_samples(session, run_id)
+            (task,) = load_tasks_with_samples(session, run_id)
             return sorted(task.samples, key=lambda sample: sample.index)
 
     return judge

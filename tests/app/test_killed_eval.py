@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from app.core.db.types import utcnow
+from app.core.db.types import get_utc_time
 from app.core.states import RunState
 from app.jobs.embedded import Embedded
 from app.jobs.reaper import reap
@@ -19,7 +19,7 @@ from app.runs import service
 from app.runs.models import Run
 from app.runs.repository import get_run
 from app.workers.models import Worker
-from app.workers.service import silence_limit
+from app.workers.service import compute_silence_limit
 from tests.integration.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -91,7 +91,7 @@ def test_a_run_is_interrupted_when_the_process_it_is_pinned_to_is_silent_whoever
     with ctx.database.session() as session:
         session.execute(update(Run).values(pinned_worker="owner:1"))
         for name, is_silent in silent.items():
-            seen = utcnow() - 2 * silence_limit(ctx) if is_silent else utcnow()
+            seen = get_utc_time() - 2 * compute_silence_limit(ctx) if is_silent else get_utc_time()
             session.add(Worker(name=name, host="here", pid=1, last_seen_at=seen))
     reap(ctx)
     assert look(ctx, run_id)[0] is state

@@ -10,7 +10,7 @@ from app.core.states import OPEN_RUN_STATES
 from app.jobs.embedded import Embedded
 from app.jobs.work import machine_use
 from app.runs import clock, service
-from app.runs.repository import get_run, tasks_with_samples
+from app.runs.repository import get_run, load_tasks_with_samples
 from tests.busy_loops import BusyLoops, busy_loops
 from tests.integration.waiting import wait_for
 
@@ -26,7 +26,7 @@ def test_a_busy_loop_counts_as_others():
     with busy_loops() as loops:
         before = machine_use.read()
         wait_until_they_burn(loops, 0.5)
-        use = machine_use.since(before)
+        use = machine_use.compute_use_since(before)
     assert use.others_cpu_s >= 0.5 - TICK_S * loops.n_cpus  # others of this machine may add to it
     assert use.others_cpu_s + use.steal_s <= use.capacity_s * 1.05 + TICK_S * loops.n_cpus
 
@@ -36,7 +36,7 @@ def test_our_own_work_does_not_count_as_others(monkeypatch):
         return machine_use.Reading(at_s, 2, busy_s, 0.0, own_s)
 
     monkeypatch.setattr(machine_use, "read", lambda own_s: reading(10.0, 15.0, 14.5))
-    use = machine_use.since(reading(0.0, 0.0, 0.0))
+    use = machine_use.compute_use_since(reading(0.0, 0.0, 0.0))
     assert (use.others_cpu_s, use.capacity_s) == (0.5, 20.0)
 
 
@@ -52,8 +52,8 @@ def test_counters_that_cannot_be_read_give_nothing(monkeypatch):
     before = machine_use.read()
     monkeypatch.setattr(machine_use.psutil, "cpu_times", lambda percpu: (_ for _ in ()).throw(PermissionError()))
     assert machine_use.read() is None
-    assert machine_use.since(before) is None
-    assert machine_use.since(None) is None
+    assert machine_use.compute_use_since(before) is None
+    assert machine_use.compute_use_since(None) is None
 
 
 @pytest.mark.slow
@@ -70,9 +70,9 @@ def test_a_run_decoded_beside_a_busy_loop_gets_its_mark(ctx, spec, engine):
             run_id = service.submit(ctx, spec())
             wait_for(lambda: state_of(ctx, run_id) not in OPEN_RUN_STATES, 120)
     with ctx.database.read() as session:
-        run, tasks = get_run(session, run_id), tasks_with_samples(session, run_id)
+        run, tasks = get_run(session, run_id), load_tasks_with_samples(session, run_id)
         assert all(task.others_cpu_s >= 0.3 - TICK_S * loops.n_cpus for task in tasks)
-        assert all(clock.lost_share(task) > clock.LOST_TO_OTHERS for task in tasks)
+        assert all(clock.compute_lost_share(task) > clock.LOST_TO_OTHERS for task in tasks)
         assert run.figures.tasks_disturbed == len(tasks) == 3
         (mark,) = run.figures.clock_marks
         assert mark.startswith("In 3 of 3 tasks ")

@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
-from app.core.db.types import utcnow
+from app.core.db.types import get_utc_time
 from app.core.errors import NotFoundError
 from app.core.events.bus import FIRST
 from app.domains import metadata
@@ -92,7 +92,7 @@ def test_old_completions_are_swept_and_others_stay(ctx, client, spec):
     with ctx.database.session() as session:
         for run_id in (old, open_, run):
             row = session.get_one(Run, run_id)
-            row.created_at = utcnow() - dt.timedelta(days=3)
+            row.created_at = get_utc_time() - dt.timedelta(days=3)
             row.finished_at = row.finished_at and row.created_at
     retention.sweep(dataclasses.replace(ctx, settings=ctx.settings.model_copy(update={"completion_days": 0.0})))
     assert len(stored_completions(ctx)) == 4

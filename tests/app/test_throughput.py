@@ -15,11 +15,11 @@ from app.jobs.embedded import Embedded
 from app.jobs.work import prepare
 from app.jobs.work.decode import decode_task
 from app.leaderboard.entries import Entries
-from app.leaderboard.service import ranked
+from app.leaderboard.service import rank_runs
 from app.runs import service, transitions
-from app.runs.clock import busy_s
+from app.runs.clock import sum_decoding_s
 from app.runs.models import RunTask
-from app.runs.repository import get_run, progress, tasks_with_samples
+from app.runs.repository import compute_progress, get_run, load_tasks_with_samples
 from tests.app.stub_server import DONE, LONG_S, Reply, choice, event, serve_stub
 from tests.app.test_embedded import ended, state_of
 from tests.integration.waiting import wait_for
@@ -39,7 +39,7 @@ def prepared(ctx, spec):
 
 def rows(ctx, run_id):
     with ctx.database.read() as session:
-        return tasks_with_samples(session, run_id)
+        return load_tasks_with_samples(session, run_id)
 
 
 def states(ctx, run_id):
@@ -56,7 +56,7 @@ def test_one_message_decodes_all_tasks_and_the_run_is_finished_but_not_ranked(ct
         run = get_run(session, run_id)
         assert (run.state, run.figures.pass_first) == (RunState.FINISHED, 1.0)
         assert "--throughput" in run.command.split()
-        (row,) = ranked(Entries().read(session))
+        (row,) = rank_runs(Entries().read(session))
         assert (row.rank, row.run.label) == (None, "throughput")
 
 
@@ -161,7 +161,7 @@ def test_tokens_per_second_are_over_the_time_that_tasks_together_cover(ctx, prep
         for row_id, waited in zip(ids, (1.0, 1.1, 60.0), strict=True):
             session.get_one(RunTask, row_id).queue_s = waited
     with ctx.database.read() as session:
-        found = progress(session, get_run(session, run_id))
+        found = compute_progress(session, get_run(session, run_id))
     assert found.decode_s == pytest.approx(0.3 + 0.2)
     assert found.tokens_per_s == pytest.approx(24 / 0.5)
 
@@ -169,8 +169,8 @@ def test_tokens_per_second_are_over_the_time_that_tasks_together_cover(ctx, prep
 def test_busy_time_is_a_sum_for_tasks_one_by_one_and_a_union_for_tasks_together():
     began = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
     walls = [(began, 4.0, 1.0), (began, 0.0, 3.0), (began, 1.0, 1.0), (began, None, None)]
-    assert busy_s(walls, together=False) == 5.0
-    assert busy_s(walls, together=True) == 4.0
+    assert sum_decoding_s(walls, together=False) == 5.0
+    assert sum_decoding_s(walls, together=True) == 4.0
 
 
 def test_a_remote_target_is_asked_for_several_tasks_at_once(ctx, prepared):
@@ -197,4 +197,4 @@ def test_a_real_model_decodes_tasks_side_by_side(ctx, prepared):
     found = rows(ctx, run_id)
     assert [(row.state, len(row.samples)) for row in found] == [(TaskState.DECODED, 2)] * 3
     walls = [(row.queued_at, row.queue_s, row.wall_s) for row in found]
-    assert busy_s(walls, together=True) < busy_s(walls, together=False)
+    assert sum_decoding_s(walls, together=True) < sum_decoding_s(walls, together=False)

@@ -22,7 +22,7 @@ class Tokenizer:
 
 
 def test_a_function_is_asked_in_the_chat_form_of_evaluations():
-    asking = training_prompts.asking_of(Tokenizer(), has_chat_template=True)
+    asking = training_prompts.build_asking(Tokenizer(), has_chat_template=True)
     rendered = asking.render(FUNCTION)
     expected = prompting.build(Task("", FUNCTION.text, "mean", "", ""), "chat")
     assert rendered.prompt == f"<user>{expected.messages[0]['content']}</user><model>{expected.reply_prefix}"
@@ -31,13 +31,13 @@ def test_a_function_is_asked_in_the_chat_form_of_evaluations():
 
 
 def test_a_chat_model_begins_instructions_of_its_own_where_a_users_message_stands():
-    asking = training_prompts.asking_of(Tokenizer(), has_chat_template=True)
+    asking = training_prompts.build_asking(Tokenizer(), has_chat_template=True)
     assert asking.opening == f"<user>{asking.beginning}"
     assert asking.beginning
 
 
 def test_a_base_model_continues_code_and_invents_nothing():
-    asking = training_prompts.asking_of(Tokenizer(), has_chat_template=False)
+    asking = training_prompts.build_asking(Tokenizer(), has_chat_template=False)
     assert asking.opening is None
     rendered = asking.render(FUNCTION)
     assert rendered.prompt == FUNCTION.text
@@ -46,7 +46,7 @@ def test_a_base_model_continues_code_and_invents_nothing():
 
 
 def test_the_tasks_of_all_datasets_are_kept_out_imported_ones_too(ctx, additions):
-    known = OverlapFilter(training_prompts.evaluated_texts(ctx))
+    known = OverlapFilter(training_prompts.list_evaluated_texts(ctx))
     assert all(known.shares(task.prompt) for task in dataset_files.load("humaneval").tasks)
     planted = "the words of a task that somebody has imported here are never to be learned by heart"
     assert not known.shares(planted)
@@ -56,4 +56,4 @@ def test_the_tasks_of_all_datasets_are_kept_out_imported_ones_too(ctx, additions
 
     task = Task("mine/0", f'def f():\n    """{planted}"""\n', "f", "def check(candidate):\n    pass\n", "    pass\n")
     datasets.store(ctx, Dataset("mine", (task,), "0" * 64), DatasetKind.IMPORTED)
-    assert OverlapFilter(training_prompts.evaluated_texts(ctx)).shares(f"# {planted}")
+    assert OverlapFilter(training_prompts.list_evaluated_texts(ctx)).shares(f"# {planted}")

@@ -20,12 +20,12 @@ from app.completions.models import Completion
 from app.core.context import Context, make_context
 from app.core.db.database import Database
 from app.core.db.migrate import upgrade
-from app.core.db.types import utcnow
-from app.core.provenance import this_machine
+from app.core.db.types import get_utc_time
+from app.core.provenance import describe_machine
 from app.core.settings import Settings
 from app.core.states import RunKind, RunState, TaskState
 from app.datasets.models import Dataset, Task
-from app.datasets.service import as_plain, require, task_columns
+from app.datasets.service import as_plain, build_task_columns, require
 from app.runs import figures
 from app.runs.models import Calibration, Run, RunTask
 from app.samples.models import Sample
@@ -105,10 +105,10 @@ class World:
         dataset = dataset or self.humaneval
         tasks, made, over = dataset.tasks[:limit], Run, {"dataset_id": dataset.id}
         if kind is RunKind.COMPLETION:
-            tasks = [Task(**task_columns(i, as_plain(task))) for i, task in enumerate(tasks)]
+            tasks = [Task(**build_task_columns(i, as_plain(task))) for i, task in enumerate(tasks)]
             made, over = Completion, {"prompts": tasks, "prompts_sha256": "0" * 64}
         done = len(tasks) if done is None else done
-        now = utcnow()
+        now = get_utc_time()
         with self.context.database.session() as session:
             run = made(
                 name=name,
@@ -245,8 +245,8 @@ class World:
                 budget_s=budget_s,
                 seed=0,
                 command="bassline study run --preset samples",
-                checked_at=utcnow(),
-                machine=this_machine(),
+                checked_at=get_utc_time(),
+                machine=describe_machine(),
                 arms=[
                     StudyArm(position=position, name=arm["name"], run_id=run_id)
                     for position, (arm, run_id) in enumerate(zip(arms, run_ids, strict=True))
@@ -268,7 +268,7 @@ class World:
                     pid=4242,
                     device="NVIDIA H100 80GB HBM3",
                     model="qwen2.5-coder-0.5b",
-                    last_seen_at=utcnow() - dt.timedelta(seconds=seen_s_ago),
+                    last_seen_at=get_utc_time() - dt.timedelta(seconds=seen_s_ago),
                 )
             )
 

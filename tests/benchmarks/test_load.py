@@ -20,7 +20,7 @@ from benchmarks._load_figures import Measured, figures, sentences
 from benchmarks._load_grading import Judge
 from benchmarks._load_service import ServiceError, own_service
 from evaluation.datasets import Task
-from evaluation.load_metrics import LoadedRequest, point
+from evaluation.load_metrics import LoadedRequest, build_point
 from evaluation.metrics import SampleOutcome
 from evaluation.sandbox import Sandbox, SandboxUnavailableError
 from tests.decoding.conftest import byte_tokenizer, tiny_qwen2
@@ -203,7 +203,7 @@ def service_at(right: dict[float | None, int], requests: int = 20) -> Measured:
             )
             for i in range(requests)
         ]
-        measured.points[rate] = point(asked, rate, 5.0, 20.0, 20.0)
+        measured.points[rate] = build_point(asked, rate, 5.0, 20.0, 20.0)
     return measured
 
 

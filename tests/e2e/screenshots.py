@@ -20,14 +20,14 @@ from playwright.sync_api import Browser, sync_playwright
 from sqlalchemy import select
 from waitress import create_server
 
-from app.cli.common import opened_context
+from app.cli.common import open_context
 from app.core import observability
 from app.core.db.database import Database
 from app.core.errors import BadInputError
 from app.core.settings import load_settings
 from app.core.terminal import echo_data
 from app.runs.models import Run
-from app.runs.repository import list_runs, tasks_with_samples
+from app.runs.repository import list_runs, load_tasks_with_samples
 from app.site.factory import create_app
 from app.studies.repository import list_studies
 
@@ -80,7 +80,7 @@ def pages(database: Database) -> dict[str, str]:
         run = max(ended, key=_informativeness)
         paths = {"first-page": "/", "leaderboard": "/leaderboard", "runs": "/runs", "run": f"/runs/{run.id}"}
         paths |= {tab: f"/runs/{run.id}?tab={tab}" for tab in ("tasks", "failures", "timing", "config")}
-        lines = tasks_with_samples(session, run.id)
+        lines = load_tasks_with_samples(session, run.id)
         task = max(lines, key=lambda t: len({s.verdict for s in t.samples}))
         paths["task"] = f"/runs/{run.id}/tasks/{quote(task.task.task_id)}"
         if other := _partner(run, ended):
@@ -132,7 +132,7 @@ def _informativeness(run: Run) -> tuple[int, int, float]:
 def main(out: Path) -> None:
     """Make the pictures of the pages from the runs in the database."""
     observability.configure(load_settings().model_copy(update={"log_level": "error"}))
-    ctx = opened_context()
+    ctx = open_context()
     try:
         paths = pages(ctx.database)
     except BadInputError as error:

@@ -12,7 +12,7 @@ from app.core.context import make_context
 from app.core.db.migrate import upgrade
 from app.core.settings import Settings
 from app.site.factory import create_app
-from app.web.ui.units import seconds
+from app.web.ui.units import format_seconds
 from tests.app.world import World
 from tests.e2e.looks import in_all_looks
 from tests.e2e.screenshots import served
@@ -67,7 +67,7 @@ def test_the_values_of_all_curves_follow_keyboard_and_pointer(site, page):
     assert float(budget) < 8
     after = values(page)
     assert after != before
-    expect(page.get_by_role("heading", name=f"At {seconds(float(budget))}, against A")).to_be_visible()
+    expect(page.get_by_role("heading", name=f"At {format_seconds(float(budget))}, against A")).to_be_visible()
     page.wait_for_url(lambda url: url.endswith(f"budget={budget}"))
     table = page.get_by_role("region", name="Shares and differences to the baseline")
     for share in after:  # the server agrees with the values that the script read off the curves

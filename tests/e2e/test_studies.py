@@ -11,7 +11,7 @@ from sqlalchemy import update
 
 from app.core.context import make_context
 from app.core.db.migrate import upgrade
-from app.core.db.types import utcnow
+from app.core.db.types import get_utc_time
 from app.core.settings import Settings
 from app.core.states import RunState, TaskState
 from app.runs.models import RunTask
@@ -55,7 +55,7 @@ def site(tmp_path_factory):
     }
     with ctx.database.session() as session:
         lost = session.get_one(Study, studies["lost"]).arms[2]
-        lost.dropped_at, lost.dropped_by, lost.dropped_after = utcnow(), 1, 8
+        lost.dropped_at, lost.dropped_by, lost.dropped_after = get_utc_time(), 1, 8
         session.get_one(Study, studies["one task"]).measured_elsewhere = f"AMD EPYC, 2 cores {HOSTILE}"
     with served(world.app) as url:
         yield SimpleNamespace(url=url, studies=studies, world=world)

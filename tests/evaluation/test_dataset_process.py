@@ -42,9 +42,9 @@ def everything_is_large(monkeypatch):
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_tasks_of_every_format_are_the_same(monkeypatch, pack):
     data = pack(file(ROW, INFILL, MBPP))
-    apart = dataset_process.loads_apart(data, "mixed", "mixed.jsonl")
+    apart = dataset_process.load_apart(data, "mixed", "mixed.jsonl")
     monkeypatch.undo()
-    assert apart == dataset_files.loads(data, "mixed", "mixed.jsonl")
+    assert apart == dataset_files.parse_dataset(data, "mixed", "mixed.jsonl")
     assert len(apart.tasks) == 3
 
 
@@ -59,14 +59,14 @@ def test_tasks_of_every_format_are_the_same(monkeypatch, pack):
 )
 def test_a_fault_is_the_same_sentence(monkeypatch, rows):
     with pytest.raises(DatasetError) as apart:
-        dataset_process.loads_apart(file(*rows), "bad", "bäd\n.jsonl")
+        dataset_process.load_apart(file(*rows), "bad", "bäd\n.jsonl")
     monkeypatch.undo()
     with pytest.raises(DatasetError) as here:
-        dataset_files.loads(file(*rows), "bad", "bäd\n.jsonl")
+        dataset_files.parse_dataset(file(*rows), "bad", "bäd\n.jsonl")
     assert str(apart.value) == str(here.value)
 
 
 def test_a_parser_that_dies_is_one_sentence(monkeypatch):
     monkeypatch.setattr(dataset_process, "_SERVE", "import os; os.abort()")
     with pytest.raises(DatasetError, match=r"t\.jsonl cannot be checked"):
-        dataset_process.loads_apart(file(ROW), "t", "t.jsonl")
+        dataset_process.load_apart(file(ROW), "t", "t.jsonl")

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation import dataset_files, jsonlines
-from evaluation.dataset_files import dumps, loads
+from evaluation.dataset_files import parse_dataset, write_dataset
 from evaluation.datasets import DatasetError
 
 ROW: dict[str, Any] = {
@@ -55,7 +55,7 @@ def test_a_file_is_known_by_its_sha256_zipped_or_not(tmp_path: Path) -> None:
     plain.write_bytes(b"\n" + file(ROW))
     zipped.write_bytes(gzip.compress(file(ROW)))
     for path in (plain, zipped):
-        dataset = loads(path.read_bytes(), "mine", path.name)
+        dataset = parse_dataset(path.read_bytes(), "mine", path.name)
         assert dataset.name == "mine"
         assert dataset.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
         assert dataset.tasks[0].prompt == ROW["prompt"]
@@ -83,7 +83,7 @@ def test_a_file_is_known_by_its_sha256_zipped_or_not(tmp_path: Path) -> None:
 )
 def test_a_bad_field_is_named_with_file_and_line(change: dict[str, Any], message: str) -> None:
     with pytest.raises(DatasetError, match=rf"mine\.jsonl, line 2, {message}"):
-        loads(file(ROW, {**ROW, "task_id": "T/1", **change}), "mine", "mine.jsonl")
+        parse_dataset(file(ROW, {**ROW, "task_id": "T/1", **change}), "mine", "mine.jsonl")
 
 
 @pytest.mark.parametrize(
@@ -99,24 +99,24 @@ def test_a_bad_field_is_named_with_file_and_line(change: dict[str, Any], message
 )
 def test_a_bad_file_is_refused(data: bytes, message: str) -> None:
     with pytest.raises(DatasetError, match=message):
-        loads(data, "mine", "mine.jsonl")
+        parse_dataset(data, "mine", "mine.jsonl")
 
 
 def test_a_file_that_decompresses_to_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jsonlines, "MAX_BYTES", 2**20)
     with pytest.raises(DatasetError, match="decompresses to more than 1 MiB"):
-        loads(gzip.compress(b" " * 2**21), "mine", "mine.jsonl.gz")
+        parse_dataset(gzip.compress(b" " * 2**21), "mine", "mine.jsonl.gz")
 
 
 @given(st.binary(max_size=80) | st.text(max_size=80).map(str.encode))
 def test_any_bytes_load_or_raise_a_dataset_error(data: bytes) -> None:
     with pytest.raises(DatasetError):
-        loads(data, "mine", "mine.jsonl")
+        parse_dataset(data, "mine", "mine.jsonl")
 
 
 def test_an_infilling_task_needs_no_compiling_prompt() -> None:
     row = {**ROW, "prompt": "def one():\n    if ", "suffix": ":\n        return 1\n", "canonical_solution": "True"}
-    assert loads(file(row), "fim", "fim.jsonl").tasks[0].suffix == row["suffix"]
+    assert parse_dataset(file(row), "fim", "fim.jsonl").tasks[0].suffix == row["suffix"]
 
 
 @pytest.mark.parametrize(
@@ -131,16 +131,16 @@ def test_an_answer_of_the_single_line_infilling_set_ends_with_its_line(
     task_id: str, own: list[str], stop: tuple[str, ...]
 ) -> None:
     row = {**ROW, "task_id": task_id, "suffix": "    return 1\n", "canonical_solution": "", "stop": own}
-    assert loads(file(row), "fim", "fim.jsonl").tasks[0].stop == stop
+    assert parse_dataset(file(row), "fim", "fim.jsonl").tasks[0].stop == stop
 
 
 def test_a_task_may_lack_a_solution_and_have_its_own_stops() -> None:
-    task = loads(file({**ROW, "canonical_solution": "", "stop": ["\n#", "\n#"]}), "x", "x.jsonl").tasks[0]
+    task = parse_dataset(file({**ROW, "canonical_solution": "", "stop": ["\n#", "\n#"]}), "x", "x.jsonl").tasks[0]
     assert (task.canonical_solution, task.stop) == ("", ("\n#",))
 
 
 def test_mbpp_rows_become_tasks_whose_reference_passes() -> None:
-    task = loads(file(MBPP), "mbpp", "mbpp.jsonl").tasks[0]
+    task = parse_dataset(file(MBPP), "mbpp", "mbpp.jsonl").tasks[0]
     assert (task.task_id, task.entry_point) == ("MBPP/2", "plus")
     assert "plus" not in task.test.replace("'plus'", "")
     scope: dict[str, Any] = {}
@@ -160,7 +160,7 @@ def test_mbpp_rows_become_tasks_whose_reference_passes() -> None:
 )
 def test_a_bad_mbpp_field_is_named(change: dict[str, Any], message: str) -> None:
     with pytest.raises(DatasetError, match=f"line 1, {message}"):
-        loads(file({**MBPP, **change}), "mbpp", "mbpp.jsonl")
+        parse_dataset(file({**MBPP, **change}), "mbpp", "mbpp.jsonl")
 
 
 def test_tasks_are_selected_in_file_order_and_unknown_ids_refused() -> None:
@@ -175,5 +175,5 @@ def test_a_written_file_gives_its_tasks_back():
         {**ROW, "task_id": "a", "stop": ["#"], "source": {"file": "a.py", "line": 3}},
         {**ROW, "task_id": "b", "suffix": "\n", "program_prefix": ROW["prompt"]},
     ]
-    tasks = loads(file(*rows), "both", "both.jsonl").tasks
-    assert loads(dumps(tasks), "both", "both.jsonl").tasks == tasks
+    tasks = parse_dataset(file(*rows), "both", "both.jsonl").tasks
+    assert parse_dataset(write_dataset(tasks), "both", "both.jsonl").tasks == tasks

@@ -14,11 +14,11 @@ from evaluation.decisions import (
     LEAST_TESTS,
     PairBand,
     PairDecision,
+    compute_critical_value,
     count_effective_tests,
-    critical_value,
-    decision_steps,
+    count_tasks_to_decide,
+    list_decision_steps,
     score_interval,
-    tasks_to_decide,
 )
 from evaluation.inference import mcnemar
 from evaluation.metrics import MetricError
@@ -71,7 +71,7 @@ def test_the_interval_holds_the_difference_and_has_a_width(wins: int, losses: in
 @pytest.mark.parametrize("n", range(1, 60))
 def test_at_one_budget_the_interval_excludes_zero_where_the_exact_test_rejects(n: int) -> None:
     """Up to one task, which the discrete test cannot decide at exactly 5 %."""
-    z = critical_value(0.025, LEAST_TESTS)
+    z = compute_critical_value(0.025, LEAST_TESTS)
     shown = [wins for wins in range(n + 1) if score_interval(164, np.array([wins]), np.array([n - wins]), z)[0][0] > 0]
     rejected = [wins for wins in range(n + 1) if wins > n - wins and mcnemar(wins, n - wins) < 0.05]
     assert len(set(shown) ^ set(rejected)) <= 1
@@ -107,9 +107,9 @@ def test_nothing_is_decided_past_what_was_measured() -> None:
 
 
 def test_tasks_to_decide_are_more_than_there_are_and_grow_with_what_differs() -> None:
-    assert tasks_to_decide(500, 0, 0.5, 2.24) == 501
-    assert tasks_to_decide(164, 16, 0.05, 2.24) == math.ceil(17 / 166 * ((2.24 + 0.8416212) / 0.05) ** 2)
-    assert tasks_to_decide(164, 160, 0.001, 2.24) is None
+    assert count_tasks_to_decide(500, 0, 0.5, 2.24) == 501
+    assert count_tasks_to_decide(164, 16, 0.05, 2.24) == math.ceil(17 / 166 * ((2.24 + 0.8416212) / 0.05) ** 2)
+    assert count_tasks_to_decide(164, 160, 0.001, 2.24) is None
     assert decide(solving(*range(50), of=82), solving(*range(46), of=82)).tasks_to_decide == (
         decide(solving(*range(48), of=82), solving(*range(2, 48), 49, 50, of=82)).tasks_to_decide
     )
@@ -117,10 +117,10 @@ def test_tasks_to_decide_are_more_than_there_are_and_grow_with_what_differs() ->
 
 def test_steps_are_a_quarter_long_at_least_and_end_at_the_budget() -> None:
     for end_s in (0.05, 0.9, 1.0, 3.0, 10.0, 10.2, 14.0, 600.0):
-        steps = decision_steps(end_s)
+        steps = list_decision_steps(end_s)
         assert (steps[0], steps[-1]) == (0.0, end_s)
         assert all(later / earlier >= 1.25 - 1e-9 for earlier, later in pairwise(steps[1:]))
-    assert {1.0, 2.0, 5.0, 10.0} < set(decision_steps(14.0)), "budgets that people name end a step"
+    assert {1.0, 2.0, 5.0, 10.0} < set(list_decision_steps(14.0)), "budgets that people name end a step"
 
 
 def test_equal_budgets_count_as_one_test_and_independent_ones_as_several() -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from evaluation import dataset_files, exchange
 from evaluation.datasets import Task
-from evaluation.exchange import ExchangeError, Format, lines
+from evaluation.exchange import ExchangeError, Format, format_lines
 from evaluation.extraction import extract
 
 FIELDS = {
@@ -58,7 +58,7 @@ RECORDS = [
 
 
 def text(form: Format, records: list[dict[str, Any]] = RECORDS) -> str:
-    return "".join(lines(records, form, HUMANEVAL, FIELDS))
+    return "".join(format_lines(records, form, HUMANEVAL, FIELDS))
 
 
 def runs(program: str, task_id: str) -> bool:
@@ -95,20 +95,20 @@ def test_a_restated_function_stays_right_behind_the_prompt() -> None:
     for task in HUMANEVAL.tasks:
         program = extract(task, task.prompt + task.canonical_solution, "chat").program
         for whole in (program, f"import os\n{program}"):
-            assert runs(task.prompt + exchange.completion_of(whole, task), task.task_id), task.task_id
+            assert runs(task.prompt + exchange.build_completion(whole, task), task.task_id), task.task_id
 
 
 def test_a_prompt_without_docstring_gets_a_placeholder_body() -> None:
     task = Task("T/0", "def f():\n", "f", "", "")
     scope: dict[str, Any] = {}
-    exec(task.prompt + exchange.completion_of("import os\ndef f():\n    return 1\n", task), scope)
+    exec(task.prompt + exchange.build_completion("import os\ndef f():\n    return 1\n", task), scope)
     assert scope["f"]() == 1
 
 
 def test_a_sample_without_verdict_claims_nothing() -> None:
     [row] = [
         json.loads(line)
-        for line in lines([record("HumanEval/0", 0, "    pass\n", None)], "human-eval", HUMANEVAL, FIELDS)
+        for line in format_lines([record("HumanEval/0", 0, "    pass\n", None)], "human-eval", HUMANEVAL, FIELDS)
     ]
     assert "passed" not in row
     assert read((json.dumps(row) + "\n").encode(), "x", HUMANEVAL, FIELDS)[0]["claimed"] is None
@@ -191,9 +191,9 @@ def test_the_same_sample_twice_is_refused() -> None:
 
 def test_an_unknown_form_and_a_foreign_task_are_refused() -> None:
     with pytest.raises(ExchangeError, match="choose one of samples, human-eval, evalplus, csv"):
-        lines(RECORDS, "xml", HUMANEVAL, FIELDS)  # type: ignore[arg-type]
+        format_lines(RECORDS, "xml", HUMANEVAL, FIELDS)  # type: ignore[arg-type]
     with pytest.raises(ExchangeError, match="is not in the dataset"):
-        list(lines([RECORDS[0] | {"task_id": "X/0"}], "human-eval", HUMANEVAL, FIELDS))
+        list(format_lines([RECORDS[0] | {"task_id": "X/0"}], "human-eval", HUMANEVAL, FIELDS))
 
 
 @settings(max_examples=60)

@@ -16,7 +16,7 @@ from evaluation import dataset_files
 from evaluation.datasets import Task
 from evaluation.extraction import MAX_CHARS, MAX_READ, VERSION, extract
 from evaluation.prompting import MODES
-from evaluation.source import compile_error, defined_names, parse
+from evaluation.source import compile_error, list_defined_names, parse
 
 HUMANEVAL = dataset_files.load("humaneval")
 
@@ -270,4 +270,4 @@ def test_a_fenced_function_survives_prose_around_it(before: str, after: str) -> 
     program = extract(ADD, raw, "completion").program
     tree = parse(program)
     assert tree is not None
-    assert "add" in defined_names(tree)
+    assert "add" in list_defined_names(tree)

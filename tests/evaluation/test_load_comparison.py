@@ -14,11 +14,11 @@ from evaluation.load_comparison import (
     LoadedService,
     PromptTally,
     RateResult,
-    against_idle,
     bound_capacity,
     compare_tallies,
+    compare_with_idle,
+    count_effective_requests,
     describe_capacity,
-    effective_requests,
 )
 from evaluation.metrics import MetricError
 
@@ -74,7 +74,7 @@ def service(*rights, prompts=20, rates=(0.2, 0.5, 1.0), idle=10):
 
 def test_what_is_shown_of_a_capacity_is_a_range_of_tried_rates():
     few, many = service(10, 10, 1), service(100, 100, 10, prompts=200, idle=100)
-    shown = [bound_capacity(against_idle(one.idle, one.tried)) for one in (few, many)]
+    shown = [bound_capacity(compare_with_idle(one.idle, one.tried)) for one in (few, many)]
     assert [(one.low, one.high) for one in shown] == [(None, 0.5), (0.5, 0.5)]
     said = describe_capacity(few)
     assert said.startswith("Best estimate: it carries 0.5 requests per second. Pass@First there is within 5 points")
@@ -88,7 +88,7 @@ def test_a_service_without_right_answers_has_no_quality_to_lose():
 
 
 def test_the_effective_number_of_requests_is_between_the_prompts_and_the_requests():
-    assert effective_requests(tallies(*[(1, 1)] * 5, *[(1, 0)] * 5).values()) == 10
-    assert effective_requests(tallies(*[(4, 4)] * 5, *[(4, 0)] * 5).values()) <= 10
-    assert effective_requests(tallies(*[(4, 2)] * 10).values()) == 40
-    assert effective_requests(tallies(*[(4, 4)] * 10).values()) == 10
+    assert count_effective_requests(tallies(*[(1, 1)] * 5, *[(1, 0)] * 5).values()) == 10
+    assert count_effective_requests(tallies(*[(4, 4)] * 5, *[(4, 0)] * 5).values()) <= 10
+    assert count_effective_requests(tallies(*[(4, 2)] * 10).values()) == 40
+    assert count_effective_requests(tallies(*[(4, 4)] * 10).values()) == 10

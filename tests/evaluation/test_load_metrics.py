@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.load_comparison import RateResult, capacity
-from evaluation.load_metrics import LoadedRequest, point
+from evaluation.load_comparison import RateResult, find_capacity
+from evaluation.load_metrics import LoadedRequest, build_point
 from evaluation.metrics import MetricError, SampleOutcome
 
 BUDGET_S = 5.0
@@ -20,7 +20,7 @@ def asked(key: str, *samples: tuple[float | None, float, bool], answer_s: float 
 
 
 def measured(*requests: LoadedRequest, **more):
-    return point(requests, 0.5, BUDGET_S, **{"window_s": 10.0, "elapsed_s": 20.0, **more})
+    return build_point(requests, 0.5, BUDGET_S, **{"window_s": 10.0, "elapsed_s": 20.0, **more})
 
 
 def test_the_chosen_sample_is_the_likeliest_of_those_in_time():
@@ -109,13 +109,13 @@ RATES = st.lists(st.tuples(st.floats(0.01, 100), st.floats(0, 1)), min_size=1, u
 
 @given(st.floats(0.01, 1), RATES)
 def test_capacity_is_the_highest_rate_within_five_points_of_idle(idle, tried):
-    found = capacity(idle, tried)
+    found = find_capacity(idle, tried)
     fits = {rate for rate, share, _ in tried if share >= idle - 0.05 - 1e-9}
     assert found == (max(fits) if fits else None)
 
 
 def test_a_service_without_right_answers_has_no_capacity():
-    assert capacity(0.0, [RateResult(0.1, 0.0, ()), RateResult(1.0, 0.0, ())]) is None
+    assert find_capacity(0.0, [RateResult(0.1, 0.0, ()), RateResult(1.0, 0.0, ())]) is None
 
 
 def test_requests_of_one_prompt_count_as_one_where_they_agree():

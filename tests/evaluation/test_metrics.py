@@ -138,9 +138,9 @@ def test_pass_at_k_is_refused_where_it_has_no_meaning(n: int, c: int, k: int) ->
 
 
 def test_mean_pass_at_k_is_over_tasks_and_ignores_the_budget() -> None:
-    assert metrics.mean_pass_at_k(RUN, 1) == pytest.approx((1 / 3 + 1 + 0) / 3)
+    assert metrics.compute_mean_pass_at_k(RUN, 1) == pytest.approx((1 / 3 + 1 + 0) / 3)
     with pytest.raises(MetricError, match="pass@2 needs at least 2"):
-        metrics.mean_pass_at_k(RUN, 2)
+        metrics.compute_mean_pass_at_k(RUN, 2)
 
 
 def test_latency_first_last_and_all_by_hand() -> None:
@@ -155,18 +155,18 @@ def test_latency_first_last_and_all_by_hand() -> None:
 @given(st.integers(1, 300).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.sampled_from([0.9, 0.95]))
 def test_wilson_agrees_with_statsmodels_and_holds_the_share(case: tuple[int, int], confidence: float) -> None:
     k, n = case
-    low, high = metrics.wilson(k, n, confidence)
+    low, high = metrics.compute_wilson_interval(k, n, confidence)
     assert (low, high) == pytest.approx(proportion_confint(k, n, 1 - confidence, "wilson"), abs=1e-9)
     assert 0 <= low <= k / n + 1e-12
     assert k / n - 1e-12 <= high <= 1
 
 
 def test_wilson_gives_the_published_intervals() -> None:
-    assert metrics.wilson(71, 164) == pytest.approx((0.359, 0.509), abs=1e-3)
+    assert metrics.compute_wilson_interval(71, 164) == pytest.approx((0.359, 0.509), abs=1e-3)
     with pytest.raises(MetricError):
-        metrics.wilson(0, 0)
+        metrics.compute_wilson_interval(0, 0)
     with pytest.raises(MetricError):
-        metrics.wilson(5, 4)
+        metrics.compute_wilson_interval(5, 4)
 
 
 def test_the_grid_is_logarithmic_and_holds_the_budgets_users_speak_of() -> None:

@@ -89,9 +89,9 @@ def test_an_older_backup_replaces_a_newer_schema_and_can_be_upgraded(database, b
     restored = bassline("db", "restore", tmp_path / "old")
     assert "(schema 0033, " in restored.output
     assert "run `bassline db upgrade` next" in restored.output
-    assert migrate.current(database) == migrate.FIRST
+    assert migrate.get_current_revision(database) == migrate.FIRST
     migrate.upgrade(database)
-    assert migrate.current(database) == migrate.head()
+    assert migrate.get_current_revision(database) == migrate.head()
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_the_password_of_postgresql_is_in_no_argument(tmp_path):
     from app.core.db import postgres_programs
 
     database = Database("postgresql+psycopg://bassline:hunter2@db:5433/name?sslmode=require")
-    assert "hunter2" not in postgres_programs._address(database)
-    assert "sslmode=require" in postgres_programs._address(database)
+    assert "hunter2" not in postgres_programs._format_address(database)
+    assert "sslmode=require" in postgres_programs._format_address(database)
     process = postgres_programs._start(database, shutil.which("env"), stderr=subprocess.PIPE)
     assert b"PGPASSWORD=hunter2" in process.communicate()[0]

@@ -14,9 +14,9 @@ from app.background import work as background
 from app.background.jobs import open_job
 from app.background.leases import LostClaimError
 from app.background.models import BackgroundJob
-from app.background.work import attempt
+from app.background.work import hold_job
 from app.core.broker import queues
-from app.core.db.types import utcnow
+from app.core.db.types import get_utc_time
 from app.core.states import DatasetKind, Failure, JobState, RunState
 from app.datasets import checking
 from app.datasets import service as datasets
@@ -104,7 +104,7 @@ def kill_worker(ctx, dataset, judged: list[str], dies_at: str) -> None:
 def expire(ctx) -> None:
     with ctx.database.session() as session:
         running = update(BackgroundJob).where(BackgroundJob.state == JobState.RUNNING)
-        session.execute(running.values(lease_until=utcnow() - dt.timedelta(seconds=1)))
+        session.execute(running.values(lease_until=get_utc_time() - dt.timedelta(seconds=1)))
 
 
 def open_check(ctx, dataset):
@@ -156,7 +156,7 @@ def test_a_worker_that_lost_its_lease_stores_nothing(ctx, dataset):
 
     def overtake(old) -> None:
         expire(ctx)
-        with attempt(ctx, job_id) as new:
+        with hold_job(ctx, job_id) as new:
             new.cursor = {"next": 1}
             new.save()
             old.cursor = {"next": 5}
@@ -165,7 +165,7 @@ def test_a_worker_that_lost_its_lease_stores_nothing(ctx, dataset):
             raise KilledError
 
     def do_job() -> None:
-        with attempt(ctx, job_id) as old, pytest.raises(KilledError):
+        with hold_job(ctx, job_id) as old, pytest.raises(KilledError):
             overtake(old)
 
     with pytest.raises(LostClaimError):
@@ -177,11 +177,11 @@ def test_a_worker_that_lost_its_lease_stores_nothing(ctx, dataset):
 def test_the_heartbeat_keeps_the_lease_during_one_long_solution(ctx, dataset):
     ctx.settings = ctx.settings.model_copy(update={"lease_s": 0.6, "heartbeat_s": 0.1})
     job_id = open_check(ctx, dataset)
-    with attempt(ctx, job_id) as step:
+    with hold_job(ctx, job_id) as step:
         until = _lease_until(ctx)
         wait_for(lambda: _lease_until(ctx) > until + dt.timedelta(seconds=0.6))
         step.require_wanted()
-        with pytest.raises(LostClaimError), attempt(ctx, job_id):
+        with pytest.raises(LostClaimError), hold_job(ctx, job_id):
             pytest.fail("two workers have the job")
 
 
@@ -243,7 +243,7 @@ def test_a_long_check_lets_other_work_of_its_worker_go_first(ctx, dataset, broke
     for n in range(1, N_TASKS):
         assert len(judged) == n
         assert broker.get([queues.EXEC], 0.0) == (queues.WORK_JOB, job_of(ctx).id)
-        background.work_message(ctx, job_of(ctx).id)
+        background.handle_message(ctx, job_of(ctx).id)
     assert judged == [f"add/{i}" for i in range(N_TASKS)]
     assert broker.get(queues.ALL, 0.0) == (queues.PREPARE_RUN, run_id)
     prepare.prepare_run(ctx, run_id)

@@ -28,7 +28,7 @@ from app.core.states import OPEN_RUN_STATES, RunKind, RunState
 from app.jobs.embedded import Embedded
 from app.jobs.work.decode import decode_task
 from app.runs.models import Run
-from app.runs.repository import RunFilter, list_runs, tasks_with_samples
+from app.runs.repository import RunFilter, list_runs, load_tasks_with_samples
 from app.site.factory import create_app
 from app.web.http.waitress_server import WaitressServer
 from tests.fakes import INFILL, RIGHT, FakeEngine
@@ -121,7 +121,7 @@ def gunicorn(tmp_path: Path, redis_url: str) -> Iterator[Service]:
     def work() -> None:
         open_runs = [run for run in service.runs() if run.state in OPEN_RUN_STATES]
         with ctx.database.read() as session:
-            jobs = [task.id for run in open_runs for task in tasks_with_samples(session, run.id)]
+            jobs = [task.id for run in open_runs for task in load_tasks_with_samples(session, run.id)]
         for job in jobs:
             decode_task(ctx, job)
 

@@ -17,7 +17,7 @@ from app.jobs.work.decode import decode_task
 from app.openai import service
 from app.openai.schemas import ChatRequest, CompletionRequest
 from app.runs.schemas import RunSpec
-from app.runs.task_repository import tasks_with_tokens
+from app.runs.task_repository import load_tasks_with_tokens
 from app.samples.models import Sample
 from app.site.factory import create_app
 from app.web.http import disconnect
@@ -140,7 +140,7 @@ def test_no_depth_of_json_makes_a_fault(client, path):
 def test_no_value_of_a_json_field_makes_a_fault(client, monkeypatch, path, model, base):
     monkeypatch.setattr(waiting, "BEAT_S", 0.01)  # what is accepted waits for workers that are not there
     monkeypatch.setattr(
-        disconnect, "disconnect_probe", lambda environ: lambda: True
+        disconnect, "build_disconnect_probe", lambda environ: lambda: True
     )  # and its client does not wait with it
     values = [*HOSTILE_TEXTS, ["\0"], ["\ud800"], 10**400, -1, 2**63, float("nan"), {}, [[]], None, True]
     headers = {"Accept": "text/event-stream", "Content-Type": "application/json"}
@@ -155,7 +155,7 @@ def test_no_value_of_a_json_field_makes_a_fault(client, monkeypatch, path, model
 )
 def test_no_nested_value_makes_a_fault(client, monkeypatch, path, field):
     monkeypatch.setattr(waiting, "BEAT_S", 0.01)
-    monkeypatch.setattr(disconnect, "disconnect_probe", lambda environ: lambda: True)
+    monkeypatch.setattr(disconnect, "build_disconnect_probe", lambda environ: lambda: True)
     values = [*HOSTILE_TEXTS, 10**400, -1, 2**31, 2**63, 1.5, True, None, {}, [], [[]], {"type": "text"}]
     for value in values:
         for given in (
@@ -220,10 +220,10 @@ def test_log_probabilities_of_any_token_are_stored_with_a_stand_in(ctx):
     asked = CompletionRequest(model="smollm2-135m", prompt=[97, 0], echo=True, logprobs=1, max_tokens=1)
     run_id = service.submit(ctx, asked)
     with ctx.database.read() as session:
-        (waiting_task,) = tasks_with_tokens(session, run_id)
+        (waiting_task,) = load_tasks_with_tokens(session, run_id)
     decode_task(ctx, waiting_task.id)
     with ctx.database.read() as session:
-        (task,) = tasks_with_tokens(session, run_id)
+        (task,) = load_tasks_with_tokens(session, run_id)
     assert task.prompt_sent == "a\u2400\ufe0e"
     assert task.prompt_logprobs == [["a", None, []], ["\u2400\ufe0e", -0.5, [["    ", -0.05]]]]
     assert task.samples[0].top_logprobs == [[["    ", -0.05]]] * 4

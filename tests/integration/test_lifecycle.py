@@ -15,8 +15,8 @@ from sqlalchemy.exc import OperationalError
 
 from app.background.leases import MAX_ATTEMPTS, LostClaimError, Stop
 from app.core.broker import queues
-from app.core.db.database import after_commit
-from app.core.db.types import utcnow
+from app.core.db.database import call_after_commit
+from app.core.db.types import get_utc_time
 from app.core.errors import BasslineError, UnavailableError
 from app.core.states import DatasetKind, Failure, RunState, Step, TaskState
 from app.datasets import service as datasets
@@ -27,10 +27,10 @@ from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
 from app.runs import enqueue, service, transitions
 from app.runs.models import Run, RunTask
-from app.runs.repository import get_run, tasks_with_samples
+from app.runs.repository import get_run, load_tasks_with_samples
 from app.runs.schemas import RunSpec
 from app.workers.models import Worker
-from app.workers.service import silence_limit
+from app.workers.service import compute_silence_limit
 from decoding.request import RequestError
 from evaluation.datasets import Dataset, Task
 from evaluation.prompting import PromptError
@@ -75,13 +75,13 @@ def job(ctx, job_id) -> RunTask:
 def expire(ctx, job_id) -> None:
     with ctx.database.session() as session:
         session.execute(
-            update(RunTask).where(RunTask.id == job_id).values(lease_until=utcnow() - dt.timedelta(seconds=1))
+            update(RunTask).where(RunTask.id == job_id).values(lease_until=get_utc_time() - dt.timedelta(seconds=1))
         )
 
 
 def die_three_times(ctx, job_id) -> None:
     for _ in range(3):
-        assert claims.claim(ctx, job_id, Step.DECODE)
+        assert claims.take_claim(ctx, job_id, Step.DECODE)
         expire(ctx, job_id)
         reaper.reap(ctx)
 
@@ -90,7 +90,7 @@ def test_of_many_claims_exactly_one_wins(ctx, run_id):
     won: list[uuid.UUID] = []
 
     def grab():
-        won.extend(i for i in job_ids(ctx, run_id) if claims.claim(ctx, i, Step.DECODE))
+        won.extend(i for i in job_ids(ctx, run_id) if claims.take_claim(ctx, i, Step.DECODE))
 
     threads = [threading.Thread(target=grab) for _ in range(6)]
     for thread in threads:
@@ -102,10 +102,10 @@ def test_of_many_claims_exactly_one_wins(ctx, run_id):
 
 def test_a_former_owner_can_write_nothing(ctx, run_id):
     first_job = job_ids(ctx, run_id)[0]
-    old = claims.claim(ctx, first_job, Step.DECODE)
+    old = claims.take_claim(ctx, first_job, Step.DECODE)
     expire(ctx, first_job)
     reaper.reap(ctx)
-    new = claims.claim(ctx, first_job, Step.DECODE)
+    new = claims.take_claim(ctx, first_job, Step.DECODE)
     assert new.attempt == 2
     with pytest.raises(LostClaimError), ctx.database.session() as session:
         claims.release(session, old, TaskState.DECODED)
@@ -165,12 +165,12 @@ def test_no_end_is_earlier_than_its_start_when_a_clock_is_set_back(ctx, run_id, 
     first, *rest = job_ids(ctx, run_id)
     decode_task(ctx, first)
     for module in ("app.jobs.job", "app.jobs.work.grade", "app.jobs.work.decode_job", "app.runs.transitions"):
-        monkeypatch.setattr(f"{module}.utcnow", lambda: utcnow() - dt.timedelta(hours=1))
+        monkeypatch.setattr(f"{module}.get_utc_time", lambda: get_utc_time() - dt.timedelta(hours=1))
     grade.grade_task(ctx, first)
     decode_task(ctx, rest[0])
     service.cancel(ctx, run_id)
     with ctx.database.read() as session:
-        run, tasks = get_run(session, run_id), tasks_with_samples(session, run_id)
+        run, tasks = get_run(session, run_id), load_tasks_with_samples(session, run_id)
     assert run.finished_at >= run.started_at
     assert all(task.finished_at >= task.started_at for task in tasks if task.started_at and task.finished_at)
     assert all(task.queue_s >= 0 for task in tasks if task.queue_s is not None)
@@ -182,10 +182,10 @@ def test_leases_outlast_a_jump_of_one_hosts_clock(ctx, run_id, monkeypatch, hour
     if ctx.database.is_sqlite:
         pytest.skip("one host, one clock")
     first = job_ids(ctx, run_id)[0]
-    jumped = utcnow() + dt.timedelta(hours=hours)
+    jumped = get_utc_time() + dt.timedelta(hours=hours)
     for module in ("app.jobs.claims", "app.jobs.reaper", "app.core.db.clock"):
-        monkeypatch.setattr(f"{module}.utcnow", lambda: jumped)
-    claim = claims.claim(ctx, first, Step.DECODE)
+        monkeypatch.setattr(f"{module}.get_utc_time", lambda: jumped)
+    claim = claims.take_claim(ctx, first, Step.DECODE)
     reaper.reap(ctx)
     assert job(ctx, first).fence == claim.owned.fence
     left_s = (job(ctx, first).lease_until - dt.datetime.now(dt.UTC)).total_seconds()
@@ -272,7 +272,7 @@ def test_a_resumed_run_keeps_its_comparison_and_is_deleted_with_the_baseline(ctx
 
 def test_a_job_of_a_cancelled_run_whose_worker_died_ends_with_the_run(ctx, run_id):
     first = job_ids(ctx, run_id)[0]
-    assert claims.claim(ctx, first, Step.DECODE)
+    assert claims.take_claim(ctx, first, Step.DECODE)
     service.cancel(ctx, run_id)
     expire(ctx, first)
     reaper.reap(ctx)
@@ -327,7 +327,7 @@ SANDBOX_GONE = UnavailableError("no sandbox on this machine")
 def test_what_an_exception_makes_of_a_job_and_its_run(ctx, run_id, broker, error, state, attempt, failure, of_run):
     first = job_ids(ctx, run_id)[0]
     broker.sent.clear()
-    with Job(ctx, claims.claim(ctx, first, Step.DECODE)):
+    with Job(ctx, claims.take_claim(ctx, first, Step.DECODE)):
         raise error
     row = job(ctx, first)
     assert (row.state, row.attempt, row.failure) == (state, attempt, failure)
@@ -342,7 +342,7 @@ def test_what_an_exception_makes_of_a_job_and_its_run(ctx, run_id, broker, error
 def test_a_fault_of_the_engine_at_the_last_attempt_fails_the_job_and_says_whose_fault_it_is(ctx, run_id):
     first = job_ids(ctx, run_id)[0]
     for _ in range(MAX_ATTEMPTS):
-        with Job(ctx, claims.claim(ctx, first, Step.DECODE)):
+        with Job(ctx, claims.take_claim(ctx, first, Step.DECODE)):
             raise FAULT
     row = job(ctx, first)
     assert (row.state, row.failure) == (TaskState.FAILED, Failure.DECODING)
@@ -395,7 +395,7 @@ def test_a_message_is_sent_once_others_can_read_its_row(ctx, run_id, broker):
 def test_no_message_is_sent_for_what_is_rolled_back(ctx, run_id, broker):
     def roll_back():
         with ctx.database.session() as session:
-            after_commit(session, enqueue.prepare, ctx, run_id)
+            call_after_commit(session, enqueue.prepare, ctx, run_id)
             raise ArithmeticError
 
     broker.sent.clear()
@@ -405,7 +405,7 @@ def test_no_message_is_sent_for_what_is_rolled_back(ctx, run_id, broker):
 
 
 def test_a_worker_that_could_not_prove_that_it_lives_stores_nothing(ctx, run_id):
-    held = claims.claim(ctx, job_ids(ctx, run_id)[0], Step.DECODE)
+    held = claims.take_claim(ctx, job_ids(ctx, run_id)[0], Step.DECODE)
     ctx.settings = ctx.settings.model_copy(update={"lease_s": 0.2})
     lease = claims.make_lease(ctx, held)  # its heartbeat never ran, as if the process had been stopped
     wait_for(lambda: lease.stop is Stop.FENCED)
@@ -414,7 +414,7 @@ def test_a_worker_that_could_not_prove_that_it_lives_stores_nothing(ctx, run_id)
 
 
 def test_storing_waits_for_a_database_that_is_away(ctx, run_id):
-    held = claims.claim(ctx, job_ids(ctx, run_id)[0], Step.DECODE)
+    held = claims.take_claim(ctx, job_ids(ctx, run_id)[0], Step.DECODE)
     faults = [OperationalError("INSERT", {}, Exception("the database system is shutting down"))]
 
     def write():
@@ -441,7 +441,7 @@ def test_a_text_that_the_database_cannot_hold_is_kept_but_for_that_character(ctx
     decode_task(ctx, first)
     grade.grade_task(ctx, first)
     with ctx.database.read() as session:
-        row = next(t for t in tasks_with_samples(session, run_id) if t.id == first)
+        row = next(t for t in load_tasks_with_samples(session, run_id) if t.id == first)
         assert [s.raw for s in row.samples] == [RIGHT + "# \N{SYMBOL FOR NULL}\N{VARIATION SELECTOR-15}\n"] * 2
         assert row.state is TaskState.FINISHED
 
@@ -455,13 +455,13 @@ def test_messages_that_come_twice_or_late_change_nothing(ctx, run_id):
     decode_task(ctx, uuid.uuid4())
     with ctx.database.read() as session:
         assert get_run(session, run_id).state is RunState.FINISHED
-        assert [len(t.samples) for t in tasks_with_samples(session, run_id)] == [2] * N_TASKS
+        assert [len(t.samples) for t in load_tasks_with_samples(session, run_id)] == [2] * N_TASKS
 
 
 def test_a_lost_message_is_sent_again_once(ctx, run_id, broker):
     broker.drain()
     with ctx.database.session() as session:
-        session.execute(update(RunTask).values(enqueued_at=utcnow() - dt.timedelta(minutes=5)))
+        session.execute(update(RunTask).values(enqueued_at=get_utc_time() - dt.timedelta(minutes=5)))
     broker.sent.clear()
     reaper.reap(ctx)
     assert {row_id for _, row_id in broker.sent} == set(job_ids(ctx, run_id))
@@ -473,8 +473,8 @@ def test_a_lost_message_is_sent_again_once(ctx, run_id, broker):
 
 def test_while_messages_wait_only_those_of_the_longest_waiting_jobs_are_sent_again(ctx, run_id, broker):
     assert broker.queue_length(queues.GPU_BATCH) == N_TASKS
-    silence = silence_limit(ctx)
-    long_ago, lately = (utcnow() - reaper.PATIENCE * silence * times for times in (1.5, 0.5))
+    silence = compute_silence_limit(ctx)
+    long_ago, lately = (get_utc_time() - reaper.PATIENCE * silence * times for times in (1.5, 0.5))
     first = job_ids(ctx, run_id)[0]
     with ctx.database.session() as session:
         session.execute(update(RunTask).values(enqueued_at=lately))
@@ -513,7 +513,7 @@ def test_two_closers_close_a_run_once(ctx, run_id):
 
 def test_a_heartbeat_keeps_the_lease_and_notices_cancel_and_loss(ctx, run_id):
     first_job, second_job = job_ids(ctx, run_id)[:2]
-    held = claims.claim(ctx, first_job, Step.DECODE)
+    held = claims.take_claim(ctx, first_job, Step.DECODE)
     before = job(ctx, first_job).lease_until
     with Job(ctx, held) as working:
         wait_for(lambda: job(ctx, first_job).lease_until > before)
@@ -531,10 +531,10 @@ def test_a_heartbeat_keeps_the_lease_and_notices_cancel_and_loss(ctx, run_id):
 def test_a_pinned_run_is_left_alone_by_others_and_interrupted_when_its_process_is_gone(ctx, run_id):
     with ctx.database.session() as session:
         session.execute(update(Run).values(pinned_worker="elsewhere:1"))
-    assert claims.claim(ctx, job_ids(ctx, run_id)[0], Step.DECODE) is None
+    assert claims.take_claim(ctx, job_ids(ctx, run_id)[0], Step.DECODE) is None
     reaper.reap(ctx)
     with ctx.database.read() as session:
         assert get_run(session, run_id).state is RunState.INTERRUPTED
     service.resume(ctx, run_id)
     prepare.prepare_run(ctx, run_id)
-    assert claims.claim(ctx, job_ids(ctx, run_id)[0], Step.DECODE)
+    assert claims.take_claim(ctx, job_ids(ctx, run_id)[0], Step.DECODE)

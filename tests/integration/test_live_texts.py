@@ -20,7 +20,7 @@ from app.core.states import RunState
 from app.jobs.work import live_updates
 from app.runs import transitions
 from app.runs.event_stream import follow
-from app.samples.origins import pieces
+from app.samples.origins import cut_pieces
 from app.site.factory import create_app
 from decoding.request import Update
 
@@ -70,7 +70,7 @@ class Completion:
 
     def whole(self, index: int) -> tuple[str, list]:
         ends = self.ends[index] if self.with_ends else []
-        return self.texts[index], [list(piece) for piece in pieces(self.texts[index], ends, self.origins[index])]
+        return self.texts[index], [list(piece) for piece in cut_pieces(self.texts[index], ends, self.origins[index])]
 
     def _grow(self, index: int, tokens: int) -> Update:
         ends, origins = [], []
@@ -80,7 +80,7 @@ class Completion:
             ends.append(max(len(self.texts[index]) - held_back, 0))
             origins.append(self.random.choice(["draft", "draft", "target"]))
         self.ends[index] += ends
-        self.origins[index] += live_updates.letters(origins)
+        self.origins[index] += live_updates.encode_origins(origins)
         return self._update(index, ends, origins, None)
 
     def _update(self, index, ends, origins, reason) -> Update:

@@ -29,7 +29,7 @@ NOW = dt.datetime(2026, 11, 26, tzinfo=dt.UTC)
 def test_up_down_up_and_equal_to_the_models(database_url):
     database = Database(database_url)
     migrate.upgrade(database)
-    assert migrate.current(database) == migrate.head()
+    assert migrate.get_current_revision(database) == migrate.head()
     with database.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, domains.metadata) == []
@@ -96,7 +96,7 @@ def test_an_upgrade_keeps_every_row_of_every_table(database_url):
         before = fill_every_table(connection)
     assert len(before) >= 20
     migrate.upgrade(database)
-    assert migrate.current(database) == migrate.head()
+    assert migrate.get_current_revision(database) == migrate.head()
     check = before.pop("dataset_check_jobs")
     assert before.pop("load_tests")  # nothing has read or written them since 0033
     assert before.pop("task_words")  # the index of a search that reads the samples now
@@ -166,7 +166,7 @@ def test_a_database_that_refuses_a_change_is_named_in_one_sentence(database_url)
     with database.engine.begin() as connection:
         connection.exec_driver_sql("DROP TABLE archives")
     migrate.upgrade(database)
-    assert migrate.current(database) == migrate.head()
+    assert migrate.get_current_revision(database) == migrate.head()
     database.dispose()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.comparison.matrix import matrix
+from app.comparison.matrix import build_matrix
 from app.site.factory import create_app
 from tests.app.comparison.reading import lay_over, lines_of
 from tests.app.world import World
@@ -16,7 +16,7 @@ def test_figures_and_cells_are_the_same_as_those_of_compare(ctx):
     client = world.client
     for budget in (2, 4, 9):
         compared = client.get(f"/api/v1/compare?reference={a}&other={b}&budget={budget}").get_json()
-        lines, rows = lines_of(world, a, b, budget=budget), matrix(lay_over(world, a, b), budget).rows
+        lines, rows = lines_of(world, a, b, budget=budget), build_matrix(lay_over(world, a, b), budget).rows
         for figure, outcomes in (("pass_first", ("first",)), ("pass_all", ("first", "any"))):
             first, second = (getattr(line, figure) for line in lines)
             assert first.share == pytest.approx(compared[figure]["b"])

@@ -10,7 +10,7 @@ from sqlalchemy import update
 
 from app.core.errors import BadInputError
 from app.jobs.job import CannotLoadError
-from app.jobs.work.decode_job import ready_engine
+from app.jobs.work.decode_job import prepare_engine
 from app.language_models import drafters, heads
 from app.language_models.models import PublishedHead
 from app.runs.repository import get_run
@@ -58,16 +58,16 @@ def test_a_worker_drafts_with_the_head_that_was_published_last(ctx, machine):
         run = get_run(session, run_id)
 
     machine(THERE)
-    ready_engine(ctx, run)
+    prepare_engine(ctx, run)
     published.append(train(machine(HERE), b"second" * 1000))
     heads.publish(ctx, TARGET)
     machine(THERE)
-    ready_engine(ctx, run)
+    prepare_engine(ctx, run)
 
     assert [config.head for config in loaded] == published
     assert trained_heads.export(TARGET)[1][WEIGHTS] == b"second" * 1000
     with ctx.database.read() as session:
-        assert [one.sha256 for one in drafters.every(session)] == published[1:]
+        assert [one.sha256 for one in drafters.list_drafters(session)] == published[1:]
 
 
 def test_a_head_that_arrives_damaged_leaves_the_one_that_is_there(ctx, machine):
@@ -86,7 +86,7 @@ def test_a_head_that_arrives_damaged_leaves_the_one_that_is_there(ctx, machine):
     with ctx.database.read() as session:
         run = get_run(session, run_id)
     with pytest.raises(CannotLoadError, match="has changed on its way"):
-        ready_engine(ctx, run)
+        prepare_engine(ctx, run)
 
 
 def test_a_head_with_the_published_hash_is_not_fetched_again(ctx, machine):
@@ -122,7 +122,7 @@ def test_a_record_of_another_version_hides_its_head_and_is_refused_with_a_senten
         session.execute(update(PublishedHead).values(record='{"unheard_of": 1}'))
     machine(THERE)
     with ctx.database.read() as session:
-        assert drafters.every(session) == []
+        assert drafters.list_drafters(session) == []
     with pytest.raises(ModelError, match="has a damaged record: publish it again"):
         heads.fetch(ctx, TARGET)
 

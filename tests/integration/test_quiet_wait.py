@@ -33,7 +33,7 @@ def run_of(ctx, run_id):
 def jobs(ctx, monkeypatch):
     """Submits a run of two tasks that waits, and returns its id and the messages for a worker."""
     ctx.broker = RecordingBroker()
-    monkeypatch.setattr(celery_tasks, "current", lambda: ctx)
+    monkeypatch.setattr(celery_tasks, "get_current", lambda: ctx)
     tasks = tuple(Task(f"add/{i}", "def add(a, b):\n", "add", "def check(candidate): ...", RIGHT) for i in range(2))
     datasets.store(ctx, Dataset("additions", tasks, "f" * 64), DatasetKind.IMPORTED)
 

@@ -15,7 +15,7 @@ from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
 from app.runs import import_samples, service, transitions
 from app.runs.models import RunTask
-from app.runs.repository import get_run, progress, tasks_with_samples
+from app.runs.repository import compute_progress, get_run, load_tasks_with_samples
 from app.runs.schemas import ImportSpec, RunSpec
 from evaluation.datasets import Dataset, Task
 from tests.fakes import RIGHT, FakeGrader
@@ -56,7 +56,7 @@ def imported(ctx, dataset: str, tmp_path) -> uuid.UUID:
 
 def rows(ctx, run_id) -> list[RunTask]:
     with ctx.database.read() as session:
-        return list(tasks_with_samples(session, run_id))
+        return list(load_tasks_with_samples(session, run_id))
 
 
 def job_ids(ctx, run_id) -> list[uuid.UUID]:
@@ -66,7 +66,7 @@ def job_ids(ctx, run_id) -> list[uuid.UUID]:
 
 def counts(ctx, run_id) -> tuple[int, int, int, bool]:
     with ctx.database.read() as session:
-        found = progress(session, get_run(session, run_id))
+        found = compute_progress(session, get_run(session, run_id))
     return found.decoded, found.finished, found.left, found.resumable
 
 

@@ -28,7 +28,7 @@ from app.datasets import service as datasets
 from app.jobs.work.decode import decode_task
 from app.runs import service
 from app.runs.policy import EvaluationPolicy
-from app.runs.repository import get_run, tasks_with_samples
+from app.runs.repository import get_run, load_tasks_with_samples
 from app.runs.schemas import RunSpec
 from app.site.factory import create_app
 from app.workers.service import list_workers, report
@@ -148,7 +148,7 @@ def test_a_worker_process_prepares_and_grades_what_this_process_decodes(stack, s
 
     wait_for(lambda: state() is RunState.RUNNING, 90)
     with ctx.database.read() as session:
-        (job,) = tasks_with_samples(session, run_id)
+        (job,) = load_tasks_with_samples(session, run_id)
         (worker,) = list_workers(session)
         assert worker.pid != os.getpid()
     # The worker asks for the decoding once the run's state is stored.
@@ -156,7 +156,7 @@ def test_a_worker_process_prepares_and_grades_what_this_process_decodes(stack, s
     decode_task(ctx, job.id)
     wait_for(lambda: state() is RunState.FINISHED, 60)
     with ctx.database.read() as session:
-        (job,) = tasks_with_samples(session, run_id)
+        (job,) = load_tasks_with_samples(session, run_id)
         assert job.state is TaskState.FINISHED
         assert [s.verdict for s in job.samples] == ["passed", "wrong_answer"]
     kinds = [e.type for e in ctx.bus.read(run_id, FIRST, 0)]

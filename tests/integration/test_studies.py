@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import func, select, update
 
 from app.core.broker.queues import DECODE_TASK
-from app.core.db.types import utcnow
+from app.core.db.types import get_utc_time
 from app.core.errors import BadInputError, ConflictError
-from app.core.provenance import this_machine
+from app.core.provenance import describe_machine
 from app.core.states import DatasetKind, RunState, TaskState
 from app.datasets import service as datasets
 from app.jobs import reaper
@@ -262,7 +262,7 @@ def test_another_machine_does_not_go_on_with_a_study(ctx, broker):
     engines = Engines(ctx)
     study_id = submitted(ctx)
     work(ctx, broker, steps=4)
-    assert study(ctx, study_id).machine == this_machine()
+    assert study(ctx, study_id).machine == describe_machine()
     service.cancel(ctx, study_id)
     work(ctx, broker)
     with ctx.database.session() as session:
@@ -308,7 +308,7 @@ def test_a_drop_that_a_killed_process_left_half_done_is_done_by_the_next_job(ctx
     study_id = submitted(ctx, race=True)
     with ctx.database.session() as session:
         dropped = session.scalars(select(StudyArm).where(StudyArm.study_id == study_id, StudyArm.position == 1)).one()
-        dropped.dropped_at, dropped.dropped_by, dropped.dropped_after = utcnow(), 0, 0
+        dropped.dropped_at, dropped.dropped_by, dropped.dropped_after = get_utc_time(), 0, 0
     work(ctx, broker)
     assert Counter(drafter for drafter, _ in engines.served)["ngram"] <= 1
     assert states(ctx, study_id) == [RunState.FINISHED] * len(ARMS)

@@ -15,7 +15,7 @@ from app.datasets import service as datasets
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
 from app.runs import service
-from app.runs.configuration import engine_config
+from app.runs.configuration import build_engine_config
 from app.runs.models import RunTask
 from app.runs.repository import get_run
 from app.runs.schemas import RunSpec
@@ -138,7 +138,7 @@ def test_runs_whose_engines_are_in_memory_change_from_task_to_task(ctx, engine, 
     runs = [submitted(1, LONG), submitted(2, SHORT, drafter="none")]
     with ctx.database.read() as session:
         for run in runs:
-            ctx.engines.get(engine_config(get_run(session, run)), lambda: engine)
+            ctx.engines.get(build_engine_config(get_run(session, run)), lambda: engine)
     submitted(3, SHORT, drafter="ngram")  # not in memory: after the others
     for job in sent_for(broker, DECODE_TASK):
         decode_task(ctx, job)

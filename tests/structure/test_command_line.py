@@ -32,6 +32,7 @@ CONTRACT = {
     "study list",
     "study show",
     "study resume",
+    "study engines",
     "study cancel",
     "study delete",
     "study export",

@@ -11,7 +11,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import update
 
-from app.core.db.types import utcnow
+from app.core.db.types import get_utc_time
 from app.core.settings import MAX_BUDGET_S
 from app.core.states import RunState
 from app.runs.models import RunTask
@@ -38,7 +38,7 @@ def shown(world) -> dict[str, dict[str, set[str]]]:  # noqa: F811
     """The metrics that a service with a run shows: name, label, values."""
     world.add_run("measured", limit=2)
     with world.context.database.session() as session:
-        session.execute(update(RunTask).values(finished_at=utcnow()))
+        session.execute(update(RunTask).values(finished_at=get_utc_time()))
     found: dict[str, dict[str, set[str]]] = {}
     for family in text_string_to_metric_families(world.client.get("/api/v1/metrics").get_data(as_text=True)):
         for sample in family.samples:

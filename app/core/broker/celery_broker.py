@@ -38,7 +38,7 @@ class CeleryBroker:
     def send(self, messages: Iterable[Message], queue: str) -> None:
         """Sends the messages, in this order."""
         try:
-            with producers[self._connection()].acquire(block=True) as producer:
+            with producers[self._open_connection()].acquire(block=True) as producer:
                 if time.monotonic() < self._silent_until:
                     return  # logged when it failed
                 for task, row_id in messages:
@@ -50,7 +50,7 @@ class CeleryBroker:
     def queue_length(self, queue: str) -> int | None:
         """How many messages wait in a queue."""
         try:
-            with self._connection() as connection:
+            with self._open_connection() as connection:
                 channel: Any = connection.default_channel
                 # Not passive: kombu 5.7 then looks for the queue without our key prefix and does not find it.
                 return int(channel.queue_declare(queue).message_count)
@@ -62,7 +62,7 @@ class CeleryBroker:
         if time.monotonic() < self._silent_until:
             return "cannot be reached: it did not answer a moment ago"
         try:
-            with connections[self._connection()].acquire(block=True) as connection:
+            with connections[self._open_connection()].acquire(block=True) as connection:
                 channel: Any = connection.default_channel
                 channel.client.ping()
         except UNREACHABLE as error:
@@ -71,5 +71,5 @@ class CeleryBroker:
         return None
 
     @staticmethod
-    def _connection() -> Connection:
+    def _open_connection() -> Connection:
         return celery_app.connection_for_write(transport_options=TIMEOUTS)

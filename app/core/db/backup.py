@@ -46,7 +46,7 @@ def save_backup(database: Database, file: Path, progress: Progress) -> Backup:
         raise UnavailableError(
             f"there is no database {database.file}: check BASSLINE_DATABASE_URL or BASSLINE_DATA_DIR"
         )
-    schema = migrate.current(database)
+    schema = migrate.get_current_revision(database)
     if schema is None:
         raise UnavailableError("the database has no schema: check BASSLINE_DATABASE_URL, there is nothing to save")
     part = file.with_name(f".{file.name}.{os.getpid()}")

@@ -113,7 +113,7 @@ class Database:
             return self.engine.connect().execution_options(**{READ_ONLY: read_only})
         except DBAPIError as error:
             raise UnavailableError(
-                f"the database {make_url(self.url).render_as_string()} cannot be opened: {error_summary(error)}; "
+                f"the database {make_url(self.url).render_as_string()} cannot be opened: {summarize_error(error)}; "
                 "check BASSLINE_DATABASE_URL"
             ) from None
 
@@ -121,8 +121,8 @@ class Database:
     def session(self) -> Iterator[Session]:
         """One unit of work: commits at the end, rolls back on an exception. Objects stay readable afterwards.
 
-        Then it does what `after_commit` was given, in that order and without holding a connection. The data is stored
-        by then, so an action that raises is logged and the others follow.
+        Then it calls what `call_after_commit` was given, in that order and without holding a connection. The data is
+        stored by then, so an action that raises is logged and the others follow.
         """
         self._readers.release_connections()
         with Session(self.engine, expire_on_commit=False) as session, session.begin():
@@ -191,7 +191,7 @@ class _ThreadReaders(threading.local):
 
 
 @contextmanager
-def short_transaction(database: Database) -> Iterator[Session]:
+def begin_short_transaction(database: Database) -> Iterator[Session]:
     """One of many units of work in a row. On SQLite it leaves others the time to write before the next one."""
     began = time.monotonic()
     with database.session() as session:
@@ -200,7 +200,7 @@ def short_transaction(database: Database) -> Iterator[Session]:
         time.sleep(min(max(time.monotonic() - began, SHORTEST_TURN_S), LONGEST_TURN_S))
 
 
-def after_commit(session: Session, action: Callable[..., object], *args: object) -> None:
+def call_after_commit(session: Session, action: Callable[..., object], *args: object) -> None:
     """Calls `action(*args)` once the session's unit of work is committed, and never if it is rolled back.
 
     Events and broker messages go this way: their receivers find the rows they are about. Both may be lost, so an
@@ -209,14 +209,14 @@ def after_commit(session: Session, action: Callable[..., object], *args: object)
     session.info.setdefault(AFTER_COMMIT, []).append(partial(action, *args))
 
 
-def updated_any(session: Session, statement: Any) -> bool:
+def has_updated(session: Session, statement: Any) -> bool:
     """Whether the UPDATE changed a row."""
     result = session.execute(statement, execution_options={"synchronize_session": False})
     assert isinstance(result, CursorResult)
     return result.rowcount > 0
 
 
-def error_summary(error: BaseException) -> str:
+def summarize_error(error: BaseException) -> str:
     """The error in one line: for a database error the server's message without statement and parameters."""
     if isinstance(error, DBAPIError):
         return " ".join(str(error.orig).split())
@@ -228,7 +228,7 @@ DISK_FULL = ("disk is full", "No space left on device", "Disk quota exceeded")
 
 def explain_outage(error: BaseException) -> UnavailableError:
     """A sentence for users, with a remedy, for one of OUTAGES or another refusal of the database."""
-    said = error_summary(error)
+    said = summarize_error(error)
     if any(text in said for text in DISK_FULL):
         return UnavailableError(f"the disk of the database is full ({said}): free some space and try again")
     if "is locked" in said:

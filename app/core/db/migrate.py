@@ -33,25 +33,25 @@ def upgrade(database: Database, revision: str = "head") -> None:
 
     Raises UnavailableError for a database of a newer version or from before FIRST, and where it refuses a change.
     """
-    _require_known(current(database))
-    with _changing(database) as connection:
-        command.upgrade(_config(connection), revision)
+    _require_known(get_current_revision(database))
+    with _begin_changes(database) as connection:
+        command.upgrade(_build_config(connection), revision)
 
 
 def downgrade(database: Database, revision: str) -> None:
     """Runs the migrations down to `revision` ("base" empties the schema). Raises UnavailableError as `upgrade` does."""
-    with _changing(database) as connection:
-        command.downgrade(_config(connection), revision)
+    with _begin_changes(database) as connection:
+        command.downgrade(_build_config(connection), revision)
 
 
 def head() -> str:
     """The newest revision of the code."""
-    revision = ScriptDirectory.from_config(_config(None)).get_current_head()
+    revision = ScriptDirectory.from_config(_build_config(None)).get_current_head()
     assert revision is not None
     return revision
 
 
-def current(database: Database) -> str | None:
+def get_current_revision(database: Database) -> str | None:
     """The revision the database is at; None for an empty one. Raises UnavailableError if it cannot be opened."""
     with database.connect(read_only=True) as connection:
         return MigrationContext.configure(connection).get_current_revision()
@@ -63,7 +63,7 @@ def ensure(database: Database) -> None:
     Raises UnavailableError for a database that cannot be opened, for one of a newer version or from before FIRST, and
     for a PostgreSQL database at another revision.
     """
-    revision = current(database)
+    revision = get_current_revision(database)
     if revision == head():
         return
     _require_known(revision)
@@ -79,7 +79,7 @@ def is_too_old(revision: str) -> bool:
 
 def is_known(revision: str) -> bool:
     """Whether this version has the migration that makes this revision."""
-    return revision in {script.revision for script in ScriptDirectory.from_config(_config(None)).walk_revisions()}
+    return revision in {script.revision for script in ScriptDirectory.from_config(_build_config(None)).walk_revisions()}
 
 
 def _require_known(revision: str | None) -> None:
@@ -95,7 +95,7 @@ def _require_known(revision: str | None) -> None:
         )
 
 
-def _config(connection: Connection | None) -> Config:
+def _build_config(connection: Connection | None) -> Config:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
     config.attributes["connection"] = connection
@@ -103,24 +103,25 @@ def _config(connection: Connection | None) -> Config:
 
 
 @contextmanager
-def _changing(database: Database) -> Iterator[Connection]:
+def _begin_changes(database: Database) -> Iterator[Connection]:
     """A connection under the lock. What the database refuses becomes UnavailableError."""
     try:
-        with _locked(database) as connection:
+        with _hold_lock(database) as connection:
             yield connection
     except DBAPIError as error:
         # For example one that an unreleased version changed, or a migration that waits for a lock in vain.
         raise UnavailableError(
-            f"the database stays at schema {current(database) or 'none'}, because it refuses the next change "
+            f"the database stays at schema {get_current_revision(database) or 'none'}, because it refuses the "
+            "next change "
             f"({' '.join(str(error.orig).split())}): end what uses it and try again, restore a backup, or use another "
             f"database with {_OTHER_DATABASE}"
         ) from error
 
 
 @contextmanager
-def _locked(database: Database) -> Iterator[Connection]:
+def _hold_lock(database: Database) -> Iterator[Connection]:
     if database.is_sqlite:
-        with _file_lock(database.file), database.connect() as connection, _foreign_keys_off(connection):
+        with _lock_file(database.file), database.connect() as connection, _disable_foreign_keys(connection):
             yield connection
             connection.commit()
         return
@@ -138,7 +139,7 @@ def _locked(database: Database) -> Iterator[Connection]:
 
 
 @contextmanager
-def _foreign_keys_off(connection: Connection) -> Iterator[None]:
+def _disable_foreign_keys(connection: Connection) -> Iterator[None]:
     """To change a table of SQLite, Alembic copies and drops it: foreign keys would delete the rows that refer to it."""
     driver: Any = connection.connection.driver_connection  # a transaction, which the connection begins, keeps them on
     driver.execute("PRAGMA foreign_keys=OFF")
@@ -149,7 +150,7 @@ def _foreign_keys_off(connection: Connection) -> Iterator[None]:
         driver.execute("PRAGMA foreign_keys=ON")
 
 
-def _file_lock(file: Path | None) -> AbstractContextManager[object]:
+def _lock_file(file: Path | None) -> AbstractContextManager[object]:
     if file is None:
         return nullcontext()
     make_folder(file.parent)

@@ -33,7 +33,7 @@ def dump(database: Database, file: Path, progress: Callable[[int, int], None]) -
         n_tables = len(inspect(connection).get_table_names())
     words = ["--format=custom", "--no-owner", "--no-privileges", "--verbose", f"--file={file}"]
     program = _find_folder(database) / "pg_dump"
-    with _start(database, program, *words, _address(database), stderr=subprocess.PIPE) as process:
+    with _start(database, program, *words, _format_address(database), stderr=subprocess.PIPE) as process:
         assert process.stderr
         lines = []
         for line in process.stderr:
@@ -41,7 +41,7 @@ def dump(database: Database, file: Path, progress: Callable[[int, int], None]) -
             if b"dumping contents of table" in line:
                 progress(sum(b"dumping contents" in line for line in lines), n_tables)
     if process.returncode:
-        raise UnavailableError(f"the database was not saved: {_last_error(b''.join(lines))}")
+        raise UnavailableError(f"the database was not saved: {_find_last_error(b''.join(lines))}")
 
 
 def read_schema(database: Database, file: Path) -> str | None:
@@ -50,7 +50,7 @@ def read_schema(database: Database, file: Path) -> str | None:
     with _start(database, _find_folder(database) / "pg_restore", *words, stderr=subprocess.PIPE) as process:
         output, errors = process.communicate()
     if process.returncode:
-        raise BadInputError(f"{file} cannot be read: {_last_error(errors)}", "file")
+        raise BadInputError(f"{file} cannot be read: {_find_last_error(errors)}", "file")
     found = re.search(rb"^COPY .*alembic_version .*\n(\w+)$", output, re.MULTILINE)
     return found[1].decode() if found else None
 
@@ -72,7 +72,7 @@ def restore(database: Database, file: Path, progress: Callable[[int, int], None]
         as script,
         _start(
             database, folder / "psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file=-",
-            _address(database), stdin=subprocess.PIPE, stderr=faults,
+            _format_address(database), stdin=subprocess.PIPE, stderr=faults,
         ) as psql,
     ):  # fmt: skip
         n_tables = listing.communicate()[0].count(b" TABLE DATA ")
@@ -84,7 +84,9 @@ def restore(database: Database, file: Path, progress: Callable[[int, int], None]
             psql.communicate()
         faults.seek(0)
         if script.returncode or psql.returncode:
-            raise UnavailableError(f"nothing was restored, the database is as before: {_last_error(faults.read())}")
+            raise UnavailableError(
+                f"nothing was restored, the database is as before: {_find_last_error(faults.read())}"
+            )
 
 
 def _count_others(connection: Connection) -> int:
@@ -126,7 +128,9 @@ def _find_folder(database: Database) -> Path:
         server = int(connection.dialect.server_version_info[0])
     found = {Path(program).parent for name in PROGRAMS[:1] if (program := shutil.which(name))}
     found |= {folder for pattern in FOLDERS for folder in Path("/").glob(pattern[1:])}
-    versions = {_version(folder): folder for folder in found if all((folder / name).is_file() for name in PROGRAMS)}
+    versions = {
+        _read_version(folder): folder for folder in found if all((folder / name).is_file() for name in PROGRAMS)
+    }
     fitting = [version for version in versions if version >= server]
     if not fitting:
         there = ", ".join(map(str, sorted(versions))) or "none"
@@ -137,7 +141,7 @@ def _find_folder(database: Database) -> Path:
     return versions[min(fitting)]
 
 
-def _version(folder: Path) -> int:
+def _read_version(folder: Path) -> int:
     said = subprocess.run([folder / "pg_dump", "--version"], capture_output=True, text=True, check=False).stdout
     found = re.search(r"(\d+)(?:\.|devel|beta|rc)", said)
     return int(found[1]) if found else 0
@@ -147,22 +151,22 @@ def _start(
     database: Database, program: Path, *words: str, stderr: int | IO[bytes], stdin: int = subprocess.DEVNULL
 ) -> subprocess.Popen[bytes]:
     """A program in the C locale. It gets the password from its environment: everybody may read its arguments."""
-    password = _connection_words(database).get("password")
+    password = _parse_connection(database).get("password")
     env = {**os.environ, "LC_ALL": "C"} | ({"PGPASSWORD": str(password)} if password else {})
     return subprocess.Popen([program, *words], stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, env=env)
 
 
-def _address(database: Database) -> str:
-    words = {name: value for name, value in _connection_words(database).items() if name != "password"}
+def _format_address(database: Database) -> str:
+    words = {name: value for name, value in _parse_connection(database).items() if name != "password"}
     return f"--dbname={make_conninfo(**words)}"
 
 
-def _connection_words(database: Database) -> dict[str, Any]:
+def _parse_connection(database: Database) -> dict[str, Any]:
     url = make_url(database.url).set(drivername="postgresql")
     return dict(conninfo_to_dict(url.render_as_string(hide_password=False)))
 
 
-def _last_error(stderr: bytes) -> str:
+def _find_last_error(stderr: bytes) -> str:
     """The programs' own words about a failure: the first line with an error, else the last one."""
     lines = stderr.decode("utf-8", "replace").strip().splitlines()
     errors = [line for line in lines if re.search(r"error:|ERROR:|FATAL:", line)]

@@ -29,7 +29,7 @@ def find_id(
         pass
     newest = select(table.id).where(table.name == reference, *conditions).order_by(table.id.desc()).limit(1)
     ids = session.scalars(newest).all()
-    if not ids and (begun := ids_beginning_with(reference)):
+    if not ids and (begun := find_id_range(reference)):
         ids = session.scalars(select(table.id).where(table.id.between(*begun), *conditions)).all()
     if not ids:
         names = session.scalars(select(table.name).where(*conditions).order_by(table.id.desc()).limit(SUGGESTED_FROM))
@@ -40,7 +40,7 @@ def find_id(
     return ids[0]
 
 
-def ids_beginning_with(prefix: str) -> tuple[uuid.UUID, uuid.UUID] | None:
+def find_id_range(prefix: str) -> tuple[uuid.UUID, uuid.UUID] | None:
     """The first and the last id that begin with `prefix`, with dashes or without; None for one that is too short or
     begins no id."""
     digits = prefix.lower().replace("-", "")

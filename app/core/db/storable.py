@@ -27,7 +27,7 @@ _FOR_SURROGATES = "\N{REPLACEMENT CHARACTER}\N{VARIATION SELECTOR-15}"
 _STAND_INS = {"\0": "\N{SYMBOL FOR NULL}\N{VARIATION SELECTOR-15}"}
 
 
-def unstorable_reason(text: str) -> str | None:
+def find_unstorable_reason(text: str) -> str | None:
     """What keeps `text` from being stored, in words; None if nothing does."""
     match = _UNSTORABLE.search(text)
     if match is None:
@@ -44,7 +44,7 @@ def require_storable(value: Any) -> Any:
             left += [*one.keys(), *one.values()]
         elif isinstance(one, list):
             left += one
-        elif isinstance(one, str) and (reason := unstorable_reason(one)):
+        elif isinstance(one, str) and (reason := find_unstorable_reason(one)):
             raise ValueError(f"holds {reason}: remove it")
         elif isinstance(one, float) and not math.isfinite(one):
             raise ValueError(f"holds {one}: give a number or null")
@@ -53,7 +53,7 @@ def require_storable(value: Any) -> Any:
     return value
 
 
-def storable(text: str) -> str:
+def make_storable(text: str) -> str:
     """The text with a stand-in for each character that no database stores, see types.OutputText."""
     return _UNSTORABLE.sub(lambda found: _STAND_INS.get(found[0], _FOR_SURROGATES), text)
 

@@ -14,10 +14,10 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import TypeDecorator
 
-from app.core.db.storable import storable
+from app.core.db.storable import make_storable
 
 
-def new_id() -> uuid.UUID:
+def generate_id() -> uuid.UUID:
     """A UUIDv7: 48 bits of Unix milliseconds, 12 bits of their fraction (section 6.2, method 3), then 62 random bits.
 
     The fraction orders the ids that a process makes within one millisecond.
@@ -73,7 +73,7 @@ class OutputText(TypeDecorator[str]):
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
         """Storable going in."""
-        return storable(value) if value else value
+        return make_storable(value) if value else value
 
 
 class Base(DeclarativeBase):
@@ -94,7 +94,7 @@ class Base(DeclarativeBase):
 class Identified:
     """Mixin: a UUIDv7 primary key."""
 
-    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=new_id)
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=generate_id)
 
 
 class Named(Identified):
@@ -103,12 +103,12 @@ class Named(Identified):
     name: Mapped[str] = mapped_column(String(200), index=True)
 
 
-def utcnow() -> dt.datetime:
+def get_utc_time() -> dt.datetime:
     """The current time, aware, UTC."""
     return dt.datetime.now(dt.UTC)
 
 
-def text_enum(kind: type[enum.StrEnum], name: str) -> Enum:
+def build_text_enum(kind: type[enum.StrEnum], name: str) -> Enum:
     """A text column with a named CHECK that holds only the values of `kind`."""
     return Enum(
         kind,

@@ -101,8 +101,8 @@ class MemoryBus:
         with self._changed:
             if wait_s > 0:
                 self._note_listener(run_id)
-            self._changed.wait_for(lambda: bool(self._after(run_id, seen)), timeout=wait_s)
-            return self._after(run_id, seen)
+            self._changed.wait_for(lambda: bool(self._list_after(run_id, seen)), timeout=wait_s)
+            return self._list_after(run_id, seen)
 
     def forget(self, run_id: uuid.UUID) -> None:
         """Drops the run's buffer."""
@@ -113,7 +113,7 @@ class MemoryBus:
         now = time.monotonic()
         self._listeners = {key: at for key, at in self._listeners.items() if at + LISTENER_S > now} | {run_id: now}
 
-    def _after(self, run_id: uuid.UUID, seen: int) -> list[Event]:
+    def _list_after(self, run_id: uuid.UUID, seen: int) -> list[Event]:
         stream = self._streams.get(run_id)
         if stream is None or stream.events[-1][0] <= seen:
             return []
@@ -139,9 +139,9 @@ class RedisBus:
         try:
             with self._writer.pipeline(transaction=False) as pipe:
                 fields: Any = {"type": event_type, "data": json.dumps(data)}
-                pipe.xadd(self._key(run_id), fields, maxlen=MAX_EVENTS, approximate=True)
-                pipe.expire(self._key(run_id), ENDED_EXPIRE_S if is_end(event_type, data) else EXPIRE_S)
-                pipe.exists(self._listener_key(run_id))
+                pipe.xadd(self._build_key(run_id), fields, maxlen=MAX_EVENTS, approximate=True)
+                pipe.expire(self._build_key(run_id), ENDED_EXPIRE_S if is_end(event_type, data) else EXPIRE_S)
+                pipe.exists(self._build_listener_key(run_id))
                 return bool(pipe.execute()[-1])
         except redis.RedisError as error:
             self._silent_until = time.monotonic() + SILENT_S
@@ -165,34 +165,34 @@ class RedisBus:
         try:
             with self._reader.pipeline(transaction=False) as pipe:
                 if block is not None:
-                    pipe.set(self._listener_key(run_id), 1, ex=LISTENER_S)
-                pipe.xread({self._key(run_id): after}, block=block)
+                    pipe.set(self._build_listener_key(run_id), 1, ex=LISTENER_S)
+                pipe.xread({self._build_key(run_id): after}, block=block)
                 answer: Any = pipe.execute()[-1]
         except redis.RedisError as error:
             self._unread_until = time.monotonic() + SILENT_S
             log.warning("events cannot be read", seconds=SILENT_S, error=str(error))
             return []
         streams = answer.values() if isinstance(answer, dict) else [entries for _, entries in answer or []]
-        rows = [row for entries in streams for row in _flat(entries)]
+        rows = [row for entries in streams for row in _flatten_entries(entries)]
         return [Event(key.decode(), fields[b"type"].decode(), json.loads(fields[b"data"])) for key, fields in rows]
 
     def forget(self, run_id: uuid.UUID) -> None:
         """Drops the run's Redis stream. A stream that cannot be dropped now expires by itself."""
         try:
-            self._writer.delete(self._key(run_id))
+            self._writer.delete(self._build_key(run_id))
         except redis.RedisError as error:
             log.warning("events are not dropped", error=str(error))
 
     @staticmethod
-    def _key(run_id: uuid.UUID) -> str:
+    def _build_key(run_id: uuid.UUID) -> str:
         return f"bassline:events:{run_id}"
 
     @staticmethod
-    def _listener_key(run_id: uuid.UUID) -> str:
+    def _build_listener_key(run_id: uuid.UUID) -> str:
         return f"bassline:listeners:{run_id}"
 
 
-def _flat(entries: Any) -> list[Any]:
+def _flatten_entries(entries: Any) -> list[Any]:
     """RESP3 nests a stream's entries in one more list than RESP2 does."""
     return entries[0] if entries and isinstance(entries[0], list) else entries
 

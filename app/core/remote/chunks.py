@@ -15,6 +15,10 @@ class RemoteServerError(RuntimeError):
     """The server failed, or its answer cannot be read; the message says so in a sentence. Another try may succeed."""
 
 
+class ServerUnreachableError(RemoteServerError):
+    """Nothing takes connections at the server's address."""
+
+
 class TokenLogprobs(NamedTuple):
     """The tokens of a piece of text, and the log-probability of each."""
 

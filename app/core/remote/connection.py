@@ -7,7 +7,6 @@ import contextlib
 import datetime as dt
 import email.utils
 import json
-import os
 import re
 import ssl
 import time
@@ -18,8 +17,16 @@ from typing import Any, Self
 
 import httpx2
 
-from app.core.remote.chunks import DONE, Chunk, EventReader, RemoteServerError, find_message, parse_chunk
-from app.core.remote.target import HEADERS, KEY, RemoteTarget, load_secret_headers
+from app.core.remote.chunks import (
+    DONE,
+    Chunk,
+    EventReader,
+    RemoteServerError,
+    ServerUnreachableError,
+    find_message,
+    parse_chunk,
+)
+from app.core.remote.target import HEADERS, KEY, RemoteTarget, list_secrets, load_secret_headers
 from decoding.request import RequestError
 
 CONNECT_S = 10.0
@@ -77,14 +84,9 @@ class ServerConnection:
 
     def __init__(self, target: RemoteTarget) -> None:
         self._target = target
-        secret_headers = load_secret_headers()
-        self._secrets = [value for value in (os.environ.get(KEY, "").strip(), *secret_headers.values()) if value]
+        self._secrets = list_secrets()
         self._http = httpx2.AsyncClient(
-            headers={
-                "Authorization": f"Bearer {os.environ.get(KEY, '').strip() or 'none'}",
-                **secret_headers,
-                "Accept-Encoding": "identity",
-            },
+            headers={**load_secret_headers(target.base_url), "Accept-Encoding": "identity"},
             timeout=httpx2.Timeout(None, connect=CONNECT_S),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
             follow_redirects=False,
@@ -128,7 +130,7 @@ class ServerConnection:
             except RemoteServerError as error:
                 raise RemoteServerError(self._redact(f"{self.address} {error}")) from None
             except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-                raise RemoteServerError(self._describe_fault(error)) from None
+                raise self._make_error(error) from None
 
     async def fetch_page(self, url: str, body: dict[str, Any] | None = None) -> tuple[str, str]:
         """(text, name of the server) of a page, from POST if there is a `body`; no text where it has no such page.
@@ -151,7 +153,7 @@ class ServerConnection:
                 f"{self.address} did not answer within {waited}: wait until it has loaded its model"
             ) from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise RemoteServerError(self._describe_fault(error)) from None
+            raise self._make_error(error) from None
 
     async def _stream_once(self, body: dict[str, Any], max_event_bytes: int, path: str) -> AsyncGenerator[Chunk]:
         asked = {"model": self._target.model, **self._target.extra_body, **body, "stream": True}
@@ -166,8 +168,8 @@ class ServerConnection:
                             return
                         yield parse_chunk(data)
 
-    def _describe_fault(self, error: Exception) -> str:
-        """One sentence for what kept the server from answering, with what to do."""
+    def _make_error(self, error: Exception) -> RemoteServerError:
+        """The error for what kept the server from answering: one sentence, with what to do."""
         reason = str(error) or type(error).__name__
         has_connected = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.InvalidURL)
         fault = "broke the connection off" if has_connected else "cannot be reached"
@@ -176,7 +178,8 @@ class ServerConnection:
             remedy = "; name a host of its certificate, or add its authority to the file that SSL_CERT_FILE names"
         elif "SSL" in reason:
             remedy = "; a server without TLS has an address that begins with http://"
-        return self._redact(f"{self.address} {fault}: {reason}{remedy}")
+        kind = RemoteServerError if has_connected else ServerUnreachableError
+        return kind(self._redact(f"{self.address} {fault}: {reason}{remedy}"))
 
     async def _require_stream(self, response: httpx2.Response) -> None:
         """Raises RefusedError or RemoteServerError unless the answer is a stream of events."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import metadata
@@ -51,14 +51,26 @@ PROBE_S = 600.0  # a server may load its model when it is asked first
 WATCH_S = 0.05
 REQUESTS_TOGETHER = 8  # in a run for throughput
 UNACCEPTABLE = (httpx2.codes.BAD_REQUEST, httpx2.codes.UNPROCESSABLE_CONTENT)
+TokenCounter = Callable[[str], int]
 log = structlog.get_logger(__name__)
+
+
+def load_token_counter(model: str) -> TokenCounter:
+    """A function that counts the tokens of a text as this model's tokenizer makes them. Raises ModelError."""
+    from decoding.models.loading import load_tokenizer  # noqa: PLC0415 (imports torch)
+
+    tokenizer = load_tokenizer(model)
+    return lambda text: len(tokenizer.encode(text, add_special_tokens=False))
 
 
 class RemoteEngine:
     """A model behind an OpenAI-compatible server. Draws no tokens itself, so it drafts nothing."""
 
-    def __init__(self, target: RemoteTarget, profile: ServerProfile | None = None) -> None:
+    def __init__(
+        self, target: RemoteTarget, profile: ServerProfile | None = None, count_tokens: TokenCounter | None = None
+    ) -> None:
         self._target = target
+        self._count_tokens = count_tokens
         self._profile = profile or ServerProfile()
         self._path = COMPLETIONS_PATH if self._profile.has_completions else CHAT_PATH  # of the latest prompt
 
@@ -77,8 +89,9 @@ class RemoteEngine:
         """An engine whose endpoint has answered, so that its loading is on no task's clock, and whose server's profile
         is known. Raises ModelError."""
         engine = cls(target)
+        counter = load_token_counter(target.tokenizer) if target.tokenizer else None
         try:
-            return cls(target, run_in_own_loop(engine._probe()))
+            return cls(target, run_in_own_loop(engine._probe()), counter)
         except TimeoutError:
             late = f"did not answer short prompts within {PROBE_S:g} s"
             raise ModelError(f"{target.base_url} {late}: wait until it has loaded its model") from None
@@ -107,6 +120,7 @@ class RemoteEngine:
             "timed": "at the client",
             "http_client": f"httpx2 {metadata.version('httpx2')}",
             **({"extra_body": json.dumps(self._target.extra_body)} if self._target.extra_body else {}),
+            **({"tokenizer": self._target.tokenizer} if self._target.tokenizer else {}),
             **self._profile.get_dialect(self._path).provenance(),
             **self._profile.list_dialects(),
         }
@@ -130,6 +144,15 @@ class RemoteEngine:
         """
         return run_in_own_loop(self._decode(request, on_update, should_cancel))
 
+    async def decode_on_loop(self, request: Request) -> Completion:
+        """What `generate` returns, on the caller's event loop, so that many requests are sent together."""
+        return await self._decode(request, None, None, is_alone=False)
+
+    async def read_counters(self) -> dict[str, float]:
+        """What the server's /metrics counts, by our names; empty where it has none."""
+        async with ServerConnection(self._target) as server:
+            return await read_counters(server)
+
     def generate_many(
         self,
         requests: Iterable[Request],
@@ -149,7 +172,7 @@ class RemoteEngine:
                     position, request = arrival
                     told = partial(on_update, position) if on_update else None
                     cancels = partial(should_cancel, position) if should_cancel else None
-                    running[loop.create_task(self._decode(request, told, cancels))] = position
+                    running[loop.create_task(self._decode(request, told, cancels, is_alone=False))] = position
                 if not running:
                     return
                 done, _ = run_on_loop(loop, asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED))
@@ -183,7 +206,12 @@ class RemoteEngine:
             return await probe_server(server)
 
     async def _decode(
-        self, request: Request, on_update: OnUpdate | None, should_cancel: ShouldCancel | None
+        self,
+        request: Request,
+        on_update: OnUpdate | None,
+        should_cancel: ShouldCancel | None,
+        *,
+        is_alone: bool = True,  # else the server's counters are about other requests of ours, too
     ) -> Completion:
         if request.prompt_logprobs is not None or request.top_logprobs:
             raise RequestError("logprobs asks for more than the chosen tokens: a remote target has only those, use 0")
@@ -193,7 +221,7 @@ class RemoteEngine:
             profile = self._profile.get_dialect(path)
             if not self._profile.has_completions and path == COMPLETIONS_PATH:
                 raise RequestError("prompt_mode is 'completion': this server takes conversations only, use chat")
-            counters = await read_counters(server) if self._profile.facts.has_counters else {}
+            counters = await read_counters(server) if is_alone and self._profile.facts.has_counters else {}
             clock = Clock(request.budget_s, request.waited_s)
             exchanges = _plan_exchanges(server, profile, request, clock)
             await _receive(exchanges, clock, on_update, should_cancel)
@@ -211,6 +239,9 @@ class RemoteEngine:
             raise faults[0]
         for fault in faults:
             log.warning("samples of another server are incomplete", reason=str(fault))
+        if self._count_tokens is not None:
+            for receiver in (receiver for exchange in exchanges for receiver in exchange.receivers):
+                receiver.sample.n_counted = self._count_tokens(receiver.sample.text)
         completion = _summarize(exchanges, counters)
         if completion.waited_s > request.waited_s and not has_begun:
             log.warning("another server was too busy until the deadline", endpoint=server.address)

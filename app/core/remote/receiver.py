@@ -19,15 +19,17 @@ _FENCE = re.compile(r"^[ \t]*```[^`\n]*\n", re.MULTILINE)
 @dataclass(slots=True)
 class RemoteSample(Sample):
     """A sample as far as it was received: without token ids, tokens are counted by their log-probabilities, else by the
-    server's count, or else by the pieces in which the text came, which are no more than its tokens."""
+    server's count, by a tokenizer that was named, or by the pieces in which the text came, which are no more than its
+    tokens."""
 
     n_pieces: int = 0
     n_reported: int | None = None
+    n_counted: int | None = None
 
     @property
     def n_tokens(self) -> int:
         """Tokens received."""
-        return len(self.logprobs) or self.n_reported or self.n_pieces
+        return len(self.logprobs) or self.n_reported or self.n_counted or self.n_pieces
 
 
 class SampleReceiver:

@@ -30,9 +30,18 @@ NEUTRAL_SAMPLING: Mapping[str, Mapping[str, Any]] = {
 }
 """Sampling that these servers would otherwise do on their own, from defaults or from the model's generation config."""
 COUNTERS = {
-    "drafted": ("vllm:spec_decode_num_draft_tokens_total",),
-    "accepted": ("vllm:spec_decode_num_accepted_tokens_total",),
+    "drafted": ("vllm:spec_decode_num_draft_tokens_total", "llamacpp:spec_decode_num_draft_tokens_total"),
+    "accepted": ("vllm:spec_decode_num_accepted_tokens_total", "llamacpp:spec_decode_num_accepted_tokens_total"),
     "cached": ("vllm:prefix_cache_hits_total", "sglang:cached_tokens_total", "llamacpp:prompt_tokens_cached_total"),
+}
+WAITING = "waiting"
+"""The name of a gauge: requests in the server's queue."""
+COUNTERS_OF_QUEUE = "queue_s", "queue_requests"
+"""Seconds that requests have spent in the server's queue, and how many have left it."""
+_QUEUE: Mapping[str, tuple[str, ...]] = {
+    "queue_s": ("vllm:request_queue_time_seconds_sum", "sglang:queue_time_seconds_sum"),
+    "queue_requests": ("vllm:request_queue_time_seconds_count", "sglang:queue_time_seconds_count"),
+    WAITING: ("vllm:num_requests_waiting", "sglang:num_queue_reqs", "llamacpp:requests_deferred"),
 }
 _SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{[^}]*\})? ([0-9.eE+-]+)", re.MULTILINE)
 _SPECULATIVE = re.compile(r"specul|draft|eagle|mtp", re.IGNORECASE)
@@ -90,7 +99,7 @@ async def read_counters(server: ServerConnection) -> dict[str, float]:
             values[counter] = values.get(counter, 0.0) + float(value)
     return {
         name: sum(values[counter] for counter in counters if counter in values)
-        for name, counters in COUNTERS.items()
+        for name, counters in {**COUNTERS, **_QUEUE}.items()
         if any(counter in values for counter in counters)
     }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
@@ -19,6 +19,8 @@ PREFIX = "openai:"
 FORM = f"{PREFIX}MODEL@http://HOST/v1"
 KEY = "BASSLINE_REMOTE_KEY"
 HEADERS = "BASSLINE_REMOTE_HEADERS"
+TOKENIZER = "tokenizer"
+"""The field behind `#` that is not sent: it names the model whose tokenizer counts."""
 _UNQUOTED = '{}[]":,/@'
 _OWN_FIELDS = ("model", "prompt", "messages", "stream", "n", "seed", "stop", "max_tokens", "temperature", "top_p")
 _FORM = re.compile(rf"{PREFIX}(?P<model>\S+?)@(?P<base_url>https?://[^\s#]+)(#(?P<extra_body>\S*))?")
@@ -27,11 +29,13 @@ _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 @dataclass(frozen=True, slots=True)
 class RemoteTarget:
-    """A model by the name its server knows, the address that ends in `/v1`, and fields for every request."""
+    """A model by the name its server knows, the address that ends in `/v1`, fields for every request, and the model
+    whose tokenizer counts tokens where the server does not."""
 
     model: str
     base_url: str
     extra_body: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    tokenizer: str = ""
 
 
 def is_remote(target: str) -> bool:
@@ -55,8 +59,9 @@ def parse(target: str) -> RemoteTarget:
         raise BadInputError(f"target is {target!r}: use {FORM}", "target")
     if has_more:
         raise BadInputError(f"target holds more than an address: put the key into {KEY} instead", "target")
-    extra_body = found["extra_body"]
-    return RemoteTarget(found["model"], url.rstrip("/"), parse_extra_body(unquote(extra_body)) if extra_body else {})
+    extra_body = parse_extra_body(unquote(found["extra_body"])) if found["extra_body"] else {}
+    tokenizer = extra_body.pop(TOKENIZER, "")
+    return RemoteTarget(found["model"], url.rstrip("/"), extra_body, tokenizer)
 
 
 def parse_extra_body(text: str) -> dict[str, Any]:
@@ -69,6 +74,8 @@ def parse_extra_body(text: str) -> dict[str, Any]:
         raise BadInputError('extra_body is not a JSON object: write it as {"top_k": 1}', "extra_body")
     if own := [name for name in fields if name in _OWN_FIELDS]:
         raise BadInputError(f"extra_body sets {own[0]}, which a run sets itself: leave it out", "extra_body")
+    if not isinstance(fields.get(TOKENIZER, ""), str):
+        raise BadInputError("extra_body has a tokenizer that is not a text: name a model", "extra_body")
     return fields
 
 
@@ -83,24 +90,98 @@ def add_extra_body(target: str, text: str) -> str:
     return f"{target}#{quote(written, safe=_UNQUOTED)}"
 
 
-def load_secret_headers() -> dict[str, str]:
-    """The headers that every request to another server carries, from the environment; they are never stored or logged.
+def add_tokenizer(target: str, tokenizer: str) -> str:
+    """The target that counts tokens with this model's tokenizer. Raises BadInputError."""
+    if not tokenizer:
+        return target
+    if not is_remote(target):
+        raise BadInputError(f"tokenizer is for --target {FORM}: leave it out", "tokenizer")
+    plain, _, _ = target.partition("#")
+    return add_extra_body(plain, json.dumps({**parse(target).extra_body, TOKENIZER: tokenizer}))
+
+
+def load_secret_headers(base_url: str = "") -> dict[str, str]:
+    """The headers that requests to this endpoint carry, from the environment; they are never stored or logged.
 
     Raises BadInputError.
     """
+    key, headers = _read_secrets()
+    own = headers.get(base_url, {}) if _is_by_endpoint(headers) else headers
+    token = key if isinstance(key, str) else key.get(base_url, "")
+    return {"Authorization": f"Bearer {token or 'none'}", **own}
+
+
+def list_secrets() -> list[str]:
+    """The secrets of all endpoints, to be left out of what is told. Raises BadInputError."""
+    key, headers = _read_secrets()
+    keys = [key] if isinstance(key, str) else list(key.values())
+    values = [text for value in headers.values() for text in ([value] if isinstance(value, str) else value.values())]
+    return [text for text in (*keys, *values) if text]
+
+
+def require_secrets_for_each(base_urls: Iterable[str]) -> None:
+    """Raises BadInputError if there are several endpoints, and a key or header that does not say which one gets it."""
+    endpoints = list(dict.fromkeys(url.rstrip("/") for url in base_urls))
+    if len(endpoints) < 2:
+        return
+    key, headers = _read_secrets()
+    is_unclear = {KEY: bool(key) and isinstance(key, str), HEADERS: bool(headers) and not _is_by_endpoint(headers)}
+    for name, value in ((KEY, '"..."'), (HEADERS, '{"x-api-key": "..."}')):
+        if is_unclear[name]:
+            raise BadInputError(
+                f"{name} does not say which of {len(endpoints)} endpoints gets it: write it as "
+                f'{{"{endpoints[0]}": {value}}}',
+                "target",
+            )
+
+
+def _read_secrets() -> tuple[str | dict[str, str], dict[str, Any]]:
+    """(key, headers) as they stand in the environment, each for all endpoints or by endpoint. Raises BadInputError."""
+    key: str | dict[str, str] = os.environ.get(KEY, "").strip()
+    if isinstance(key, str) and key.startswith("{"):
+        keys = _read_object(key)
+        if keys is None or not all(map(_is_endpoint, keys)) or not all(map(_is_value, keys.values())):
+            raise BadInputError(
+                f'{KEY} is not a key: write it as sk-... or as {{"http://HOST/v1": "sk-..."}}', "target"
+            )
+        key = {url.rstrip("/"): value for url, value in keys.items()}
     text = os.environ.get(HEADERS, "").strip()
-    if not text:
-        return {}
+    headers = _read_object(text) if text else {}
+    if headers is not None and headers and all(map(_is_endpoint, headers)):
+        by_endpoint = {url.rstrip("/"): value for url, value in headers.items()}
+        if all(isinstance(value, dict) and _are_headers(value) for value in by_endpoint.values()):
+            return key, by_endpoint
+    if headers is None or not _are_headers(headers):
+        raise BadInputError(
+            f'{HEADERS} is not a JSON object of texts: write it as {{"x-api-key": "..."}}, or by endpoint as '
+            '{"http://HOST/v1": {"x-api-key": "..."}}',
+            "target",
+        )
+    return key, headers
+
+
+def _read_object(text: str) -> dict[str, Any] | None:
     try:
-        headers = json.loads(text)
+        found = json.loads(text)
     except (ValueError, RecursionError):
-        headers = None
-    if not isinstance(headers, dict) or not all(
-        isinstance(value, str) and value.isascii() and value.isprintable() and _HEADER_NAME.fullmatch(name)
-        for name, value in headers.items()
-    ):
-        raise BadInputError(f'{HEADERS} is not a JSON object of texts: write it as {{"x-api-key": "..."}}', "target")
-    return headers
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _is_endpoint(name: str) -> bool:
+    return name.startswith(("http://", "https://"))
+
+
+def _is_by_endpoint(headers: Mapping[str, Any]) -> bool:
+    return any(map(_is_endpoint, headers))
+
+
+def _is_value(value: Any) -> bool:
+    return isinstance(value, str) and value.isascii() and value.isprintable()
+
+
+def _are_headers(headers: Mapping[str, Any]) -> bool:
+    return all(_is_value(value) and _HEADER_NAME.fullmatch(name) for name, value in headers.items())
 
 
 def require_allowed(target: str, allowed: str) -> None:

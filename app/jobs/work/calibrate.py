@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from app.core.context import Context
 from app.core.states import TaskState
-from app.jobs.work.decode_job import DecodeJob, out_of_time
+from app.jobs.work.decode_job import DecodeJob, is_out_of_time
 from app.runs.models import Calibration, RunTask
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ EVERY_S = 60.0
 log = structlog.get_logger(__name__)
 
 
-def before_task(ctx: Context, job: DecodeJob, engine: Engine) -> None:
+def measure_before_task(ctx: Context, job: DecodeJob, engine: Engine) -> None:
     """Measures if this process has not done so for the run, or has decoded EVERY_S of it since.
 
     Raises LostClaimError.
@@ -39,12 +39,12 @@ def before_task(ctx: Context, job: DecodeJob, engine: Engine) -> None:
                 Calibration.run_id == job.run.id, Calibration.worker == ctx.worker_name
             )
         )
-        is_due = last is None or _decoded_s(session, job.run.id, last) >= EVERY_S
+        is_due = last is None or _sum_decoded_s(session, job.run.id, last) >= EVERY_S
     if is_due:
         _measure(ctx, job, engine)
 
 
-def after_task(ctx: Context, job: DecodeJob, engine: Engine) -> None:
+def measure_after_task(ctx: Context, job: DecodeJob, engine: Engine) -> None:
     """Measures if no other task of the run will be decoded. Raises LostClaimError.
 
     To be called before the task's samples are stored, so that the figures of the run include it.
@@ -54,11 +54,11 @@ def after_task(ctx: Context, job: DecodeJob, engine: Engine) -> None:
     others = select(RunTask.id).where(RunTask.run_id == job.run.id, RunTask.state == TaskState.QUEUED)
     with ctx.database.read() as session:
         is_last = session.scalar(others.limit(1)) is None
-    if is_last or out_of_time(job.run):
+    if is_last or is_out_of_time(job.run):
         _measure(ctx, job, engine)
 
 
-def _decoded_s(session: Session, run_id: uuid.UUID, after: dt.datetime) -> float:
+def _sum_decoded_s(session: Session, run_id: uuid.UUID, after: dt.datetime) -> float:
     """Seconds for which tasks of the run were decoded that began after a time."""
     spent = select(func.sum(RunTask.wall_s)).where(RunTask.run_id == run_id, RunTask.started_at > after)
     return session.scalar(spent) or 0.0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from app.core.context import Context
 from app.jobs.job import Job, StoppedError
-from app.jobs.next_job import interactive_waits
+from app.jobs.next_job import is_interactive_run_waiting
 from app.jobs.work.decode_job import DecodeJob
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ class GaveWayError(StoppedError):
 
 
 @contextmanager
-def decoding(ctx: Context, job: DecodeJob, engine: Engine) -> Iterator[None]:
+def hold_decoding_turn(ctx: Context, job: DecodeJob, engine: Engine) -> Iterator[None]:
     """No grading in this process while inside. Raises GaveWayError."""
     if job.run.throughput or job.claim.policy.interactive or engine.provenance().get("threads") is None:
         yield
         return
     while not (mine := ctx.cpu.acquire(timeout=POLL_S)) and job.lease.stop is None:
-        if interactive_waits(ctx, job.run):
+        if is_interactive_run_waiting(ctx, job.run):
             raise GaveWayError
     try:
         yield
@@ -43,7 +43,7 @@ def decoding(ctx: Context, job: DecodeJob, engine: Engine) -> Iterator[None]:
 
 
 @contextmanager
-def grading(ctx: Context, job: Job) -> Iterator[None]:
+def hold_grading_turn(ctx: Context, job: Job) -> Iterator[None]:
     """No decoding against the clock on a CPU in this process while inside. Raises StoppedError."""
     if job.claim.policy.interactive:
         yield

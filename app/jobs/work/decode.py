@@ -7,13 +7,15 @@ import uuid
 from app.background.leases import MAX_ATTEMPTS
 from app.core.context import Context
 from app.core.remote import target as remote
+from app.core.remote.chunks import ServerUnreachableError
 from app.core.states import Step
+from app.jobs.job import CannotLoadError
 from app.jobs.next_job import claim_next
 from app.jobs.work import calibrate, cpu_turns, quiet_wait
 from app.jobs.work.decode_batch import ThroughputBatch
 from app.jobs.work.decode_interactive import InteractiveBatch
-from app.jobs.work.decode_job import DecodeJob, claim_job
-from app.runs.configuration import engine_config
+from app.jobs.work.decode_job import DecodeJob, claim_decode_job
+from app.runs.configuration import build_engine_config
 
 
 def decode_task(ctx: Context, run_task_id: uuid.UUID) -> None:
@@ -26,8 +28,8 @@ def decode_task(ctx: Context, run_task_id: uuid.UUID) -> None:
         ctx,
         run_task_id,
         Step.DECODE,
-        lambda row_id: claim_job(ctx, row_id),
-        lambda run: engine_config(run) in ctx.engines.held(),
+        lambda row_id: claim_decode_job(ctx, row_id),
+        lambda run: build_engine_config(run) in ctx.engines.held(),
     )
     if job is None:
         return
@@ -35,13 +37,13 @@ def decode_task(ctx: Context, run_task_id: uuid.UUID) -> None:
     # third, because half of their time is over.
     if job.run.throughput and job.claim.attempt == 1:
         ThroughputBatch(ctx, job).decode()
-    elif _shares_a_batch(job):
+    elif _can_share_batch(job):
         InteractiveBatch(ctx, job).decode()
     else:
         _decode(ctx, job)
 
 
-def _shares_a_batch(job: DecodeJob) -> bool:
+def _can_share_batch(job: DecodeJob) -> bool:
     is_remote = remote.is_remote(job.run.target)  # how requests share a batch there is the server's to decide
     return job.claim.policy.interactive and not is_remote and job.claim.attempt < MAX_ATTEMPTS
 
@@ -53,11 +55,15 @@ def _decode(ctx: Context, job: DecodeJob) -> None:
         engine = job.ready_engine()
         try:
             quiet_wait.wait_for_quiet(ctx, job, engine)
-            with cpu_turns.decoding(ctx, job, engine):
-                calibrate.before_task(ctx, job, engine)
+            with cpu_turns.hold_decoding_turn(ctx, job, engine):
+                calibrate.measure_before_task(ctx, job, engine)
                 completion = engine.generate(job.start(engine), job.live_updates, lambda: job.lease.stop is not None)
                 job.end_clock()
-                calibrate.after_task(ctx, job, engine)
+                calibrate.measure_after_task(ctx, job, engine)
+        except ServerUnreachableError as error:
+            if job.claim.attempt < MAX_ATTEMPTS:
+                raise
+            raise CannotLoadError(str(error)) from error  # nor would it decode another task
         except cpu_turns.GaveWayError:
             gave_way = True
             raise

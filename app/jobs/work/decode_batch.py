@@ -12,9 +12,9 @@ from app.background.leases import Stop
 from app.core.broker import turns
 from app.core.settings import MAX_BUDGET_S
 from app.core.states import Step, TaskState
-from app.jobs.next_job import another_waits, interactive_waits
+from app.jobs.next_job import is_another_run_waiting, is_interactive_run_waiting
 from app.jobs.work import calibrate
-from app.jobs.work.decode_job import DecodeJob, claim_job, ready_engine
+from app.jobs.work.decode_job import DecodeJob, claim_decode_job, prepare_engine
 from app.jobs.work.shared_batch import Outcomes, SharedBatch
 from app.runs.models import RunTask
 
@@ -33,10 +33,10 @@ class ThroughputBatch(SharedBatch):
     _stop: Stop | None = None
 
     def _outcomes(self) -> Outcomes:
-        engine = ready_engine(self._ctx, self._first.run)
-        calibrate.before_task(self._ctx, self._first, engine)
+        engine = prepare_engine(self._ctx, self._first.run)
+        calibrate.measure_before_task(self._ctx, self._first, engine)
         # Each job is claimed when the engine asks for its request.
-        requests = (request for job in self._jobs() for request in self._start(job, engine))
+        requests = (request for job in self._iterate_jobs() for request in self._start(job, engine))
         return engine.generate_many(requests, self._update, lambda _: self._should_cancel())
 
     def _unwanted(self, job: DecodeJob) -> Stop | None:
@@ -50,23 +50,23 @@ class ThroughputBatch(SharedBatch):
                 self._stop = stop  # kept, because the other leases notice it later
         return self._stop is not None or stops == {Stop.FENCED}
 
-    def _jobs(self) -> Iterator[DecodeJob]:
+    def _iterate_jobs(self) -> Iterator[DecodeJob]:
         turn_ends = time.monotonic() + turns.TURN_S
         until = time.monotonic() + max(MAX_BUDGET_S - self._first.run.budget_s, MIN_FILL_S)
         yield self._first
-        for run_task_id in self._waiting():
+        for run_task_id in self._list_waiting():
             if self._stop or self._ctx.stopping.is_set() or time.monotonic() >= until:
                 return
-            if interactive_waits(self._ctx, self._first.run):
+            if is_interactive_run_waiting(self._ctx, self._first.run):
                 return
-            if time.monotonic() >= turn_ends and self._another_run_waits():
+            if time.monotonic() >= turn_ends and self._is_another_run_waiting():
                 return
-            job = claim_job(self._ctx, run_task_id)
+            job = claim_decode_job(self._ctx, run_task_id)
             if job is not None:
                 self._enter(job)
                 yield job
 
-    def _waiting(self) -> Sequence[uuid.UUID]:
+    def _list_waiting(self) -> Sequence[uuid.UUID]:
         """The run's waiting jobs in their order, but for those that failed before."""
         with self._ctx.database.read() as session:
             return session.scalars(
@@ -75,5 +75,5 @@ class ThroughputBatch(SharedBatch):
                 .order_by(RunTask.position)
             ).all()
 
-    def _another_run_waits(self) -> bool:
-        return self._first.run.pinned_worker is None and another_waits(self._ctx, self._first.run, Step.DECODE)
+    def _is_another_run_waiting(self) -> bool:
+        return self._first.run.pinned_worker is None and is_another_run_waiting(self._ctx, self._first.run, Step.DECODE)

@@ -16,9 +16,9 @@ from app.background.leases import Stop
 from app.core.context import Context
 from app.core.settings import MAX_BUDGET_S
 from app.core.states import RunState, Step
-from app.jobs.work.decode_job import DecodeJob, claim_job
+from app.jobs.work.decode_job import DecodeJob, claim_decode_job
 from app.jobs.work.shared_batch import Outcomes, SharedBatch
-from app.runs.configuration import engine_config
+from app.runs.configuration import build_engine_config
 from app.runs.models import Run
 from app.runs.policy import Waiting
 from decoding.request import Request
@@ -46,13 +46,13 @@ class InteractiveBatch(SharedBatch):
 
     def _outcomes(self) -> Outcomes:
         engine = self._first.ready_engine()
-        self._config = engine_config(self._first.run)
-        return engine.serve(self._requests(engine), self._update, self._is_unwanted)
+        self._config = build_engine_config(self._first.run)
+        return engine.serve(self._iterate_requests(engine), self._update, self._is_unwanted)
 
     def _unwanted(self, job: DecodeJob) -> Stop | None:
         return self._stops.get(job.run.id)
 
-    def _requests(self, engine: Engine) -> Iterator[Request | None]:
+    def _iterate_requests(self, engine: Engine) -> Iterator[Request | None]:
         """A request for each job that is claimed, None while there is none to claim; ends when nothing is left."""
         until = time.monotonic() + MAX_BUDGET_S
         job: DecodeJob | None = self._first
@@ -61,7 +61,7 @@ class InteractiveBatch(SharedBatch):
                 yield from self._start(job, engine)
             self._look_for_unwanted()
             has_time = time.monotonic() < until and not self._ctx.stopping.is_set()
-            job = self._claimed() if has_time else None
+            job = self._claim_next() if has_time else None
             if job is None:
                 if not self._open:
                     return
@@ -71,13 +71,13 @@ class InteractiveBatch(SharedBatch):
         job = self._sent[position]
         return job.lease.stop is not None or self._unwanted(job) is not None
 
-    def _claimed(self) -> DecodeJob | None:
+    def _claim_next(self) -> DecodeJob | None:
         if len(self._open) >= self._ctx.settings.completions_together or not self._may_look():
             return None
-        for waiting in self._waiting():
-            if waiting.run_task_id is None or engine_config(waiting.run) != self._config:
+        for waiting in self._list_waiting():
+            if waiting.run_task_id is None or build_engine_config(waiting.run) != self._config:
                 return None
-            job = claim_job(self._ctx, waiting.run_task_id)
+            job = claim_decode_job(self._ctx, waiting.run_task_id)
             if job is not None:
                 self._enter(job)
                 return job
@@ -87,7 +87,7 @@ class InteractiveBatch(SharedBatch):
     def _may_look(self) -> bool:
         return not self._open or time.monotonic() - self._looked_at >= POLL_S
 
-    def _waiting(self) -> Sequence[Waiting]:
+    def _list_waiting(self) -> Sequence[Waiting]:
         """What this worker may decode, the most urgent first. One that works a run pinned to it does no others."""
         with self._ctx.database.read() as session:
             found = self._first.claim.policy.eligible(self._ctx, session, Step.DECODE)

@@ -15,24 +15,25 @@ from sqlalchemy.orm import Session, joinedload
 
 from app.background.leases import Stop
 from app.core.context import Context
-from app.core.db.database import OUTAGES, after_commit
-from app.core.db.types import utcnow
+from app.core.db.database import OUTAGES, call_after_commit
+from app.core.db.types import get_utc_time
 from app.core.errors import BadInputError
 from app.core.events import event_types
 from app.core.provenance import of_this_process
 from app.core.remote import target as remote
+from app.core.remote.servers import StopAskedError
 from app.core.states import RunState, Step, TaskState
 from app.datasets.service import as_plain
 from app.jobs import claims
 from app.jobs.claims import Claim
 from app.jobs.job import CannotLoadError, Job, StoppedError
 from app.jobs.work import logprobs, machine_use
-from app.jobs.work.live_updates import LiveUpdates, letters
+from app.jobs.work.live_updates import LiveUpdates, encode_origins
 from app.language_models import heads
 from app.language_models.service import require_infilling
 from app.runs import transitions
-from app.runs.configuration import engine_config
-from app.runs.figures import in_budget_s
+from app.runs.configuration import build_engine_config
+from app.runs.figures import get_finish_time
 from app.runs.models import Run, RunTask
 from app.runs.provenance import TEMPLATE_KWARGS
 from app.samples.models import Sample
@@ -68,7 +69,7 @@ class DecodeJob(Job):
     def ready_engine(self) -> Engine:
         """The engine, once all is done that precedes decoding. Raises CannotLoadError, StoppedError, PromptError."""
         self._queued_at = self.claim.policy.on_start(self._ctx, self.run) or self._queued_at
-        return ready_engine(self._ctx, self.run)
+        return prepare_engine(self._ctx, self.run)
 
     def start(self, engine: Engine) -> Request:
         """The request, to be handed to the engine at once: the task's wait ends here.
@@ -76,12 +77,12 @@ class DecodeJob(Job):
         Raises PromptError, LostClaimError.
         """
         run = self.run
-        prompt, self._text = prompt_for(engine, run, self._task)
+        prompt, self._text = build_task_prompt(engine, run, self._task)
         self._prompt = prompt
         is_interactive = self.claim.policy.interactive
         self.lease.store(lambda: _mark_started(self._ctx, engine, run, prompt.mode, with_costs=is_interactive))
         self.announce()
-        self._started_at = utcnow()
+        self._started_at = get_utc_time()
         waited_s = 0.0
         if is_interactive:  # its clock started when it was accepted
             waited_s = max((self._started_at - self._queued_at).total_seconds(), 0.0)
@@ -105,7 +106,7 @@ class DecodeJob(Job):
 
     def end_clock(self) -> None:
         """Ends the reading of what others take from the task; call it as soon as the engine is done."""
-        self._use = machine_use.since(self._before)
+        self._use = machine_use.compute_use_since(self._before)
 
     def store(self, completion: Completion, stop: Stop | None) -> None:
         """Stores the samples, also for a cancelled run.
@@ -114,7 +115,7 @@ class DecodeJob(Job):
         """
         if stop is Stop.INTERRUPTED:
             raise StoppedError
-        now = utcnow()
+        now = get_utc_time()
         state = TaskState.DECODED if self.run.graded else TaskState.FINISHED
         if stop is Stop.CANCELLED:
             state = TaskState.CANCELLED
@@ -129,7 +130,7 @@ class DecodeJob(Job):
             finished_at=None if state is TaskState.DECODED else now,
             n_prompt_tokens=completion.n_prompt_tokens,
             cached_tokens=completion.cached_tokens,
-            prompt_logprobs=logprobs.of_prompt(completion),
+            prompt_logprobs=logprobs.encode_prompt_logprobs(completion),
             started_at=self._started_at,
             queue_s=completion.waited_s or max((self._started_at - self._queued_at).total_seconds(), 0.0),
             prefill_s=completion.prefill_s,
@@ -169,17 +170,17 @@ class DecodeJob(Job):
                     "n_drafted": s.n_drafted,
                     "n_accepted": s.n_accepted,
                     "token_ids": s.token_ids,
-                    "logprobs": [logprobs.rounded(x) for x in s.logprobs],
-                    "top_logprobs": logprobs.of_sample(s),
+                    "logprobs": [logprobs.round_logprob(x) for x in s.logprobs],
+                    "top_logprobs": logprobs.encode_sample_logprobs(s),
                     "eos_logprob": s.eos_logprob,
-                    "origins": letters(s.origins),
+                    "origins": encode_origins(s.origins),
                     "ends": s.ends,
                 }
                 for s in completion.samples
             ],
         )
         for sample in completion.samples:
-            after_commit(
+            call_after_commit(
                 session,
                 self._ctx.bus.publish,
                 self.run.id,
@@ -190,12 +191,12 @@ class DecodeJob(Job):
                     "finish_reason": sample.finish_reason,
                     "n_tokens": sample.n_tokens,
                     "mean_logprob": sample.mean_logprob,
-                    "finished_s": in_budget_s(sample),
+                    "finished_s": get_finish_time(sample),
                 },
             )
 
 
-def claim_job(ctx: Context, run_task_id: uuid.UUID) -> DecodeJob | None:
+def claim_decode_job(ctx: Context, run_task_id: uuid.UUID) -> DecodeJob | None:
     """Claims the job; None if it does not wait to be decoded. Past the run's time limit, all waiting jobs are skipped.
 
     Looks before it claims: most late messages then cost no write transaction.
@@ -205,14 +206,14 @@ def claim_job(ctx: Context, run_task_id: uuid.UUID) -> DecodeJob | None:
         if row is None or row.state != TaskState.QUEUED or row.run.state != RunState.RUNNING:
             return None
         run, task = row.run, as_plain(row.task)
-    if out_of_time(run):
+    if is_out_of_time(run):
         transitions.skip_rest(ctx, run.id)
         return None
-    claim = claims.claim(ctx, run_task_id, Step.DECODE)
+    claim = claims.take_claim(ctx, run_task_id, Step.DECODE)
     return DecodeJob(ctx, claim, run, task, row.queued_at) if claim else None
 
 
-def prompt_for(engine: Engine, run: Run, task: PlainTask) -> tuple[prompting.Prompt, str]:
+def build_task_prompt(engine: Engine, run: Run, task: PlainTask) -> tuple[prompting.Prompt, str]:
     """(prompt, text for the model). Raises PromptError for a mode that the model or the task does not have."""
     mode = run.prompt_mode
     if mode == "auto":
@@ -232,14 +233,15 @@ def prompt_for(engine: Engine, run: Run, task: PlainTask) -> tuple[prompting.Pro
     return prompt, engine.render_chat(prompt.messages or [], prompt.reply_prefix, **values)
 
 
-def ready_engine(ctx: Context, run: Run) -> Engine:
+def prepare_engine(ctx: Context, run: Run) -> Engine:
     """The run's engine, loaded if this thread holds another.
 
-    Raises CannotLoadError, and PromptError for a mode that it is known not to have without being loaded.
+    Raises CannotLoadError, StoppedError while this process waits for a server that it starts, and PromptError for a
+    mode that the model is known not to have without being loaded.
     """
     if parse_drafter(run.drafter).needs_head:
         _fetch_head(ctx, run.target)
-    config = engine_config(run)
+    config = build_engine_config(run)
     if run.prompt_mode == "infill" and not remote.is_remote(run.target):
         try:
             require_infilling(run.target)
@@ -253,9 +255,13 @@ def ready_engine(ctx: Context, run: Run) -> Engine:
         _report(ctx)  # should the model kill this process, what it did is known
         return ctx.load_engine(config, on_progress)
 
-    is_cold = config not in ctx.engines.held() and not remote.is_remote(run.target)
     try:
+        if ctx.servers.make_ready(run.target, ctx.stopping.is_set) and ctx.servers.one_at_a_time:
+            ctx.engines.drop()  # our own leaves the memory to it, too
+        is_cold = config not in ctx.engines.held() and not remote.is_remote(run.target)
         engine = ctx.engines.get(config, load)
+    except StopAskedError:
+        raise StoppedError from None
     except (ModelError, RequestError) as error:
         raise CannotLoadError(str(error)) from error
     except Exception as error:
@@ -285,21 +291,21 @@ def _mark_started(ctx: Context, engine: Engine, run: Run, mode: str, *, with_cos
     """
     if run.started_at is not None and run.provenance:
         return
-    facts = {**run.provenance, **of_this_process(), **engine.provenance()}
+    facts = {**run.provenance, **of_this_process(), **engine.provenance(), **ctx.servers.get_facts(run.target)}
     if with_costs:
         facts |= engine.serving_costs()
     with ctx.database.session() as session:
         session.execute(
             update(Run)
             .where(Run.id == run.id, Run.started_at.is_(None))
-            .values(started_at=utcnow(), prompt_mode_used=mode, provenance=facts)
+            .values(started_at=get_utc_time(), prompt_mode_used=mode, provenance=facts)
         )
 
 
-def out_of_time(run: Run) -> bool:
+def is_out_of_time(run: Run) -> bool:
     """Whether the run's time limit is over, so that what waits will be skipped."""
     return (
         run.time_limit_s is not None
         and run.started_at is not None
-        and utcnow() >= run.started_at + dt.timedelta(seconds=run.time_limit_s)
+        and get_utc_time() >= run.started_at + dt.timedelta(seconds=run.time_limit_s)
     )

@@ -12,9 +12,9 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session, joinedload
 
 from app.core.context import Context
-from app.core.db.database import after_commit
+from app.core.db.database import call_after_commit
 from app.core.db.storable import as_written
-from app.core.db.types import utcnow
+from app.core.db.types import get_utc_time
 from app.core.events import event_types
 from app.core.states import Step, TaskState
 from app.datasets.service import as_plain
@@ -37,7 +37,7 @@ extractor = Extractor()
 
 def grade_task(ctx: Context, run_task_id: uuid.UUID) -> None:
     """Grades the job whose turn it is when a message names this one. Safe to call for any id, any number of times."""
-    claim = claim_next(ctx, run_task_id, Step.GRADE, lambda row_id: claims.claim(ctx, row_id, Step.GRADE))
+    claim = claim_next(ctx, run_task_id, Step.GRADE, lambda row_id: claims.take_claim(ctx, row_id, Step.GRADE))
     if claim is not None:
         with Job(ctx, claim) as job:
             _grade(ctx, job)
@@ -49,26 +49,26 @@ def _grade(ctx: Context, job: Job) -> None:
         run, task = row.run, as_plain(row.task)
         mode = run.prompt_mode_used or "completion"
         samples = session.scalars(select(Sample).where(Sample.run_task_id == row.id).order_by(Sample.index)).all()
-    with cpu_turns.grading(ctx, job):
+    with cpu_turns.hold_grading_turn(ctx, job):
         job.announce()
         started = time.monotonic()
-        extractions = [_extracted(task, s, mode) for s in _while_wanted(job, samples)]
+        extractions = [_extract_sample(task, s, mode) for s in _iterate_while_wanted(job, samples)]
         verdicts = _judge(ctx, job, [e.program for e in extractions], task)
         sandbox_s = time.monotonic() - started
-    now = utcnow()
+    now = get_utc_time()
 
     def write(session: Session) -> None:
-        judged = [_judged(*one, now) for one in zip(samples, extractions, verdicts, strict=True)]
+        judged = [_build_graded_columns(*one, now) for one in zip(samples, extractions, verdicts, strict=True)]
         # One statement for all: an update for each would cost more than the rest of the step.
         session.execute(update(Sample), judged)
         for sample, verdict in zip(samples, verdicts, strict=True):
             event = {"task_id": task.task_id, "index": sample.index, "verdict": verdict.status, "trust": verdict.trust}
-            after_commit(session, ctx.bus.publish, job.claim.run_id, event_types.GRADED, event)
+            call_after_commit(session, ctx.bus.publish, job.claim.run_id, event_types.GRADED, event)
 
     job.finish(TaskState.FINISHED, write, finished_at=now, sandbox_s=sandbox_s)
 
 
-def _extracted(task: PlainTask, sample: Sample, mode: str) -> Extraction:
+def _extract_sample(task: PlainTask, sample: Sample, mode: str) -> Extraction:
     """The program in the model's text. An imported program stays as it is: the other tool judged that."""
     if sample.program is not None:
         return Extraction(as_written(sample.program), sample.extraction, sample.extraction_version)  # type: ignore[arg-type]
@@ -79,11 +79,11 @@ def _judge(ctx: Context, job: Job, programs: Sequence[str], task: PlainTask) -> 
     """A verdict per program; equal programs are judged once. Raises StoppedError."""
     distinct = list(dict.fromkeys(programs))
     judged = ctx.make_grader().judge_many([(p, task) for p in distinct], ctx.settings.exec_workers)
-    verdicts = {distinct[i]: verdict for i, verdict in _while_wanted(job, judged)}
+    verdicts = {distinct[i]: verdict for i, verdict in _iterate_while_wanted(job, judged)}
     return [verdicts[p] for p in programs]
 
 
-def _while_wanted(job: Job, items: Iterable[T]) -> Iterator[T]:
+def _iterate_while_wanted(job: Job, items: Iterable[T]) -> Iterator[T]:
     """The items. Raises StoppedError between two of them once the job is not wanted."""
     for item in items:
         if job.lease.stop is not None:
@@ -91,7 +91,7 @@ def _while_wanted(job: Job, items: Iterable[T]) -> Iterator[T]:
         yield item
 
 
-def _judged(sample: Sample, extraction: Extraction, verdict: Verdict, now: dt.datetime) -> dict[str, Any]:
+def _build_graded_columns(sample: Sample, extraction: Extraction, verdict: Verdict, now: dt.datetime) -> dict[str, Any]:
     """The columns of the sample that grading writes."""
     return {
         "id": sample.id,

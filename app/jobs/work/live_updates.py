@@ -12,7 +12,7 @@ from app.core.context import Context
 from app.core.events import event_types
 from app.core.states import TaskState
 from app.runs.models import Run
-from app.samples.origins import pieces
+from app.samples.origins import cut_pieces
 from decoding.request import Update
 from evaluation.datasets import Task
 
@@ -23,7 +23,7 @@ SAMPLE_TEXTS_PER_S = 200  # of all samples: each has a hundred bytes beside its 
 WHOLE_TEXT_EVERY = 1000  # events: a stream keeps only its last ones (app/core/events/bus.py)
 
 
-def task_changed(
+def publish_task_change(
     ctx: Context, run_id: uuid.UUID, task_id: str, position: int, state: TaskState, error: str | None = None
 ) -> None:
     """Publishes that a task of the run changed state, and why if it failed."""
@@ -43,14 +43,14 @@ class SampleProgress:
     def add(self, update: Update) -> None:
         """Takes what a round added."""
         self.latest = update
-        self._origins += letters(update.origins)
+        self._origins += encode_origins(update.origins)
         for end in update.ends:
             self._ends.append(max(end, self._ends[-1]) if self._ends else end)
 
     def take_delta(self, *, whole: bool = False) -> dict[str, Any]:
         """What was added since the last call, or with `whole` everything, as event_types.TEXT_DELTA_SAMPLE."""
         u, told = self.latest, self._told_text
-        at = 0 if whole else min(self._told_end(), len(told))
+        at = 0 if whole else min(self._find_told_end(), len(told))
         if not u.text.startswith(told[:at]):  # a stop string was taken back
             at = 0
         origins_at = self._told_tokens if at else 0
@@ -60,7 +60,7 @@ class SampleProgress:
         return {
             "index": u.index,
             "at": at,
-            "pieces": pieces(u.text[at:], ends, self._origins[first:]),
+            "pieces": cut_pieces(u.text[at:], ends, self._origins[first:]),
             "origins_at": origins_at,
             "origins": self._origins[origins_at:],
             "n_tokens": u.n_tokens,
@@ -69,7 +69,7 @@ class SampleProgress:
             "finish_reason": u.finish_reason,
         }
 
-    def _told_end(self) -> int:
+    def _find_told_end(self) -> int:
         """Where the last token told ends: text after it may belong to the token that follows."""
         if not self._ends:
             return len(self._told_text)
@@ -94,7 +94,7 @@ class LiveUpdates:
             self._samples.setdefault(u.index, SampleProgress()).add(u)
             self._changed.add(u.index)
         now = time.monotonic()
-        if now - self._published_at >= self._interval_s():
+        if now - self._published_at >= self._compute_interval_s():
             self._published_at = now
             if self._texts:
                 self._publish_texts(self._changed)
@@ -103,7 +103,7 @@ class LiveUpdates:
         elif self._texts and (ended := {u.index for u in updates if u.finish_reason}):
             self._publish_texts(ended)
 
-    def _interval_s(self) -> float:
+    def _compute_interval_s(self) -> float:
         if not self._texts:
             return TOKENS_EVERY_S
         usual = TEXT_EVERY_S if self._is_heard else UNHEARD_TEXT_EVERY_S
@@ -131,6 +131,6 @@ class LiveUpdates:
         self._n_published += 1
 
 
-def letters(origins: Sequence[str]) -> str:
+def encode_origins(origins: Sequence[str]) -> str:
     """Who supplied each token, as stored: d for the drafter, t for the target."""
     return "".join("d" if origin == "draft" else "t" for origin in origins)

@@ -56,7 +56,7 @@ def read(own_s: float | None = None) -> Reading | None:
     return Reading(time.monotonic(), len(cpus), busy, steal, time.process_time() if own_s is None else own_s)
 
 
-def since(before: Reading | None, own_s: float | None = None) -> MachineUse | None:
+def compute_use_since(before: Reading | None, own_s: float | None = None) -> MachineUse | None:
     """What others took since a reading; None without one, or where the counters cannot be compared."""
     now = read(own_s) if before is not None else None
     if before is None or now is None or now.n_cpus != before.n_cpus:

@@ -14,8 +14,8 @@ from app.background.leases import LostClaimError
 from app.background.models import BackgroundJob
 from app.background.work import TURN_S
 from app.core.context import Context
-from app.core.db.database import OUTAGES, after_commit, updated_any
-from app.core.db.types import utcnow
+from app.core.db.database import OUTAGES, call_after_commit, has_updated
+from app.core.db.types import get_utc_time
 from app.core.errors import BasslineError
 from app.core.events import event_types
 from app.core.ports import require_toolchains
@@ -24,7 +24,7 @@ from app.datasets.checking import CheckDataset, check_for_a_while
 from app.datasets.models import Task
 from app.runs import enqueue, transitions
 from app.runs.models import Run, RunTask
-from app.runs.policy import policy_of
+from app.runs.policy import find_policy
 
 CANONICAL_FAILS = "its canonical solution fails in this sandbox"
 log = structlog.get_logger(__name__)
@@ -37,12 +37,12 @@ def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
         run = session.get(Run, run_id)
         if run is None or run.state != RunState.QUEUED or run.pinned_worker not in (None, ctx.worker_name):
             return
-        policy = policy_of(session, run_id)
+        policy = find_policy(session, run_id)
         if not policy.is_ready(session, run):
             return
     try:
-        toolchains = _toolchains(ctx, run)
-        failing = _failing(ctx, run)
+        toolchains = _list_toolchains(ctx, run)
+        failing = _find_failing_tasks(ctx, run)
     except (LostClaimError, UnfinishedError):
         _wait_for_check(ctx, run_id)
         return
@@ -58,7 +58,7 @@ def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
         )
         return
     with ctx.database.session() as session:
-        if not updated_any(
+        if not has_updated(
             session, update(Run).where(Run.id == run_id, Run.state == RunState.QUEUED).values(state=RunState.RUNNING)
         ):
             return
@@ -67,9 +67,11 @@ def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
         if toolchains:
             run.provenance = {**run.provenance, "toolchain": ", ".join(toolchains)}
         policy.on_prepare(session, run)
-        after_commit(session, ctx.bus.publish, run_id, event_types.STATE, {"state": RunState.RUNNING, "error": None})
+        call_after_commit(
+            session, ctx.bus.publish, run_id, event_types.STATE, {"state": RunState.RUNNING, "error": None}
+        )
         for step, ids in _mark_enqueued(session, run_id).items():
-            after_commit(session, policy.send, ctx, run_id, step, ids)
+            call_after_commit(session, policy.send, ctx, run_id, step, ids)
     transitions.close_if_done(ctx, run_id)
     policy.on_end(ctx, run_id)
 
@@ -79,22 +81,22 @@ class PrepareDataset(CheckDataset):
 
     def is_wanted(self, ctx: Context, job: BackgroundJob) -> bool:
         """Whether a run still waits for it."""
-        return bool(_queued_over_dataset(ctx, job))
+        return bool(_find_runs_over_dataset(ctx, job))
 
     def on_end(self, ctx: Context, job: BackgroundJob) -> None:
         """Asks for the runs to be prepared that waited; they fail if the workers were lost."""
         lost = job.state is JobState.FAILED and (job.error or "").startswith(Failure.WORKER_LOST)
-        for run_id in _queued_over_dataset(ctx, job):
+        for run_id in _find_runs_over_dataset(ctx, job):
             if lost:
                 transitions.fail_run(ctx, run_id, Failure.WORKER_LOST, job.error or "")
                 continue
             with ctx.database.session() as session:
                 waiting = update(Run).where(Run.id == run_id, Run.enqueued_at.is_(None))
-                if updated_any(session, waiting.values(enqueued_at=utcnow())):
-                    after_commit(session, enqueue.prepare, ctx, run_id)
+                if has_updated(session, waiting.values(enqueued_at=get_utc_time())):
+                    call_after_commit(session, enqueue.prepare, ctx, run_id)
 
 
-def _queued_over_dataset(ctx: Context, job: BackgroundJob) -> Sequence[uuid.UUID]:
+def _find_runs_over_dataset(ctx: Context, job: BackgroundJob) -> Sequence[uuid.UUID]:
     """The queued runs over the dataset of a check that this worker may prepare."""
     ours = or_(Run.pinned_worker.is_(None), Run.pinned_worker == ctx.worker_name)
     dataset_id = uuid.UUID(job.arguments["dataset_id"])
@@ -103,7 +105,7 @@ def _queued_over_dataset(ctx: Context, job: BackgroundJob) -> Sequence[uuid.UUID
         return session.scalars(queued).all()
 
 
-def _failing(ctx: Context, run: Run) -> Collection[str]:
+def _find_failing_tasks(ctx: Context, run: Run) -> Collection[str]:
     """Ids of the dataset's tasks whose own solution fails here. Raises if what is graded cannot be graded here."""
     if not run.graded:
         return []
@@ -119,7 +121,7 @@ def _wait_for_check(ctx: Context, run_id: uuid.UUID) -> None:
         session.execute(update(Run).where(Run.id == run_id, Run.state == RunState.QUEUED).values(enqueued_at=None))
 
 
-def _toolchains(ctx: Context, run: Run) -> list[str]:
+def _list_toolchains(ctx: Context, run: Run) -> list[str]:
     """The toolchains that will judge the run. Raises UnavailableError where one is missing."""
     if not run.graded:
         return []
@@ -142,7 +144,7 @@ def _exclude(run: Run, failing: Collection[str], session: Session) -> None:
 
 def _mark_enqueued(session: Session, run_id: uuid.UUID) -> dict[Step, list[uuid.UUID]]:
     """The ids of the run's waiting jobs in their order, by the step they wait for."""
-    now = utcnow()
+    now = get_utc_time()
     waiting: dict[Step, list[uuid.UUID]] = {step: [] for step in Step}
     step_of = {step.waiting: step for step in Step}
     for row in session.scalars(

@@ -15,10 +15,10 @@ from sqlalchemy import select, update
 from app.core.broker import turns
 from app.core.context import Context
 from app.core.events import event_types
-from app.jobs.next_job import interactive_waits
+from app.jobs.next_job import is_interactive_run_waiting
 from app.jobs.work import cpu_turns, machine_use
 from app.jobs.work.decode_job import DecodeJob
-from app.runs.clock import is_disturbed, lost_share
+from app.runs.clock import compute_lost_share, is_disturbed
 from app.runs.models import Run
 from app.runs.quiet import QuietWait, describe_wait, read_quiet_wait
 
@@ -41,12 +41,12 @@ def wait_for_quiet(ctx: Context, job: DecodeJob, engine: Engine) -> None:
     wait = _Wait(ctx, job)
     try:
         while wait.left_s > 0 and job.lease.stop is None:
-            with cpu_turns.decoding(ctx, job, engine):  # what is graded here must not count as others
+            with cpu_turns.hold_decoding_turn(ctx, job, engine):  # what is graded here must not count as others
                 use = _measure(ctx)
             if use is None or not is_disturbed(use):
                 return
             wait.tell(use)
-            if wait.elapsed_s >= turns.TURN_S or interactive_waits(ctx, job.run):
+            if wait.elapsed_s >= turns.TURN_S or is_interactive_run_waiting(ctx, job.run):
                 raise cpu_turns.GaveWayError
     finally:
         wait.end()
@@ -55,7 +55,7 @@ def wait_for_quiet(ctx: Context, job: DecodeJob, engine: Engine) -> None:
 def _measure(ctx: Context) -> machine_use.MachineUse | None:
     before = machine_use.read()
     ctx.stopping.wait(WINDOW_S)
-    return machine_use.since(before)
+    return machine_use.compute_use_since(before)
 
 
 class _Wait:
@@ -88,7 +88,7 @@ class _Wait:
         if self._told is not None and self.elapsed_s - self._told < TELL_EVERY_S:
             return
         self._told = self.elapsed_s
-        lost, stolen = lost_share(use) or 0.0, use.steal_s > use.others_cpu_s
+        lost, stolen = compute_lost_share(use) or 0.0, use.steal_s > use.others_cpu_s
         self._store(lost, stolen=stolen)
         message = describe_wait(lost, self.left_s, stolen=stolen)
         self._ctx.bus.publish(self._job.run.id, event_types.LOADING, {"message": message})

@@ -14,7 +14,7 @@ ClientDisconnected = Callable[[], bool]
 STALLED_S = 30  # after which a connection that takes none of its response is closed
 
 
-def disconnect_probe(environ: Mapping[str, Any]) -> ClientDisconnected:
+def build_disconnect_probe(environ: Mapping[str, Any]) -> ClientDisconnected:
     """A function that returns whether the client has disconnected; callers poll it while they answer the request.
 
     waitress watches the connection itself if its `channel_request_lookahead` is above 0. gunicorn passes its socket in

@@ -45,9 +45,9 @@ LISTS = {
 TRY_AGAIN = (429, 500, 503)
 
 
-def page(status: int, code: str, name: str, detail: str) -> str:
+def render_error_page(status: int, code: str, name: str, detail: str) -> str:
     """The page of an error. `name` is HTTP's for its status, `code` tells ours from `app.core.errors` apart."""
-    label, href = _action(status)
+    label, href = _choose_action(status)
     words = detail if code != HTTP else SENTENCES.get(status, detail)
     if status == RequestEntityTooLarge.code:  # whichever part of the request's handling noticed it
         mib = (request.max_content_length or 0) // 2**20
@@ -56,11 +56,11 @@ def page(status: int, code: str, name: str, detail: str) -> str:
     return render_template("site/error.html", title=title, detail=words, label=label, href=href)
 
 
-def _action(status: int) -> tuple[str, str]:
+def _choose_action(status: int) -> tuple[str, str]:
     """(label, address) of what to do next."""
     if status == UnauthorizedError.status:
         return "Sign in", url_for("accounts.login")
-    if request.method not in SAFE and (came_from := _came_from()):
+    if request.method not in SAFE and (came_from := _find_origin_page()):
         return "Back to the page", came_from
     if status in TRY_AGAIN and request.method in SAFE:
         return "Try again", request.full_path.rstrip("?")
@@ -68,7 +68,7 @@ def _action(status: int) -> tuple[str, str]:
     return label, url_for(endpoint)
 
 
-def _came_from() -> str | None:
+def _find_origin_page() -> str | None:
     """The page of this service whose form was sent, as far as the browser says."""
     parts = urlsplit(request.referrer or "")
     path = urlunsplit(("", "", parts.path, parts.query, ""))

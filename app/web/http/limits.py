@@ -11,10 +11,10 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from werkzeug.exceptions import RequestEntityTooLarge
 
-from app.core.db.storable import unstorable_reason
+from app.core.db.storable import find_unstorable_reason
 from app.core.errors import BadInputError
 from app.web.http.security import is_api
-from app.web.http.web import bound_context
+from app.web.http.web import get_bound_context
 
 BODY_BYTES = 4 * 2**20  # three texts of 200,000 characters, escaped
 UPLOAD_BYTES = 64 * 2**20
@@ -28,10 +28,10 @@ _REDIS: Any = {"socket_connect_timeout": 1, "socket_timeout": 1, "retry": Retry(
 
 def install_rate_limit(app: Flask) -> None:
     """Limits the rate of API requests per caller."""
-    settings = bound_context(app).settings
+    settings = get_bound_context(app).settings
     shared = settings.events if settings.events.startswith(("redis://", "rediss://")) else "memory://"
     Limiter(
-        _who,
+        _identify_caller,
         app=app,
         default_limits=[settings.rate_limit] if settings.rate_limit else [],
         default_limits_exempt_when=lambda: not is_api(request.path) or request.path.startswith("/api/v1/health/"),
@@ -68,16 +68,16 @@ def check_texts() -> None:
 
     The schemas check JSON bodies.
     """
-    if reason := unstorable_reason(request.path):
+    if reason := find_unstorable_reason(request.path):
         raise BadInputError(f"the address holds {reason}: remove it")
     for values in (request.args, request.form):
         for name, value in values.items(multi=True):
             if name is None:  # a part of a multipart form whose header holds no name
                 raise BadInputError("a part of the form has no name: give each part one")
-            if reason := unstorable_reason(name + value):
+            if reason := find_unstorable_reason(name + value):
                 raise BadInputError(f"{name!r} holds {reason}: remove it", name if name.isprintable() else None)
 
 
-def _who() -> str:
+def _identify_caller() -> str:
     known = g.get("caller")
     return known.key if known else get_remote_address()

@@ -18,8 +18,8 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from werkzeug.routing import Rule, UUIDConverter
 
 from app.web.http import problems
-from app.web.http.operations import JSON, MULTIPART, OPERATION, Content, Operation, operation
-from app.web.http.security import PUBLIC, scope_of
+from app.web.http.operations import JSON, MULTIPART, OPERATION, Content, Operation, declare_operation
+from app.web.http.security import PUBLIC, get_scope
 
 PREFIX = "/api/v1"
 SCHEMAS = "#/components/schemas/"
@@ -30,7 +30,7 @@ bp = Blueprint("openapi", __name__, url_prefix=PREFIX)
 
 
 @bp.get("/openapi.json")
-@operation({200: JSON})
+@declare_operation({200: JSON})
 def document() -> Any:
     """This document."""
     return current_app.json.response(describe(current_app))
@@ -38,13 +38,15 @@ def document() -> Any:
 
 def describe(app: Flask) -> dict[str, Any]:
     """The OpenAPI document of the application."""
-    found = list(_operations(app))
-    used = {problems.Problem: "serialization"} | {model: mode for _, _, o in found for model, mode in _models(o)}
+    found = list(_iterate_operations(app))
+    used = {problems.Problem: "serialization"} | {
+        model: mode for _, _, o in found for model, mode in _iterate_models(o)
+    }
     refs, written = models_json_schema(list(used.items()), ref_template=SCHEMAS + "{model}")  # type: ignore[arg-type]
     paths: dict[str, dict[str, Any]] = {}
     for rule, method, declared in found:
         path = re.sub(r"<(?:[^<:]+:)?(\w+)>", r"{\1}", rule.rule)
-        paths.setdefault(path, {})[method.lower()] = _operation(app, rule, method, declared, refs)
+        paths.setdefault(path, {})[method.lower()] = _describe_operation(app, rule, method, declared, refs)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -60,39 +62,43 @@ def describe(app: Flask) -> dict[str, Any]:
     }
 
 
-def _operations(app: Flask) -> Iterator[tuple[Rule, str, Operation]]:
+def _iterate_operations(app: Flask) -> Iterator[tuple[Rule, str, Operation]]:
     for rule in app.url_map.iter_rules():
         declared = getattr(app.view_functions[rule.endpoint], OPERATION, None)
         if declared is not None:
             yield from ((rule, method, declared) for method in METHODS if method in (rule.methods or ()))
 
 
-def _models(declared: Operation) -> Iterator[tuple[type[BaseModel], JsonSchemaMode]]:
+def _iterate_models(declared: Operation) -> Iterator[tuple[type[BaseModel], JsonSchemaMode]]:
     for given in declared.takes.values():
         yield given, "validation"
     for contents in declared.answers.values():
         yield from ((content, "serialization") for content in contents if inspect.isclass(content))
 
 
-def _operation(app: Flask, rule: Rule, method: str, declared: Operation, refs: dict[Any, Any]) -> dict[str, Any]:
+def _describe_operation(
+    app: Flask, rule: Rule, method: str, declared: Operation, refs: dict[Any, Any]
+) -> dict[str, Any]:
     view = app.view_functions[rule.endpoint]
     summary, _, rest = (inspect.getdoc(view) or "").partition("\n")
     is_public, takes = rule.endpoint in PUBLIC, declared.takes
     if not is_public:
-        rest = f"{rest}\nNeeds the scope `{scope_of(view, method)}`."
+        rest = f"{rest}\nNeeds the scope `{get_scope(view, method)}`."
     described: dict[str, Any] = {
         "operationId": rule.endpoint.replace(".", "_").replace("_api", "").rstrip("_"),
         "summary": summary.rstrip("."),
         "tags": [rule.rule.removeprefix(PREFIX).split("/")[1]],
-        "parameters": [*_path_parameters(rule), *_query_parameters(takes.get("query"))],
+        "parameters": [*_describe_path_parameters(rule), *_query_parameters(takes.get("query"))],
         "responses": {
-            **{str(status): _response(status, contents, refs) for status, contents in declared.answers.items()},
+            **{
+                str(status): _describe_response(status, contents, refs) for status, contents in declared.answers.items()
+            },
             **{
                 str(status): {
                     "description": http.HTTPStatus(status).phrase,
                     "content": {problems.CONTENT_TYPE: {"schema": refs[problems.Problem, "serialization"]}},
                 }
-                for status in sorted(_problems(method, declared, is_public) - set(declared.answers))
+                for status in sorted(_list_problem_statuses(method, declared, is_public) - set(declared.answers))
             },
         },
         "security": [] if is_public else [{"token": []}],
@@ -106,7 +112,7 @@ def _operation(app: Flask, rule: Rule, method: str, declared: Operation, refs: d
     return described
 
 
-def _problems(method: str, declared: Operation, is_public: bool) -> set[int]:
+def _list_problem_statuses(method: str, declared: Operation, is_public: bool) -> set[int]:
     """The statuses of the problem documents that such a request can get."""
     statuses = {*declared.problems, *ALWAYS}
     if not is_public:
@@ -122,7 +128,7 @@ def _problems(method: str, declared: Operation, is_public: bool) -> set[int]:
     return statuses
 
 
-def _path_parameters(rule: Rule) -> Iterator[dict[str, Any]]:
+def _describe_path_parameters(rule: Rule) -> Iterator[dict[str, Any]]:
     for name in sorted(rule.arguments):
         uuid = isinstance(rule._converters[name], UUIDConverter)
         schema = {"type": "string"} | ({"format": "uuid"} if uuid else {})
@@ -140,7 +146,7 @@ def _query_parameters(query: type[BaseModel] | None) -> Iterator[dict[str, Any]]
         yield parameter
 
 
-def _response(status: int, contents: tuple[Content, ...], refs: dict[Any, Any]) -> dict[str, Any]:
+def _describe_response(status: int, contents: tuple[Content, ...], refs: dict[Any, Any]) -> dict[str, Any]:
     types: dict[str, Any] = {}
     for content in contents:
         if inspect.isclass(content):

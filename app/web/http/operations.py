@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from werkzeug.exceptions import UnsupportedMediaType
 
 from app.core.errors import BadInputError
-from app.web.http.schemas import bad_input
+from app.web.http.schemas import to_bad_input
 
 JSON = "application/json"
 MULTIPART = "multipart/form-data"
@@ -41,7 +41,7 @@ class Operation:
     problems: tuple[int, ...]
 
 
-def operation(
+def declare_operation(
     answers: Mapping[int, Content | tuple[Content, ...]], *, problems: tuple[int, ...] = ()
 ) -> Callable[[View], View]:
     """Declares a view as an endpoint of the API: validates its parameters and turns the returned model into JSON.
@@ -70,30 +70,34 @@ def _query(model: type[M]) -> M:
     for name, values in request.args.lists():
         if len(values) > 1:
             raise BadInputError(f"{name[:60]} is given {len(values)} times: give it once", name)
-    return _checked(lambda: model.model_validate(request.args.to_dict()))
+    return _check_input(lambda: model.model_validate(request.args.to_dict()))
 
 
-def _body(model: type[M]) -> M:
+def _parse_body(model: type[M]) -> M:
     # Requiring the type keeps out forms of other sites: a browser sends JSON across sites only after a preflight.
     if request.mimetype != JSON:
         raise UnsupportedMediaType(f"send the body with Content-Type: {JSON}")
-    return _checked(lambda: model.model_validate_json(request.get_data()))
+    return _check_input(lambda: model.model_validate_json(request.get_data()))
 
 
-def _form(model: type[M]) -> M:
+def _parse_form(model: type[M]) -> M:
     if request.mimetype != MULTIPART:
         raise UnsupportedMediaType(f"send the file with Content-Type: {MULTIPART}")
-    return _checked(lambda: model.model_validate({**request.form.to_dict(), **request.files.to_dict()}))
+    return _check_input(lambda: model.model_validate({**request.form.to_dict(), **request.files.to_dict()}))
 
 
-_TAKE: Mapping[str, Callable[[type[BaseModel]], BaseModel]] = {"query": _query, "body": _body, "form": _form}
+_TAKE: Mapping[str, Callable[[type[BaseModel]], BaseModel]] = {
+    "query": _query,
+    "body": _parse_body,
+    "form": _parse_form,
+}
 
 
-def _checked(validate: Callable[[], M]) -> M:
+def _check_input(validate: Callable[[], M]) -> M:
     try:
         return validate()
     except ValidationError as error:
-        raise bad_input(error) from None
+        raise to_bad_input(error) from None
 
 
 def _answer(result: Any, status: int) -> Response:

@@ -29,7 +29,7 @@ class PageQuery(RequestModel):
         try:
             return uuid.UUID(self.cursor) if self.cursor else None
         except ValueError:
-            raise bad_cursor(self.cursor) from None
+            raise build_cursor_error(self.cursor) from None
 
     def numbers(self, *longest: int) -> tuple[int, ...] | None:
         """The cursor of a list ordered by numbers, of at most so many digits each and joined by dots.
@@ -41,22 +41,22 @@ class PageQuery(RequestModel):
         parts = self.cursor.split(".")
         fits = (re.fullmatch(f"[0-9]{{1,{most}}}", part) for part, most in zip(parts, longest, strict=False))
         if len(parts) != len(longest) or not all(fits):
-            raise bad_cursor(self.cursor)
+            raise build_cursor_error(self.cursor)
         return tuple(map(int, parts))
 
 
-def bad_cursor(cursor: str | None) -> BadInputError:
+def build_cursor_error(cursor: str | None) -> BadInputError:
     """The error for a cursor that is not the `next` of a page."""
     return BadInputError(f"cursor is {(cursor or '')[:60]!r}: give the `next` of a page", "cursor")
 
 
-def page_from_rows(rows: Sequence[T], query: PageQuery, key: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
+def split_rows(rows: Sequence[T], query: PageQuery, key: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
     """(rows of the page, `next`) from rows read with `limit + 1`: the extra row tells that another page follows."""
     page = rows[: query.limit]
     return page, key(page[-1]) if len(rows) > query.limit else None
 
 
-def page_from_list(rows: Sequence[T], query: PageQuery, key: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
+def split_list(rows: Sequence[T], query: PageQuery, key: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
     """(rows of the page, `next`) from a complete list, for an order that no database column has.
 
     Raises BadInputError for a cursor that is the key of no row.
@@ -65,5 +65,5 @@ def page_from_list(rows: Sequence[T], query: PageQuery, key: Callable[[T], str])
     if query.cursor:
         start = next((i + 1 for i, row in enumerate(rows) if key(row) == query.cursor), -1)
         if start < 0:
-            raise bad_cursor(query.cursor)
-    return page_from_rows(rows[start:], query, key)
+            raise build_cursor_error(query.cursor)
+    return split_rows(rows[start:], query, key)

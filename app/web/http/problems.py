@@ -45,10 +45,10 @@ def init(app: Flask) -> None:
     app.register_error_handler(BasslineError, _ours)
     app.register_error_handler(CSRFError, _expired)
     app.register_error_handler(HTTPException, _http)
-    app.register_error_handler(Exception, lambda error: _ours(error_for_users(error)))
+    app.register_error_handler(Exception, lambda error: _ours(to_public_error(error)))
 
 
-def error_for_users(error: Exception) -> BasslineError:
+def to_public_error(error: Exception) -> BasslineError:
     """What users are told of an exception that is not ours, which is logged: UnavailableError for an outage of the
     database.
 
@@ -88,7 +88,7 @@ def _http(error: HTTPException) -> Response:
 def _answer(status: int, detail: str, code: str, field: str | None = None) -> Response:
     title = http.HTTPStatus(status).phrase
     if not request.path.startswith("/api/"):
-        return Response(error_pages.page(status, code, title, detail), status)
+        return Response(error_pages.render_error_page(status, code, title, detail), status)
     problem = Problem(
         title=title,
         status=status,

@@ -8,7 +8,7 @@ import time
 import structlog
 from flask import Response, g, request
 
-from app.core.db.types import new_id
+from app.core.db.types import generate_id
 
 HEADER = "X-Request-ID"
 QUIET = ("/static/", "/api/v1/health/")
@@ -20,7 +20,7 @@ def begin() -> None:
     """Gives the request its id, which every line of the log then has."""
     structlog.contextvars.clear_contextvars()
     given = request.headers.get(HEADER, "")
-    g.request_id, g.began = given if _ACCEPTED.fullmatch(given) else new_id().hex, time.monotonic()
+    g.request_id, g.began = given if _ACCEPTED.fullmatch(given) else generate_id().hex, time.monotonic()
     structlog.contextvars.bind_contextvars(request=g.request_id)
 
 

@@ -19,8 +19,8 @@ from flask import Response, request
 
 from app.core.errors import BusyError
 from app.web.http.operations import JSON
-from app.web.http.security import caller, is_api
-from app.web.http.web import context
+from app.web.http.security import get_caller, is_api
+from app.web.http.web import get_context
 
 STATIC_AGE_S = 365 * 24 * 3600
 
@@ -32,7 +32,7 @@ def download(chunks: Iterator[bytes], content_type: str, name: str) -> Response:
     ends the connection before the file is complete, which clients notice. Raises BusyError if the caller's share of the
     downloads or all of them are under way: each holds a thread for as long as its client reads.
     """
-    pool, key = context().downloads, caller().key
+    pool, key = get_context().downloads, get_caller().key
     if not pool.acquire(key):
         raise BusyError("too many downloads are under way: try again when one of them has ended")
     try:
@@ -55,7 +55,7 @@ def tag(response: Response) -> Response:
     return response
 
 
-def versioned_path(folder: Path) -> str:
+def build_versioned_path(folder: Path) -> str:
     """The URL path to serve `folder` at: `/static/` and a hash over the names and bytes of all its files.
 
     One version for the whole folder, in the path rather than in the query: relative imports of a module and fonts of a

@@ -60,10 +60,10 @@ def parse_spec(kind: type[S], values: dict[str, Any]) -> S:
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        raise bad_input(error) from None
+        raise to_bad_input(error) from None
 
 
-def bad_input(error: ValidationError) -> BadInputError:
+def to_bad_input(error: ValidationError) -> BadInputError:
     """The first error of a validation as one sentence that names the field and the remedy."""
     fault = error.errors()[0]
     field = ".".join(str(part) for part in fault["loc"]) or None

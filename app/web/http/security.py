@@ -88,7 +88,7 @@ def needs(scope: Scope) -> Callable[[V], V]:
     return mark
 
 
-def scope_of(view: Callable[..., Any], method: str) -> Scope:
+def get_scope(view: Callable[..., Any], method: str) -> Scope:
     """The scope that a view declares, else read for a safe method. Raises LookupError for any other method."""
     declared = getattr(view, SCOPE, None)
     if declared is None and method not in SAFE:
@@ -100,16 +100,16 @@ def require_scopes(app: Flask) -> None:
     """Raises LookupError for a route that changes something and declares no scope: the service does not start then."""
     for rule in app.url_map.iter_rules():
         for method in (rule.methods or set()) - SAFE if rule.endpoint not in PUBLIC else ():
-            scope_of(app.view_functions[rule.endpoint], method)
+            get_scope(app.view_functions[rule.endpoint], method)
 
 
 def may_use(endpoint: str) -> bool:
     """For templates: whether the caller may send the form of this endpoint, so that a page shows no other buttons."""
     known: Caller | None = g.get("caller")  # none on the login page
-    return known is not None and known.scope.allows(scope_of(current_app.view_functions[endpoint], "POST"))
+    return known is not None and known.scope.allows(get_scope(current_app.view_functions[endpoint], "POST"))
 
 
-def caller() -> Caller:
+def get_caller() -> Caller:
     """The caller of this request."""
     found: Caller = g.caller
     return found
@@ -120,7 +120,7 @@ def is_api(path: str) -> bool:
     return path.startswith(API)
 
 
-def own_path(target: str | None) -> str:
+def check_own_path(target: str | None) -> str:
     """Where to go after signing in: a path of this service, never another site."""
     return target if target and sites.is_own_path(target) else url_for("first_page.index")
 

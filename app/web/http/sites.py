@@ -30,7 +30,7 @@ def refuse_other_sites(request: Request) -> None:
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
         raise ForbiddenError("this was sent by a page of another site: use the service's own pages")
     sender = request.headers.get("Origin", request.headers.get("Referer"))
-    if sender is not None and _address(sender) != _address(f"{request.scheme}://{request.host}"):
+    if sender is not None and _parse_address(sender) != _parse_address(f"{request.scheme}://{request.host}"):
         raise ForbiddenError(
             f"this was sent by a page of {sender[:100]}, the service is at {request.host}: use the service's own pages "
             "(behind a reverse proxy, set BASSLINE_PROXIES)"
@@ -39,7 +39,7 @@ def refuse_other_sites(request: Request) -> None:
 
 def refuse_other_names(request: Request) -> None:
     """Raises ForbiddenError for a host name other than this machine's, which a browser has after DNS rebinding."""
-    known = _address(f"{request.scheme}://{request.host}")
+    known = _parse_address(f"{request.scheme}://{request.host}")
     if known is None or known[0] not in LOOPBACK:
         raise ForbiddenError(f"the host {request.host} is not this machine: open http://127.0.0.1 instead")
 
@@ -65,7 +65,7 @@ def _is_loopback(address: str | None) -> bool:
     return (getattr(peer, "ipv4_mapped", None) or peer).is_loopback  # ::ffff:127.0.0.1 on a socket of both families
 
 
-def _address(url: str) -> tuple[str, int | None] | None:
+def _parse_address(url: str) -> tuple[str, int | None] | None:
     """(host, port) of a URL; None if it is not one, such as the Origin `null` of a sandboxed page.
 
     The scheme is left out, because a proxy that terminates TLS may not pass it on.

@@ -22,32 +22,32 @@ RETRY_AFTER_S = 2
 T = TypeVar("T")
 
 
-def context() -> Context:
+def get_context() -> Context:
     """The context of the running Flask application."""
-    return bound_context(current_app)
+    return get_bound_context(current_app)
 
 
-def bound_context(app: Flask) -> Context:
+def get_bound_context(app: Flask) -> Context:
     """The context that `bind` stored in the application."""
     found: Context = app.extensions[KEY]
     return found
 
 
-def session() -> Session:
+def get_session() -> Session:
     """This request's session for reading."""
     if "session" not in g:
-        g.session = context().database.reader()
+        g.session = get_context().database.reader()
     found: Session = g.session
     return found
 
 
-def kept(kind: type[T]) -> T:
+def get_singleton(kind: type[T]) -> T:
     """The application's one object of this class, which keeps what was computed for earlier requests."""
     found: T = current_app.extensions.setdefault(kind.__qualname__, kind())
     return found
 
 
-def id_in_address(name: str, what: str) -> uuid.UUID | None:
+def parse_id(name: str, what: str) -> uuid.UUID | None:
     """The id of a run or a study in the page's address, None without one. Raises BadInputError."""
     text = request.args.get(name, "")
     try:
@@ -57,7 +57,7 @@ def id_in_address(name: str, what: str) -> uuid.UUID | None:
         raise BadInputError(f"{text[:60]!r} is not a {what}'s id: open the {what} from the list of {many}") from None
 
 
-def ids_in(name: str, given: MultiDict[str, str]) -> list[uuid.UUID]:
+def parse_ids(name: str, given: MultiDict[str, str]) -> list[uuid.UUID]:
     """The ids of runs that a form or an address gives under this name, each once. Raises BadInputError for none."""
     texts = given.getlist(name)
     try:

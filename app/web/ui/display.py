@@ -14,10 +14,10 @@ from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES
 
-from app.samples.origins import Piece, pieces
+from app.samples.origins import Piece, cut_pieces
 from app.web.ui import units
-from app.web.ui.charts.parts import series_css
-from app.web.ui.units import counted
+from app.web.ui.charts.parts import get_series_css
+from app.web.ui.units import format_count
 from evaluation.datasets import PYTHON
 from evaluation.verdicts import FAILURES, Failure, Status
 
@@ -87,14 +87,14 @@ _DEF = re.compile(r"(?:async\s+)?def\s")
 _TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
 
 
-def verdict_sign(verdict: str | None, *, finished: bool = True) -> VerdictSign:
+def choose_verdict_sign(verdict: str | None, *, finished: bool = True) -> VerdictSign:
     """The sign of a sample: its verdict, unless it did not finish within its budget."""
     if not finished:
         return UNFINISHED
     return UNGRADED if verdict is None else VERDICTS[verdict]
 
 
-def visible(text: str | None, *, whitespace: bool = False) -> Markup:
+def escape_visibly(text: str | None, *, whitespace: bool = False) -> Markup:
     """Text of unknown origin as HTML text: markup escaped, control and direction marks replaced by their names.
 
     With `whitespace`, line ends and trailing blanks are shown too. Longer texts are cut after SHOWN_CHARACTERS.
@@ -103,12 +103,12 @@ def visible(text: str | None, *, whitespace: bool = False) -> Markup:
     if not whitespace and len(text) <= SHOWN_CHARACTERS and not _CONTROL.search(text):
         return escape(text)  # nearly every text, and a page has thousands
     if whitespace:
-        parts = (_shown_whitespace(line) for line in text[:SHOWN_CHARACTERS].splitlines(keepends=True))
-        return Markup("").join(parts) + _rest_note(text)
-    return _glyphs(text[:SHOWN_CHARACTERS]) + _rest_note(text)
+        parts = (_show_whitespace(line) for line in text[:SHOWN_CHARACTERS].splitlines(keepends=True))
+        return Markup("").join(parts) + _format_rest_note(text)
+    return _format_glyphs(text[:SHOWN_CHARACTERS]) + _format_rest_note(text)
 
 
-def plain(text: str | None) -> str:
+def escape_plain(text: str | None) -> str:
     """The same care where no markup may stand (titles, attributes, SVG): unsafe characters become U+FFFD."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text or "")
 
@@ -127,7 +127,7 @@ def _lexer(language: str) -> Lexer:
     return get_lexer_by_name(language, stripnl=False, ensurenl=False)
 
 
-def highlighted(program: str | None, origins: Sequence[Piece] = (), language: str = PYTHON) -> Markup:
+def highlight_source(program: str | None, origins: Sequence[Piece] = (), language: str = PYTHON) -> Markup:
     """Source in a language as HTML with Pygments' classes; otherwise as `visible`.
 
     With `origins`, the pieces of the same text by where they came from, each part has the class of its piece too.
@@ -140,24 +140,24 @@ def highlighted(program: str | None, origins: Sequence[Piece] = (), language: st
         colour = css if css[:1] in COLOURED and css != "n" else ""
         for letter, part in _split(value, left):
             names = f"{colour} from-{letter}".strip() if letter else colour
-            piece = _glyphs(part)
+            piece = _format_glyphs(part)
             out.append(Markup('<span class="{}">{}</span>').format(names, piece) if names else piece)
-    return Markup("").join(out) + _rest_note(program)
+    return Markup("").join(out) + _format_rest_note(program)
 
 
-def judged_by(task: Judged) -> Markup:
+def format_test(task: Judged) -> Markup:
     """The test of a task; of one with cases a line for each call and what must come of it."""
     if not task.cases:
-        return highlighted(task.test, (), task.language)
+        return highlight_source(task.test, (), task.language)
     lines = []
     for case in task.cases:
         args = ", ".join(json.dumps(arg, ensure_ascii=False) for arg in case["args"])
         outcome = f"raises {case['raises']}" if "raises" in case else json.dumps(case["result"], ensure_ascii=False)
         lines.append(f"{task.entry_point}({args}) → {outcome}")
-    return visible("\n".join(lines))
+    return escape_visibly("\n".join(lines))
 
 
-def program_after(program: str, prompt: str, language: str = PYTHON) -> Markup:
+def strip_prompt(program: str, prompt: str, language: str = PYTHON) -> Markup:
     """A program without the prompt in it, which stands once at the top of the page.
 
     What was put before the prompt, such as an import, stays, and blank lines do not matter: neither may make the
@@ -170,34 +170,45 @@ def program_after(program: str, prompt: str, language: str = PYTHON) -> Markup:
     for part in (given, given[function:]):
         if found := _find(lines, part):
             start, end = found
-            note = Markup('<span class="given">… {} of the prompt</span>\n').format(counted(len(part), "line"))
+            note = Markup('<span class="given">… {} of the prompt</span>\n').format(format_count(len(part), "line"))
             before = "\n".join([*lines[:start], ""])
             rest = "\n".join(lines[end:]).lstrip("\n")
-            return highlighted(before, (), language) + note + highlighted(rest, (), language)
-    return highlighted(program, (), language)
+            return highlight_source(before, (), language) + note + highlight_source(rest, (), language)
+    return highlight_source(program, (), language)
 
 
-def short_model(ref: str) -> str:
+def shorten_model(ref: str) -> str:
     """A model reference without its source and folders: `hf:org/name` becomes `name`."""
     return ref.rstrip("/").rsplit("/", 1)[-1] or ref
 
 
-def sentence(text: str) -> str:
+def capitalize_sentence(text: str) -> str:
     """The text with a capital first letter, if it begins with a word; a name such as bad.jsonl stays as it is."""
     return text[:1].upper() + text[1:] if _WORD_FIRST.match(text) else text
 
 
-def twice(values: Iterable[str]) -> list[tuple[str, str]]:
+def pair_options(values: Iterable[str]) -> list[tuple[str, str]]:
     """Options of a select whose value is also its text."""
     return [(value, value) for value in values]
 
 
 def register(app: App) -> None:
     """Make all of this available to templates."""
-    own = (visible, plain, highlighted, judged_by, pieces, program_after, short_model, sentence, twice, series_css)
-    app.jinja_env.filters.update({shown.__name__: shown for shown in (*units.FILTERS, *own)})
+    own = {
+        "visible": escape_visibly,
+        "plain": escape_plain,
+        "highlighted": highlight_source,
+        "judged_by": format_test,
+        "pieces": cut_pieces,
+        "program_after": strip_prompt,
+        "short_model": shorten_model,
+        "sentence": capitalize_sentence,
+        "twice": pair_options,
+        "series_css": get_series_css,
+    }
+    app.jinja_env.filters.update(units.FILTERS | own)
     app.jinja_env.globals.update(
-        verdict_sign=verdict_sign,
+        verdict_sign=choose_verdict_sign,
         VERDICTS=VERDICTS,
         UNFINISHED=UNFINISHED,
         UNGRADED=UNGRADED,
@@ -225,12 +236,16 @@ def _split(text: str, left: list[tuple[str, int]]) -> Iterator[tuple[str, str]]:
         text = text[length:]
 
 
-def _rest_note(text: str) -> Markup:
+def _format_rest_note(text: str) -> Markup:
     rest = len(text) - SHOWN_CHARACTERS
-    return Markup('<span class="glyph">… {}</span>').format(counted(rest, "more character")) if rest > 0 else Markup("")
+    return (
+        Markup('<span class="glyph">… {}</span>').format(format_count(rest, "more character"))
+        if rest > 0
+        else Markup("")
+    )
 
 
-def _glyphs(text: str) -> Markup:
+def _format_glyphs(text: str) -> Markup:
     out, last = [], 0
     for match in _CONTROL.finditer(text):
         code = ord(match.group())
@@ -240,10 +255,10 @@ def _glyphs(text: str) -> Markup:
     return Markup("").join([*out, escape(text[last:])])
 
 
-def _shown_whitespace(line: str) -> Markup:
+def _show_whitespace(line: str) -> Markup:
     body = line.removesuffix("\n")
     kept = _TRAILING.sub("", body)
     blanks = body[len(kept) :].replace(" ", "·").replace("\t", "→")
     mark = Markup('<span class="ws" aria-hidden="true">{}</span>')
     end = mark.format("↵") + "\n" if line.endswith("\n") else Markup("")
-    return _glyphs(kept) + (mark.format(blanks) if blanks else Markup("")) + end
+    return _format_glyphs(kept) + (mark.format(blanks) if blanks else Markup("")) + end

@@ -7,7 +7,7 @@ import re
 from pydantic_core import ErrorDetails
 
 from app.web.http.schemas import LONGEST_ECHO, NUMBER_REMEDIES
-from app.web.ui.display import sentence as capitalized
+from app.web.ui.display import capitalize_sentence as capitalized
 
 _REMEDIES = NUMBER_REMEDIES | {
     "finite_number": "give a number",
@@ -24,7 +24,7 @@ _REMEDIES = NUMBER_REMEDIES | {
 }
 
 
-def sentence(label: str, fault: ErrorDetails) -> str:
+def describe_fault(label: str, fault: ErrorDetails) -> str:
     """What is wrong with one field and what to do, from pydantic's account of it."""
     remedy = _REMEDIES.get(fault["type"])
     limits = {name: f"{x:g}" if isinstance(x, float) else x for name, x in fault.get("ctx", {}).items()}
@@ -36,6 +36,6 @@ def sentence(label: str, fault: ErrorDetails) -> str:
     return f"{label} is “{shown}”: {message}"
 
 
-def labelled(text: str, field: str, label: str) -> str:
+def label_field(text: str, field: str, label: str) -> str:
     """A sentence of the service with the field's label instead of its internal name, and a capital letter."""
     return capitalized(re.sub(rf"^{re.escape(field)}(?=[ :])", label, text))

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from app.web.ui.display import plain
+from app.web.ui.display import escape_plain
 
 
 class ArmName(str):
@@ -47,7 +47,7 @@ def fence_markdown(command: str) -> str:
 
 def quote_markdown(text: str) -> str:
     """Text of unknown origin as a code span: nothing in it is markup, a link or a mention."""
-    one_line = re.sub(r"\s+", " ", plain(text)).strip() or " "
+    one_line = re.sub(r"\s+", " ", escape_plain(text)).strip() or " "
     return "`" + one_line.replace("`", "\N{MODIFIER LETTER GRAVE ACCENT}").replace("|", "\\|") + "`"
 
 
@@ -57,9 +57,9 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def as_csv(rows: Iterable[Iterable[object]]) -> str:
     """The rows as lines. Text that a spreadsheet would run as a formula gets an apostrophe in front."""
     out = io.StringIO()
-    csv.writer(out).writerows([_cell(value) for value in row] for row in rows)
+    csv.writer(out).writerows([_convert_cell(value) for value in row] for row in rows)
     return out.getvalue()
 
 
-def _cell(value: object) -> object:
+def _convert_cell(value: object) -> object:
     return "'" + value if isinstance(value, str) and value.startswith(_FORMULA) else value

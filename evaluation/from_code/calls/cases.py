@@ -113,6 +113,16 @@ def find_fixed_values(cases: Sequence[Case], names: Sequence[str]) -> dict[str, 
     }
 
 
+def find_optional(cases: Sequence[Case], names: Sequence[str]) -> set[str]:
+    """The parameters among `names` that are None in some calls."""
+    found: set[str] = set()
+    for case in cases:
+        args, kwargs = values.read_plain(case.call)
+        given = dict(zip(names, args, strict=False)) | kwargs
+        found |= {name for name, value in given.items() if value is None}
+    return found
+
+
 def source_of_test(cases: Sequence[Case], exceptions: frozenset[str]) -> str:
     """Source that defines check(candidate) for calls with plain data: one assertion for each case.
 

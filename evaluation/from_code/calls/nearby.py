@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any
 
 from evaluation.from_code.calls.cases import Case
@@ -29,6 +29,7 @@ _MAX_CHANGED = 40
 """Recorded calls that are changed; all of them give parts."""
 _MAX_ATTEMPTS = 60
 """Changes of one kind in one place that are written: writing them takes longest."""
+_MAX_RECEIVERS = 20
 _UNLIKELY = ("empty", "part mark", "shorter text", "type", "compared number", "attribute")
 """Ends of the kinds of change that callers seldom mean, or whose result a reader could not know."""
 Place = int | str
@@ -43,12 +44,14 @@ class _Hints:
     types: Sequence[type]
 
 
-def list_nearby(cases: Sequence[Case], node: ast.FunctionDef | ast.AsyncFunctionDef, limit: int) -> dict[str, bool]:
+def list_nearby(
+    cases: Sequence[Case], node: ast.FunctionDef | ast.AsyncFunctionDef, limit: int, receivers: Sequence[Any] = ()
+) -> dict[str, bool]:
     """At most `limit` calls as texts, none of them recorded, from each place and kind of change in turn; and whether a
     caller might make them, or the change is one that callers seldom mean.
 
     Numbers that the function compares with are tried with their neighbours, types that it checks with, and options that
-    are switches are turned.
+    are switches are turned. Other objects of its class, `receivers`, take the place of a method's receiver.
     """
     calls = [values.read_plain(case.call) for case in sorted(cases, key=lambda case: case.digest)]
     if node.name == "__init__" and any(_has_content(args[0]) for args, _ in calls if args):
@@ -60,12 +63,15 @@ def list_nearby(cases: Sequence[Case], node: ast.FunctionDef | ast.AsyncFunction
     pools = {place: _list_distinct(pool) for place, pool in pools.items()}
     known = {case.call for case in cases}
     tried: set[tuple[Place, str]] = set()
+    classes = {_name_class(args[0]) for args, _ in calls if args}
+    others = [each for each in _list_distinct(receivers) if _name_class(each) in classes][:_MAX_RECEIVERS]
     hints = _Hints(_find_compared_numbers(node), _find_checked_types(node))
     attempts: Counter[tuple[Place, str]] = Counter()
     queues: dict[Hashable, list[str]] = {}
     likely: dict[str, bool] = {}
     for args, kwargs in calls[:_MAX_CHANGED]:
-        for place, kind, changed in _change_call(args, kwargs, pools, hints, node):
+        received = ((0, "receiver", ((each, *args[1:]), kwargs)) for each in others if args and _name_class(args[0]))
+        for place, kind, changed in chain(_change_call(args, kwargs, pools, hints, node), received):
             attempts[place, kind] += 1
             if attempts[place, kind] > _MAX_ATTEMPTS:
                 continue
@@ -80,6 +86,11 @@ def list_nearby(cases: Sequence[Case], node: ast.FunctionDef | ast.AsyncFunction
     turns = [sorted(queues[key], key=digest_of) for key in sorted(queues, key=str)]
     found = [text for each in zip_longest(*turns) for text in each if text is not None]
     return {text: likely[text] for text in found[:limit]}
+
+
+def _name_class(value: object) -> str:
+    """The class of an object, "" for another value."""
+    return str(value.tree["object"][0]) if isinstance(value, Opaque) and "object" in value.tree else ""
 
 
 def _has_content(value: object) -> bool:

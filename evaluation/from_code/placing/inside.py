@@ -332,8 +332,8 @@ def is_function(node: ast.AST, name: str) -> bool:
 def names_bound(node: ast.AST) -> set[str]:
     """The names that a statement gives its module, under conditions too.
 
-    `evaluation.source.bound_names` does nearly the same, but the sandbox has only the modules of this folder and of the
-    recorder.
+    `evaluation.source.list_bound_names` does nearly the same, but the sandbox has only the modules of this folder and
+    of the recorder.
     """
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return {node.name}

@@ -13,7 +13,7 @@ from evaluation.from_code.project_tests.covering import Covering
 from evaluation.from_code.project_tests.own_files import MAX_FILE_BYTES, OwnFiles, list_own_files
 from evaluation.from_code.source.project import Project
 from evaluation.project_tests.archive import MAX_BYTES, ArchiveError, is_relative, pack
-from evaluation.sandbox.packages import sha256_of
+from evaluation.sandbox.packages import hash_files
 
 _WITHOUT = frozenset(
     ("pip", "setuptools", "wheel", "pytest_xdist", "execnet", "pytest_cov", "coverage", "pytest_randomly")
@@ -50,7 +50,7 @@ def gather(project: Project, covering: Covering, store_secrets: bool = False) ->
     for files in (_read_own_files(project.root, own), installed):
         if sum(map(len, files.values())) > MAX_BYTES:
             raise ArchiveError(f"the tests need files of more than {MAX_BYTES // 2**20} MiB ({', '.join(names)})")
-        hashes.append(sha256_of(files))
+        hashes.append(hash_files(files))
         archives[hashes[-1]] = pack(files)
     relative = {root.relative_to(project.root).as_posix() for root in roots}
     paths = tuple(dict.fromkeys([*sorted(relative - {"."}), ""]))

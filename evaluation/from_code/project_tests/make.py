@@ -10,6 +10,7 @@ from evaluation.from_code.build import TaskResult, Workplace, source_of
 from evaluation.from_code.called import list_called_examples
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.observe import Outcome
+from evaluation.from_code.checks import repeated as repeat
 from evaluation.from_code.fairness import UNDESCRIBED
 from evaluation.from_code.project_tests import fairness
 from evaluation.from_code.project_tests import suite as suites
@@ -17,7 +18,7 @@ from evaluation.from_code.project_tests.suite import Suite
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.source.context import prompt_of, solution_of
 from evaluation.from_code.source.find import Function
-from evaluation.from_code.tasks import LINES_BEFORE, stops_of, task_id
+from evaluation.from_code.tasks import LINES_BEFORE, program_of, stops_of, task_id
 from evaluation.from_code.unstated import find_constants
 from evaluation.verdicts import Trust
 
@@ -69,10 +70,14 @@ def _row(suite: Suite, work: Workplace, function: Function) -> dict[str, Any]:
 
 
 def _recorded(work: Workplace, function: Function) -> list[Case]:
-    """The recorded calls with what the tests saw them do, of which some are shown and none judges."""
+    """The recorded calls with what the tests saw them do, of which some are shown and none judges; with the branches
+    that they take where the sandbox can repeat them."""
     calls = [] if function.is_wrapped else work.recording.calls.get(function.key, [])
-    return [
-        Case(call.call, call.digest, Outcome(call.returned, call.raised, call.after), call.shape)
-        for call in calls
-        if not call.iterator
+    calls = [call for call in calls if not call.iterator]
+    try:
+        repeated, _ = repeat(work.sandbox, program_of(function, work.sources), calls)
+    except ExcludedError:
+        repeated = []
+    return repeated or [
+        Case(call.call, call.digest, Outcome(call.returned, call.raised, call.after), call.shape) for call in calls
     ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from evaluation.from_code.source.closure import absolute
 from evaluation.from_code.source.project import Module, Project
 from evaluation.from_code.source.shortening import format_value
-from evaluation.source import bound_names
+from evaluation.source import list_bound_names
 
 _VALUE_CHARS = 100
 _MAX_ATTRIBUTES = 40
@@ -84,7 +84,7 @@ def _describe_members(base: ast.ClassDef, names: set[str], pad: str) -> str:
         if isinstance(each, _FUNCTIONS) and each.name in names:
             returns = f" -> {ast.unparse(each.returns)}" if each.returns is not None else ""
             lines.append(f"{each.name}({ast.unparse(each.args)}){returns}")
-        elif isinstance(each, ast.AnnAssign | ast.Assign) and bound_names(each) & names:
+        elif isinstance(each, ast.AnnAssign | ast.Assign) and list_bound_names(each) & names:
             lines.append(format_value(each, 2 * _VALUE_CHARS))  # type: ignore[arg-type]
     text = format_attributes(attributes, pad, f"attributes from {base.name}")
     shown = [f"from {base.name}:", *(f"    {line}" for line in lines)] if lines else []
@@ -92,7 +92,7 @@ def _describe_members(base: ast.ClassDef, names: set[str], pad: str) -> str:
 
 
 def _find_own_names(node: ast.ClassDef) -> set[str]:
-    return {each.name for each in find_attributes(node)}.union(*map(bound_names, node.body))
+    return {each.name for each in find_attributes(node)}.union(*map(list_bound_names, node.body))
 
 
 def _find_bases(project: Project, module: Module, node: ast.ClassDef) -> Iterator[tuple[Module, ast.ClassDef]]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, get_args
 
-from evaluation.effects import names_read
+from evaluation.effects import find_names_read
 from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.source.find import Function
 from evaluation.from_code.source.fitting import Piece, fitting
@@ -18,7 +18,7 @@ from evaluation.from_code.source.imported import describe_imported
 from evaluation.from_code.source.imports import binds_outside_imports, format_imports, walk_binding, walk_bodies
 from evaluation.from_code.source.outline import find_first_line, outline_own_class, read_source, shorten_statement
 from evaluation.from_code.source.project import Project
-from evaluation.source import bound_names, is_type_checking, parse
+from evaluation.source import is_type_checking, list_bound_names, parse
 
 Context = Literal["function", "file", "repository"]
 CONTEXTS: tuple[Context, ...] = get_args(Context)
@@ -132,7 +132,7 @@ def _of_function(project: Project, function: Function, room: int) -> str:
             names |= {n.id for d in node.decorator_list for n in ast.walk(d) if isinstance(n, ast.Name)}
             for each in node.body:
                 if isinstance(each, ast.FunctionDef) and each.name == "__init__":
-                    names |= names_read(each)
+                    names |= find_names_read(each)
     pieces = [*_find_globals(function, names), *_headers(function, project)]
     imports = format_imports(module, _words_of(names, (piece.full or piece.text for piece in pieces)))
     kept = fitting(pieces, function, names, room - len(imports))
@@ -166,7 +166,7 @@ def _words_of(names: set[str], texts: Iterable[str]) -> set[str]:
 
 def _names_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
     """The names that a function reads, also in quoted annotations."""
-    names = names_read(function)
+    names = find_names_read(function)
     annotations = [node.annotation for node in ast.walk(function.args) if isinstance(node, ast.arg)]
     for annotation in (*annotations, function.returns):
         for node in ast.walk(annotation) if annotation is not None else ():
@@ -198,4 +198,4 @@ def _of_file(function: Function, before: int) -> str:
 
 
 def _sets_flag(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Assign) and "TYPE_CHECKING" in bound_names(node)
+    return isinstance(node, ast.Assign) and "TYPE_CHECKING" in list_bound_names(node)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from evaluation.from_code.source.find import Function
-from evaluation.source import bound_names
+from evaluation.source import list_bound_names
 
 _APART = 3
 """Characters that separate a piece from its neighbours, at most."""
@@ -35,7 +35,7 @@ def fitting(pieces: Sequence[Piece], function: Function, names: set[str], room: 
     def rank(piece: Piece) -> tuple[bool, bool, int]:
         if piece.node is None:
             return False, False, 0
-        return True, not bound_names(piece.node) & names, abs(piece.node.lineno - function.node.lineno)
+        return True, not list_bound_names(piece.node) & names, abs(piece.node.lineno - function.node.lineno)
 
     order = sorted(enumerate(pieces), key=lambda each: rank(each[1]))
     kept: dict[int, Piece] = {}
@@ -46,7 +46,7 @@ def fitting(pieces: Sequence[Piece], function: Function, names: set[str], room: 
             room -= length
     for at, piece in order:
         longer = len(piece.full) - len(piece.text)
-        is_named = piece.node is None or bool(bound_names(piece.node) & names)
+        is_named = piece.node is None or bool(list_bound_names(piece.node) & names)
         is_definition = isinstance(piece.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
         if at in kept and piece.full and longer <= room and (is_named or not is_definition):
             kept[at] = replace(piece, text=piece.full)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from evaluation.effects import names_read
+from evaluation.effects import find_names_read
 from evaluation.from_code.source.closure import absolute
 from evaluation.from_code.source.find import Function
 from evaluation.from_code.source.outline import shorten_class, shorten_statement
 from evaluation.from_code.source.project import Module, Project
 from evaluation.from_code.standard_types import NAMES_OF_STANDARD_TYPES
-from evaluation.source import bound_names
+from evaluation.source import list_bound_names
 
 _MAX_IMPORTS = 4
 """Modules that pass a name on before the one that defines it."""
@@ -26,7 +26,7 @@ def describe_imported(project: Project, function: Function, room: int, far: bool
     found: dict[str, None] = {}
     shown: set[tuple[str, str]] = set()
     for module, node in _find_statements(project, function, far):
-        name = next(iter(sorted(bound_names(node))), "")
+        name = next(iter(sorted(list_bound_names(node))), "")
         if (module.name, name) not in shown:
             shown.add((module.name, name))
             found[f"from {module.name}:\n{_outline(module, node, function)}"] = None
@@ -46,7 +46,7 @@ def _outline(module: Module, node: ast.stmt, function: Function) -> str:
 
 
 def _find_statements(project: Project, function: Function, far: bool) -> Iterator[tuple[Module, ast.stmt]]:
-    module, named = function.module, names_read(function.node)
+    module, named = function.module, find_names_read(function.node)
     imported = dict(_find_imports(project, module))
     for name, place in imported.items():
         if name in named and isinstance(place, tuple):
@@ -83,7 +83,7 @@ def _find_imports(project: Project, module: Module) -> Iterator[tuple[str, Modul
 def _find_definition(project: Project, module: Module, name: str) -> tuple[Module, ast.stmt] | None:
     """The statement that gives a module's name its value, in the module that it comes from."""
     for _ in range(_MAX_IMPORTS):
-        node = next((each for each in module.tree.body if name in bound_names(each)), None)
+        node = next((each for each in module.tree.body if name in list_bound_names(each)), None)
         if not isinstance(node, ast.ImportFrom):
             return None if node is None or isinstance(node, ast.Import) else (module, node)
         origin = project.modules.get(absolute(module, node))

@@ -8,7 +8,7 @@ import copy
 from collections.abc import Iterator
 
 from evaluation.from_code.source.project import Module
-from evaluation.source import bound_names, is_type_checking
+from evaluation.source import is_type_checking, list_bound_names
 
 _FLAG = "TYPE_CHECKING"
 _BODIES = ("body", "orelse", "finalbody")
@@ -25,7 +25,7 @@ def format_imports(module: Module, names: set[str]) -> str:
         elif is_type_checking(node):
             shown = _keep_wanted(node, names)
             lines.update({} if shown is None else {ast.unparse(shown): None})
-        elif isinstance(node, ast.Assign) and _FLAG in bound_names(node) & of_checks:
+        elif isinstance(node, ast.Assign) and _FLAG in list_bound_names(node) & of_checks:
             lines[ast.unparse(node)] = None
         else:
             lines.update(dict.fromkeys(_find_lines(node, names | of_checks)))
@@ -34,7 +34,7 @@ def format_imports(module: Module, names: set[str]) -> str:
 
 def binds_outside_imports(node: ast.stmt) -> set[str]:
     """The names that a statement gives a reader beside the imports, which show what type checkers alone read."""
-    return set() if is_type_checking(node) else bound_names(node) - {_FLAG}
+    return set() if is_type_checking(node) else list_bound_names(node) - {_FLAG}
 
 
 def walk_binding(node: ast.stmt, wanted: set[str]) -> Iterator[ast.stmt]:
@@ -43,8 +43,8 @@ def walk_binding(node: ast.stmt, wanted: set[str]) -> Iterator[ast.stmt]:
         left = set(wanted)
         for body in walk_bodies(node):
             for each in body:
-                if bound_names(each) & left:
-                    left -= bound_names(each)
+                if list_bound_names(each) & left:
+                    left -= list_bound_names(each)
                     yield from walk_binding(each, wanted)
     else:
         yield node
@@ -59,7 +59,7 @@ def walk_bodies(node: ast.stmt) -> Iterator[list[ast.stmt]]:
 
 
 def _find_lines(node: ast.stmt, names: set[str]) -> Iterator[str]:
-    wanted = bound_names(node) & names
+    wanted = list_bound_names(node) & names
     for each in walk_binding(node, wanted) if wanted else ():
         if isinstance(each, ast.Import | ast.ImportFrom):
             yield from map(ast.unparse, _split_import(each, wanted))
@@ -78,11 +78,11 @@ def _split_import(node: ast.Import | ast.ImportFrom, wanted: set[str]) -> Iterat
 
 def _keep_wanted(node: ast.stmt, names: set[str]) -> ast.stmt | None:
     """The statement with what binds wanted names alone, and what this needs of the same statement; None for nothing."""
-    wanted = bound_names(node) & names
+    wanted = list_bound_names(node) & names
     while wanted:
         kept = _filter_statement(node, wanted)
         read = {n.id for n in ast.walk(kept) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-        more = (read & bound_names(node)) - wanted
+        more = (read & list_bound_names(node)) - wanted
         if not more:
             return kept
         wanted |= more
@@ -95,7 +95,9 @@ def _filter_statement(node: ast.stmt, wanted: set[str]) -> ast.stmt:
         kept.names = [a for a in kept.names if (a.asname or a.name).partition(".")[0] in wanted]
     elif isinstance(kept, ast.If | ast.Try | ast.With):
         for name in _BODIES:
-            body = [_filter_statement(each, wanted) for each in getattr(kept, name, []) if bound_names(each) & wanted]
+            body = [
+                _filter_statement(each, wanted) for each in getattr(kept, name, []) if list_bound_names(each) & wanted
+            ]
             if hasattr(kept, name):
                 setattr(kept, name, body or ([ast.Pass()] if name == "body" else []))
     return kept

@@ -85,7 +85,7 @@ class Cpp(Language):
     def write_text(self, value: str) -> str:
         """A literal of a string."""
         size = len(require_unicode(value).encode())
-        text = "".join(_ESCAPES.get(c) or (c if c.isprintable() else _bytes(c)) for c in value)
+        text = "".join(_ESCAPES.get(c) or (c if c.isprintable() else _encode_character(c)) for c in value)
         return f'std::string("{text}", {size})' if "\0" in value else f'"{text}"'
 
     def write_int(self, value: int) -> str:
@@ -162,7 +162,7 @@ class Cpp(Language):
         return f"{returns} {signature.name}({', '.join(parameters)}) {{\n"
 
 
-def _bytes(character: str) -> str:
+def _encode_character(character: str) -> str:
     return "".join(f"\\{byte:03o}" for byte in character.encode())
 
 

@@ -34,12 +34,12 @@ _INCLUDE = "/include"
 @functools.cache
 def find() -> Toolchain:
     """The toolchain of this machine; the first time it precompiles the header. Raises ToolchainError."""
-    compiler, version = finding.newest((finding.on_path("g++"),), OLDEST, "-dumpfullversion")
+    compiler, version = finding.find_newest((finding.on_path("g++"),), OLDEST, "-dumpfullversion")
     label = f"g++ {'.'.join(map(str, version))}"
     programs = [found for name in ("as", "ld") if (found := finding.on_path(name)) is not None]
     digest = hashlib.sha256("\0".join((HEADER, label, compiler, *_FLAGS)).encode()).hexdigest()[:12]
-    folder = finding.prepared(f"cpp-{digest}", lambda folder: _precompile(compiler, folder))
-    trees = (compiler, *programs, *_used_by(compiler, folder), str(folder))
+    folder = finding.prepare_folder(f"cpp-{digest}", lambda folder: _precompile(compiler, folder))
+    trees = (compiler, *programs, *_list_used_folders(compiler, folder), str(folder))
     path = os.pathsep.join(dict.fromkeys(str(Path(program).parent) for program in programs))
     compile_command = Command(
         (compiler, *_FLAGS, "-include", str(folder / "driver.hpp"), "answer.cpp", "-o", "program"),
@@ -54,7 +54,7 @@ def _precompile(compiler: str, folder: Path) -> None:
     finding.run((compiler, *_FLAGS, *files), _ENVIRONMENT, folder)
 
 
-def _used_by(compiler: str, folder: Path) -> list[str]:
+def _list_used_folders(compiler: str, folder: Path) -> list[str]:
     """The folders with the compiler's own programs and the headers that the standard library consists of."""
     headers = (folder / _READ).read_text().split()
     found = {path[: path.index(_INCLUDE) + len(_INCLUDE)] for path in headers if _INCLUDE in path}

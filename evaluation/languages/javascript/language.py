@@ -74,7 +74,7 @@ class JavaScript(Language):
     def write_container(self, value: Any, kind: Type) -> str:
         """An expression for a list, tuple or dict."""
         if isinstance(value, dict):
-            items = (f"{_key(key)}: {self.write_literal(item, kind.parts[1])}" for key, item in value.items())
+            items = (f"{_format_key(key)}: {self.write_literal(item, kind.parts[1])}" for key, item in value.items())
             return f"{{{', '.join(items)}}}"
         return f"[{', '.join(self.write_items(value, kind))}]"
 
@@ -82,8 +82,8 @@ class JavaScript(Language):
         """The files of a judgement: the text of driver.js with the signature, and the program."""
         facts = {
             "name": signature.name,
-            "parameters": [_nested(each.type) for each in signature.parameters],
-            "returns": _nested(signature.returns),
+            "parameters": [_nest_type(each.type) for each in signature.parameters],
+            "returns": _nest_type(signature.returns),
         }
         head = f"const SIGNATURE = {json.dumps(facts)};\nconst prepared = {self.SCRIPT};\n"
         return {"driver.cjs": f'"use strict";\n{head}{_DRIVER}', "answer.js": program}
@@ -128,7 +128,7 @@ def write_doc_comment(text: str, tags: Sequence[str] = ()) -> str:
     return "/**\n" + "".join(f" * {line}".rstrip() + "\n" for line in lines) + " */\n"
 
 
-def _key(key: object) -> str:
+def _format_key(key: object) -> str:
     """The name of a property: what JavaScript makes of the key as a string."""
     if isinstance(key, bool):
         text = "true" if key else "false"
@@ -139,8 +139,8 @@ def _key(key: object) -> str:
     return f"[{json.dumps(text)}]" if text == "__proto__" else json.dumps(text)
 
 
-def _nested(kind: Type) -> list[Any]:
-    return [kind.kind, *map(_nested, kind.parts)]
+def _nest_type(kind: Type) -> list[Any]:
+    return [kind.kind, *map(_nest_type, kind.parts)]
 
 
 LANGUAGE = JavaScript

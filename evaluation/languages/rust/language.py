@@ -88,7 +88,7 @@ class Rust(Language):
             return f"HashMap<{parts[0]}, {parts[1]}>"
         if len(parts) > MAX_TUPLE:
             raise UnsupportedError(f"a tuple of more than {MAX_TUPLE}")
-        return _tuple(parts)
+        return _format_tuple(parts)
 
     def write_text(self, value: str) -> str:
         """A literal of a string."""
@@ -106,12 +106,12 @@ class Rust(Language):
         """An expression for a list, tuple or dict."""
         if isinstance(value, dict):
             pairs = [
-                _tuple([self.write_literal(key, kind.parts[0]), self.write_literal(item, kind.parts[1])])
+                _format_tuple([self.write_literal(key, kind.parts[0]), self.write_literal(item, kind.parts[1])])
                 for key, item in value.items()
             ]
             return f"HashMap::from([{', '.join(pairs)}])"
         items = self.write_items(value, kind)
-        return _tuple(items) if isinstance(value, tuple) else f"vec![{', '.join(items)}]"
+        return _format_tuple(items) if isinstance(value, tuple) else f"vec![{', '.join(items)}]"
 
     def write_files(self, program: str, signature: Signature) -> Mapping[str, str]:
         """The files of a judgement. The answer is a module, so that a `main` of its own is an ordinary function."""
@@ -135,7 +135,7 @@ class Rust(Language):
     def write_prompt(self, signature: Signature, text: str) -> str:
         """The doc comment and the head of the function, opened."""
         comment = "".join(f"/// {line}".rstrip() + "\n" for line in text.strip("\n").split("\n"))
-        return f"{_uses(signature)}{comment}{self._head(signature)}"
+        return f"{_format_uses(signature)}{comment}{self._head(signature)}"
 
     def write_example(self, call: str, result: str) -> str:
         """A call and its result, as a line of the doc comment."""
@@ -143,7 +143,7 @@ class Rust(Language):
 
     def write_oracle(self, signature: Signature, cases: Sequence[Case]) -> str:
         """A program that answers from the table of cases."""
-        lines = [_uses(signature) + _SAME + self._head(signature).rstrip("\n")]
+        lines = [_format_uses(signature) + _SAME + self._head(signature).rstrip("\n")]
         for case in cases:
             given = [
                 _is(each.name, each.type, self.write_form(form, each.type))
@@ -165,7 +165,7 @@ class Rust(Language):
         return f"fn {signature.name}({', '.join(parameters)}){returns} {{\n"
 
 
-def _tuple(parts: list[str]) -> str:
+def _format_tuple(parts: list[str]) -> str:
     return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
 
 
@@ -174,18 +174,18 @@ def _quote(value: str) -> str:
     return f'"{text}"'
 
 
-def _uses(signature: Signature) -> str:
+def _format_uses(signature: Signature) -> str:
     kinds = (*(each.type for each in signature.parameters), signature.returns)
-    return _USE if any(_holds("dict", kind) for kind in kinds) else ""
+    return _USE if any(_is_holding("dict", kind) for kind in kinds) else ""
 
 
-def _holds(wanted: str, kind: Type) -> bool:
-    return kind.kind == wanted or any(_holds(wanted, part) for part in kind.parts)
+def _is_holding(wanted: str, kind: Type) -> bool:
+    return kind.kind == wanted or any(_is_holding(wanted, part) for part in kind.parts)
 
 
 def _is(name: str, kind: Type, value: str) -> str:
     """Whether a parameter has this value."""
-    by_text = _holds("float", kind) and not _holds("dict", kind)
+    by_text = _is_holding("float", kind) and not _is_holding("dict", kind)
     return f"{'same_text' if by_text else 'same'}(&{name}, &{value})"
 
 

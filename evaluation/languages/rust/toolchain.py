@@ -33,12 +33,12 @@ def find() -> Toolchain:
         raise ToolchainError("there is no rustc")
     if linker is None:
         raise ToolchainError("rustc needs a C compiler to link: there is no cc")
-    sysroot = _reachable(Path(finding.run((on_path, "--print=sysroot")).strip()))
-    rustc, version = finding.newest((str(sysroot / "bin" / "rustc"),), OLDEST, "--version")
+    sysroot = _make_reachable(Path(finding.run((on_path, "--print=sysroot")).strip()))
+    rustc, version = finding.find_newest((str(sysroot / "bin" / "rustc"),), OLDEST, "--version")
     label = f"rustc {'.'.join(map(str, version))}"
     flags = (*_FLAGS, f"--sysroot={sysroot}", f"-Clinker={os.path.realpath(linker)}")
     digest = hashlib.sha256("\0".join((CRATE, label, *flags)).encode()).hexdigest()[:12]
-    crate = finding.prepared(f"rust-driver-{digest}", lambda folder: _compile_driver(rustc, flags, folder))
+    crate = finding.prepare_folder(f"rust-driver-{digest}", lambda folder: _compile_driver(rustc, flags, folder))
     programs = [found for name in ("as", "ld") if (found := finding.on_path(name)) is not None]
     libraries = () if sysroot == Path("/usr") else (str(sysroot / "lib"),)  # the sandbox has the system's own
     trees = (rustc, *libraries, os.path.realpath(linker), *programs, str(crate))
@@ -52,14 +52,14 @@ def find() -> Toolchain:
     return Toolchain(label, Tools(Command((f"{FOLDER}/program",)), trees, compile_command, _COMPILE_LIMITS))
 
 
-def _reachable(sysroot: Path) -> Path:
+def _make_reachable(sysroot: Path) -> Path:
     """The toolchain, or one made of hard links or copies where the sandbox's user cannot enter its folder: rustup's is
     in a home folder."""
     if finding.is_reachable(str(sysroot / "bin" / "rustc")):
         return sysroot
     facts = (sysroot / "bin" / "rustc").stat()
     name = f"rust-{sysroot.name}-{facts.st_size:x}-{facts.st_mtime_ns:x}"
-    return finding.prepared(name, lambda folder: _link(sysroot, folder))
+    return finding.prepare_folder(name, lambda folder: _link(sysroot, folder))
 
 
 def _link(sysroot: Path, folder: Path) -> None:

@@ -17,17 +17,17 @@ _WORDS = {"True": (True, "bool"), "False": (False, "bool"), "None": (None, "none
 _WORD = re.compile(r"\b(True|False|None)\b")
 
 
-def translated(text: str, signature: Signature, language: Language) -> str:
+def translate_docstring(text: str, signature: Signature, language: Language) -> str:
     """The text with every example that can be read as a call of the language, other lines in its words."""
     lines, out, at = text.split("\n"), [], 0
     while at < len(lines):
-        example, used = _example(lines, at, signature, language)
-        out.append(_in_words(lines[at], language) if example is None else example)
+        example, used = _read_example(lines, at, signature, language)
+        out.append(_translate_words(lines[at], language) if example is None else example)
         at += used
     return "\n".join(out)
 
 
-def _example(lines: list[str], at: int, signature: Signature, language: Language) -> tuple[str | None, int]:
+def _read_example(lines: list[str], at: int, signature: Signature, language: Language) -> tuple[str | None, int]:
     """The example that starts in a line and how many lines it takes; (None, 1) for another line."""
     if (typed := _PROMPT.fullmatch(lines[at])) is not None:
         end = at + 1
@@ -35,20 +35,20 @@ def _example(lines: list[str], at: int, signature: Signature, language: Language
             end += 1
         for last in range(end, at + 1, -1):  # prose may follow the result without a blank line
             result = "\n".join(line.strip() for line in lines[at + 1 : last])
-            if (shown := _shown(typed[2], result, signature, language)) is not None:
+            if (shown := _format_example(typed[2], result, signature, language)) is not None:
                 return typed[1] + shown, last - at
     line = lines[at]
     start = line.find(f"{signature.name}(")
     for end in [i + 1 for i, letter in enumerate(line) if letter == ")" and i > start >= 0]:
         if (arrow := _ARROW.match(line, end)) is None:
             continue
-        shown = _shown(line[start:end], line[arrow.end() :].rstrip(" .;,"), signature, language)
+        shown = _format_example(line[start:end], line[arrow.end() :].rstrip(" .;,"), signature, language)
         if shown is not None:
             return _TYPED.sub("", line[:start]) + shown, 1
     return None, 1
 
 
-def _shown(call: str, result: str, signature: Signature, language: Language) -> str | None:
+def _format_example(call: str, result: str, signature: Signature, language: Language) -> str | None:
     """The example in the language; None where call or result cannot be read."""
     try:
         tree = ast.parse(call.strip(), mode="eval").body
@@ -57,23 +57,23 @@ def _shown(call: str, result: str, signature: Signature, language: Language) -> 
         if tree.keywords or len(tree.args) != len(signature.parameters):
             return None
         args = [
-            _literal(ast.literal_eval(node), each.type, language)
+            _format_literal(ast.literal_eval(node), each.type, language)
             for node, each in zip(tree.args, signature.parameters, strict=True)
         ]
-        expected = _literal(ast.literal_eval(result.strip()), signature.returns, language)
+        expected = _format_literal(ast.literal_eval(result.strip()), signature.returns, language)
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError, UnsupportedError):
         return None
     return language.write_example(signature.write_call(args), expected)
 
 
-def _literal(value: object, kind: Type, language: Language) -> str:
+def _format_literal(value: object, kind: Type, language: Language) -> str:
     try:
         return language.write_literal(from_json(to_json(value, kind), kind), kind)
     except ValueFormError as error:
         raise ValueError(str(error)) from None
 
 
-def _in_words(line: str, language: Language) -> str:
+def _translate_words(line: str, language: Language) -> str:
     """A line of prose with the language's own words for True, False and None."""
 
     def word(found: re.Match[str]) -> str:

@@ -26,22 +26,28 @@ class MixedError(LeftOutError):
     """Two values that no one type has."""
 
 
-def of_value(value: object) -> Type:
+def infer_value_type(value: object) -> Type:
     """The type of a value. Raises LeftOutError for one that no signature can name."""
     if value is None or isinstance(value, bool | int | float | str):
         return _NAMES[type(value).__name__] if value is not None else Type("none")
     if isinstance(value, tuple):
         if not value:
             raise MixedError(_LENGTHS)
-        return Type("tuple", tuple(map(of_value, value)))
+        return Type("tuple", tuple(map(infer_value_type, value)))
     if isinstance(value, list):
-        return Type("list", (common(list(map(of_value, value))),))
+        return Type("list", (find_common_type(list(map(infer_value_type, value))),))
     if isinstance(value, dict):
-        return Type("dict", (common(list(map(of_value, value))), common(list(map(of_value, value.values())))))
+        return Type(
+            "dict",
+            (
+                find_common_type(list(map(infer_value_type, value))),
+                find_common_type(list(map(infer_value_type, value.values()))),
+            ),
+        )
     raise LeftOutError(f"a {type(value).__name__}")
 
 
-def common(types: Sequence[Type]) -> Type:
+def find_common_type(types: Sequence[Type]) -> Type:
     """The one type that has all of these. Raises MixedError."""
     return reduce(unify, types, UNKNOWN)
 
@@ -55,7 +61,7 @@ def unify(one: Type, other: Type) -> Type:
     kinds = {one.kind, other.kind}
     if "none" in kinds or "optional" in kinds:
         inner = [part.item if part.kind == "optional" else part for part in (one, other) if part.kind != "none"]
-        return Type("optional", (common(inner),))
+        return Type("optional", (find_common_type(inner),))
     if kinds == {"int", "float"}:
         return Type("float")
     if one.kind != other.kind or not one.parts:
@@ -65,29 +71,29 @@ def unify(one: Type, other: Type) -> Type:
     return Type(one.kind, tuple(map(unify, one.parts, other.parts)))
 
 
-def of_annotation(node: ast.expr | None) -> Type:
+def infer_annotation_type(node: ast.expr | None) -> Type:
     """The type that an annotation names, as far as it does. Raises LeftOutError for a union and an open tuple."""
     if isinstance(node, ast.Constant):
         return Type("none") if node.value is None else UNKNOWN
     if isinstance(node, ast.Name):
         return _NAMES.get(node.id, UNKNOWN)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-        return _union([node.left, node.right])
+        return _infer_union([node.left, node.right])
     if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Name):
         return UNKNOWN
     inside = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     name = node.value.id.lower()
     if name in ("optional", "union"):
-        return _union([*inside, *([ast.Constant(None)] if name == "optional" else [])])
+        return _infer_union([*inside, *([ast.Constant(None)] if name == "optional" else [])])
     if any(isinstance(part, ast.Constant) and part.value is ... for part in inside):
         raise LeftOutError("an ellipsis tuple")
     if name not in ("list", "dict", "tuple"):
         return UNKNOWN
-    return Type(name, tuple(map(of_annotation, inside)))
+    return Type(name, tuple(map(infer_annotation_type, inside)))
 
 
-def _union(nodes: Sequence[ast.expr]) -> Type:
-    return common([of_annotation(node) for node in nodes])
+def _infer_union(nodes: Sequence[ast.expr]) -> Type:
+    return find_common_type([infer_annotation_type(node) for node in nodes])
 
 
 def complete(inferred: Type, annotation: Type) -> Type:
@@ -96,15 +102,15 @@ def complete(inferred: Type, annotation: Type) -> Type:
         found = unify(inferred, annotation)
     except MixedError:
         found = inferred  # the values decide
-    return _closed(found)
+    return _close_type(found)
 
 
-def _closed(kind: Type) -> Type:
+def _close_type(kind: Type) -> Type:
     """The type with a simple type for every part that no value shows."""
     if kind == UNKNOWN:
         return Type("int")
     if kind.kind == "dict" and kind.parts[0] == UNKNOWN:
-        return Type("dict", (Type("str"), _closed(kind.parts[1])))
+        return Type("dict", (Type("str"), _close_type(kind.parts[1])))
     if kind.kind == "dict" and kind.parts[0].kind not in ("bool", "int", "float", "str"):
         raise LeftOutError("a dict whose keys are not simple values")
-    return Type(kind.kind, tuple(map(_closed, kind.parts)))
+    return Type(kind.kind, tuple(map(_close_type, kind.parts)))

@@ -23,12 +23,12 @@ from evaluation.verdicts import Status
 LIMITS = Limits(cpu_s=10, wall_s=30.0)
 
 
-def failure(
+def find_oracle_failure(
     sandbox: Sandbox, language: Language, toolchain: Toolchain, signature: Signature, cases: Sequence[Case]
 ) -> str | None:
     """None where all oracles do as their tables say, else what went wrong, in a few words."""
-    for wrong in (frozenset[int](), *_wrong_positions(len(cases), toolchain.tools.compile is not None)):
-        table = [_wrong(case, signature.returns) if i in wrong else case for i, case in enumerate(cases)]
+    for wrong in (frozenset[int](), *_list_wrong_positions(len(cases), toolchain.tools.compile is not None)):
+        table = [_build_wrong_case(case, signature.returns) if i in wrong else case for i, case in enumerate(cases)]
         program = language.write_oracle(signature, table)
         judgement = run_cases(sandbox, language, toolchain, program, signature, cases, LIMITS)
         if judgement.failure is not None:
@@ -41,25 +41,25 @@ def failure(
     return None
 
 
-def _wrong_positions(n: int, compiles: bool) -> list[frozenset[int]]:
+def _list_wrong_positions(n: int, compiles: bool) -> list[frozenset[int]]:
     """Where each wrong oracle is wrong: together at every case."""
     if compiles:
         return [frozenset(range(first, n, 2)) for first in range(min(2, n))]
     return [frozenset((position,)) for position in range(n)]
 
 
-def _wrong(case: Case, kind: Type) -> Case:
+def _build_wrong_case(case: Case, kind: Type) -> Case:
     """The case with another result of the same type; a raised exception becomes a result, and what has no other value
     an exception."""
     if case.raises:
-        return replace(case, raises="", result=to_json(_any(kind), kind))
-    other = _other(from_json(case.result, kind), kind)
+        return replace(case, raises="", result=to_json(_build_any_value(kind), kind))
+    other = _build_other_value(from_json(case.result, kind), kind)
     if other is None and kind.kind == "none":
         return replace(case, raises="Error")
     return replace(case, result=to_json(other, kind))
 
 
-def _any(kind: Type) -> Json:
+def _build_any_value(kind: Type) -> Json:
     """A value of the type."""
     simple: dict[str, Json] = {
         "none": None,
@@ -71,13 +71,13 @@ def _any(kind: Type) -> Json:
         "dict": {},
         "optional": None,
     }
-    return tuple(map(_any, kind.parts)) if kind.kind == "tuple" else simple.get(kind.kind)
+    return tuple(map(_build_any_value, kind.parts)) if kind.kind == "tuple" else simple.get(kind.kind)
 
 
-def _other(value: Json, kind: Type) -> Json:
+def _build_other_value(value: Json, kind: Type) -> Json:
     """A value of the type that is not equal to this one; None of type none has none."""
     if kind.kind == "optional":
-        return _any(kind.item) if value is None else _other(value, kind.item)
+        return _build_any_value(kind.item) if value is None else _build_other_value(value, kind.item)
     if kind.kind == "bool":
         return not value
     if kind.kind == "int":
@@ -87,12 +87,12 @@ def _other(value: Json, kind: Type) -> Json:
     if kind.kind == "str":
         return f"{value}x"
     if kind.kind == "tuple":
-        return (_other(value[0], kind.parts[0]), *value[1:])
+        return (_build_other_value(value[0], kind.parts[0]), *value[1:])
     if kind.kind == "list":
-        return [*value[:-1], _other(value[-1], kind.item)] if value else [_any(kind.item)]
+        return [*value[:-1], _build_other_value(value[-1], kind.item)] if value else [_build_any_value(kind.item)]
     if kind.kind == "dict":
         if not value:
-            return {_any(kind.parts[0]): _any(kind.parts[1])}
+            return {_build_any_value(kind.parts[0]): _build_any_value(kind.parts[1])}
         key = next(iter(value))
-        return {**value, key: _other(value[key], kind.parts[1])}
+        return {**value, key: _build_other_value(value[key], kind.parts[1])}
     return None

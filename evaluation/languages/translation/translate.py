@@ -58,10 +58,10 @@ def read_source(sandbox: Sandbox, task: Task) -> Source:
     spec = function.args
     if spec.vararg or spec.kwarg or spec.kwonlyargs:
         raise LeftOutError("its function takes any number of arguments")
-    calls = _with_all_arguments(record(sandbox, task), function)
-    signature, calls = _typed(function, calls)
+    calls = _select_complete_calls(record(sandbox, task), function)
+    signature, calls = _infer_signature(function, calls)
     text = ast.get_docstring(function) or ""
-    return Source(task, signature, text, tuple(calls), _tolerance(task.test))
+    return Source(task, signature, text, tuple(calls), _find_tolerance(task.test))
 
 
 def _is_harmless(node: ast.stmt) -> bool:
@@ -71,7 +71,7 @@ def _is_harmless(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr | ast.Assign) and isinstance(node.value, ast.Constant)
 
 
-def _with_all_arguments(calls: Sequence[RecordedCall], function: ast.FunctionDef) -> list[RecordedCall]:
+def _select_complete_calls(calls: Sequence[RecordedCall], function: ast.FunctionDef) -> list[RecordedCall]:
     """The calls that give every argument: a default value is Python's."""
     n = len(function.args.posonlyargs) + len(function.args.args)
     whole = [call for call in calls if len(call.args) == n]
@@ -80,30 +80,35 @@ def _with_all_arguments(calls: Sequence[RecordedCall], function: ast.FunctionDef
     return whole
 
 
-def _typed(function: ast.FunctionDef, calls: list[RecordedCall]) -> tuple[Signature, list[RecordedCall]]:
+def _infer_signature(function: ast.FunctionDef, calls: list[RecordedCall]) -> tuple[Signature, list[RecordedCall]]:
     """The signature, and the calls whose arguments fit it. Raises LeftOutError."""
     nodes = [*function.args.posonlyargs, *function.args.args]
-    kept = _of_one_type(calls)
-    returned = [inference.of_value(call.returned) for call in kept if not call.raised]
-    returns = inference.complete(inference.common(returned), inference.of_annotation(function.returns))
+    kept = _select_one_type(calls)
+    returned = [inference.infer_value_type(call.returned) for call in kept if not call.raised]
+    returns = inference.complete(
+        inference.find_common_type(returned), inference.infer_annotation_type(function.returns)
+    )
     if returns == Type("none") and not any(call.raised for call in kept):
         raise LeftOutError("its function returns nothing")
-    columns = [inference.common([inference.of_value(call.args[i]) for call in kept]) for i in range(len(nodes))]
+    columns = [
+        inference.find_common_type([inference.infer_value_type(call.args[i]) for call in kept])
+        for i in range(len(nodes))
+    ]
     parameters = tuple(
-        Parameter(node.arg, inference.complete(column, inference.of_annotation(node.annotation)))
+        Parameter(node.arg, inference.complete(column, inference.infer_annotation_type(node.annotation)))
         for node, column in zip(nodes, columns, strict=True)
     )
     return Signature(function.name, parameters, returns), kept
 
 
-def _of_one_type(calls: list[RecordedCall]) -> list[RecordedCall]:
+def _select_one_type(calls: list[RecordedCall]) -> list[RecordedCall]:
     """The calls whose arguments have one type each: all, or but for a few the first ones that agree."""
     kept: list[RecordedCall] = []
     types: list[Type] | None = None
     reason = LeftOutError("no call")
     for call in calls:
         try:
-            own = [inference.of_value(value) for value in call.args]
+            own = [inference.infer_value_type(value) for value in call.args]
             types = own if types is None else [inference.unify(*pair) for pair in zip(types, own, strict=True)]
         except LeftOutError as error:
             reason = error
@@ -114,7 +119,7 @@ def _of_one_type(calls: list[RecordedCall]) -> list[RecordedCall]:
     return kept
 
 
-def _tolerance(test: str) -> float | None:
+def _find_tolerance(test: str) -> float | None:
     """The largest difference that the test allows, None where it names none."""
     allowed = [
         node.comparators[0].value
@@ -128,12 +133,14 @@ def _tolerance(test: str) -> float | None:
     return max(allowed, default=None)
 
 
-def translated(source: Source, language: Language) -> Task:
+def translate_task(source: Source, language: Language) -> Task:
     """The task in that language. Raises LeftOutError."""
-    signature = _renamed(source.signature, language)
+    signature = _rename_parameters(source.signature, language)
     try:
-        prompt = language.write_prompt(signature, docstrings.translated(source.text, source.signature, language))
-        cases = _cases(source, signature, language)
+        prompt = language.write_prompt(
+            signature, docstrings.translate_docstring(source.text, source.signature, language)
+        )
+        cases = _build_cases(source, signature, language)
     except UnsupportedError as error:
         raise LeftOutError(f"{language.label} cannot express it: {error}") from None
     origin = {"translated_from": source.task.task_id, "cases": len(cases)}
@@ -150,7 +157,7 @@ def translated(source: Source, language: Language) -> Task:
     )
 
 
-def _renamed(signature: Signature, language: Language) -> Signature:
+def _rename_parameters(signature: Signature, language: Language) -> Signature:
     """The signature with another name where the language has the word for itself."""
 
     def free(name: str) -> str:
@@ -160,7 +167,7 @@ def _renamed(signature: Signature, language: Language) -> Signature:
     return Signature(free(signature.name), parameters, signature.returns)
 
 
-def _cases(source: Source, signature: Signature, language: Language) -> list[Case]:
+def _build_cases(source: Source, signature: Signature, language: Language) -> list[Case]:
     """The calls as cases, without values that the language cannot hold. Raises LeftOutError where too many are lost."""
     found: dict[str, list[Case]] = {}
     reason = "no case"
@@ -168,9 +175,10 @@ def _cases(source: Source, signature: Signature, language: Language) -> list[Cas
     for call in source.calls:
         try:
             args = tuple(
-                _held(value, each.type, language) for value, each in zip(call.args, signature.parameters, strict=True)
+                _convert_value(value, each.type, language)
+                for value, each in zip(call.args, signature.parameters, strict=True)
             )
-            result = None if call.raised else _held(call.returned, signature.returns, language)
+            result = None if call.raised else _convert_value(call.returned, signature.returns, language)
         except (UnsupportedError, ValueFormError) as error:
             reason = str(error)
             continue
@@ -183,7 +191,7 @@ def _cases(source: Source, signature: Signature, language: Language) -> list[Cas
     return cases
 
 
-def _held(value: object, kind: Type, language: Language) -> Json:
+def _convert_value(value: object, kind: Type, language: Language) -> Json:
     """The JSON form of a value that the language can hold. Raises UnsupportedError and ValueFormError."""
     form = to_json(value, kind)
     language.write_literal(from_json(form, kind), kind)
@@ -220,11 +228,11 @@ def translate(
                 if isinstance(source, str):
                     return LeftOutError(source)
                 try:
-                    task = translated(source, language)
+                    task = translate_task(source, language)
                 except LeftOutError as reason:
                     return reason
                 assert task.signature is not None
-                return oracles.failure(sandbox, language, toolchain, task.signature, task.cases) or task
+                return oracles.find_oracle_failure(sandbox, language, toolchain, task.signature, task.cases) or task
 
             for done, (task, made) in enumerate(zip(every, executor.map(one, sources), strict=True), start=1):
                 if isinstance(made, Task):

@@ -21,7 +21,7 @@ from app.accounts import users
 from app.accounts.models import BrowserSession, Token, User
 from app.accounts.service import create_token, list_tokens, revoke_token
 from app.cli.main import cli
-from app.core.db.types import utcnow
+from app.core.db.types import get_utc_time
 from app.core.errors import BadInputError, ForbiddenError
 from app.core.states import Scope
 from app.jobs import retention
@@ -173,9 +173,9 @@ def test_a_session_ends_after_its_time_and_its_row_is_swept(client, ctx, monkeyp
     users.create_user(ctx, "ada", PASSWORD, Scope.ADMIN)
     sign_in(client)
     later = users.utcnow() + users.SESSION_LIFETIME
-    monkeypatch.setattr(users, "utcnow", lambda: later)
+    monkeypatch.setattr(users, "get_utc_time", lambda: later)
     assert client.get("/api/v1/runs").status_code == 401
-    monkeypatch.setattr(retention, "utcnow", lambda: later + dt.timedelta(seconds=1))
+    monkeypatch.setattr(retention, "get_utc_time", lambda: later + dt.timedelta(seconds=1))
     retention.sweep(ctx)
     with ctx.database.read() as session:
         assert session.scalars(select(BrowserSession)).all() == []
@@ -337,9 +337,9 @@ def test_a_token_expires(client, ctx, monkeypatch):
     token = create_token(ctx, "ci", Scope.READ, lifetime=dt.timedelta(days=90))
     lasting = create_token(ctx, "robot", Scope.READ)
     assert client.get("/api/v1/runs", headers=bearer(token)).status_code == 200
-    later = utcnow() + dt.timedelta(days=91)
+    later = get_utc_time() + dt.timedelta(days=91)
     for module in (accounts_models, accounts_service):
-        monkeypatch.setattr(module, "utcnow", lambda: later)
+        monkeypatch.setattr(module, "get_utc_time", lambda: later)
     refused = client.get("/api/v1/runs", headers=bearer(token))
     assert refused.status_code == 401
     assert re.search(r"the token expired on \d{4}-\d\d-\d\d: make another one", refused.get_json()["detail"])
@@ -359,7 +359,7 @@ def test_the_page_of_tokens_offers_lifetimes(client, ctx):
     assert client.post("/tokens", data=form_of(page, name="x", scope="read", expires="30d")).status_code == 200
     with ctx.database.read() as session:
         (token,) = session.scalars(select(Token)).all()
-    assert dt.timedelta(days=29) < token.expires_at - utcnow() <= dt.timedelta(days=30)
+    assert dt.timedelta(days=29) < token.expires_at - get_utc_time() <= dt.timedelta(days=30)
     assert f"{token.expires_at:%Y}" in client.get("/tokens").get_data(as_text=True)
 
 

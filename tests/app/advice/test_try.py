@@ -18,7 +18,7 @@ from app.advice.schemas import AdviceSpec
 from app.advice.service import SentArchive
 from app.background import jobs
 from app.background.models import BackgroundJob
-from app.background.work import work_message
+from app.background.work import handle_message
 from app.core.broker import queues
 from app.core.db.archives import read_archive
 from app.core.ports import SandboxGrader
@@ -146,7 +146,7 @@ def begun(ctx, additions) -> uuid.UUID:
 
 
 def test_while_the_study_works_the_job_waits_without_a_message_and_its_end_sends_one(ctx, begun):
-    work_message(ctx, begun)
+    handle_message(ctx, begun)
     job = job_of(ctx, begun)
     assert (job.state, job.attempt, job.cursor["step"]) == (JobState.QUEUED, 0, "study")
     assert (queues.WORK_JOB, begun) not in ctx.broker.sent
@@ -159,17 +159,17 @@ def test_while_the_study_works_the_job_waits_without_a_message_and_its_end_sends
     for run in study_of(ctx, begun).runs:
         transitions.interrupt(ctx, run.id, "the power failed")
     assert ctx.broker.sent.count((queues.WORK_JOB, begun)) == 1
-    work_message(ctx, begun)
+    handle_message(ctx, begun)
     job = job_of(ctx, begun)
     assert job.state is JobState.FAILED
     assert job.error == "the study ended as interrupted: the power failed; a retry resumes it"
     jobs.retry(ctx, begun)
-    work_message(ctx, begun)
+    handle_message(ctx, begun)
     assert study_of(ctx, begun).state is RunState.QUEUED
 
 
 def test_a_cancelled_job_cancels_its_study_and_a_retry_resumes_both(ctx, begun):
-    work_message(ctx, begun)
+    handle_message(ctx, begun)
     jobs.cancel(ctx, begun)
     assert (job_of(ctx, begun).state, study_of(ctx, begun).state) == (JobState.CANCELLED, RunState.CANCELLED)
     jobs.retry(ctx, begun)
@@ -190,17 +190,17 @@ def test_a_study_that_ends_before_the_job_waits_for_it_is_not_missed(ctx, begun,
         return study_id
 
     monkeypatch.setattr(studies, "submit", submit_and_end)
-    work_message(ctx, begun)
+    handle_message(ctx, begun)
     assert job_of(ctx, begun).state is JobState.QUEUED
     assert ctx.broker.sent == [(queues.WORK_JOB, begun)]
 
 
 def test_a_worker_that_is_lost_submits_no_second_study(ctx, begun, monkeypatch):
     monkeypatch.setattr(handler, "_save", lambda *_, **__: None)  # it is killed before it has stored a step
-    work_message(ctx, begun)
+    handle_message(ctx, begun)
     monkeypatch.undo()
     first = study_of(ctx, begun)
-    work_message(ctx, begun)
+    handle_message(ctx, begun)
     assert (job_of(ctx, begun).state, study_of(ctx, begun).created_at) == (JobState.QUEUED, first.created_at)
 
 
@@ -208,7 +208,7 @@ def test_an_archive_that_is_gone_is_asked_for_again(ctx, begun):
     with ctx.database.session() as session:
         job = jobs.get_job(session, begun)
         job.cursor, job.arguments = {}, {**job.arguments, "archive": "shop.zip"}
-    work_message(ctx, begun)
+    handle_message(ctx, begun)
     assert job_of(ctx, begun).error == "shop.zip is not stored any more: upload it again"
 
 
@@ -216,8 +216,8 @@ def test_the_source_is_a_folder_where_serve_is_local_and_an_archive_elsewhere(ct
     here = world.client.get("/try").text
     assert 'name="path"' in here
     assert 'name="file"' not in here
-    assert not service.accepts_paths(ctx.settings.model_copy(update={"require_tokens": True}))
-    assert not service.accepts_paths(asking_for_tokens(ctx).settings)
+    assert not service.can_accept_paths(ctx.settings.model_copy(update={"require_tokens": True}))
+    assert not service.can_accept_paths(asking_for_tokens(ctx).settings)
     elsewhere = dataclasses.replace(
         world.context, settings=world.context.settings.model_copy(update={"broker_url": "redis://x", "secret_key": "x"})
     )

@@ -14,7 +14,7 @@ from app.background import handlers, jobs, work
 from app.background.handlers import Handler, UnfinishedError
 from app.background.leases import LostClaimError
 from app.background.models import BackgroundJob
-from app.background.work import attempt_command, work_message
+from app.background.work import handle_message, hold_command
 from app.cli.main import cli
 from app.core.broker import queues
 from app.core.errors import BadInputError, CancelledError, ConflictError
@@ -47,7 +47,7 @@ class CountWords(Handler):
 @pytest.fixture(autouse=True)
 def one_line_in_the_registry(monkeypatch):
     monkeypatch.setattr(handlers, "_loaded", {})
-    monkeypatch.setattr(handlers, "_loaders", [lambda: [*domains._handlers(), CountWords()]])
+    monkeypatch.setattr(handlers, "_loaders", [lambda: [*domains._import_handlers(), CountWords()]])
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +93,7 @@ def test_equal_work_is_one_job_and_opened_again_it_goes_on(ctx, broker, monkeypa
     monkeypatch.setattr(work, "TURN_S", 0.0)
     job_id = open_job(ctx, "a", "b", key="same")
     assert open_job(ctx, "a", "b", key="same") == job_id
-    work_message(ctx, job_id)
+    handle_message(ctx, job_id)
     assert (job_of(ctx, job_id).state, job_of(ctx, job_id).cursor) == (JobState.QUEUED, {"next": 1})
     assert broker.sent == [(queues.WORK_JOB, job_id)]
     jobs.cancel(ctx, job_id)
@@ -101,21 +101,21 @@ def test_equal_work_is_one_job_and_opened_again_it_goes_on(ctx, broker, monkeypa
     with pytest.raises(ConflictError, match="only a queued or running one"):
         jobs.cancel(ctx, job_id)
     assert open_job(ctx, "a", "b", key="same") == job_id
-    assert work.work(ctx, job_id) == {"n": 2}
+    assert work.run_job(ctx, job_id) == {"n": 2}
     assert open_job(ctx, "a", "b", key="same") != job_id
 
 
 def test_a_fault_is_tried_again_and_bad_input_is_not(ctx, broker):
     job_id = open_job(ctx, "a", "fault")
-    work_message(ctx, job_id)
+    handle_message(ctx, job_id)
     assert (job_of(ctx, job_id).state, job_of(ctx, job_id).error) == (JobState.QUEUED, "ValueError: a fault")
     for _ in range(2):
-        work_message(ctx, job_id)
+        handle_message(ctx, job_id)
     job = job_of(ctx, job_id)
     assert (job.state, job.error, job.attempt) == (JobState.FINISHED, None, 0)
     bad = open_job(ctx, "bad")
     with pytest.raises(BadInputError):
-        work.work(ctx, bad)
+        work.run_job(ctx, bad)
     assert (job_of(ctx, bad).state, job_of(ctx, bad).error) == (JobState.FAILED, "a word is bad: leave it out")
     answer = create_app(ctx).test_client().post(f"/api/v1/jobs/{bad}/retry")
     assert (answer.status_code, answer.json["state"]) == (202, "queued")
@@ -126,7 +126,7 @@ def test_a_running_job_that_is_cancelled_ends_after_its_step(ctx):
     job_id = open_job(ctx, "a")
 
     def do_job() -> None:
-        with work.attempt(ctx, job_id) as step:
+        with work.hold_job(ctx, job_id) as step:
             jobs.cancel(ctx, job_id)
             wait_for(lambda: step.lease.stop is not None)
             step.save()
@@ -140,7 +140,7 @@ def test_a_process_that_stops_returns_its_job(ctx, broker):
     job_id = open_job(ctx, "a", "b")
     ctx.stopping.set()
     with pytest.raises(UnfinishedError):
-        work.work(ctx, job_id)
+        work.run_job(ctx, job_id)
     assert (job_of(ctx, job_id).state, job_of(ctx, job_id).cursor, broker.sent) == (JobState.QUEUED, {"next": 1}, [])
     ctx.stopping.clear()
     reaper.reap(ctx)
@@ -148,13 +148,13 @@ def test_a_process_that_stops_returns_its_job(ctx, broker):
 
 
 def test_what_only_a_command_can_do_is_a_job_that_no_worker_takes(ctx, broker):
-    with attempt_command(ctx, "build_from_code", "project", "state") as step:
+    with hold_command(ctx, "build_from_code", "project", "state") as step:
         step.report(1, 3, "functions")
-        again = attempt_command(ctx, "build_from_code", "project", "state")
+        again = hold_command(ctx, "build_from_code", "project", "state")
         with pytest.raises(ConflictError, match="another process does this for project"), again:
             pytest.fail("two processes do the same")
     assert job_of(ctx, step.job.id).state is JobState.FINISHED
-    with pytest.raises(ZeroDivisionError), attempt_command(ctx, "build_from_code", "project", "state") as step:
+    with pytest.raises(ZeroDivisionError), hold_command(ctx, "build_from_code", "project", "state") as step:
         1 / 0  # noqa: B018
     job = job_of(ctx, step.job.id)
     assert (job.state, job.error) == (JobState.FAILED, "ZeroDivisionError: division by zero")
@@ -166,7 +166,7 @@ def test_what_only_a_command_can_do_is_a_job_that_no_worker_takes(ctx, broker):
     reaper.reap(ctx)
     assert (job_of(ctx, job.id).state, "give the command again" in job_of(ctx, job.id).error) == (JobState.FAILED, True)
     with pytest.raises(LostClaimError):
-        work.work(ctx, job.id)
+        work.run_job(ctx, job.id)
     assert broker.sent == []
 
 

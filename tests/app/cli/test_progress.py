@@ -21,7 +21,7 @@ STEP = SimpleNamespace(report=lambda *_: None, lease=SimpleNamespace(stop=None))
 def screen(monkeypatch):
     out = io.StringIO()
     console = terminal._Console(file=out, force_terminal=True, width=120, markup=False, color_system=None)
-    monkeypatch.setattr(progress, "stderr", lambda: console)
+    monkeypatch.setattr(progress, "open_stderr", lambda: console)
     return out
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import select
 from app.comparison import loading
 from app.comparison.lines import Line, compute_lines
 from app.comparison.loading import Overlaid
-from app.comparison.pages import opening_budget
+from app.comparison.pages import choose_opening_budget
 from app.runs.models import RunTask
 
 PASSED, WRONG = ("passed", None, 1.5, -0.1), ("wrong_answer", "no", 1.0, -0.3)
@@ -49,4 +49,4 @@ def lay_over(world, *run_ids: uuid.UUID | str) -> Overlaid:
 def lines_of(world, *run_ids: uuid.UUID | str, budget: float | None = None) -> list[Line]:
     """The lines of an overlay of these runs at a budget."""
     found = lay_over(world, *run_ids)
-    return compute_lines(found, budget or opening_budget(found))
+    return compute_lines(found, budget or choose_opening_budget(found))

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from sqlalchemy import update
 
 from app.cli.main import cli
-from app.comparison.pair import compare_runs, measured_run
+from app.comparison.pair import compare_runs, measure_run
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
 from app.samples.models import Sample
@@ -40,7 +40,7 @@ def pair(world):
 
 def compared(world, a, b, budget=BUDGET_S):
     with world.context.database.read() as session:
-        return compare_runs(session, *(measured_run(session, get_run(session, run)) for run in (a, b)), budget)
+        return compare_runs(session, *(measure_run(session, get_run(session, run)) for run in (a, b)), budget)
 
 
 def test_a_difference_beyond_what_the_machine_explains_stands(world, pair):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.cli.main import cli
-from app.comparison.pair import compare_runs, measured_run
+from app.comparison.pair import compare_runs, measure_run
 from app.comparison.report import format_junit, format_markdown
 from app.runs.models import Run
 from app.samples.models import Sample
@@ -260,7 +260,7 @@ HOSTILE = "a | b\n`x` @someone <img src=x> [l](http://x)\x1b[31m\u202e\x00"
 def test_hostile_names_stay_text_in_both_reports(world):
     base, new = add(world, HOSTILE[:-1], BASE), add(world, "new", CLEARLY_WORSE)
     with world.context.database.read() as session:
-        found = compare_runs(session, *(measured_run(session, session.get(Run, run)) for run in (base, new)), 3)
+        found = compare_runs(session, *(measure_run(session, session.get(Run, run)) for run in (base, new)), 3)
         text, xml = format_markdown(found), format_junit(found)
     assert "\x1b" not in text + xml
     assert "\u202e" not in text

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from app.comparison import pages
-from app.comparison.matrix import Matrix, matrix
+from app.comparison.matrix import Matrix, build_matrix
 from app.runs.models import Run
 from app.samples.models import Sample
 from evaluation.verdicts import FAILURES
@@ -36,7 +36,7 @@ def pair(world) -> list[uuid.UUID]:
 
 
 def rows_of(world, *run_ids, budget: float = 3, **filters) -> Matrix:
-    return matrix(lay_over(world, *run_ids), budget, **filters)
+    return build_matrix(lay_over(world, *run_ids), budget, **filters)
 
 
 def cells(found: Matrix, task: int) -> list[tuple]:

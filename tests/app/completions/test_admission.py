@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from sqlalchemy import insert
 
 from app.completions import deadlines, service
-from app.completions.admission import Costs, Ended, Open, expected_wait_s, foreseen_wait_s, usual_s
+from app.completions.admission import Costs, Ended, Open, estimate_usual_s, estimate_wait_s, predict_wait_s
 from app.completions.schemas import CompletionSpec
-from app.core.db.types import utcnow
+from app.core.db.types import get_utc_time
 from app.core.errors import OverloadedError
 from app.core.states import RunState, TaskState
 from app.jobs.embedded import Embedded
@@ -30,22 +30,22 @@ def ended(wall_s: float, n: int, apart_s: float = 1.0, queue_s: float = 0.0) -> 
 
 
 def test_one_at_a_time_the_wait_is_that_of_those_before():
-    assert expected_wait_s(4, 1, ended(2.0, 10, apart_s=2.0), NOW) == pytest.approx(8.0, rel=0.2)
+    assert estimate_wait_s(4, 1, ended(2.0, 10, apart_s=2.0), NOW) == pytest.approx(8.0, rel=0.2)
 
 
 def test_those_that_are_decoded_together_leave_sooner():
-    assert expected_wait_s(4, 4, ended(2.0, 3, apart_s=2.0), NOW) == pytest.approx(2.0)
+    assert estimate_wait_s(4, 4, ended(2.0, 3, apart_s=2.0), NOW) == pytest.approx(2.0)
 
 
 def test_one_that_comes_now_waits_as_long_as_those_that_just_ended():
-    assert expected_wait_s(0, 8, ended(2.0, 5, queue_s=3.0), NOW) == 3.0
-    assert expected_wait_s(0, 8, ended(2.0, 5, apart_s=30.0, queue_s=3.0), NOW) == 0.0
+    assert estimate_wait_s(0, 8, ended(2.0, 5, queue_s=3.0), NOW) == 3.0
+    assert estimate_wait_s(0, 8, ended(2.0, 5, apart_s=30.0, queue_s=3.0), NOW) == 0.0
 
 
 def test_what_is_needed_is_the_time_to_the_first_finished_sample():
     cut_off = [Ended(3.0, 2.0, NOW, None)] * 10
-    assert usual_s([*ended(1.5, 3, queue_s=2.0), *cut_off]) == pytest.approx(1.5)
-    assert usual_s(cut_off) == 0.0
+    assert estimate_usual_s([*ended(1.5, 3, queue_s=2.0), *cut_off]) == pytest.approx(1.5)
+    assert estimate_usual_s(cut_off) == 0.0
 
 
 def ahead(
@@ -58,24 +58,24 @@ COSTS = Costs(round_s=0.05, prompt_token_s=0.002)
 
 
 def test_before_anything_is_known_a_batch_is_accepted_and_the_rest_waits_for_its_whole_budget():
-    assert foreseen_wait_s(ahead(15), None, 16, 1) == 0.0
-    assert foreseen_wait_s(ahead(16), None, 16, 1) == 5.0
-    assert foreseen_wait_s(ahead(32), None, 16, 1) == 10.0
-    assert foreseen_wait_s(ahead(5, samples=8), None, 16, 1) == 0.0
-    assert foreseen_wait_s(ahead(6, samples=8), None, 16, 1) == 5.0, "48 samples fill the batch"
-    assert foreseen_wait_s(ahead(16), None, 16, 2) == 0.0
+    assert predict_wait_s(ahead(15), None, 16, 1) == 0.0
+    assert predict_wait_s(ahead(16), None, 16, 1) == 5.0
+    assert predict_wait_s(ahead(32), None, 16, 1) == 10.0
+    assert predict_wait_s(ahead(5, samples=8), None, 16, 1) == 0.0
+    assert predict_wait_s(ahead(6, samples=8), None, 16, 1) == 5.0, "48 samples fill the batch"
+    assert predict_wait_s(ahead(16), None, 16, 2) == 0.0
 
 
 def test_costs_that_were_measured_say_how_long_prompts_and_answers_take():
     prompt_s = 0.2  # 100 tokens
-    assert foreseen_wait_s(ahead(10), COSTS, 16, 1) == pytest.approx(10 * prompt_s)
-    assert foreseen_wait_s(ahead(10, waits=False, age_s=0.5), COSTS, 16, 1) == pytest.approx(10 * prompt_s - 0.5)
+    assert predict_wait_s(ahead(10), COSTS, 16, 1) == pytest.approx(10 * prompt_s)
+    assert predict_wait_s(ahead(10, waits=False, age_s=0.5), COSTS, 16, 1) == pytest.approx(10 * prompt_s - 0.5)
     old = {"waits": False, "age_s": 4.0}
-    assert foreseen_wait_s(ahead(10, **old), COSTS, 16, 1) == 0.0, "their prompts are read"
-    assert foreseen_wait_s(ahead(16, **old), COSTS, 16, 1) == pytest.approx(prompt_s + 32 * 0.05)
-    assert foreseen_wait_s(ahead(16, **old, max_tokens=4), COSTS, 16, 1) == pytest.approx(prompt_s + 4 * 0.05)
+    assert predict_wait_s(ahead(10, **old), COSTS, 16, 1) == 0.0, "their prompts are read"
+    assert predict_wait_s(ahead(16, **old), COSTS, 16, 1) == pytest.approx(prompt_s + 32 * 0.05)
+    assert predict_wait_s(ahead(16, **old, max_tokens=4), COSTS, 16, 1) == pytest.approx(prompt_s + 4 * 0.05)
     slow = Costs(round_s=2.0, prompt_token_s=0.001)
-    assert foreseen_wait_s(ahead(16, **old), slow, 16, 1) == 5.0, "a budget ends an answer"
+    assert predict_wait_s(ahead(16, **old), slow, 16, 1) == 5.0, "a budget ends an answer"
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_after_a_quiet_time_the_costs_that_were_measured_decide(no_worker):
     run_id = service.submit(no_worker, CompletionSpec(**ASKED))
     with no_worker.database.session() as session:
         run = session.get_one(Run, run_id)
-        run.started_at, run.state = utcnow() - dt.timedelta(hours=1), RunState.FINISHED
+        run.started_at, run.state = get_utc_time() - dt.timedelta(hours=1), RunState.FINISHED
         run.provenance = {"device": "cpu", "round_s": 0.2, "prompt_token_s": 0.5}
         session.query(RunTask).filter_by(run_id=run_id).one().state = TaskState.FINISHED
     # Each prompt takes 3 tokens of half a second, so a fourth one could not be read within 5 seconds.
@@ -130,8 +130,8 @@ def test_a_completion_that_begins_tells_what_work_costs_here(ctx):
 )
 def test_the_wait_is_finite_and_grows_with_the_queue(waiting, decoding, wall_s, n, apart_s):
     done = ended(wall_s, n, apart_s)
-    wait = expected_wait_s(waiting, decoding, done, NOW)
-    assert 0 <= wait <= expected_wait_s(waiting + 1, decoding, done, NOW) < 1e6
+    wait = estimate_wait_s(waiting, decoding, done, NOW)
+    assert 0 <= wait <= estimate_wait_s(waiting + 1, decoding, done, NOW) < 1e6
 
 
 @pytest.fixture
@@ -142,9 +142,9 @@ def crowded(ctx):
         for i, run_id in enumerate(ids[:5]):
             row = session.query(RunTask).filter_by(run_id=run_id).one()
             row.state = TaskState.DECODING if i == 4 else TaskState.FINISHED
-            row.queue_s, row.wall_s, row.finished_at = 0.0, 3.0, utcnow() - dt.timedelta(seconds=3 * i)
+            row.queue_s, row.wall_s, row.finished_at = 0.0, 3.0, get_utc_time() - dt.timedelta(seconds=3 * i)
             finished = {"finish_reason": "stop", "finished_s": 3.0}
-            session.execute(insert(Sample), [{**deadlines._empty(row, row.run, 0, 3.0), **finished}])
+            session.execute(insert(Sample), [{**deadlines._build_empty_sample(row, row.run, 0, 3.0), **finished}])
     return ctx
 
 

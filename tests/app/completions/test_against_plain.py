@@ -9,7 +9,7 @@ import pytest
 
 from app.completions import against_plain, lanes
 from app.completions import service as completions
-from app.completions.against_plain import conclusion
+from app.completions.against_plain import conclude
 from app.completions.models import Completion
 from app.completions.schemas import CompletionSpec
 from app.core.states import OPEN_RUN_STATES, RunKind, RunState
@@ -127,30 +127,30 @@ def test_without_a_test_nobody_is_called_right(ctx, paced):
     with Embedded(ctx, "test"):
         a, b = submit(ctx, spec(test=""))
         ended(ctx, a, b)
-    assert conclusion(*sides(ctx, a, b)).endswith("Both wrote the same text.")
+    assert conclude(*sides(ctx, a, b)).endswith("Both wrote the same text.")
 
 
 def test_texts_that_differ_are_said_to_change_the_times(world):
     a = world.add_run("one", limit=1, kind=RunKind.COMPLETION, skill=1)
     b = world.add_run("two", limit=1, kind=RunKind.COMPLETION, skill=1, drafter="none", raw="    return 1\n")
-    assert "The two texts differ (" in conclusion(*sides(world.context, a, b))
+    assert "The two texts differ (" in conclude(*sides(world.context, a, b))
 
 
 def test_a_budget_that_ends_before_an_answer_is_named(world):
     a = world.add_run("one", limit=1, kind=RunKind.COMPLETION, pace=0.1)
     b = world.add_run("two", limit=1, kind=RunKind.COMPLETION, drafter="none", pace=500)
-    said = conclusion(*sides(world.context, a, b))
+    said = conclude(*sides(world.context, a, b))
     assert "plain finished none within 10 s: more than " in said
-    assert conclusion(*reversed(sides(world.context, a, b))).startswith("Plain finished its first answer in ")
+    assert conclude(*reversed(sides(world.context, a, b))).startswith("Plain finished its first answer in ")
     with world.context.database.read() as session:
         late = lanes.load(session, b)
-        assert conclusion(late, late).startswith("Neither finished an answer within 10 s; speculative wrote ")
+        assert conclude(late, late).startswith("Neither finished an answer within 10 s; speculative wrote ")
 
 
 def test_two_devices_give_no_result(world):
     a = world.add_run("one", limit=1, kind=RunKind.COMPLETION)
     b = world.add_run("two", limit=1, kind=RunKind.COMPLETION, drafter="none", device="CPU, 2 cores")
-    assert conclusion(*sides(world.context, a, b)).startswith("No result: the two were decoded on different")
+    assert conclude(*sides(world.context, a, b)).startswith("No result: the two were decoded on different")
 
 
 def test_a_side_that_cannot_be_loaded_is_shown_so_and_the_other_kept(ctx, paced):

@@ -12,13 +12,13 @@ import pytest
 from app.background.leases import LostClaimError
 from app.completions import deadlines, service
 from app.completions.schemas import CompletionSpec
-from app.core.db.types import utcnow
+from app.core.db.types import get_utc_time
 from app.core.states import RunState, Step, TaskState
 from app.jobs import claims, reaper
 from app.jobs.work import prepare
 from app.runs import service as runs
 from app.runs.models import Run, RunTask
-from app.runs.repository import get_run, tasks_with_samples
+from app.runs.repository import get_run, load_tasks_with_samples
 from app.workers.models import Worker
 
 
@@ -30,7 +30,7 @@ def run_id(ctx):
 
 def job(ctx, run_id):
     with ctx.database.read() as session:
-        return tasks_with_samples(session, run_id)[0]
+        return load_tasks_with_samples(session, run_id)[0]
 
 
 def change(ctx, run_id, **values) -> None:
@@ -41,7 +41,7 @@ def change(ctx, run_id, **values) -> None:
 
 
 def ago(seconds: float) -> dt.datetime:
-    return utcnow() - dt.timedelta(seconds=seconds)
+    return get_utc_time() - dt.timedelta(seconds=seconds)
 
 
 def outcome(ctx, run_id):
@@ -73,8 +73,13 @@ def test_a_graded_one_that_was_never_prepared_ends_too(ctx):
 
 
 def test_one_that_a_live_worker_decodes_is_left_to_it(ctx, run_id):
-    claim = claims.claim(ctx, job(ctx, run_id).id, Step.DECODE)
-    change(ctx, run_id, queued_at=ago(4.1), lease_until=utcnow() + dt.timedelta(seconds=deadlines.lease_s(ctx, 4)))
+    claim = claims.take_claim(ctx, job(ctx, run_id).id, Step.DECODE)
+    change(
+        ctx,
+        run_id,
+        queued_at=ago(4.1),
+        lease_until=get_utc_time() + dt.timedelta(seconds=deadlines.compute_lease_s(ctx, 4)),
+    )
     deadlines.enforce_deadline(ctx, run_id)
     assert outcome(ctx, run_id) == (RunState.RUNNING, [])
     with ctx.database.session() as session:
@@ -84,8 +89,8 @@ def test_one_that_a_live_worker_decodes_is_left_to_it(ctx, run_id):
 @pytest.mark.parametrize("budget_s", [5.0, 60.0, 500.0])
 def test_whatever_its_budget_a_live_worker_is_not_taken_for_silent(ctx, budget_s):
     run_id = service.submit(ctx, CompletionSpec(target="smollm2-135m", prompt="def f(", n=2, budget_s=budget_s))
-    lease = claims.make_lease(ctx, claims.claim(ctx, job(ctx, run_id).id, Step.DECODE))
-    lease.shorten(deadlines.lease_s(ctx, budget_s))
+    lease = claims.make_lease(ctx, claims.take_claim(ctx, job(ctx, run_id).id, Step.DECODE))
+    lease.shorten(deadlines.compute_lease_s(ctx, budget_s))
     with ctx.database.session() as session:
         session.get_one(Run, run_id).started_at = ago(budget_s)
     change(ctx, run_id, queued_at=ago(budget_s + 0.1))
@@ -95,11 +100,11 @@ def test_whatever_its_budget_a_live_worker_is_not_taken_for_silent(ctx, budget_s
 
 
 def test_one_whose_worker_is_silent_is_answered_with_an_error_and_the_worker_cannot_store(ctx, run_id):
-    claim = claims.claim(ctx, job(ctx, run_id).id, Step.DECODE)
+    claim = claims.take_claim(ctx, job(ctx, run_id).id, Step.DECODE)
     with ctx.database.session() as session:
         session.get_one(Run, run_id).started_at = ago(4)  # its model is loaded
-    silent = deadlines.lease_s(ctx, 4) - deadlines.SILENT_S - 0.5
-    change(ctx, run_id, queued_at=ago(4.1), lease_until=utcnow() + dt.timedelta(seconds=silent))
+    silent = deadlines.compute_lease_s(ctx, 4) - deadlines.SILENT_S - 0.5
+    change(ctx, run_id, queued_at=ago(4.1), lease_until=get_utc_time() + dt.timedelta(seconds=silent))
     deadlines.enforce_deadline(ctx, run_id)
     assert outcome(ctx, run_id) == (RunState.FAILED, [])
     assert "stopped answering, and the budget is over" in job(ctx, run_id).error
@@ -109,7 +114,7 @@ def test_one_whose_worker_is_silent_is_answered_with_an_error_and_the_worker_can
 
 def test_while_the_model_is_loaded_no_budget_ends(ctx, run_id):
     other = service.submit(ctx, CompletionSpec(target="smollm2-135m", prompt="other", n=1, budget_s=4))
-    claims.claim(ctx, job(ctx, other).id, Step.DECODE)
+    claims.take_claim(ctx, job(ctx, other).id, Step.DECODE)
     change(ctx, run_id, queued_at=ago(60))
     deadlines.enforce_deadline(ctx, run_id)
     assert outcome(ctx, run_id) == (RunState.RUNNING, [])
@@ -126,7 +131,7 @@ def elsewhere(ctx):
 
 
 def age_s(ctx, run_id) -> float:
-    return (utcnow() - job(ctx, run_id).queued_at).total_seconds()
+    return (get_utc_time() - job(ctx, run_id).queued_at).total_seconds()
 
 
 def test_a_model_that_is_loaded_restarts_no_clock_of_another_worker(ctx, run_id, elsewhere):
@@ -134,8 +139,8 @@ def test_a_model_that_is_loaded_restarts_no_clock_of_another_worker(ctx, run_id,
     mine, theirs = (
         service.submit(ctx, CompletionSpec(target="smollm2-135m", prompt=text, n=1, budget_s=60)) for text in "ab"
     )
-    claims.claim(elsewhere, job(ctx, theirs).id, Step.DECODE)
-    claims.claim(ctx, job(ctx, mine).id, Step.DECODE)
+    claims.take_claim(elsewhere, job(ctx, theirs).id, Step.DECODE)
+    claims.take_claim(ctx, job(ctx, mine).id, Step.DECODE)
     for each, seconds in ((mine, 40), (theirs, 50), (run_id, 55)):
         change(ctx, each, queued_at=ago(seconds))
     deadlines.restart(ctx, mine, "smollm2-135m")
@@ -150,8 +155,8 @@ def test_a_model_that_is_loaded_restarts_those_that_waited_for_it_and_no_other_d
     mine, theirs = (
         service.submit(ctx, CompletionSpec(target="smollm2-135m", prompt=text, n=1, budget_s=60)) for text in "ab"
     )
-    claims.claim(elsewhere, job(ctx, theirs).id, Step.DECODE)
-    claims.claim(ctx, job(ctx, mine).id, Step.DECODE)
+    claims.take_claim(elsewhere, job(ctx, theirs).id, Step.DECODE)
+    claims.take_claim(ctx, job(ctx, mine).id, Step.DECODE)
     for each in (mine, theirs, run_id):
         change(ctx, each, queued_at=ago(50))
     deadlines.restart(ctx, mine, "smollm2-135m")
@@ -162,7 +167,7 @@ def test_a_model_that_is_loaded_restarts_those_that_waited_for_it_and_no_other_d
 @pytest.mark.usefixtures("elsewhere")
 def test_a_model_that_is_loaded_again_extends_no_budget_while_another_worker_has_it(ctx, run_id):
     loading = service.submit(ctx, CompletionSpec(target="smollm2-135m", prompt="other", n=1, budget_s=4))
-    claims.claim(ctx, job(ctx, loading).id, Step.DECODE)
+    claims.take_claim(ctx, job(ctx, loading).id, Step.DECODE)
     change(ctx, run_id, queued_at=ago(5))
     deadlines.enforce_deadline(ctx, run_id)
     assert outcome(ctx, run_id) == (RunState.FINISHED, ["deadline"] * 2)
@@ -171,7 +176,7 @@ def test_a_model_that_is_loaded_again_extends_no_budget_while_another_worker_has
 def test_an_evaluation_that_waits_for_its_turn_is_not_taken_for_a_model_that_is_loaded(ctx, run_id, spec):
     evaluation = runs.submit(ctx, spec())
     prepare.prepare_run(ctx, evaluation)
-    claims.claim(ctx, job(ctx, evaluation).id, Step.DECODE)
+    claims.take_claim(ctx, job(ctx, evaluation).id, Step.DECODE)
     change(ctx, run_id, queued_at=ago(60))
     deadlines.enforce_deadline(ctx, run_id)
     assert outcome(ctx, run_id) == (RunState.FINISHED, ["deadline"] * 2)
@@ -196,7 +201,7 @@ def test_the_reaper_answers_those_that_nobody_waits_for(ctx, run_id):
 
 
 def test_a_lost_job_goes_to_another_worker_at_once(ctx, run_id):
-    claims.claim(ctx, job(ctx, run_id).id, Step.DECODE)
+    claims.take_claim(ctx, job(ctx, run_id).id, Step.DECODE)
     change(ctx, run_id, lease_until=ago(0.1))
     reaper.return_expired(ctx, run_id)
     row = job(ctx, run_id)

@@ -14,7 +14,7 @@ from app.completions import service
 from app.completions.schemas import CompletionSpec
 from app.core.errors import BadInputError
 from app.jobs.embedded import Embedded
-from app.jobs.work.decode_job import ready_engine
+from app.jobs.work.decode_job import prepare_engine
 from app.runs.repository import get_run
 from app.site.factory import create_app
 from decoding.models import fetch
@@ -102,7 +102,7 @@ def test_a_worker_whose_cache_knows_better_refuses_before_it_loads(ctx, engine, 
         patch.setattr("app.runs.service.require_infilling", lambda target: None)
         run_id = service.submit(ctx, spec, handover=True)
     with ctx.database.read() as session, pytest.raises(PromptError, match="no fill-in-the-middle tokens"):
-        ready_engine(ctx, get_run(session, run_id))
+        prepare_engine(ctx, get_run(session, run_id))
     assert not ctx.engines.held()
 
 

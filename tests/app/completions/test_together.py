@@ -9,7 +9,7 @@ import pytest
 
 from app.completions import service
 from app.completions.schemas import CompletionSpec
-from app.core.db.types import utcnow
+from app.core.db.types import get_utc_time
 from app.core.errors import BadInputError
 from app.core.states import RunState, TaskState
 from app.jobs.embedded import Embedded
@@ -18,7 +18,7 @@ from app.jobs.work.decode import decode_task
 from app.runs import service as runs
 from app.runs import transitions
 from app.runs.models import RunTask
-from app.runs.repository import get_run, tasks_with_samples
+from app.runs.repository import get_run, load_tasks_with_samples
 from app.workers.models import Worker
 from tests.integration.waiting import wait_for
 
@@ -37,7 +37,7 @@ def ask(ctx):
 
 def job(ctx, run_id):
     with ctx.database.read() as session:
-        return tasks_with_samples(session, run_id)[0]
+        return load_tasks_with_samples(session, run_id)[0]
 
 
 def state(ctx, run_id):
@@ -91,7 +91,7 @@ def test_one_for_another_engine_with_an_earlier_deadline_is_not_kept_waiting(ctx
 def test_a_worker_that_was_asked_to_stop_finishes_its_batch_and_takes_no_more(ctx, ask, engine):
     first, later = ask("a"), ask("b")
     with ctx.database.session() as session:
-        session.add(Worker(name=ctx.worker_name, host="here", pid=1, stopped_at=utcnow()))
+        session.add(Worker(name=ctx.worker_name, host="here", pid=1, stopped_at=get_utc_time()))
     decode_task(ctx, job(ctx, first).id)
     assert [state(ctx, run_id) for run_id in (first, later)] == [RunState.FINISHED, RunState.RUNNING]
 
@@ -103,7 +103,7 @@ def test_an_evaluation_shares_no_batch_with_completions(ctx, ask, spec, engine):
     engine.places = 8
     decode_task(ctx, job(ctx, completion).id)
     with ctx.database.read() as session:
-        assert {row.state for row in tasks_with_samples(session, run_id)} == {TaskState.QUEUED}
+        assert {row.state for row in load_tasks_with_samples(session, run_id)} == {TaskState.QUEUED}
     decode_task(ctx, job(ctx, run_id).id)
     assert engine.most_together == 1
 

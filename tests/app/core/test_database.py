@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.core.db.database import after_commit
+from app.core.db.database import call_after_commit
 
 
 def fail() -> None:
@@ -14,9 +14,9 @@ def fail() -> None:
 def test_an_action_that_raises_keeps_no_other_from_happening(ctx):
     done = []
     with ctx.database.session() as session:
-        after_commit(session, done.append, 1)
-        after_commit(session, fail)
-        after_commit(session, done.append, 2)
+        call_after_commit(session, done.append, 1)
+        call_after_commit(session, fail)
+        call_after_commit(session, done.append, 2)
     assert done == [1, 2]
 
 
@@ -25,7 +25,7 @@ def test_after_a_rollback_nothing_happens(ctx):
 
     def work() -> None:
         with ctx.database.session() as session:
-            after_commit(session, done.append, 1)
+            call_after_commit(session, done.append, 1)
             fail()
 
     with pytest.raises(RuntimeError):

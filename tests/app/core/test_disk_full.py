@@ -14,7 +14,7 @@ from app.core.states import DatasetKind, RunState
 from app.datasets import service as datasets
 from app.jobs.embedded import Embedded
 from app.runs import service
-from app.runs.repository import get_run, tasks_with_samples
+from app.runs.repository import get_run, load_tasks_with_samples
 from app.runs.schemas import RunSpec
 from evaluation.datasets import Dataset, Task
 from tests.fakes import RIGHT, FakeEngine, FakeGrader
@@ -46,7 +46,7 @@ def test_the_embedded_form_goes_on_when_its_full_disk_has_room_again(tmp_path):
         room.append(2**30)
         wait_for(lambda: state(ctx, run_id) not in (RunState.QUEUED, RunState.RUNNING))
     with database.read() as session:
-        run, done = get_run(session, run_id), tasks_with_samples(session, run_id)
+        run, done = get_run(session, run_id), load_tasks_with_samples(session, run_id)
         assert run.state is RunState.FINISHED
         finished = [t for t in done if t.samples]
         assert all(len(t.samples) == N for t in finished)

@@ -10,7 +10,7 @@ from sqlalchemy import select, update
 from app.background.leases import MAX_ATTEMPTS
 from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
-from app.core.db.types import utcnow
+from app.core.db.types import get_utc_time
 from app.core.events import event_types
 from app.core.events.bus import MemoryBus
 from app.core.states import Step, TaskState
@@ -134,10 +134,10 @@ def test_what_the_reaper_does_to_a_task_is_told(ctx, bus, prepared):
     decode_task(ctx, jobs(ctx, run_id)[0])
     last = jobs(ctx, run_id)[2]
     for _ in range(MAX_ATTEMPTS):
-        assert claims.claim(ctx, last, Step.DECODE)
+        assert claims.take_claim(ctx, last, Step.DECODE)
         with ctx.database.session() as session:
             session.execute(
-                update(RunTask).where(RunTask.id == last).values(lease_until=utcnow() - dt.timedelta(seconds=1))
+                update(RunTask).where(RunTask.id == last).values(lease_until=get_utc_time() - dt.timedelta(seconds=1))
             )
         reaper.reap(ctx)
     bus.check()

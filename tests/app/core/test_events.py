@@ -70,7 +70,7 @@ def test_a_last_event_id_that_is_none_is_refused(client, run_id):
 
 def test_while_nothing_happens_the_stream_says_so(ctx, run_id, monkeypatch):
     monkeypatch.setattr(event_stream, "BEAT_S", 0.01)
-    stream = iter(event_stream.response(ctx, run_id, None, "me").response)
+    stream = iter(event_stream.stream_events(ctx, run_id, None, "me").response)
     assert next(stream).startswith("retry:")
     assert next(stream) == next(stream) == ": nothing new\n\n"
 
@@ -78,7 +78,7 @@ def test_while_nothing_happens_the_stream_says_so(ctx, run_id, monkeypatch):
 def test_a_stream_ends_by_itself_so_that_the_client_comes_back(ctx, run_id, monkeypatch):
     monkeypatch.setattr(event_stream, "BEAT_S", 0.01)
     monkeypatch.setattr(event_stream, "LONGEST_S", 0.05)
-    assert list(event_stream.response(ctx, run_id, None, "me").response)[-1] == ": nothing new\n\n"
+    assert list(event_stream.stream_events(ctx, run_id, None, "me").response)[-1] == ": nothing new\n\n"
 
 
 def open_views(ctx, run_id, caller) -> list[Response]:
@@ -86,7 +86,7 @@ def open_views(ctx, run_id, caller) -> list[Response]:
     found = []
     with contextlib.suppress(BusyError):
         while True:
-            found.append(event_stream.response(ctx, run_id, None, caller))
+            found.append(event_stream.stream_events(ctx, run_id, None, caller))
     return found
 
 
@@ -132,7 +132,7 @@ def test_no_caller_has_more_than_a_third_and_none_has_nothing(size):
 
 def test_a_stream_holds_no_database_connection(ctx, run_id, monkeypatch):
     monkeypatch.setattr(event_stream, "BEAT_S", 0.01)
-    stream = iter(event_stream.response(ctx, run_id, None, "me").response)
+    stream = iter(event_stream.stream_events(ctx, run_id, None, "me").response)
     for _ in range(3):
         next(stream)
         assert ctx.database.engine.pool.checkedout() == 0

@@ -30,8 +30,8 @@ def bassline(ctx, additions, monkeypatch):
 
 
 def test_what_could_steer_a_terminal_is_written_out():
-    assert terminal.visible(HOSTILE) == SHOWN
-    assert terminal.visible("a\tb\nc é 日本 🙂") == "a\tb\nc é 日本 🙂"
+    assert terminal.escape_control(HOSTILE) == SHOWN
+    assert terminal.escape_control("a\tb\nc é 日本 🙂") == "a\tb\nc é 日本 🙂"
 
 
 def test_a_name_with_markup_and_escape_sequences_breaks_no_command_and_reaches_no_terminal(bassline):
@@ -90,7 +90,7 @@ def test_errors_and_tracebacks_reach_the_terminal_as_text(bassline, ctx):
 def test_the_progress_bar_takes_a_message_for_text(bassline, ctx, monkeypatch):
     out = io.StringIO()
     console = terminal._Console(file=out, force_terminal=True, width=400, markup=False, color_system=None)
-    monkeypatch.setattr(progress, "stderr", lambda: console)
+    monkeypatch.setattr(progress, "open_stderr", lambda: console)
     load = ctx.load_engine
 
     def telling(config, on_progress):

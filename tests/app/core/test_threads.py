@@ -130,7 +130,7 @@ def test_no_fault_ends_the_lease_of_a_job(ctx, spec, monkeypatch):
     prepare.prepare_run(ctx, run_id)
     with ctx.database.read() as session:
         job_id = session.scalars(select(RunTask.id).where(RunTask.state == TaskState.QUEUED)).first()
-    job = Job(ctx, claims.claim(ctx, job_id, Step.DECODE))
+    job = Job(ctx, claims.take_claim(ctx, job_id, Step.DECODE))
     faults = []
 
     def fail(*_) -> None:
@@ -139,7 +139,7 @@ def test_no_fault_ends_the_lease_of_a_job(ctx, spec, monkeypatch):
 
     with job:
         with monkeypatch.context() as patched:
-            patched.setattr("app.background.leases.Lease._beat", fail)
+            patched.setattr("app.background.leases.Lease._renew", fail)
             wait_for(lambda: len(faults) > 2)
         with ctx.database.session() as session:
             session.get_one(Run, run_id).state = RunState.INTERRUPTED

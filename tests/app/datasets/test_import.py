@@ -57,20 +57,20 @@ def test_others_may_write_while_the_rows_of_an_import_are_made(ctx, monkeypatch)
         made.append(position)
         return task_columns(position, task)
 
-    task_columns = service.task_columns
-    monkeypatch.setattr(service, "task_columns", write_elsewhere)
+    task_columns = service.build_task_columns
+    monkeypatch.setattr(service, "build_task_columns", write_elsewhere)
     service.import_bytes(ctx, rows(), "many", "many.jsonl")
     assert made == list(range(N))
 
 
 def test_content_that_is_stored_already_is_not_checked_again(ctx, monkeypatch):
     first = service.import_bytes(ctx, rows(), "many", "many.jsonl")
-    monkeypatch.setattr(files, "loads", None)
+    monkeypatch.setattr(files, "parse_dataset", None)
     assert service.import_bytes(ctx, rows(), "many", "again.jsonl").id == first.id
 
 
 def test_storing_the_same_twice_gives_the_row_with_its_tasks(ctx):
-    loaded = files.loads(rows(), "many", "many.jsonl")
+    loaded = files.parse_dataset(rows(), "many", "many.jsonl")
     one, two = (service.store(ctx, loaded, DatasetKind.IMPORTED) for _ in range(2))
     assert one.id == two.id
     assert len(one.tasks) == len(two.tasks) == N

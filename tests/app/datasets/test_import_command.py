@@ -40,7 +40,7 @@ def imported(ctx, monkeypatch, tmp_path):
 def checks(ctx):
     dataset = require(ctx, "mine")
     with ctx.database.read() as session:
-        return [check.failed for check in repository.checks(session, dataset.id)]
+        return [check.failed for check in repository.load_checks(session, dataset.id)]
 
 
 def test_tasks_whose_own_solution_fails_are_named_and_stored(imported, ctx):

@@ -65,7 +65,7 @@ def no_node(monkeypatch):
 
 def test_a_stored_task_keeps_signature_and_cases_and_writes_the_same_file(ctx, stored):
     task = service.as_plain(service.require(ctx, "js").tasks[0])
-    (back,), _ = dataset_files.read_tasks(dataset_files.dumps([task]).decode(), "back")
+    (back,), _ = dataset_files.read_tasks(dataset_files.write_dataset([task]).decode(), "back")
     assert back == task
     assert task.signature.to_json() == ROW["signature"]
     assert [case.to_json() for case in task.cases] == ROW["cases"]
@@ -74,7 +74,7 @@ def test_a_stored_task_keeps_signature_and_cases_and_writes_the_same_file(ctx, s
 def test_python_tasks_are_written_as_before():
     tasks = dataset_files.load("humaneval").tasks[:3]
     fields = {"task_id", "prompt", "entry_point", "test", "canonical_solution"}
-    assert [set(json.loads(line)) for line in dataset_files.dumps(tasks).splitlines()] == [fields] * 3
+    assert [set(json.loads(line)) for line in dataset_files.write_dataset(tasks).splitlines()] == [fields] * 3
 
 
 @pytest.mark.parametrize(
@@ -119,12 +119,12 @@ def test_a_run_without_its_toolchain_is_refused_before_it_is_stored(ctx, stored,
 
 
 def test_doctor_names_what_is_there_and_the_command_that_installs_the_rest(no_node):
-    found = {each["name"]: each for each in machine.installed()}
+    found = {each["name"]: each for each in machine.list_languages()}
     assert set(found) == {"python", *registry.LANGUAGES}
     javascript = found["javascript"]
     assert (javascript["available"], javascript["version"]) == (False, None)
     assert javascript["install"] == "pip install 'bassline[javascript]'"
-    (finding,) = [each for each in machine.languages() if each.part == "language javascript"]
+    (finding,) = [each for each in machine.check_languages() if each.part == "language javascript"]
     assert (finding.status, finding.what) == ("warn", "there is none")
 
 

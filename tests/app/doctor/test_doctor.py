@@ -18,7 +18,7 @@ from app.cli.main import cli
 from app.core.db import migrate
 from app.core.db.database import Database
 from app.doctor import machine, service
-from app.doctor.finding import Finding, guarded
+from app.doctor.finding import Finding, run_check
 from decoding.models import fetch, manifest
 from tests.integration.servers import Postgres, Redis, free_port
 
@@ -213,9 +213,9 @@ def test_a_stack_without_its_servers_its_schema_or_its_workers_says_which(doctor
 
 def test_a_package_out_of_its_range_and_a_missing_one_are_named(monkeypatch):
     versions = {"torch": "1.13.0", "flask": None}
-    real = machine.version
-    monkeypatch.setattr(machine, "version", lambda name: versions.get(name, real(name)))
-    found = {(f.status, f.what.split()[0]): f for f in machine.versions()}
+    real = machine.get_version
+    monkeypatch.setattr(machine, "get_version", lambda name: versions.get(name, real(name)))
+    found = {(f.status, f.what.split()[0]): f for f in machine.check_versions()}
     assert "outside the supported range" in found["warn", "torch"].what
     assert "pip install" in found["fail", "flask"].remedy
 
@@ -230,7 +230,7 @@ def test_the_kernels_of_a_gpu_are_compared_and_a_wrong_one_is_named(monkeypatch,
     check = SimpleNamespace(AttentionShape=lambda *shape: shape, failures=lambda *what: asked.append(what) or failures)
     monkeypatch.setitem(sys.modules, "kernels.check", check)
     monkeypatch.setattr(availability, "require", lambda device: None)
-    (finding,) = machine.kernels(torch.device("cpu"), "ragged", torch.float32)
+    (finding,) = machine.check_kernels(torch.device("cpu"), "ragged", torch.float32)
     assert asked == [((*machine.SHAPE, torch.float32), "ragged", torch.device("cpu"))]
     assert finding.status == ("warn" if failures else "ok")
     assert all(f"{name} is wrong on this GPU: {why}" == finding.what for name, why in failures.items())
@@ -240,6 +240,6 @@ def test_a_check_that_breaks_is_a_line_too():
     def broken():
         raise LookupError("no such thing\nmore")
 
-    assert guarded("disk", broken) == [
+    assert run_check("disk", broken) == [
         Finding("disk", "fail", "could not be checked: LookupError: no such thing", "Report this.")
     ]

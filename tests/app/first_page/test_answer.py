@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import event
 
-from app.core.db.types import utcnow
+from app.core.db.types import get_utc_time
 from app.core.states import RunState
 from app.datasets import service as datasets
 from app.datasets.models import Dataset
@@ -88,7 +88,7 @@ def measured_elsewhere(world, limit: int) -> None:
 
 def own_code(world) -> Dataset:
     """A part of HumanEval, as a dataset that was made from a project."""
-    rows = dataset_files.dumps(datasets.as_plain(task) for task in world.humaneval.tasks[:100])
+    rows = dataset_files.write_dataset(datasets.as_plain(task) for task in world.humaneval.tasks[:100])
     datasets.import_bytes(world.context, rows, "my-project", "my-project.jsonl", (), {"covered_share": 0.5})
     return datasets.require(world.context, "my-project")
 
@@ -320,7 +320,7 @@ def test_arms_with_few_tasks_in_common_give_no_answer_and_the_next_source_does(w
         for run, lost in zip(session.get(Study, newer).runs, (slice(0, 15), slice(15, 30)), strict=True):
             for task in run.tasks[lost]:
                 task.samples[0].verdict = "sandbox_error"
-            run.finished_at = utcnow()
+            run.finished_at = get_utc_time()
             session.flush()
             figures.write(session, run, figures.measure(session, run))
             assert run.curve.n_tasks > cards.ENOUGH

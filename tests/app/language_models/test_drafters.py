@@ -238,16 +238,16 @@ def test_a_run_with_a_drafter_that_is_not_there_is_refused_with_the_command(clie
 
 
 def test_another_head_is_another_engine(cache):
-    from app.runs.configuration import engine_config
+    from app.runs.configuration import build_engine_config
     from app.runs.schemas import RunSpec
 
     spec = RunSpec(target=TARGET, drafter="trained")
-    configs = [engine_config(spec)]
+    configs = [build_engine_config(spec)]
     for sha256 in ("1" * 64, "2" * 64, "2" * 64):
         write_head(cache, sha256=sha256)
-        configs.append(engine_config(spec))
+        configs.append(build_engine_config(spec))
     assert len(set(configs)) == 3
-    assert engine_config(RunSpec(target=TARGET, drafter="sibling")).head == ""
+    assert build_engine_config(RunSpec(target=TARGET, drafter="sibling")).head == ""
 
 
 def test_a_drafter_is_deleted_by_rest_and_page_and_is_gone_then(client, cache):

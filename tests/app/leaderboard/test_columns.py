@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from app.cli.main import cli
 from app.leaderboard.columns import COLUMNS, BoardRow
 from app.leaderboard.entries import Entries
-from app.leaderboard.service import ranked
+from app.leaderboard.service import rank_runs
 from app.web.http.openapi import describe
 
 # What programs read today. Names may be added here, never removed.
@@ -45,7 +45,7 @@ def bassline(world, monkeypatch):
 def test_every_column_is_on_the_page_in_csv_rest_the_command_line_and_about(world, bassline):
     world.add_run("whole", limit=None, n=2)
     with world.context.database.read() as session:
-        (row,) = ranked(Entries().read(session))
+        (row,) = rank_runs(Entries().read(session))
     page = html.unescape(world.client.get("/leaderboard?budget=10").get_data(as_text=True))
     about = html.unescape(world.client.get("/about").get_data(as_text=True))
     (line,) = csv.DictReader(io.StringIO(world.client.get("/leaderboard.csv").text))

@@ -10,7 +10,7 @@ from app.core.states import RunState
 from app.datasets import service
 from app.leaderboard import board
 from app.leaderboard.entries import Entries
-from app.leaderboard.service import ranked
+from app.leaderboard.service import rank_runs
 from app.runs import figures
 from app.runs.repository import find_run
 from evaluation.languages import registry
@@ -22,7 +22,7 @@ def groups(world):
 
     def read(**options):
         with world.context.database.read() as session:
-            rows = ranked(Entries().read(session), 5.0)
+            rows = rank_runs(Entries().read(session), 5.0)
             found, _, left_out = board.arrange_groups(rows, 5.0, "first", **options)
         return [(group.compares, sorted(row.run.name for row in group.rows)) for group in found], left_out
 

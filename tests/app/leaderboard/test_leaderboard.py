@@ -15,12 +15,12 @@ from sqlalchemy import event
 from app.cli.main import cli
 from app.core.states import RunState
 from app.leaderboard import board
-from app.leaderboard.entries import Entries, labels_of
-from app.leaderboard.service import ranked
+from app.leaderboard.entries import Entries, label_entries
+from app.leaderboard.service import rank_runs
 from app.runs import transitions
-from app.runs.figures import outcome
+from app.runs.figures import build_outcome
 from app.runs.labels import ROOM
-from app.runs.repository import tasks_without_texts
+from app.runs.repository import load_tasks_without_texts
 from app.runs.service import delete
 from app.site.factory import create_app
 from evaluation.outcomes import pass_all, pass_first
@@ -55,7 +55,7 @@ def entries(world):
 @pytest.fixture
 def labels(entries):
     """The label of each run by its name."""
-    return lambda: {row.run.name: row.run.label for row in ranked(entries())}
+    return lambda: {row.run.name: row.run.label for row in rank_runs(entries())}
 
 
 def test_what_ends_goes_on_or_is_deleted_is_noticed(world, labels):
@@ -220,7 +220,7 @@ def test_runs_that_begin_alike_are_told_apart_beside_their_curves(world, entries
     for drafter, n, seed in (("none", 1, 1), ("none", 1, 2), ("ngram", 1, 1), ("ngram", 2, 1)):
         world.add_run("hf:organisation/model-with-a-long-name", drafter=drafter, n=n, seed=seed, limit=2)
     world.add_run("nightly", n=1, limit=2)
-    labels = list(labels_of(entries()).values())
+    labels = list(label_entries(entries()).values())
     assert "nightly" in labels
     assert {"ngram, n = 1", "ngram, n = 2"} <= set(labels)
     assert len({label[:ROOM] for label in labels}) == 5
@@ -245,8 +245,8 @@ def test_an_empty_first_page_offers_the_reference_studies_and_says_what_is_at_wo
 def test_page_file_and_rest_show_the_figures_of_the_definition_at_any_budget(world, budget):
     run_id = world.add_run("run", n=4, limit=40, skill=0.6, pace=2.0)
     with world.context.database.read() as session:
-        tasks = tasks_without_texts(session, run_id)
-        outcomes = [outcome(task.task.task_id, sample) for task in tasks for sample in task.samples]
+        tasks = load_tasks_without_texts(session, run_id)
+        outcomes = [build_outcome(task.task.task_id, sample) for task in tasks for sample in task.samples]
     first, every = pass_first(outcomes, budget), pass_all(outcomes, budget)
     (row,) = world.client.get(f"/api/v1/leaderboard?budget={budget}").json["rows"]
     assert (row["budget_s"], row["pass_first"], row["pass_all"]) == (budget, first, every)

@@ -47,6 +47,13 @@ def test_n_choices_of_each_prompt_with_usage(client):
     assert answer.choices[0].bassline["finished_s"] == pytest.approx(0.1)
 
 
+def test_a_client_may_choose_the_drafter(client, served):
+    client.completions.create(model=MODEL, prompt=PROMPT, max_tokens=7, extra_body={"drafter": "none"})
+    assert newest(served[0]).drafter == "none"
+    with pytest.raises(openai.BadRequestError, match="drafter"):
+        client.completions.create(model=MODEL, prompt=PROMPT, max_tokens=7, extra_body={"drafter": "guess:"})
+
+
 def test_the_engine_is_asked_for_what_the_client_said(client, engine):
     client.completions.create(
         model=MODEL, prompt=PROMPT, n=3, max_tokens=7, temperature=0.5, top_p=0.9, seed=5, stop=["\n\n"],
@@ -90,7 +97,7 @@ def test_a_database_that_fails_within_a_stream_is_said_in_the_stream(client, mon
     def away(*_):
         raise OperationalError("SELECT", {}, Exception("server closed the connection"))
 
-    monkeypatch.setattr(service, "_ended", away)
+    monkeypatch.setattr(service, "_load_ended", away)
     with pytest.raises(openai.APIError, match="the database is unavailable") as failed:
         list(client.completions.create(model=MODEL, prompt=PROMPT, stream=True))
     assert failed.value.code == "unavailable"

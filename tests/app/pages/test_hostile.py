@@ -108,7 +108,11 @@ def test_scripts_make_no_markup_of_strings(script):
 
 @given(st.text(alphabet=st.characters(), max_size=300))
 def test_whatever_is_shown_holds_no_markup_and_no_invisible_control(text):
-    for shown in (display.visible(text), display.visible(text, whitespace=True), display.highlighted(text)):
+    for shown in (
+        display.escape_visibly(text),
+        display.escape_visibly(text, whitespace=True),
+        display.highlight_source(text),
+    ):
         assert isinstance(shown, Markup)
         bare = re.sub(r'<span class="[a-z0-9]*"(?: aria-hidden="true")?>|</span>', "", shown)
         assert "<" not in bare
@@ -116,7 +120,7 @@ def test_whatever_is_shown_holds_no_markup_and_no_invisible_control(text):
 
 
 def test_line_ends_and_trailing_blanks_of_a_prompt_are_marked():
-    shown = display.visible("a \n\tb\n", whitespace=True)
+    shown = display.escape_visibly("a \n\tb\n", whitespace=True)
     assert shown.count("↵") == 2
     assert "·" in shown
 

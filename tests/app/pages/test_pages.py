@@ -11,7 +11,7 @@ from app.completions.schemas import CompletionSpec
 from app.completions.service import submit
 from app.core.states import RunState
 from app.leaderboard.columns import COLUMNS
-from app.runs.repository import tasks_with_samples
+from app.runs.repository import load_tasks_with_samples
 
 HEADINGS = {
     "/": "Nothing has been measured yet",
@@ -125,7 +125,7 @@ def test_a_task_shows_the_prompt_all_samples_and_why_they_failed(world):
     page = text_of(world.client.get(f"/runs/{run}/tasks/HumanEval/0"))
     assert "def has_close_elements" in page
     with world.context.database.read() as session:
-        details = [s.verdict_detail for s in tasks_with_samples(session, run)[0].samples]
+        details = [s.verdict_detail for s in load_tasks_with_samples(session, run)[0].samples]
     assert all(f"Sample {i}" in page for i in range(3))
     assert any(details)
     assert all(detail in page for detail in details if detail)

@@ -14,7 +14,7 @@ from app.runs import figures
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
 from app.samples.models import Sample
-from app.web.ui.units import ordinal
+from app.web.ui.units import format_ordinal
 
 
 def text_of(answer) -> str:
@@ -110,7 +110,7 @@ def test_verdicts_that_a_program_could_have_forged_are_counted_on_the_page(world
     ("number", "read"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (11, "11th"), (13, "13th"), (22, "22nd")]
 )
 def test_places_in_a_line_are_read_as_words(number, read):
-    assert ordinal(number) == read
+    assert format_ordinal(number) == read
 
 
 def test_a_task_that_stopped_before_its_budget_is_explained(world):

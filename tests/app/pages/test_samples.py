@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from app.core.states import RunKind
 from app.samples.models import Sample
-from app.web.ui.display import program_after
+from app.web.ui.display import strip_prompt
 
 PROMPT = 'from typing import List\n\n\ndef f(xs: List[int]) -> int:\n    """Adds."""\n'
 BODY = "    return sum(xs)\n"
@@ -35,7 +35,7 @@ def text_of(markup: str) -> str:
     ],
 )
 def test_the_prompt_is_folded_and_neither_an_import_nor_the_body_is(program, shown):
-    assert text_of(program_after(program, PROMPT)).rstrip("\n") == shown
+    assert text_of(strip_prompt(program, PROMPT)).rstrip("\n") == shown
 
 
 def test_equal_samples_stand_once_with_the_figures_of_each(world):

@@ -11,7 +11,7 @@ from sqlalchemy import update
 from app.core.states import RunState, TaskState
 from app.runs.models import RunTask
 from app.samples.models import Sample
-from app.web.ui.units import counted
+from app.web.ui.units import format_count
 
 ONE_OF_MANY = re.compile(
     r"\b1 (arguments|characters|functions|lines|messages|runs|samples|tasks|texts|tokens|verdicts)\b"
@@ -26,7 +26,7 @@ def text_of(answer) -> str:
 
 
 def test_a_noun_agrees_with_its_number():
-    assert [counted(n, "task") for n in (0, 1, 2, 1200)] == ["0 tasks", "1 task", "2 tasks", "1\u202f200 tasks"]
+    assert [format_count(n, "task") for n in (0, 1, 2, 1200)] == ["0 tasks", "1 task", "2 tasks", "1\u202f200 tasks"]
 
 
 @pytest.mark.parametrize("state", [RunState.FINISHED, RunState.RUNNING, RunState.CANCELLED])

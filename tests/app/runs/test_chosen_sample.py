@@ -9,7 +9,7 @@ import pytest
 
 from app.runs.models import Run
 from app.runs.outcomes import load_outcomes
-from app.runs.presentation import chosen
+from app.runs.presentation import choose_sample
 
 LOGPROBS = [(None, None, None), (None, -0.5, None), (float("-inf"), -3.0, None), (-0.5, -0.5, -0.1), (0.0, -0.1, None)]
 
@@ -28,7 +28,9 @@ def test_pages_and_figures_choose_the_same_sample(world, logprobs):
         runs = [session.get(Run, run_id) for run_id in ids]
         found = load_outcomes(session, runs).outcomes
         places = found.chosen(5.0)[0]
-        assert [chosen(task.samples, 5.0).index for task in runs[0].tasks] == found.columns.index[places].tolist()
+        assert [choose_sample(task.samples, 5.0).index for task in runs[0].tasks] == found.columns.index[
+            places
+        ].tolist()
 
 
 def test_a_run_without_log_probabilities_counts_its_chosen_samples(world):

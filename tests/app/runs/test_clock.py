@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.runs import clock
-from app.runs.export_samples import chunks
+from app.runs.export_samples import export_chunks
 from app.runs.models import Calibration, RunTask
 from app.runs.repository import get_run
 from tests.app.pages.test_pages import text_of
@@ -30,47 +30,47 @@ QUIET = calibrations(0.02, 0.0205)
 
 
 def test_a_quiet_run_has_a_known_clock_without_marks():
-    found = clock.clock([task(0.2), task(0.9)], QUIET)
+    found = clock.compute_clock([task(0.2), task(0.9)], QUIET)
     assert (found.is_known, found.marks, found.disturbed) == (True, [], 0)
     assert found.lost_max == pytest.approx(0.045)
     assert found.drift == pytest.approx(0.025)
 
 
 def test_a_task_that_lost_too_much_is_named_with_its_share():
-    (mark,) = clock.clock([task(0.2), task(9.0)], QUIET).marks
+    (mark,) = clock.compute_clock([task(0.2), task(9.0)], QUIET).marks
     assert mark == "In 1 of 2 tasks other programs used up to 45 % of the machine (limit 5 %)."
 
 
 def test_time_that_the_hypervisor_withheld_is_called_so():
-    (mark,) = clock.clock([task(0.2, steal=3.0)], QUIET).marks
+    (mark,) = clock.compute_clock([task(0.2, steal=3.0)], QUIET).marks
     assert mark.startswith("In 1 of 1 task the hypervisor withheld up to 16 % of the machine (limit 5 %)")
 
 
 def test_drift_beyond_the_limit_is_a_mark_and_at_the_limit_is_none():
-    assert clock.clock([task(0)], calibrations(0.020, 0.0219, 0.021)).marks == []
-    (mark,) = clock.clock([task(0)], calibrations(0.020, 0.026, 0.021)).marks
+    assert clock.compute_clock([task(0)], calibrations(0.020, 0.0219, 0.021)).marks == []
+    (mark,) = clock.compute_clock([task(0)], calibrations(0.020, 0.026, 0.021)).marks
     assert mark == "The machine changed its speed by 30 % during the run; 10 % is the limit."
 
 
 def test_a_single_slow_verify_in_a_long_run_is_no_drift_and_a_slow_third_is_one():
-    assert clock.drift([0.02] * 9 + [0.05] + [0.02] * 8) == 0
-    assert clock.drift([0.02] * 12 + [0.03] * 6) == pytest.approx(0.5)
-    assert clock.drift([0.02] * 7 + [0.03] * 4 + [0.02] * 7) == pytest.approx(0.5)
+    assert clock.compute_drift([0.02] * 9 + [0.05] + [0.02] * 8) == 0
+    assert clock.compute_drift([0.02] * 12 + [0.03] * 6) == pytest.approx(0.5)
+    assert clock.compute_drift([0.02] * 7 + [0.03] * 4 + [0.02] * 7) == pytest.approx(0.5)
 
 
 @given(st.lists(st.floats(0.01, 1.0), min_size=2, max_size=40))
 def test_the_drift_is_never_more_than_between_the_extremes(verifies):
-    drift = clock.drift(verifies)
+    drift = clock.compute_drift(verifies)
     assert 0 <= drift <= max(verifies) / min(verifies) - 1 + 1e-9
 
 
 def test_one_tick_of_the_system_does_not_disturb_a_short_task():
-    assert clock.clock([task(0.02, capacity=0.2)], QUIET).marks == []
+    assert clock.compute_clock([task(0.02, capacity=0.2)], QUIET).marks == []
 
 
 @pytest.mark.parametrize("known", [([], QUIET), ([task(0.1)], []), ([task(0.1)], calibrations(0.02))])
 def test_a_run_without_readings_or_with_less_than_two_calibrations_is_unknown(known):
-    found = clock.clock(*known)
+    found = clock.compute_clock(*known)
     assert not found.is_known
     assert found.marks == []
 
@@ -78,7 +78,7 @@ def test_a_run_without_readings_or_with_less_than_two_calibrations_is_unknown(kn
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 100), st.floats(0.01, 50)), min_size=1))
 def test_shares_stay_between_0_and_1_and_every_disturbed_task_is_beyond_the_limit(rows):
     tasks = [task(*row) for row in rows]
-    found = clock.clock(tasks, QUIET)
+    found = clock.compute_clock(tasks, QUIET)
     assert 0 <= found.lost_max <= 1
     assert found.disturbed <= found.tasks == len(tasks)
     assert bool(found.marks) == bool(found.disturbed) == any(map(clock.is_disturbed, tasks))
@@ -109,7 +109,7 @@ def test_a_mark_is_on_the_board_the_run_compare_and_in_every_export(world):
     rows = {row["run"]: row for row in csv.DictReader(io.StringIO(client.get("/leaderboard.csv").text))}
     assert (rows["busy"]["clock"], rows["quiet"]["clock"]) == (" ".join(reasons), "")
     with world.context.database.read() as session:
-        (first, *_) = chunks(world.context.database, get_run(session, busy), "samples")
+        (first, *_) = export_chunks(world.context.database, get_run(session, busy), "samples")
     assert json.loads(first)["lost_to_others"] == pytest.approx(0.4)
 
 

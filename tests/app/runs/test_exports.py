@@ -13,7 +13,7 @@ from app.core.errors import ConflictError
 from app.runs import export_samples, service
 from app.runs.models import RunTask
 from app.runs.repository import get_run
-from app.runs.task_repository import BATCH_TASKS, tasks_in_batches
+from app.runs.task_repository import BATCH_TASKS, iterate_tasks
 from app.studies import archive
 from app.studies.archive import Archive
 from app.studies.repository import get_study
@@ -43,7 +43,7 @@ def peak_and_size(chunks) -> tuple[int, int]:
 def test_samples_take_the_memory_of_a_batch(world, large, form):
     with world.context.database.read() as session:
         run = get_study(session, large).runs[0]
-        chunks = export_samples.chunks(world.context.database, run, form)
+        chunks = export_samples.export_chunks(world.context.database, run, form)
     peak, size = peak_and_size(chunks)
     assert size > 6_000_000
     assert peak < size / 2
@@ -89,7 +89,7 @@ def test_rest_reads_the_next_batch_when_the_first_has_been_sent(world, large, pa
 
 def test_a_run_that_is_deleted_meanwhile_ends_the_export_with_an_error(world):
     run = world.add_run("gone", limit=2 * BATCH_TASKS, n=1)
-    rows = tasks_in_batches(world.context.database, run)
+    rows = iterate_tasks(world.context.database, run)
     assert [next(rows).position for _ in range(BATCH_TASKS)] == list(range(BATCH_TASKS))
     service.delete(world.context, run)
     with pytest.raises(ConflictError, match="the run was deleted while it was exported"):
@@ -98,7 +98,7 @@ def test_a_run_that_is_deleted_meanwhile_ends_the_export_with_an_error(world):
 
 def test_tasks_come_in_order_and_once(world):
     run = world.add_run("whole", limit=2 * BATCH_TASKS + 1, n=2)
-    found = [(row.task.task_id, len(row.samples)) for row in tasks_in_batches(world.context.database, run)]
+    found = [(row.task.task_id, len(row.samples)) for row in iterate_tasks(world.context.database, run)]
     with world.context.database.read() as session:
         rows = session.scalars(select(RunTask).where(RunTask.run_id == run).order_by(RunTask.position))
         assert found == [(row.task.task_id, 2) for row in rows]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from app.runs.failed_samples import FailedSamples, count_failed_samples
-from app.runs.figures import in_budget_s
-from app.runs.repository import tasks_with_samples
+from app.runs.figures import get_finish_time
+from app.runs.repository import load_tasks_with_samples
 
 
 @pytest.mark.parametrize(
@@ -33,14 +33,14 @@ def test_it_says_how_many_ended_how_the_most_frequent_first():
 def test_samples_are_counted_by_how_they_ended(world):
     run_id = world.add_run("slow", skill=0.3, pace=4.0, budget_s=5.0, n=6)
     with world.context.database.session() as session:
-        samples = [sample for task in tasks_with_samples(session, run_id) for sample in task.samples]
+        samples = [sample for task in load_tasks_with_samples(session, run_id) for sample in task.samples]
         samples[0].finish_reason, samples[0].finished_s, samples[0].verdict = "length", 1.0, "wrong_answer"
         samples[1].finish_reason, samples[1].verdict = "cancelled", None
         samples[2].finish_reason, samples[2].verdict = "stop", "sandbox_error"
     with world.context.database.read() as session:
         found = count_failed_samples(session, [run_id])
     rest = samples[3:]
-    cut = sum(in_budget_s(sample) is None for sample in rest)
-    wrong = sum(sample.verdict != "passed" and in_budget_s(sample) is not None for sample in rest)
+    cut = sum(get_finish_time(sample) is None for sample in rest)
+    wrong = sum(sample.verdict != "passed" and get_finish_time(sample) is not None for sample in rest)
     assert min(cut, wrong) > 0
     assert (found.cut, found.at_limit, found.stopped, found.samples) == (cut, 1, wrong, len(rest) + 1)

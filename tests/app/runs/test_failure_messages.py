@@ -8,7 +8,7 @@ import re
 import pytest
 from sqlalchemy import select, update
 
-from app.runs.failure_messages import causes
+from app.runs.failure_messages import find_causes
 from app.runs.models import RunTask
 from app.samples.models import Sample
 
@@ -35,7 +35,7 @@ def run(world):
 
 def test_samples_with_one_message_stand_together(world, run):
     with world.context.database.read() as session:
-        found = causes(session, run)
+        found = find_causes(session, run)
     exception, late = found
     assert (exception.sign.name, exception.samples, exception.tasks) == ("exception", 4, 2)
     index, key = exception.messages

@@ -6,7 +6,7 @@ import datetime as dt
 
 import pytest
 
-from app.runs.labels import ROOM, short_labels
+from app.runs.labels import ROOM, shorten_labels
 from app.runs.options import options_of
 from app.runs.schemas import RunOptions
 
@@ -21,7 +21,7 @@ def labels(names: list[str], *, created: int = 0, **differing: list[str]) -> lis
         for run in range(len(names))
     ]
     start = dt.datetime(2026, 11, 21, tzinfo=dt.UTC)
-    return short_labels(names, words, [start + run * dt.timedelta(seconds=created) for run in range(len(names))])
+    return shorten_labels(names, words, [start + run * dt.timedelta(seconds=created) for run in range(len(names))])
 
 
 @pytest.mark.parametrize(

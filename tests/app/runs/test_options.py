@@ -154,9 +154,9 @@ def value_in(page: str, option: DeclaredOption) -> str:
 
 def changes_fingerprint(run: Run, name: str) -> bool:
     """Whether the run has another fingerprint with the option's default, all else equal."""
-    before, value = configuration.fingerprint(run), getattr(run, name)
+    before, value = configuration.compute_fingerprint(run), getattr(run, name)
     setattr(run, name, TARGET if name == "target" else OPTIONS[name].default)
-    after = configuration.fingerprint(run)
+    after = configuration.compute_fingerprint(run)
     setattr(run, name, value)
     return before != after
 

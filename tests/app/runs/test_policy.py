@@ -31,16 +31,17 @@ def run_ids(ctx, additions, spec) -> dict[type[policy.Policy], list]:
 
 def test_each_run_has_the_policy_of_what_it_is_for(ctx, run_ids):
     with ctx.database.read() as session:
-        found = {kind: {type(policy.policy_of(session, one)) for one in ids} for kind, ids in run_ids.items()}
+        found = {kind: {type(policy.find_policy(session, one)) for one in ids} for kind, ids in run_ids.items()}
     assert found == {kind: {kind} for kind in run_ids}
 
 
 def test_the_conditions_of_the_policies_share_the_runs_out(ctx, run_ids):
     with ctx.database.read() as session:
         found = {
-            type(one): set(session.scalars(select(Run.id).where(policy.runs_of(one)))) for one in policy.policies()
+            type(one): set(session.scalars(select(Run.id).where(policy.belongs_to_policy(one))))
+            for one in policy.list_policies()
         }
-        interactive = set(session.scalars(select(Run.id).where(policy.interactive_runs())))
+        interactive = set(session.scalars(select(Run.id).where(policy.is_interactive())))
     assert found == {kind: set(ids) for kind, ids in run_ids.items()}
     assert interactive == set(run_ids[CompletionPolicy])
 
@@ -49,4 +50,4 @@ def test_work_without_registered_policies_says_what_to_import(monkeypatch):
     monkeypatch.setattr(policy, "_loaders", [])
     monkeypatch.setattr(policy, "_loaded", [])
     with pytest.raises(RuntimeError, match=r"import app\.domains"):
-        policy.policies()
+        policy.list_policies()

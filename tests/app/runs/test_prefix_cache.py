@@ -7,7 +7,7 @@ import pytest
 from app.core.errors import BadInputError
 from app.jobs.embedded import Embedded
 from app.runs import service
-from app.runs.repository import tasks_with_samples
+from app.runs.repository import load_tasks_with_samples
 from app.runs.schemas import RunSpec
 from app.site.factory import create_app
 from app.web.http.schemas import parse_spec
@@ -24,7 +24,7 @@ def test_the_cached_tokens_of_each_task_are_stored_and_shown(ctx, spec, engine, 
     assert {request.prefix_cache for request in engine.requests} == {asked}
     assert not any(request.earlier_answers for request in engine.requests), "tasks of a run never help each other draft"
     with ctx.database.read() as session:
-        tasks = tasks_with_samples(session, run_id)
+        tasks = load_tasks_with_samples(session, run_id)
     assert {task.cached_tokens for task in tasks if task.wall_s} == {cached}
     timing = text_of(create_app(ctx).test_client().get(f"/runs/{run_id}?tab=timing"))
     assert ("From the prefix cache" in timing) == asked

@@ -13,10 +13,10 @@ from sqlalchemy import update
 from app.cli.main import cli
 from app.core.states import PASSED, RunState
 from app.jobs.embedded import Embedded
-from app.leaderboard.repository import versions
+from app.leaderboard.repository import list_versions
 from app.runs import figures, import_samples, presentation
 from app.runs.models import Run
-from app.runs.repository import get_run, tasks_without_texts
+from app.runs.repository import get_run, load_tasks_without_texts
 from app.runs.schemas import ImportSpec
 from app.samples.models import Sample
 from app.site.factory import create_app
@@ -77,7 +77,7 @@ def test_no_figure_at_a_budget_is_known_of_imported_samples_without_times(ctx, c
 def test_a_run_without_times_is_neither_ranked_nor_compared(ctx, client, import_run, monkeypatch):
     first, second = import_run("one"), import_run("two")
     with ctx.database.read() as session:
-        assert versions(session) == []
+        assert list_versions(session) == []
     answer = client.get(f"/api/v1/compare?reference={first}&other={second}")
     assert answer.status_code == 422
     assert "no finish times" in answer.json["detail"]
@@ -97,11 +97,11 @@ def test_every_page_and_figure_chooses_the_same_sample_where_log_probabilities_a
             run = get_run(session, run_id)
             figures.write(session, run, figures.measure(session, run))
         with world.context.database.read() as session:
-            run, tasks = session.get_one(Run, run_id), tasks_without_texts(session, run_id)
-            chosen = [presentation.chosen(task.samples, run.budget_s) for task in tasks]
+            run, tasks = session.get_one(Run, run_id), load_tasks_without_texts(session, run_id)
+            chosen = [presentation.choose_sample(task.samples, run.budget_s) for task in tasks]
             passed = sum(sample is not None and sample.verdict == PASSED for sample in chosen)
             assert run.figures.pass_first == pytest.approx(passed / len(tasks))
-            finished = sum(any(figures.in_budget_s(s) is not None for s in task.samples) for task in tasks)
+            finished = sum(any(figures.get_finish_time(s) is not None for s in task.samples) for task in tasks)
             assert sum(sample is not None for sample in chosen) == finished > 0
         page = " ".join(world.client.get(f"/runs/{run_id}?tab=tasks").text.split())
         assert f'Chosen sample passed <span class="num">{passed}</span>' in page

@@ -13,7 +13,15 @@ from app.comparison import run_file
 from app.runs.documents import SampleDocument
 from app.runs.export_samples import FIELDS
 from app.samples.models import Sample
-from app.samples.transport import ARCHIVE, IMPORT, REST, RUN_FILE, names, sent, with_columns
+from app.samples.transport import (
+    ARCHIVE,
+    IMPORT,
+    REST,
+    RUN_FILE,
+    add_columns,
+    format_exported_column,
+    list_column_names,
+)
 from app.studies.archive import ArchivedCalibration, ArchivedSample, ArchivedTask
 from app.web.http.schemas import ResponseModel
 
@@ -46,9 +54,9 @@ class Made(Local):
     __tablename__ = "made"
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    old: Mapped[int] = sent(REST | ARCHIVE, Annotated[int, Field(ge=0)], alias="elder")
-    young: Mapped[int] = sent(REST | ARCHIVE | RUN_FILE, int, since=ARCHIVE, default=7)
-    maybe: Mapped[str | None] = sent(REST, str, String(3))
+    old: Mapped[int] = format_exported_column(REST | ARCHIVE, Annotated[int, Field(ge=0)], alias="elder")
+    young: Mapped[int] = format_exported_column(REST | ARCHIVE | RUN_FILE, int, since=ARCHIVE, default=7)
+    maybe: Mapped[str | None] = format_exported_column(REST, str, String(3))
 
 
 class Empty(ResponseModel):
@@ -65,11 +73,11 @@ def test_exports_keep_their_columns():
 
 
 def test_the_verdict_of_another_tool_is_not_imported():
-    assert names(Sample, IMPORT) == tuple(DECODED.split())
+    assert list_column_names(Sample, IMPORT) == tuple(DECODED.split())
 
 
 def test_a_column_goes_where_it_is_declared_to_go():
-    assert [names(Made, form) for form in (REST, ARCHIVE, RUN_FILE, IMPORT)] == [
+    assert [list_column_names(Made, form) for form in (REST, ARCHIVE, RUN_FILE, IMPORT)] == [
         ("old", "young", "maybe"),
         ("old", "young"),
         ("young",),
@@ -78,18 +86,18 @@ def test_a_column_goes_where_it_is_declared_to_go():
 
 
 def test_documents_have_the_alias_and_any_stored_value():
-    document = with_columns(Made, REST)(Empty)
+    document = add_columns(Made, REST)(Empty)
     assert document.of(Made(old=-1, young=2), elder=-1).model_dump() == {"elder": -1, "young": 2, "maybe": None}
 
 
 def test_files_have_the_column_s_name_and_refuse_damage():
-    file = with_columns(Made, ARCHIVE)(Empty)
+    file = add_columns(Made, ARCHIVE)(Empty)
     assert file(old=3, young=2).model_dump() == {"old": 3, "young": 2}
     with pytest.raises(ValidationError, match="greater than or equal to 0"):
         file(old=-1, young=2)
 
 
 def test_a_file_older_than_a_column_gets_its_default():
-    assert with_columns(Made, ARCHIVE)(Empty)(old=3).young == 7
+    assert add_columns(Made, ARCHIVE)(Empty)(old=3).young == 7
     with pytest.raises(ValidationError, match="Field required"):
-        with_columns(Made, RUN_FILE)(Empty)()
+        add_columns(Made, RUN_FILE)(Empty)()

@@ -111,7 +111,7 @@ def test_list_export_and_delete(ended, bassline, tmp_path):
 
 def test_on_a_terminal_every_arm_has_a_bar(ended, ctx, monkeypatch):
     screen = io.StringIO()
-    monkeypatch.setattr(progress, "stderr", lambda: Console(file=screen, force_terminal=True, width=120))
+    monkeypatch.setattr(progress, "open_stderr", lambda: Console(file=screen, force_terminal=True, width=120))
     live_progress.follow_study(ctx, uuid.UUID(ended["study"]["id"]), None)
     for arm in ended["arms"]:
         assert f"{arm['name']}" in screen.getvalue()

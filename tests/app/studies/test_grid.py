@@ -68,7 +68,7 @@ def cached(monkeypatch):
     """Sets which models are in the cache."""
 
     def put(*references: str) -> None:
-        monkeypatch.setattr(presets, "cached_references", lambda: frozenset(references))
+        monkeypatch.setattr(presets, "list_cached_references", lambda: frozenset(references))
 
     put(SMALL)
     return put

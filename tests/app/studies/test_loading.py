@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sqlalchemy import event, func, select
 
 from app.background.models import BackgroundJob
-from app.background.work import work_message
+from app.background.work import handle_message
 from app.core.context import Context
 from app.core.db.database import Database
 from app.core.errors import BadInputError, ConflictError, NotFoundError
@@ -128,7 +128,7 @@ def test_an_archive_whose_process_died_is_loaded_by_a_worker_from_the_arm_where_
         (job,) = session.scalars(select(BackgroundJob))
         job.lease_until -= dt.timedelta(hours=1)
         assert list_runs(session) == []
-    work_message(here, job.id)
+    handle_message(here, job.id)
     with here.database.read() as session:
         assert [run.state for run in list_runs(session)] == ["finished", "finished"]
         assert session.get_one(BackgroundJob, job.id).state is JobState.FINISHED

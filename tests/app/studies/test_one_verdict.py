@@ -19,7 +19,7 @@ from app.studies.analysis import analysis
 from app.studies.pages import short_names
 from app.studies.repository import get_study
 from app.studies.sentences import describe_verdict
-from app.web.ui.units import interval, percent, points
+from app.web.ui.units import format_interval, format_percent, format_points
 from evaluation.studies.answer import Answer
 
 CASES = ["reference", *range(6)]
@@ -72,15 +72,15 @@ def test_every_surface_says_the_same(world, bassline, case):
 def check_row(world, study_id, row, markdown, labels, n) -> None:
     """The row in the report and on the page, and the heading of the page at its budget."""
     answer = Answer(**{name: row[name] for name in Answer.__dataclass_fields__})
-    bounds = " to ".join(points(limit, n) for limit in row["difference_interval"])
-    share, verdict = percent(row["use_pass_first"], n), describe_verdict(answer)
-    limits = interval(row["use_interval"], n)
-    cells = (row["use"], f"{share} ({limits})", percent(row["use_pass_all"], n), verdict, row["against"])
-    assert " | ".join((*cells, f"{points(row['difference'], n)} ({bounds})")) in markdown
+    bounds = " to ".join(format_points(limit, n) for limit in row["difference_interval"])
+    share, verdict = format_percent(row["use_pass_first"], n), describe_verdict(answer)
+    limits = format_interval(row["use_interval"], n)
+    cells = (row["use"], f"{share} ({limits})", format_percent(row["use_pass_all"], n), verdict, row["against"])
+    assert " | ".join((*cells, f"{format_points(row['difference'], n)} ({bounds})")) in markdown
     page = text_of(world.client.get(f"/studies/{study_id}?budget={row['budget_s']}").get_data(as_text=True))
     word = "the best so far is" if row["verdict"] == "undecided" else "use"
     assert f"within {row['budget_s']:g} s {word} {labels[row['use']]}: {share} right ({limits})." in page
-    assert f"{verdict} {labels[row['against']]} {points(row['difference'], n)} ({bounds})" in page
+    assert f"{verdict} {labels[row['against']]} {format_points(row['difference'], n)} ({bounds})" in page
 
 
 def check_pair(world, bassline, row, runs) -> None:

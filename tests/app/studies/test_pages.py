@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from app.core.db.types import utcnow
+from app.core.db.types import get_utc_time
 from app.core.states import RunState
-from app.runs.figures import outcome
-from app.runs.repository import tasks_without_texts
+from app.runs.figures import build_outcome
+from app.runs.repository import load_tasks_without_texts
 from app.studies import analysis as analysing
 from app.studies import loading, pages
 from app.studies.analysis import Analyses
@@ -49,7 +49,7 @@ def change(world, study_id, **values):
 def drop(world, study_id, position: int, by: int):
     with world.context.database.session() as session:
         lost = session.get_one(Study, study_id).arms[position]
-        lost.dropped_at, lost.dropped_by, lost.dropped_after = utcnow(), by, 8
+        lost.dropped_at, lost.dropped_by, lost.dropped_after = get_utc_time(), by, 8
 
 
 @pytest.fixture
@@ -147,8 +147,8 @@ def test_page_rest_and_file_give_the_figures_of_the_definition_at_the_budget(wor
     with world.context.database.read() as session:
         runs = {
             one.name: [
-                outcome(task.task.task_id, sample)
-                for task in tasks_without_texts(session, one.run_id)
+                build_outcome(task.task.task_id, sample)
+                for task in load_tasks_without_texts(session, one.run_id)
                 for sample in task.samples
             ]
             for one in get_study(session, study).arms

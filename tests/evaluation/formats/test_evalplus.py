@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evaluation import dataset_files
-from evaluation.dataset_process import loads_apart
+from evaluation.dataset_process import load_apart
 from evaluation.datasets import Dataset, DatasetError, LeftOut, Task
 from evaluation.grading import Grader
 from evaluation.sandbox import Limits, Sandbox, SandboxUnavailableError
@@ -59,7 +59,7 @@ def grader() -> Grader:
 
 
 def loaded(*rows: dict[str, Any]) -> Dataset:
-    return dataset_files.loads("".join(json.dumps(row) + "\n" for row in rows).encode(), "mine", "mine.jsonl")
+    return dataset_files.parse_dataset("".join(json.dumps(row) + "\n" for row in rows).encode(), "mine", "mine.jsonl")
 
 
 def own_form(task: Task, base: list[Any], plus: list[Any], atol: float = 0) -> dict[str, Any]:
@@ -162,7 +162,11 @@ def test_fields_that_decide_and_fields_that_do_not_are_known() -> None:
     ]  # fmt: skip
     (other,) = loaded({**hub_form(HUMANEVAL.task("HumanEval/2"), [[3.5]], [0.5]), "note": "of nobody"}).tasks
     assert other.source == {"not_used": ["note"]}
-    assert dataset_files.loads(dataset_files.dumps([own, plus, other]), "again", "again").tasks == (own, plus, other)
+    assert dataset_files.parse_dataset(dataset_files.write_dataset([own, plus, other]), "again", "again").tasks == (
+        own,
+        plus,
+        other,
+    )
 
 
 def test_a_script_beside_a_list_of_tests_decides(grader: Grader) -> None:
@@ -203,7 +207,7 @@ def test_a_task_that_cannot_be_judged_is_left_out_with_its_reason() -> None:
             mbpp_own_form(164, "are_equivalent", "\ndef are_equivalent(a, b):\n  return True\n", [[1, 2]])]  # fmt: skip
     assert loaded(*rows).left_out == (LeftOut("Mbpp/164", "EvalPlus accepts every answer"),)
     large = "".join(json.dumps(row) + "\n" for row in rows).encode() + b" " * 2**19
-    assert loads_apart(large, "mine", "mine.jsonl") == dataset_files.loads(large, "mine", "mine.jsonl")
+    assert load_apart(large, "mine", "mine.jsonl") == dataset_files.parse_dataset(large, "mine", "mine.jsonl")
     with pytest.raises(DatasetError, match="no task that can be judged: Mbpp/164: EvalPlus accepts"):
         loaded(rows[1])
 

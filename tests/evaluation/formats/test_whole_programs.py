@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.dataset_files import dumps, loads, read_tasks
+from evaluation.dataset_files import parse_dataset, read_tasks, write_dataset
 from evaluation.datasets import DatasetError
 from evaluation.extraction import extract
 from evaluation.extractor import Extractor
@@ -71,9 +71,9 @@ def test_a_program_that_does_not_compile_or_parse_says_so(grader):  # noqa: F811
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_task_says_that_its_program_can_forge_the_verdict_and_is_written_and_read_again(name):
-    dataset = loads(FILES[name].encode(), name, f"{name}.jsonl")
+    dataset = parse_dataset(FILES[name].encode(), name, f"{name}.jsonl")
     assert {task.source["trust"] for task in dataset.tasks} == {"in-guest"}
-    assert loads(dumps(dataset.tasks), name, name).tasks == dataset.tasks
+    assert parse_dataset(write_dataset(dataset.tasks), name, name).tasks == dataset.tasks
 
 
 def test_the_published_names_of_languages_and_stops_are_read():

@@ -163,3 +163,18 @@ def test_a_value_that_stands_in_every_case_takes_the_place_of_its_parameter_or_a
     assert list_changed_lines(source, "default", fixed={"a": 5, "self.sep": ","}) == [
         "return (',', a)", "return (self.sep, 5)",
     ]  # fmt: skip
+
+
+def test_what_is_empty_is_taken_for_nothing_where_an_argument_that_can_be_none_is_handed_on():
+    source = "def f(a, b=None, c=1):\n return g(a, b, c)\n"
+    assert list_changed_lines(source, "truth") == ["return g(a, b or None, c)"]
+    assert list_changed_lines(source, "truth", optional={"a"}) == [
+        "return g(a or None, b, c)", "return g(a, b or None, c)",
+    ]  # fmt: skip
+
+
+def test_one_attribute_is_taken_for_another():
+    source = "def f(self, x):\n self.add(x)\n return len(self.kept), self.seen\n"
+    found = list_changed_lines(source, "variable")
+    assert {"return (len(self.seen), self.seen)", "return (len(self.kept), self.kept)"} <= set(found)
+    assert not any("self.add" in line and "self.kept" in line for line in found)

@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from evaluation.dataset_files import loads
+from evaluation.dataset_files import parse_dataset
 from evaluation.extraction import extract
 from evaluation.from_code import build
 from evaluation.from_code.build import Options
@@ -182,7 +182,7 @@ def test_each_task_says_where_it_comes_from_and_how_strong_its_test_is(finished)
 def test_both_forms_load_and_their_own_solutions_pass_by_proxy(finished, sandbox):
     grader = Grader(sandbox)
     for content in (finished.completion_file(), finished.infilling_file()):
-        for task in loads(content, "mine", "mine.jsonl").tasks:
+        for task in parse_dataset(content, "mine", "mine.jsonl").tasks:
             verdict = grader.judge(task.program(task.canonical_solution), task)
             assert (verdict.status, verdict.trust) == ("passed", "proxy"), verdict
             assert not grader.judge(task.program("    return None\n"), task).passed
@@ -191,7 +191,7 @@ def test_both_forms_load_and_their_own_solutions_pass_by_proxy(finished, sandbox
 def test_the_infilling_form_shows_the_file_and_judges_a_program_that_runs(opened, sandbox, tmp_path):
     options = Options(before=4, after=3, limit_s=60.0)
     finished = made(opened, sandbox, tmp_path / "state", options=options)
-    task = loads(finished.infilling_file(), "mine", "mine.jsonl").tasks[0]
+    task = parse_dataset(finished.infilling_file(), "mine", "mine.jsonl").tasks[0]
     before, _, rest = task.prompt.partition("# For example:\n")
     assert before == "\n\n"
     *examples, signature, _docstring = rest.splitlines()
@@ -207,7 +207,7 @@ def test_the_infilling_form_shows_the_file_and_judges_a_program_that_runs(opened
 
 def test_an_answer_may_use_what_stands_beside_it_in_its_file(finished, sandbox):
     for content in (finished.completion_file(), finished.infilling_file()):
-        task = loads(content, "mine", "mine.jsonl").tasks[0]
+        task = parse_dataset(content, "mine", "mine.jsonl").tasks[0]
         assert task.entry_point == "gross"
         assert Grader(sandbox).judge(task.program("    return gross_again(net, rate)\n"), task).passed
         assert not Grader(sandbox).judge(task.program("    return NoPrice(net)\n"), task).passed
@@ -370,7 +370,7 @@ def test_calls_that_ask_for_what_the_prompt_does_not_tell_do_not_judge_where_the
     assert (source["unstated"], source["unstated_cases"], source["weak"]) == ([], 2, False)
     assert "see the notes" not in row["prompt"] + row["test"]
     answer = row["prompt"] + row["canonical_solution"].replace("see the notes", "anything")
-    (task,) = loads(json.dumps(row).encode(), "mine", "mine.jsonl").tasks
+    (task,) = parse_dataset(json.dumps(row).encode(), "mine", "mine.jsonl").tasks
     assert Grader(sandbox).judge(answer, task).passed
 
 
@@ -515,7 +515,7 @@ def test_methods_of_every_kind_become_tasks(shelves):
 def test_methods_own_solutions_pass_by_proxy_in_both_forms_and_empty_bodies_do_not(shelves, sandbox):
     grader = Grader(sandbox)
     for content in (shelves.completion_file(), shelves.infilling_file()):
-        for task in loads(content, "mine", "mine.jsonl").tasks:
+        for task in parse_dataset(content, "mine", "mine.jsonl").tasks:
             verdict = grader.judge(task.program(task.canonical_solution), task)
             assert (verdict.status, verdict.trust) == ("passed", "proxy"), (task.task_id, verdict)
             margin = task.canonical_solution[: len(task.canonical_solution) - len(task.canonical_solution.lstrip())]
@@ -538,7 +538,7 @@ def answers(task):
 
 
 def test_a_method_is_found_in_every_form_of_answer(shelves, sandbox):
-    tasks = {task.entry_point: task for task in loads(shelves.completion_file(), "mine", "mine.jsonl").tasks}
+    tasks = {task.entry_point: task for task in parse_dataset(shelves.completion_file(), "mine", "mine.jsonl").tasks}
     task = tasks["Shelf.add"]
     for mode, texts in answers(task).items():
         for text in texts:
@@ -580,7 +580,7 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_hostile_object_passes(shelves, sandbox, name):
     for content in (shelves.completion_file(), shelves.infilling_file()):
-        (task,) = (t for t in loads(content, "mine", "mine.jsonl").tasks if t.entry_point == "Shelf.add")
+        (task,) = (t for t in parse_dataset(content, "mine", "mine.jsonl").tasks if t.entry_point == "Shelf.add")
         verdict = Grader(sandbox).judge(task.program(f"        {HOSTILE[name]}\n"), task)
         assert not verdict.passed
         assert verdict.trust == "proxy"
@@ -620,7 +620,7 @@ def test_private_state_is_judged_by_what_a_caller_sees_of_it(opened, sandbox, tm
     row = rows["Stack.push"]
     assert row["source"]["judge"] == "cases"
     assert row["source"]["mutation_score"] >= 0.8
-    task = loads(json.dumps(row).encode(), "stack", "stack.jsonl").tasks[0]
+    task = parse_dataset(json.dumps(row).encode(), "stack", "stack.jsonl").tasks[0]
     same = (
         "        if item is not None:\n            self._items.extend([item] * times)\n"
         "        self._last_pushed = item\n        return self\n"

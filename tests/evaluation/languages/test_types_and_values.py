@@ -7,7 +7,7 @@ import pytest
 
 from evaluation.languages.cases import CaseError, read_cases, read_signature
 from evaluation.languages.types import TypeTextError, parse_type
-from evaluation.languages.values import ValueFormError, from_json, same, to_json
+from evaluation.languages.values import ValueFormError, from_json, is_same_value, to_json
 
 VALUES = [
     ("bool", True, True),
@@ -30,7 +30,7 @@ def test_a_value_keeps_everything_in_its_json_form(kind, value, form):
     kind = parse_type(kind)
     assert to_json(value, kind) == form
     back = from_json(json.loads(json.dumps(form)), kind)
-    assert same(back, value, kind, 0)
+    assert is_same_value(back, value, kind, 0)
     assert type(back) is type(value)
 
 
@@ -59,11 +59,11 @@ def test_a_form_of_another_type_is_refused(form, kind):
 
 def test_floats_are_equal_within_the_tolerance_and_exactly_with_none():
     kind = parse_type("list[float]")
-    assert same([1.0, math.nan], [1.0 + 1e-12, math.nan], kind)
-    assert not same([1.0], [1.001], kind)
-    assert same([1.0], [1.001], kind, 0.01)
-    assert not same([0.0], [-0.0], kind, 0)
-    assert not same([math.nan], [1.0], kind, 100)
+    assert is_same_value([1.0, math.nan], [1.0 + 1e-12, math.nan], kind)
+    assert not is_same_value([1.0], [1.001], kind)
+    assert is_same_value([1.0], [1.001], kind, 0.01)
+    assert not is_same_value([0.0], [-0.0], kind, 0)
+    assert not is_same_value([math.nan], [1.0], kind, 100)
 
 
 SIGNATURE = {"name": "f", "parameters": [{"name": "a", "type": "int"}], "returns": "float"}

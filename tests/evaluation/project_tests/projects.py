@@ -14,9 +14,9 @@ from evaluation.from_code.source.project import Project
 from evaluation.project_tests.archive import pack
 from evaluation.project_tests.judge import ProjectJudge
 from evaluation.project_tests.spec import ProjectTests
-from evaluation.project_tests.splice import functions_in
+from evaluation.project_tests.splice import iterate_functions
 from evaluation.sandbox import Sandbox
-from evaluation.sandbox.packages import sha256_of
+from evaluation.sandbox.packages import hash_files
 
 NAMES = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments")
 
@@ -27,12 +27,12 @@ class Packed:
     def __init__(self, files: Mapping[str, str], sandbox: Sandbox, *packages: str) -> None:
         self.files = dict(files)
         own = {path: text.encode() for path, text in files.items()}
-        self.archives = {sha256_of(each): pack(each) for each in (own, _packages(packages))}
+        self.archives = {hash_files(each): pack(each) for each in (own, _packages(packages))}
         self.project, self.installed = self.archives
         self.judge = ProjectJudge(sandbox, self.archives.get)
 
     def spec(self, file: str, qualified: str, *tests: str) -> ProjectTests:
-        line = next(node.lineno for name, node in functions_in(self.files[file]) if name == qualified)
+        line = next(node.lineno for name, node in iterate_functions(self.files[file]) if name == qualified)
         return ProjectTests(self.project, self.installed, file, qualified, line, tests)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation.project_tests.splice import functions_in, splice
+from evaluation.project_tests.splice import iterate_functions, splice
 
 MODULE = '''"""Doc."""
 import os
@@ -31,7 +31,7 @@ else:
 
 
 def line_of(qualified: str, number: int = 0) -> int:
-    return [node.lineno for name, node in functions_in(MODULE) if name == qualified][number]
+    return [node.lineno for name, node in iterate_functions(MODULE) if name == qualified][number]
 
 
 def spliced(qualified: str, program: str, number: int = 0) -> str:

@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 
-from evaluation.metrics import BUDGET_GRID, MetricError, wilson
+from evaluation.metrics import BUDGET_GRID, MetricError, compute_wilson_interval
 from evaluation.outcomes import pass_all, pass_first
-from evaluation.studies.analysis import Analysis, Reached, analyse, distinguishing_budgets, study_budgets
+from evaluation.studies.analysis import Analysis, Reached, analyse, find_distinguishing_budgets, list_study_budgets
 from tests.evaluation.studies.making import MadeArm, Sample, arm, passing, score
 
 
@@ -44,9 +44,9 @@ def analysis(paper: list[MadeArm]) -> Analysis:
 
 
 def test_budgets_are_the_grid_up_to_that_of_the_study() -> None:
-    assert study_budgets(10.0) == tuple(budget for budget in BUDGET_GRID if budget <= 10.0)
-    assert study_budgets(7.0)[-2:] == (max(b for b in BUDGET_GRID if b < 7.0), 7.0)
-    assert study_budgets(0.05) == (0.05,)
+    assert list_study_budgets(10.0) == tuple(budget for budget in BUDGET_GRID if budget <= 10.0)
+    assert list_study_budgets(7.0)[-2:] == (max(b for b in BUDGET_GRID if b < 7.0), 7.0)
+    assert list_study_budgets(0.05) == (0.05,)
 
 
 def test_the_curve_of_each_arm_is_the_definition_at_every_budget(paper: list[MadeArm], analysis: Analysis) -> None:
@@ -55,7 +55,7 @@ def test_the_curve_of_each_arm_is_the_definition_at_every_budget(paper: list[Mad
         for budget in (*analysis.budgets, *(dice.uniform(0.1, 10.0) for _ in range(50))):
             (first, interval), (every, _) = of_arm.at(budget)
             assert (first, every) == (pass_first(each.outcomes, budget), pass_all(each.outcomes, budget))
-            assert interval == wilson(round(first * 40), 40)
+            assert interval == compute_wilson_interval(round(first * 40), 40)
 
 
 def test_the_parts_say_the_same_at_every_budget_that_one_asks_for(analysis: Analysis) -> None:
@@ -88,17 +88,17 @@ def test_telling_budgets_run_from_the_first_difference_that_is_told_to_the_last(
     slow = arm("slow", [[(3.0, True)]] * 9)
     early = arm("early", [[(1.0, True)], *[[(2.0, True)]] * 8])  # one task ahead after 1 s, nine after 2 s
     budgets = [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0]
-    assert distinguishing_budgets(score([slow, early], (budgets)[-1]), budgets, 2) == (2.5, 4.0), (
+    assert find_distinguishing_budgets(score([slow, early], (budgets)[-1]), budgets, 2) == (2.5, 4.0), (
         "the step that ends at 2 s holds both"
     )
     only_any = arm("early", [[(1.0, False), (2.0, True)]] * 9)
-    assert distinguishing_budgets(score([slow, only_any], (budgets)[-1]), budgets, 9) == (2.5, 3.0, 4.0)
+    assert find_distinguishing_budgets(score([slow, only_any], (budgets)[-1]), budgets, 9) == (2.5, 3.0, 4.0)
 
 
 def test_telling_budgets_of_equal_arms_run_from_the_first_pass() -> None:
     twins = score([passing("a", 5, 9, 2.0), passing("b", 5, 9, 2.0)], 4.0)
-    assert distinguishing_budgets(twins, [1.0, 2.0, 4.0], 4) == (2.0, 4.0)
-    assert distinguishing_budgets(score([passing("a", 0, 9)], ([1.0, 2.0])[-1]), [1.0, 2.0], 4) == (2.0,)
+    assert find_distinguishing_budgets(twins, [1.0, 2.0, 4.0], 4) == (2.0, 4.0)
+    assert find_distinguishing_budgets(score([passing("a", 0, 9)], ([1.0, 2.0])[-1]), [1.0, 2.0], 4) == (2.0,)
 
 
 NOT_FINISHED: list[list[Sample]] = [[(None, False)] * 2] * 3

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from evaluation.decisions import MARGIN
-from evaluation.metrics import MetricError, wilson
-from evaluation.studies.answer import Answer, answer_at, named_budgets
+from evaluation.metrics import MetricError, compute_wilson_interval
+from evaluation.studies.answer import Answer, answer_at, list_named_budgets
 from tests.evaluation.studies.making import MadeArm, arm, passing, score
 
 
@@ -23,7 +23,7 @@ def fast_and_good(tasks: int = 100) -> list[MadeArm]:
 
 def test_an_answer_names_the_leader_with_its_figures() -> None:
     early, late = answers(fast_and_good(), [2.0, 8.0])
-    assert (early.arm, early.pass_first, early.interval) == ("fast", 0.3, wilson(30, 100))
+    assert (early.arm, early.pass_first, early.interval) == ("fast", 0.3, compute_wilson_interval(30, 100))
     assert (late.arm, late.pass_first, late.use, late.verdict, late.against) == ("good", 0.6, "good", "better", "fast")
 
 
@@ -119,9 +119,9 @@ def test_an_answer_past_the_last_budget_is_refused() -> None:
 
 
 def test_a_study_answers_at_the_budgets_that_people_name_and_at_its_own() -> None:
-    assert named_budgets(14.0) == (1.0, 2.0, 3.0, 5.0, 10.0, 14.0)
-    assert named_budgets(5.0) == (1.0, 2.0, 3.0, 5.0)
-    assert named_budgets(0.7) == (0.7,)
+    assert list_named_budgets(14.0) == (1.0, 2.0, 3.0, 5.0, 10.0, 14.0)
+    assert list_named_budgets(5.0) == (1.0, 2.0, 3.0, 5.0)
+    assert list_named_budgets(0.7) == (0.7,)
 
 
 def test_an_answer_between_two_budgets_is_neither_of_theirs() -> None:

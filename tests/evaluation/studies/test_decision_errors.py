@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from evaluation.decisions import MARGIN
-from evaluation.studies.analysis import study_budgets
-from evaluation.studies.answer import Answer, answer_at, named_budgets
+from evaluation.studies.analysis import list_study_budgets
+from evaluation.studies.answer import Answer, answer_at, list_named_budgets
 from evaluation.studies.arms import ArmComparison
 from tests.evaluation.studies.making import score
 from tests.evaluation.studies.random_studies import BUDGET_S, TASKS, RandomStudy, draw_study
@@ -26,7 +26,7 @@ def counts() -> Counter[tuple[object, ...]]:
     for seed in range(STUDIES):
         study = draw_study(seed)
         arms = score(study.arms, BUDGET_S)
-        for budget in named_budgets(BUDGET_S):
+        for budget in list_named_budgets(BUDGET_S):
             count_answer(found, study, answer_at(arms, budget))
             count_pairs(found, study, arms, budget)
     return found
@@ -98,7 +98,7 @@ def test_the_band_holds_the_true_difference_at_all_budgets_together(n_tasks: int
         arms = score(study.arms, BUDGET_S)
         held += all(
             pair.low <= study.truth[0].pass_first(budget) - study.truth[1].pass_first(budget) <= pair.high
-            for budget in study_budgets(BUDGET_S)
+            for budget in list_study_budgets(BUDGET_S)
             if (pair := arms.decide("first", 0, 1, budget))
         )
     assert held >= 52

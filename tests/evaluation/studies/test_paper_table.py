@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evaluation.studies.arms import ArmTiming
-from evaluation.studies.paper_table import PaperPoint, paper_table
+from evaluation.studies.paper_table import PaperPoint, build_paper_table
 from tests.evaluation.studies.making import MadeArm, arm, passing, score
 
 
@@ -22,7 +22,7 @@ def paper() -> list[MadeArm]:
 
 
 def test_rows_are_in_the_order_of_the_paper() -> None:
-    rows = paper_table(score(paper(), 10.0))
+    rows = build_paper_table(score(paper(), 10.0))
     assert [(row.arm, row.method) for row in rows] == [
         ("regular alone", "regular decoding"),
         ("regular", "regular decoding"),
@@ -33,14 +33,14 @@ def test_rows_are_in_the_order_of_the_paper() -> None:
 
 
 def test_the_budgets_are_when_batched_regular_decoding_has_finished_its_samples() -> None:
-    _, regular, single, batched = paper_table(score(paper(), 10.0))
+    _, regular, single, batched = build_paper_table(score(paper(), 10.0))
     assert regular.points == (PaperPoint(0.5, 5.0, 0.5, 0.5, 0.5), PaperPoint(0.9, 9.0, 0.9, 0.9, 0.9))
     assert batched.points[0] == PaperPoint(0.5, 5.0, 1.0, 1.0, 1.0)
     assert single.points[0] == PaperPoint(0.5, 5.0, 0.5, 0.5, 1.0)
 
 
 def test_the_speed_up_is_against_regular_decoding_with_the_same_n() -> None:
-    alone, regular, single, batched = paper_table(score(paper(), 10.0))
+    alone, regular, single, batched = build_paper_table(score(paper(), 10.0))
     assert (alone.speed_up, regular.speed_up) == (None, None)
     assert (single.speed_up, batched.speed_up) == (pytest.approx(2.0), pytest.approx(2.0))
     assert regular.ms_per_token_all == pytest.approx(55.0)
@@ -51,25 +51,25 @@ def test_the_speed_up_counts_only_tasks_that_both_finished() -> None:
     """Regular decoding finishes only the quick task; the slow one of the other arm must not count against it."""
     regular = arm("regular", [[(2.0, True)], [(None, False)]], pair="p")
     fast = arm("fast", [[(1.0, True)], [(4.0, True)]], pair="p", speculative=True)
-    assert paper_table(score([regular, fast], 4.0))[1].speed_up == pytest.approx(2.0)
+    assert build_paper_table(score([regular, fast], 4.0))[1].speed_up == pytest.approx(2.0)
     never = arm("regular", [[(None, False)], [(None, False)]], pair="p")
-    assert paper_table(score([never, fast], 4.0))[1].speed_up is None
+    assert build_paper_table(score([never, fast], 4.0))[1].speed_up is None
 
 
 def test_shares_that_regular_decoding_never_finishes_have_no_budget() -> None:
     half = arm("regular", [[(2.0, True)], [(None, False)]])
-    (row,) = paper_table(score([half], 4.0))
+    (row,) = build_paper_table(score([half], 4.0))
     assert row.points == (PaperPoint(0.5, 2.0, 0.5, 0.5, 0.5), PaperPoint(0.9, None, None, None, None))
 
 
 def test_without_regular_decoding_of_the_target_there_is_no_budget() -> None:
     other = passing("other target", 1, 2, target="1.5b")
-    rows = paper_table(score([passing("fast", 1, 2, speculative=True), other], 4.0))
+    rows = build_paper_table(score([passing("fast", 1, 2, speculative=True), other], 4.0))
     assert [row.target for row in rows] == ["0.5b", "1.5b"]
     assert (rows[0].regular, rows[0].speed_up) == (None, None)
     assert {point.budget_s for point in rows[0].points} == {None}
 
 
 def test_an_arm_with_no_finished_sample_has_no_time_per_token() -> None:
-    (row,) = paper_table(score([arm("regular", [[(None, False)]])], 4.0))
+    (row,) = build_paper_table(score([arm("regular", [[(None, False)]])], 4.0))
     assert (row.ms_per_token_first, row.ms_per_token_last, row.ms_per_token_all) == (None, None, None)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import integrate
 
 from evaluation.studies import racing
-from evaluation.studies.racing import Drop, budgets_of_interest, e_value
+from evaluation.studies.racing import Drop, compute_e_value, list_budgets_of_interest
 from tests.evaluation.studies.making import MadeArm, arm, coin, passing, score
 
 COUNTS = st.integers(0, 60)
@@ -24,21 +24,21 @@ def test_the_e_value_is_the_mixture_of_likelihood_ratios(wins: int, losses: int)
         return (2 * p) ** wins * (2 * (1 - p)) ** losses
 
     mixture, _ = integrate.quad(ratio, 0.5, 1.0, epsabs=0, epsrel=1e-9, limit=200)
-    assert e_value(wins, losses) == pytest.approx(2 * mixture, rel=1e-6)
+    assert compute_e_value(wins, losses) == pytest.approx(2 * mixture, rel=1e-6)
 
 
 @given(COUNTS, COUNTS)
 def test_one_more_task_changes_the_e_value_by_nothing_in_expectation(wins: int, losses: int) -> None:
     """Where a win has probability 1/2, the e-value is a martingale: this is what allows to look at any time."""
-    after = (e_value(wins + 1, losses) + e_value(wins, losses + 1)) / 2
-    assert after == pytest.approx(e_value(wins, losses), rel=1e-9)
-    assert e_value(wins + 1, losses) > e_value(wins, losses + 1)
+    after = (compute_e_value(wins + 1, losses) + compute_e_value(wins, losses + 1)) / 2
+    assert after == pytest.approx(compute_e_value(wins, losses), rel=1e-9)
+    assert compute_e_value(wins + 1, losses) > compute_e_value(wins, losses + 1)
 
 
 def test_e_values_of_extreme_counts_are_numbers() -> None:
-    assert e_value(0, 0) == 1.0
-    assert e_value(0, 5000) == pytest.approx(0.0, abs=1e-3)
-    assert math.isfinite(e_value(5000, 0))
+    assert compute_e_value(0, 0) == 1.0
+    assert compute_e_value(0, 5000) == pytest.approx(0.0, abs=1e-3)
+    assert math.isfinite(compute_e_value(5000, 0))
 
 
 @pytest.mark.parametrize(
@@ -46,13 +46,13 @@ def test_e_values_of_extreme_counts_are_numbers() -> None:
     [(10.0, (2.5, 5.0, 10.0)), (60.0, (15.0, 30.0, 60.0)), (3.0, (1.5, 3.0)), (0.5, (0.5,)), (1.0, (1.0,))],
 )
 def test_budgets_of_interest_are_halves_down_to_a_second(budget: float, expected: tuple[float, ...]) -> None:
-    assert budgets_of_interest(budget) == expected
+    assert list_budgets_of_interest(budget) == expected
 
 
 def test_looking_after_every_block_drops_equal_arms_in_fewer_than_one_study_in_twenty() -> None:
     arms, tasks, studies = 4, 164, 2000
     threshold = arms * (arms - 1) / racing.ALPHA
-    known = functools.cache(e_value)
+    known = functools.cache(compute_e_value)
     rng = np.random.default_rng(5)
     errors = 0
     for _ in range(studies):
@@ -67,7 +67,7 @@ def test_looking_after_every_block_drops_equal_arms_in_fewer_than_one_study_in_t
 
 
 def dropped(arms: list[MadeArm], started: int, budgets: tuple[float, ...]) -> tuple[Drop, ...]:
-    return racing.dropped(score(arms, budgets[-1]), started, budgets)
+    return racing.find_dropped(score(arms, budgets[-1]), started, budgets)
 
 
 def study(shares: list[float], tasks: int, seed: int = 1) -> list[MadeArm]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from evaluation.studies.samples import FamilySamples, samples
+from evaluation.studies.samples import FamilySamples, compare_samples
 from tests.evaluation.studies.making import MadeArm, arm, passing, score
 
 
 def samples_of(arms: list[MadeArm], budgets: list[float]) -> tuple[FamilySamples, ...]:
-    return samples(score(arms, budgets[-1]), budgets)
+    return compare_samples(score(arms, budgets[-1]), budgets)
 
 
 def test_a_family_is_listed_by_n_with_its_best_marked() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evaluation.studies.speculation import speculation
+from evaluation.studies.speculation import measure_speculation
 from tests.evaluation.studies.making import MadeArm, arm, passing, score
 
 
@@ -19,7 +19,7 @@ def twice_as_fast(tasks: int = 40, seed: int = 0) -> list[MadeArm]:
 
 
 def test_half_of_the_time_is_saved_where_everything_is_twice_as_fast() -> None:
-    (found,) = speculation(score(twice_as_fast(), 8.0), [4.0, 8.0])
+    (found,) = measure_speculation(score(twice_as_fast(), 8.0), [4.0, 8.0])
     assert (found.plain, found.speculative, found.n) == ("plain", "fast", 1)
     for gain in found.gains:
         assert gain.speculative_s == pytest.approx(gain.plain_s / 2, rel=0.03)
@@ -34,7 +34,7 @@ def test_half_of_the_time_is_saved_where_everything_is_twice_as_fast() -> None:
 
 def test_time_that_regular_decoding_did_not_need_is_not_saved() -> None:
     arms = [passing("plain", 10, 20, 2.0, pair="p"), passing("fast", 10, 20, 1.0, pair="p", speculative=True)]
-    (found,) = speculation(score(arms, 10.0), [10.0])
+    (found,) = measure_speculation(score(arms, 10.0), [10.0])
     (gain,) = found.gains
     assert gain.plain_s == pytest.approx(2.0, rel=0.02)
     assert gain.saved_s == pytest.approx(1.0, rel=0.04)
@@ -42,7 +42,7 @@ def test_time_that_regular_decoding_did_not_need_is_not_saved() -> None:
 
 def test_quality_that_speculation_does_not_reach_has_no_time() -> None:
     arms = [passing("plain", 15, 20, 2.0, pair="p"), passing("worse", 5, 20, 1.0, pair="p", speculative=True)]
-    (found,) = speculation(score(arms, 10.0), [10.0])
+    (found,) = measure_speculation(score(arms, 10.0), [10.0])
     (gain,) = found.gains
     assert (gain.speculative_s, gain.saved_s, gain.saved_interval[0]) == (None, None, None)
     assert gain.gained == -0.5
@@ -50,20 +50,20 @@ def test_quality_that_speculation_does_not_reach_has_no_time() -> None:
 
 def test_arms_that_do_not_differ_save_and_gain_nothing_with_an_interval() -> None:
     arms = [passing("plain", 5, 20, 2.0, pair="p"), passing("same", 5, 20, 2.0, pair="p", speculative=True)]
-    (found,) = speculation(score(arms, 4.0), [4.0])
+    (found,) = measure_speculation(score(arms, 4.0), [4.0])
     (gain,) = found.gains
     assert (gain.gained, gain.saved_s) == (0.0, pytest.approx(0.0, abs=1e-6))
     assert gain.gained_interval[0] < 0 < gain.gained_interval[1]
 
 
 def test_where_regular_decoding_has_solved_nothing_there_is_no_quality_to_reach() -> None:
-    (found,) = speculation(score(twice_as_fast(), 8.0), [0.5, 8.0])
+    (found,) = measure_speculation(score(twice_as_fast(), 8.0), [0.5, 8.0])
     assert [gain.budget_s for gain in found.gains] == [8.0]
     never = [arm("plain", [[(None, False)]], pair="p"), arm("fast", [[(None, False)]], pair="p", speculative=True)]
-    (found,) = speculation(score(never, 8.0), [8.0])
+    (found,) = measure_speculation(score(never, 8.0), [8.0])
     assert found.gains == ()
 
 
 def test_arms_of_different_pairs_are_not_set_against_each_other() -> None:
     arms = [passing("plain", 5, 9, pair="n = 1"), passing("fast", 5, 9, pair="n = 8", speculative=True)]
-    assert speculation(score(arms, 4.0), [4.0]) == ()
+    assert measure_speculation(score(arms, 4.0), [4.0]) == ()

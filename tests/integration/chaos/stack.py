@@ -26,7 +26,7 @@ from app.core.states import OPEN_RUN_STATES, DatasetKind, RunState, TaskState
 from app.datasets import service as datasets
 from app.runs import service
 from app.runs.models import Run, RunTask
-from app.runs.repository import get_run, tasks_with_samples
+from app.runs.repository import get_run, load_tasks_with_samples
 from app.runs.schemas import RunSpec
 from app.workers.models import Worker
 from app.workers.service import list_workers
@@ -108,7 +108,7 @@ class Stack:
     def working(self, run_id: uuid.UUID) -> str | None:
         """The part that decodes a task of the run now."""
         with self.ctx.database.read() as session:
-            decoded = [t for t in tasks_with_samples(session, run_id) if t.state is TaskState.DECODING]
+            decoded = [t for t in load_tasks_with_samples(session, run_id) if t.state is TaskState.DECODING]
             names = {t.claimed_by for t in decoded if t.claimed_by}
         pids = {int(name.rpartition(":")[2]) for name in names}
         return next((name for name in ("gpu0", "gpu1") if pids & _children(self.parts[name].pid)), None)
@@ -140,12 +140,12 @@ class Stack:
     def decoded(self, run_id: uuid.UUID) -> int:
         """Tasks of the run with stored samples."""
         with self.ctx.database.read() as session:
-            return sum(bool(t.samples) for t in tasks_with_samples(session, run_id))
+            return sum(bool(t.samples) for t in load_tasks_with_samples(session, run_id))
 
     def generated(self, run_id: uuid.UUID) -> Counter[str]:
         """How often each task of the run was decoded."""
         with self.ctx.database.read() as session:
-            names = {t.task.prompt: t.task.task_id for t in tasks_with_samples(session, run_id)}
+            names = {t.task.prompt: t.task.task_id for t in load_tasks_with_samples(session, run_id)}
         return Counter(names[e["prompt"]] for e in self.events("generate") if e["prompt"] in names)
 
     def wait_for_end(self, *run_ids: uuid.UUID, timeout_s: float = 60) -> None:
@@ -160,7 +160,7 @@ class Stack:
     def assert_whole(self, run_id: uuid.UUID, failed: int = 0) -> None:
         """The run finished with exactly its own samples, each once and judged, but for `failed` tasks."""
         with self.ctx.database.read() as session:
-            run, tasks = get_run(session, run_id), tasks_with_samples(session, run_id)
+            run, tasks = get_run(session, run_id), load_tasks_with_samples(session, run_id)
             assert run.state is RunState.FINISHED, run.error
             assert sum(t.state is TaskState.FAILED for t in tasks) == failed
             done = [t for t in tasks if t.state is not TaskState.FAILED]

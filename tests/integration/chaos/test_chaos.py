@@ -25,7 +25,7 @@ from app.jobs import reaper
 from app.jobs.reaper import DECODING_LOST, LOADING_LOST
 from app.runs import service
 from app.runs.models import Run
-from app.runs.repository import get_run, tasks_with_samples
+from app.runs.repository import get_run, load_tasks_with_samples
 from app.runs.schemas import RunSpec
 from app.studies import service as studies
 from app.studies.repository import get_study
@@ -170,7 +170,7 @@ def test_a_study_survives_all_of_these_and_its_arms_never_decode_at_the_same_tim
     for run_id in run_ids:
         stack.assert_whole(run_id)
     with stack.ctx.database.read() as session:
-        prompts = {task.task.prompt for task in tasks_with_samples(session, run_ids[0])}
+        prompts = {task.task.prompt for task in load_tasks_with_samples(session, run_ids[0])}
     began = [e for e in stack.events("generate") if e["prompt"] in prompts]
     # A worker that lost its lease puts its work down, and notes so a moment after the next one may have begun.
     whole = [e for e in stack.events("generated") if e["prompt"] in prompts and not e["put_down"]]
@@ -189,7 +189,7 @@ def test_a_task_or_a_model_that_kills_every_worker_is_given_up_and_the_run_says_
         assert DECODING_LOST in get_run(session, with_deadly_task).error
         run = get_run(session, with_deadly_model)
         assert (run.state, run.error) == (RunState.FAILED, LOADING_LOST)
-        assert not any(t.samples for t in tasks_with_samples(session, with_deadly_model))
+        assert not any(t.samples for t in load_tasks_with_samples(session, with_deadly_model))
     assert sorted(stack.generated(with_deadly_task).values()) == [1, 1, 3]
 
 
@@ -299,7 +299,7 @@ def stored(stack: Stack, run_id) -> list:
     with stack.ctx.database.read() as session:
         return [
             (t.state, t.claimed_by, t.finished_at, [(s.id, s.raw) for s in t.samples])
-            for t in tasks_with_samples(session, run_id)
+            for t in load_tasks_with_samples(session, run_id)
             if t.state is TaskState.FINISHED
         ]
 
@@ -331,7 +331,7 @@ def samples_of(stack: Stack, run_id) -> list:
         assert run.state is RunState.FINISHED, run.error
         found = [
             (t.task.task_id, s.index, s.raw, s.finish_reason, s.verdict)
-            for t in tasks_with_samples(session, run_id)
+            for t in load_tasks_with_samples(session, run_id)
             for s in t.samples
         ]
     assert len(found) == run.n_tasks * run.n

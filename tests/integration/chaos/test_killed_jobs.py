@@ -22,13 +22,13 @@ from app.advice.schemas import AdviceSpec
 from app.background import handlers
 from app.background.jobs import get_job, open_job
 from app.background.models import BackgroundJob
-from app.background.work import work
+from app.background.work import run_job
 from app.cli.main import cli
 from app.core.context import Context
 from app.core.db import migrate
 from app.core.db.archives import read_archive
 from app.core.db.database import Database
-from app.core.db.types import utcnow
+from app.core.db.types import get_utc_time
 from app.core.events.bus import MemoryBus
 from app.core.ports import SandboxGrader
 from app.core.settings import Settings
@@ -100,7 +100,7 @@ def open_archive(ctx: Context) -> object:
 
 def open_deletion(ctx: Context) -> object:
     job_id = open_import(ctx)
-    work(ctx, job_id)
+    run_job(ctx, job_id)
     with ctx.database.session() as session:
         (run,) = session.scalars(select(Run))
         return hidden_runs.hide_runs(ctx, session, [run])
@@ -111,7 +111,7 @@ def capture_job(ctx: Context, action: Callable[[], object]) -> object:
     opened = []
     with pytest.MonkeyPatch.context() as patched:
         for module in (import_samples, loading):
-            patched.setattr(module, "work_to_end", lambda _ctx, job_id: opened.append(job_id))
+            patched.setattr(module, "run_to_end", lambda _ctx, job_id: opened.append(job_id))
         action()
     return opened[0]
 
@@ -208,7 +208,7 @@ def test_a_worker_that_is_killed_loses_at_most_a_step(tmp_path, kind):
         assert kills < 12, "it does not go on where it was"
         with ctx.database.session() as session:
             running = update(BackgroundJob).where(BackgroundJob.state == JobState.RUNNING)
-            session.execute(running.values(lease_until=utcnow()))
+            session.execute(running.values(lease_until=get_utc_time()))
             assert kind in LONG or list_runs(session) == []
     with ctx.database.read() as session:
         (job,) = session.scalars(select(BackgroundJob).where(BackgroundJob.kind == kind))
@@ -279,7 +279,7 @@ def main(folder: str, kind: str, kill_after: str, *words: str) -> None:
         cli(words)
     ctx, job_id = make_context(Path(folder)), uuid.UUID(words[0])
     if kind not in LONG:
-        work(ctx, job_id)
+        run_job(ctx, job_id)
         return
     ctx.make_grader = partial(SandboxGrader, (), partial(read_archive, ctx.database))
     with Embedded(ctx, "drill"):  # also works the study

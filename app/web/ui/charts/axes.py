@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from app.web.ui.charts.parts import Drawing, Tick
-from app.web.ui.units import seconds
+from app.web.ui.units import format_seconds
 
 _TICKS = tuple(m * 10.0**e for e in range(-4, 6) for m in (1, 2, 5))
 _ROUND = tuple(m * 10.0**e for e in range(-4, 19) for m in (1, 2, 5))
@@ -74,7 +74,7 @@ class Axes:
         for mark in decades if few and len(decades) > 1 else marks:
             x = self.x(mark)
             if x - last >= room:
-                self.drawing.x_ticks.append(Tick(x, seconds(mark)))
+                self.drawing.x_ticks.append(Tick(x, format_seconds(mark)))
                 last = x
 
     def draw_y(self, *, most_steps: int = MOST_STEPS) -> None:
@@ -124,12 +124,12 @@ def time_range(times: Sequence[float]) -> tuple[float, float]:
     return (low, high) if high / low >= 1.5 else (low / 2, high * 2)
 
 
-def nice_top(value: float) -> float:
+def round_up_share(value: float) -> float:
     """The smallest round share that leaves a little room above `value`."""
     return next((top for top in _SHARES if value <= top * 0.97), 1.0)
 
 
-def table_budgets(low: float, high: float) -> list[float]:
+def choose_table_budgets(low: float, high: float) -> list[float]:
     """Round budgets in the range, and its end, for a chart's table."""
     return [*(m for m in _TICKS if low <= m < high * 0.999), high]
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from app.web.ui.charts.axes import Axes
-from app.web.ui.charts.parts import Drawing, series_css
-from app.web.ui.units import exact, exact_seconds, per_cent, percent
+from app.web.ui.charts.parts import Drawing, get_series_css
+from app.web.ui.units import format_exact, format_exact_seconds, format_percent, format_share
 from evaluation.metrics import BUDGET_GRID
 
 
@@ -34,7 +34,7 @@ class Reading:
     @property
     def grid(self) -> str:
         """The same for the script."""
-        return " ".join(map(exact, self.budgets))
+        return " ".join(map(format_exact, self.budgets))
 
     @property
     def place(self) -> int:
@@ -44,15 +44,15 @@ class Reading:
     @property
     def at(self) -> str:
         """The page's budget as read."""
-        return exact_seconds(self.budget)
+        return format_exact_seconds(self.budget)
 
     def values(self, curve: Curve) -> list[str]:
         """The values of a line at the budgets, up to where it ends."""
-        return [per_cent(curve.at(budget), self.n_tasks) for budget in self.budgets if budget <= curve.budgets[-1]]
+        return [format_share(curve.at(budget), self.n_tasks) for budget in self.budgets if budget <= curve.budgets[-1]]
 
     def now(self, curve: Curve) -> str:
         """The value of a line at the page's budget with its unit."""
-        return percent(curve.at(self.budget), self.n_tasks) if self.budget <= curve.budgets[-1] else "–"
+        return format_percent(curve.at(self.budget), self.n_tasks) if self.budget <= curve.budgets[-1] else "–"
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Curve:
     @property
     def css(self) -> str:
         """Classes for colour and dash."""
-        return series_css(self.series)
+        return get_series_css(self.series)
 
     def at(self, budget: float) -> float:
         """Value at `budget` seconds, 0 before the first point."""

@@ -65,7 +65,7 @@ OPENING = (5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
 """5 s is a wait that users of a coding assistant accept. The others are for slower machines."""
 
 
-def opening_budget(curves: Collection[metrics.Curve], longest_s: float) -> float:
+def choose_opening_budget(curves: Collection[metrics.Curve], longest_s: float) -> float:
     """Returns the first of OPENING within which a sample of any run passes, at most `longest_s`.
 
     `longest_s` is the budget up to which every run was given time: beyond it, a run has only a lower bound.

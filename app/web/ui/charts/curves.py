@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.web.ui.charts.axes import MOST_STEPS, WIDE, lay_out, nice_top, table_budgets, time_range
+from app.web.ui.charts.axes import MOST_STEPS, WIDE, choose_table_budgets, lay_out, round_up_share, time_range
 from app.web.ui.charts.chart import Chart, Curve, Reading
 from app.web.ui.charts.parts import LINE, Label, Path, name_ends
-from app.web.ui.units import counted, percent, seconds
+from app.web.ui.units import format_count, format_percent, format_seconds
 
 BEFORE_RISE = 0.7  # of the time of the first rise: where an axis begins
 LONGEST_LABEL = 24  # characters beside a curve
@@ -33,7 +33,7 @@ def pass_curves(
     end = min(high, max((c.budgets[-1] for c in curves), default=high))
     whole = [c for c in curves if c.budgets]
     curves = [c.between(low, high) for c in whole]
-    top = nice_top(max((max(c.high or c.values, default=0.0) for c in curves), default=0.0))
+    top = round_up_share(max((max(c.high or c.values, default=0.0) for c in curves), default=0.0))
     tallest = FRAME + LINE * len(curves)
     heights = (max(400 if width == WIDE else 280, tallest), 300)
     layouts = lay_out(heights, (label_room, 16), low, high, top, width=width)
@@ -52,13 +52,17 @@ def pass_curves(
             name_ends(drawing, ends, LONGEST_LABEL)
     return Chart(
         title=title,
-        description=f"{counted(len(curves), 'curve')} from {seconds(low)} to {seconds(high)} on a logarithmic axis; "
+        description=f"{format_count(len(curves), 'curve')} from {format_seconds(low)} to "
+        f"{format_seconds(high)} on a logarithmic axis; "
         "the table below holds the values.",
         x_title="Budget per task",
         y_title="Share of tasks",
         layouts=layouts,
         table_head=("Budget", *(c.label for c in curves)),
-        table=[(seconds(b), *(percent(c.at(b), n_tasks) for c in whole)) for b in table_budgets(low, end)],
+        table=[
+            (format_seconds(b), *(format_percent(c.at(b), n_tasks) for c in whole))
+            for b in choose_table_budgets(low, end)
+        ],
         keys=[(c.label, c.css, c.key) for c in curves],
         reading=Reading(whole, low, high, budget, n_tasks),
     )

@@ -56,7 +56,7 @@ class Drawing:
     cursor: float | None = None
 
 
-def series_css(series: int) -> str:
+def get_series_css(series: int) -> str:
     """Colour class of the series, with another dash each time the colours have been used up."""
     dash = series // SERIES + 1
     return f"series-{series % SERIES + 1}" + (f" dash-{min(dash, 3)}" if dash > 1 else "")
@@ -78,7 +78,7 @@ def name_ends(drawing: Drawing, ends: Sequence[Label], room: int) -> None:
     as they can; a thin line joins a label with an end that is not beside it.
     """
     column = drawing.right + 12
-    ys = _spread([end.y for end in ends], drawing.top, drawing.bottom)
+    ys = _spread_labels([end.y for end in ends], drawing.top, drawing.bottom)
     for end, y in zip(shorten_labels(ends, room), ys, strict=True):
         drawing.labels.append(replace(end, x=column, y=y))
         if abs(y - end.y) > 2 or column - end.x > 16:
@@ -86,7 +86,7 @@ def name_ends(drawing: Drawing, ends: Sequence[Label], room: int) -> None:
             drawing.lines.append(Path(path, "leader", end.key))
 
 
-def _spread(ys: Sequence[float], top: float, bottom: float) -> list[float]:
+def _spread_labels(ys: Sequence[float], top: float, bottom: float) -> list[float]:
     """Places near `ys`, in their order, a LINE apart (nearer where there is no room), and from `top` to `bottom`."""
     apart = min(LINE, (bottom - top) / max(len(ys) - 1, 1))
     order = sorted(range(len(ys)), key=lambda i: ys[i])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.web.ui.charts.parts import Drawing, Label, Tick
-from app.web.ui.units import counted, seconds
+from app.web.ui.units import format_count, format_seconds
 
 if TYPE_CHECKING:
     from app.web.ui.display import VerdictSign
@@ -46,7 +46,7 @@ class Timeline:
     lives: tuple[Life, ...]
 
 
-def timeline(lives: Sequence[Life], budget: float, wall: float) -> Timeline:
+def draw_timeline(lives: Sequence[Life], budget: float, wall: float) -> Timeline:
     """The lives from the top down, up to `wall` seconds, with a line at `budget` where that is in sight."""
     span = max(wall, budget) if wall > budget * 0.5 else wall * 1.15
     drawings = []
@@ -58,19 +58,19 @@ def timeline(lives: Sequence[Life], budget: float, wall: float) -> Timeline:
             return round(d.left + value / span * (d.right - d.left), 1)
 
         mark = next(m * 10.0**e for e in range(-4, 5) for m in (1, 2, 5) if span / (m * 10.0**e) <= width / 110)
-        d.x_ticks = [Tick(x(i * mark), seconds(i * mark) if i else "0") for i in range(int(span / mark) + 1)]
+        d.x_ticks = [Tick(x(i * mark), format_seconds(i * mark) if i else "0") for i in range(int(span / mark) + 1)]
         d.cursor = x(budget) if budget <= span else None
-        d.labels = [Label(d.cursor, 11, f"budget {seconds(budget)}", "")] if d.cursor else []
-        drawings.append((d, [_bar(life, d.top + i * STEP, x, d.cursor) for i, life in enumerate(lives)]))
+        d.labels = [Label(d.cursor, 11, f"budget {format_seconds(budget)}", "")] if d.cursor else []
+        drawings.append((d, [_draw_bar(life, d.top + i * STEP, x, d.cursor) for i, life in enumerate(lives)]))
     return Timeline(
-        f"{counted(len(lives), 'sample')} from the start of the task to {seconds(wall)}, "
-        f"budget {seconds(budget)}; the table below holds the values.",
+        f"{format_count(len(lives), 'sample')} from the start of the task to {format_seconds(wall)}, "
+        f"budget {format_seconds(budget)}; the table below holds the values.",
         tuple(drawings),
         tuple(lives),
     )
 
 
-def _bar(life: Life, y: float, x: Callable[[float], float], cursor: float | None) -> Bar:
+def _draw_bar(life: Life, y: float, x: Callable[[float], float], cursor: float | None) -> Bar:
     end = x(life.end)
     crossed = cursor is not None and end <= cursor < end + 5 + _WORDS
     return Bar(life, y, x(min(life.first, life.end)), end, (cursor if cursor and crossed else end) + 5)

@@ -13,7 +13,7 @@ import pytest
 from app.core.remote.engine import RemoteEngine
 from app.core.remote.event_loop import run_in_own_loop
 from app.core.remote.target import RemoteTarget
-from app.jobs.work.decode_job import prompt_for
+from app.jobs.work.decode_job import build_task_prompt
 from decoding.models.errors import ModelError
 from decoding.request import Request, RequestError
 from evaluation.datasets import Task
@@ -52,7 +52,7 @@ def decode(stub: StubServer, task: Task, mode: str, **options: Any) -> tuple[Rem
     stub.bodies.clear()
     stub.paths.clear()
     run = SimpleNamespace(prompt_mode=mode, provenance={}, target="openai:m@x")
-    prompt, text = prompt_for(engine, run, task)  # type: ignore[arg-type]
+    prompt, text = build_task_prompt(engine, run, task)  # type: ignore[arg-type]
     return engine, engine.generate(Request(text, stop=prompt.stop, budget_s=LONG_S, **options))
 
 

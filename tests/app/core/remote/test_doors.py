@@ -16,11 +16,15 @@ from app.cli.main import cli
 from app.core import ports
 from app.core.errors import BadInputError
 from app.core.remote import connection
-from app.core.remote.target import HEADERS, KEY, add_extra_body, load_secret_headers, parse
+from app.core.remote.engine import RemoteEngine
+from app.core.remote.target import HEADERS, KEY, RemoteTarget, add_extra_body, load_secret_headers, parse
 from app.jobs.embedded import Embedded
 from app.runs import service
 from app.runs.repository import get_run, list_runs
 from app.site.factory import create_app
+from app.studies import service as studies
+from app.studies.schemas import StudySpec
+from app.web.http.schemas import parse_spec
 from tests.app.stub_server import CHAT, COMPLETIONS, DONE, Reply, choice, event, serve_stub, tokens
 from tests.integration.waiting import wait_for
 
@@ -71,6 +75,38 @@ def test_secret_headers_that_are_no_headers_are_refused_without_being_told(text,
     monkeypatch.setenv(HEADERS, text)
     with pytest.raises(BadInputError, match=f"{HEADERS} is not a JSON object of texts: write it as"):
         load_secret_headers()
+
+
+@pytest.mark.parametrize("key", ['{"a": "sk-1"}', '{"http://h/v1": 1}', "{sk"])
+def test_a_key_that_is_neither_a_text_nor_by_endpoint_is_refused_without_being_told(key, monkeypatch):
+    monkeypatch.setenv(KEY, key)
+    with pytest.raises(BadInputError, match=f"{KEY} is not a key: write it as sk-...") as refused:
+        load_secret_headers("http://h/v1")
+    assert "sk-1" not in str(refused.value)
+
+
+def test_an_endpoint_gets_its_own_secrets_and_no_other_ones(monkeypatch):
+    with serve_stub(tell_secrets) as first, serve_stub(tell_secrets) as second, serve_stub(tell_secrets) as third:
+        monkeypatch.setenv(KEY, json.dumps({first.url: "sk-first", f"{second.url}/": "sk-second"}))
+        monkeypatch.setenv(HEADERS, json.dumps({first.url: {"x-api-key": "header-first"}}))
+        for stub in (first, second, third):
+            RemoteEngine.load(RemoteTarget("m", stub.url))
+    sent = [{(each["Authorization"], each["x-api-key"]) for each in stub.headers} for stub in (first, second, third)]
+    assert sent == [{("Bearer sk-first", "header-first")}, {("Bearer sk-second", None)}, {("Bearer none", None)}]
+
+
+@pytest.mark.parametrize(("name", "value"), [(KEY, "sk-one"), (HEADERS, '{"x-api-key": "one"}')])
+def test_a_secret_that_does_not_say_for_which_endpoint_it_is_goes_to_none_of_several(ctx, name, value, monkeypatch):
+    monkeypatch.setenv(name, value)
+    with serve_stub(tell_secrets) as first, serve_stub(tell_secrets) as second:
+        arms = [{"target": f"openai:m@{stub.url}"} for stub in (first, second)]
+        study = parse_spec(StudySpec, {"dataset": "humaneval", "limit": 1, "arms": arms})
+        with pytest.raises(BadInputError, match=f"{name} does not say which of 2 endpoints gets it: write it as"):
+            studies.submit(ctx, study, pinned_worker=ctx.worker_name)
+        settings = ctx.settings.model_copy(update={"remote_endpoints": f"{first.url} {second.url}"})
+        with pytest.raises(BadInputError, match=f"{name} does not say which of 2 endpoints gets it"):
+            service.require_allowed(replace(ctx, settings=settings), f"openai:m@{first.url}", "none")
+        assert first.headers == second.headers == []
 
 
 @pytest.fixture

@@ -10,20 +10,23 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from app.background.leases import MAX_ATTEMPTS
 from app.core import ports
 from app.core.errors import BadInputError
 from app.core.remote.engine import RemoteEngine
 from app.core.remote.target import KEY, RemoteTarget, parse, require_allowed
-from app.core.states import RunState
+from app.core.states import Failure, RunState
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
 from app.runs import service
-from app.runs.repository import get_run, tasks_with_samples
+from app.runs.repository import get_run, load_tasks_with_samples
 from app.runs.schemas import RunSpec
 from app.web.http.schemas import parse_spec
 from decoding.models.errors import ModelError
 from decoding.request import Request, RequestError
 from tests.app.openai_service import MODEL, served_service
+from tests.app.stub_server import DONE, choice, serve_stub
+from tests.app.stub_server import event as write_event
 from tests.fakes import RIGHT, WRONG, FakeEngine
 
 SECRET = "sk-very-secret"
@@ -185,7 +188,7 @@ def test_a_run_is_decoded_there_and_graded_here(ctx, spec, target, far_engine):
     run_id = service.submit(ctx, chosen, pinned_worker=ctx.worker_name)
     prepare.prepare_run(ctx, run_id)
     with ctx.database.read() as session:
-        jobs = [t.id for t in tasks_with_samples(session, run_id)]
+        jobs = [t.id for t in load_tasks_with_samples(session, run_id)]
     for job_id in jobs:
         decode_task(ctx, job_id)
         grade.grade_task(ctx, job_id)
@@ -198,6 +201,27 @@ def test_a_run_is_decoded_there_and_graded_here(ctx, spec, target, far_engine):
         assert run.provenance["endpoint"] == target.base_url
         assert run.provenance["n_requests"] == "one request for all samples of a task"
         assert (run.provenance["server"], run.provenance["server_dialects"]) == ("Bassline", "completions")
+
+
+def test_a_run_whose_server_is_gone_fails_once_with_the_reason_and_can_be_resumed(ctx, spec):
+    ctx.load_engine = ports.load_engine
+
+    def answer(reply, body):
+        reply.start().write(*(write_event(choice(RIGHT, "stop", i)) for i in range(body.get("n", 1))), DONE)
+
+    with serve_stub(answer, pages={"/v1/models": {"data": []}}) as stub:
+        run_id = service.submit(ctx, spec(target=f"openai:m@{stub.url}"), pinned_worker=ctx.worker_name)
+        prepare.prepare_run(ctx, run_id)
+        with ctx.database.read() as session:
+            jobs = [t.id for t in load_tasks_with_samples(session, run_id)]
+        decode_task(ctx, jobs[0])
+    for _ in range(MAX_ATTEMPTS):
+        decode_task(ctx, jobs[1])
+    with ctx.database.read() as session:
+        run = get_run(session, run_id)
+        assert (run.state, run.failure) == (RunState.FAILED, Failure.MODEL)
+        assert "cannot be reached: " in run.error
+        assert [task.state for task in run.tasks] == ["decoded", "queued", "queued"]
 
 
 def test_a_submitted_run_may_name_only_endpoints_that_the_operator_listed(ctx, spec):

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.accounts.service import create_token
 from app.core.broker import queues
-from app.core.db.types import utcnow
+from app.core.db.types import get_utc_time
 from app.core.states import RunState, Scope, TaskState
 from app.jobs.embedded import Embedded
 from app.monitoring import health
@@ -211,7 +211,7 @@ def test_queue_age_and_overruns(client, ctx, finished):
         run = session.get_one(Run, finished[0])
         run.state = RunState.RUNNING
         run.tasks[0].state, run.tasks[0].started_at = TaskState.QUEUED, None
-        run.tasks[0].queued_at = utcnow() - dt.timedelta(seconds=90)
+        run.tasks[0].queued_at = get_utc_time() - dt.timedelta(seconds=90)
         run.tasks[1].wall_s = 6.5
     found = metric(client)
     assert 90 <= found["bassline_queue_age_seconds", "decode"] < 95
@@ -274,7 +274,7 @@ def test_a_worker_that_is_stopped_and_started_often_does_not_keep_dying(client, 
     for _ in range(6):
         start_worker(ctx, "exec@a", queues.SANDBOX, "a:1")
         assert checks(client)["workers"] == "ok"
-        workers.stopped(dataclasses.replace(ctx, worker_name="a:1"))
+        workers.report_stop(dataclasses.replace(ctx, worker_name="a:1"))
         assert "exec" in checks(client)["workers"]
 
 
@@ -291,7 +291,7 @@ def test_a_worker_that_beats_but_takes_nothing_up_is_deaf(client, ctx, spec, sta
     workers.report(ctx)
     run_id = service.submit(ctx, spec())
     assert checks(client)["workers"] == "ok"  # it has not waited long yet
-    long_ago = utcnow() - dt.timedelta(seconds=health.DEAF_S + 1)
+    long_ago = get_utc_time() - dt.timedelta(seconds=health.DEAF_S + 1)
     with ctx.database.session() as session:
         session.get_one(Worker, ctx.worker_name).loading = loading
         run = session.get_one(Run, run_id)

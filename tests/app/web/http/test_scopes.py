@@ -19,7 +19,7 @@ from app.accounts.service import create_token
 from app.core.states import RunKind, RunState, Scope
 from app.datasets.service import import_bytes
 from app.site.factory import create_app
-from app.web.http.security import PUBLIC, SAFE, is_api, require_scopes, scope_of
+from app.web.http.security import PUBLIC, SAFE, get_scope, is_api, require_scopes
 
 PASSWORD = "correct horse battery"
 ID = "01900000-0000-7000-8000-000000000000"
@@ -98,7 +98,7 @@ def test_every_route_asks_a_token_for_its_scope(app, world):
         for endpoint, method, path in list_routes(app):
             form = {"csrf_token": word} if not is_api(path) else None
             answer = client.open(path, method=method, headers=bearer, data=form if method == "POST" else None)
-            needed = scope_of(app.view_functions[endpoint], method)
+            needed = get_scope(app.view_functions[endpoint], method)
             assert answer.status_code != 401, (endpoint, answer.text)
             assert is_refused(answer) is not scope.allows(needed), (scope, endpoint, method, answer.status_code)
 
@@ -113,7 +113,7 @@ def test_every_route_asks_a_browser_for_its_scope(app):
                 assert answer.status_code == 401, (endpoint, "a session changes nothing on the API")
                 continue
             assert answer.status_code != 401, (endpoint, answer.text)
-            needed = scope_of(app.view_functions[endpoint], method)
+            needed = get_scope(app.view_functions[endpoint], method)
             assert is_refused(answer) is not scope.allows(needed), (scope, endpoint, method, answer.status_code)
 
 
@@ -220,5 +220,5 @@ def test_a_token_neither_lists_nor_makes_nor_revokes_tokens_of_others(app, world
 
 def _scope_of_endpoint(app: Flask, endpoint: str) -> Scope:
     methods = {method for rule in app.url_map.iter_rules(endpoint) for method in (rule.methods or set()) - SAFE}
-    (scope,) = {scope_of(app.view_functions[endpoint], method) for method in methods}
+    (scope,) = {get_scope(app.view_functions[endpoint], method) for method in methods}
     return scope

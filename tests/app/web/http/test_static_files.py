@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.site.factory import STATIC, create_app
-from app.web.http.responses import versioned_path
+from app.web.http.responses import build_versioned_path
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def test_every_file_of_a_page_has_the_version_in_its_address_and_is_kept(client)
     addresses = re.findall(r'(?:src|href)="(/static/[^"]+)"', page)
     assert len(addresses) > 5
     for address in addresses:
-        assert address.startswith(versioned_path(STATIC) + "/")
+        assert address.startswith(build_versioned_path(STATIC) + "/")
         answer = client.get(address)
         assert answer.status_code == 200
         assert answer.cache_control.max_age == 365 * 24 * 3600
@@ -38,12 +38,12 @@ def test_a_changed_renamed_or_added_file_changes_the_version(tmp_path: Path):
     (tmp_path / "js").mkdir()
     file = tmp_path / "js" / "a.js"
     file.write_text("1")
-    versions = [versioned_path(tmp_path)]
+    versions = [build_versioned_path(tmp_path)]
     file.write_text("2")
-    versions.append(versioned_path(tmp_path))
+    versions.append(build_versioned_path(tmp_path))
     file.rename(tmp_path / "js" / "b.js")
-    versions.append(versioned_path(tmp_path))
+    versions.append(build_versioned_path(tmp_path))
     (tmp_path / "c.css").write_text("")
-    versions.append(versioned_path(tmp_path))
+    versions.append(build_versioned_path(tmp_path))
     assert len(set(versions)) == 4
-    assert versioned_path(tmp_path) == versions[-1]
+    assert build_versioned_path(tmp_path) == versions[-1]

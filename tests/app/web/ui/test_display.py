@@ -25,4 +25,4 @@ def test_every_status_has_a_sign_with_its_own_letter():
     ],
 )
 def test_a_sentence_begins_with_a_capital_unless_it_begins_with_a_name(text, shown):
-    assert display.sentence(text) == shown
+    assert display.capitalize_sentence(text) == shown

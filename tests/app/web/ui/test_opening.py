@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.web.ui.charts.comparison import opening_budget
+from app.web.ui.charts.comparison import choose_opening_budget
 from evaluation.metrics import Curve
 
 
@@ -27,4 +27,4 @@ def curve(first_pass_s: float, end_s: float) -> Curve:
     ],
 )
 def test_a_page_opens_at_5_s_or_at_the_next_budget_with_a_right_answer(first_passes, longest, budget):
-    assert opening_budget([curve(at, 20.0) for at in first_passes], longest) == budget
+    assert choose_opening_budget([curve(at, 20.0) for at in first_passes], longest) == budget

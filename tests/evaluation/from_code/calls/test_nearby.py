@@ -128,3 +128,12 @@ def test_a_constructor_of_an_exception_keeps_the_arguments_that_it_was_made_with
     source = "def __init__(self, text, number): ..."
     assert nearby(source, case(made, "a b", 1), case(made, "c d", 2)) == []
     assert nearby(source, case(bare, "a b", 1), case(bare, "c d", 2))
+
+
+def test_objects_that_other_methods_were_called_on_take_the_receivers_place():
+    other, stranger = thing(items=1, dead=1), Opaque({"object": ["m:Stranger", None, []]})
+    node = ast.parse("def f(self, x): ...").body[0]
+    found = list_nearby([case(thing(items=1, dead=0), 5)], node, 50, [other, stranger])
+    calls = [values.read_plain(call)[0] for call in found]
+    assert [args[1] for args in calls if args[0].tree == other.tree] == [5]
+    assert not any(args[0].tree == stranger.tree for args in calls)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.dataset_files import loads
+from evaluation.dataset_files import parse_dataset
 from evaluation.from_code.build import Options
 from evaluation.from_code.project_tests.suite import _each_once
 from evaluation.from_code.run import Finished, run, state_of
@@ -207,7 +207,7 @@ def test_the_same_project_gives_the_same_bytes(make: Callable[[str], Finished], 
 
 
 def test_a_grader_with_the_archives_judges_answers_and_one_without_says_what_is_missing(finished: Finished) -> None:
-    dataset = loads(finished.completion_file(), "bus", "bus.jsonl")
+    dataset = parse_dataset(finished.completion_file(), "bus", "bus.jsonl")
     assert finished.suite.files is not None
     (task,) = [task for task in dataset.tasks if task.entry_point == "Bus.publish"]
     elsewhere = Grader(Sandbox.detect(), archives=finished.suite.files.archives.get)
@@ -218,7 +218,7 @@ def test_a_grader_with_the_archives_judges_answers_and_one_without_says_what_is_
     assert wrong.status == Status.WRONG_ANSWER
     content = json.loads(finished.completion_file().splitlines()[0])
     content["project_tests"]["project"] = "0" * 64
-    (foreign,) = loads(json.dumps(content).encode(), "bus", "bus.jsonl").tasks
+    (foreign,) = parse_dataset(json.dumps(content).encode(), "bus", "bus.jsonl").tasks
     lacking = elsewhere.judge(foreign.program(foreign.canonical_solution), foreign)
     assert lacking.status == Status.SANDBOX_ERROR
     assert "is not in this database" in lacking.detail
@@ -243,7 +243,7 @@ def test_a_dataset_file_with_a_broken_spec_is_refused(finished: Finished) -> Non
     content["project_tests"]["file"] = "../bus.py"
 
     with pytest.raises(ValueError, match="must lie inside the project"):
-        loads(json.dumps(content).encode(), "bus", "bus.jsonl")
+        parse_dataset(json.dumps(content).encode(), "bus", "bus.jsonl")
 
 
 def test_the_archives_have_no_hidden_file_and_no_path_of_the_machine(finished: Finished, tmp_path: Path) -> None:

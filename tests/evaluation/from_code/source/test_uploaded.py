@@ -64,7 +64,11 @@ def test_a_project_is_unpacked_without_its_outer_folder_and_without_git(pack, na
         (lambda: pack_tar({"/etc/x.py": b""}), "a.tar.gz", "leads out of its folder"),
         (lambda: pack_zip({"a/../../x.py": b""}), "a.zip", "leads out of its folder"),
         (lambda: pack_zip({"a\\..\\x.py": b""}), "a.zip", "leads out of its folder"),
-        (lambda: pack_tar({}, make_entry("link", tarfile.SYMTYPE)), "a.tar.gz", "other than files and folders: remove 'link'"),
+        (
+            lambda: pack_tar({}, make_entry("link", tarfile.SYMTYPE)),
+            "a.tar.gz",
+            "other than files and folders: remove 'link'",
+        ),
         (lambda: pack_tar({}, make_entry("hard", tarfile.LNKTYPE)), "a.tar.gz", "other than files and folders"),
         (lambda: pack_tar({}, make_entry("null", tarfile.CHRTYPE)), "a.tar.gz", "other than files and folders"),
         (lambda: pack_tar({}, make_entry("fifo", tarfile.FIFOTYPE)), "a.tar.gz", "other than files and folders"),

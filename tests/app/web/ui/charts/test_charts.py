@@ -7,14 +7,14 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.runs.presentation import curve_chart
+from app.runs.presentation import draw_curve
 from app.web.ui.charts.axes import lay_out
 from app.web.ui.charts.chart import Curve
 from app.web.ui.charts.curves import pass_curves
 from app.web.ui.charts.parts import LINE, Label, name_ends
-from app.web.ui.charts.timeline import Life, timeline
+from app.web.ui.charts.timeline import Life, draw_timeline
 from evaluation.metrics import Curve as MeasuredCurve
-from evaluation.metrics import wilson
+from evaluation.metrics import compute_wilson_interval
 from tests.app.web.ui.charts.paths import corners
 
 SHARES = st.floats(0, 1)
@@ -33,7 +33,7 @@ def test_a_curve_stays_inside_its_frame_and_its_table_holds_its_values(values):
 
 def test_the_seconds_of_a_bar_are_not_written_across_the_budget_line():
     lives = [Life("0", None, 0.1, 2.0), Life("1", None, 0.1, 4.8)]
-    for drawing, (early, late) in timeline(lives, budget=5.0, wall=5.0).drawings:
+    for drawing, (early, late) in draw_timeline(lives, budget=5.0, wall=5.0).drawings:
         assert early.words == early.end + 5
         assert late.words > drawing.cursor > late.end
 
@@ -95,6 +95,6 @@ def test_a_line_to_a_name_does_not_look_like_a_curve():
 
 
 def test_the_interval_of_a_run_is_drawn_where_nothing_is_right_yet():
-    (chosen, _) = curve_chart(MeasuredCurve((2.0, 4.0), (0.5, 0.5), (0.5, 1.0)), 10, 4.0, 0).reading.curves
+    (chosen, _) = draw_curve(MeasuredCurve((2.0, 4.0), (0.5, 0.5), (0.5, 1.0)), 10, 4.0, 0).reading.curves
     assert chosen.at(1.0) == 0
-    assert (chosen.low[0], chosen.high[0]) == wilson(0, 10)
+    assert (chosen.low[0], chosen.high[0]) == compute_wilson_interval(0, 10)

@@ -1,0 +1,151 @@
+"""`bassline study engines`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from app.cli import common, foreground, handover, study_report
+from app.cli.options import QuietChoice, Several, add_given_options, add_quiet_options, parse_options
+from app.core.context import Context
+from app.core.errors import BadInputError, ConflictError
+from app.core.terminal import echo
+from app.runs.schemas import ArmOptions
+from app.studies import files, repository, service
+from app.studies.engines import ENGINE_FIELDS, NONE, OWN, PRESETS, EngineArms, build_arms, cross_engines
+from app.studies.schemas import StudySpec
+
+SHARED = ("dataset", "limit", "task_ids", "weak", "budget_s", "seed", "name", "race")
+EACH_ARM = ("n", "max_tokens", "temperature", "top_p", "prompt_mode")
+_GPU = Path("/dev/nvidiactl")
+
+
+@click.command("engines")
+@click.argument("file", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--engine", type=Several(click.STRING), metavar="A,B,...",
+    help=f"arms without a file: {', '.join((*PRESETS, OWN))}",
+)  # fmt: skip
+@click.option("--model", default="", metavar="MODEL", help="the model of these engines, a reference as for --target")
+@click.option("--draft", default="", metavar="MODEL", help="the draft model or head of their speculation")
+@click.option(
+    "--speculation", type=Several(click.STRING), metavar="A,B,...", default=NONE, show_default=True,
+    help="none, ngram, suffix, draft, eagle3, dflash, mtp; of bassline also sibling, trained",
+)  # fmt: skip
+@click.option("--tokenizer", default="", metavar="MODEL", help="counts the tokens of servers that do not")
+@click.option(
+    "--one-at-a-time/--together", "one_at_a_time", default=None,
+    help="stop each server that a command has started before the next one is needed  [default: where there is a GPU]",
+)  # fmt: skip
+@click.option("--resume", "resumed", metavar="ID", help="finish this study, which was made of the same arms")
+@add_given_options(ArmOptions, *EACH_ARM)
+@add_given_options(StudySpec, *SHARED)
+@add_quiet_options
+@common.json_option
+def engines(
+    file: Path | None,
+    tokenizer: str,
+    one_at_a_time: bool | None,
+    resumed: str | None,
+    json_file: str | None,
+    quiet: QuietChoice,
+    **options: Any,
+) -> None:
+    """Which engine, with which speculation, at my budget? Servers take turns with each other and with our engine.
+
+    Commands of FILE or of presets start the servers, which are stopped at the end. An arm whose server fails is left
+    out, and the others go on.
+
+    Example:
+        bassline study engines --engine vllm,llama.cpp,bassline --model qwen2.5-coder-0.5b --speculation none,ngram
+        bassline study engines engines.toml --limit 80 --budget 5
+    \b
+    FILE:
+        [study]
+        budget_s = 5
+        [[arms]]
+        engine = "vllm"                     # a preset
+        model = "Qwen/Qwen2.5-Coder-7B"
+        speculation = "ngram"
+        [[arms]]
+        url = "http://gpu7:8000/v1"         # a server that runs
+        model = "M"
+        [[arms]]
+        command = "my-server --port {port}" # or what starts one
+        health = "http://127.0.0.1:9000/health"
+        port = 9000
+        model = "M"
+        env = { TOKEN = "$TOKEN" }
+        [[arms]]
+        target = "qwen2.5-coder-7b"         # as in any study
+    """
+    presets = {name: options.pop(name) for name in ("engine", "model", "draft", "speculation")}
+    given = {name: value for name, value in options.items() if value not in (None, ())}
+    defaults = {name: given.pop(name) for name in EACH_ARM if name in given}
+    if file is not None:
+        if other := next((name for name in ("engine", "model", "draft") if presets[name]), None):
+            raise BadInputError(f"{file} defines the arms: leave --{other} out", other)
+        asked = files.read(common.read_bytes(file, files.LARGEST + 1), file.name, ENGINE_FIELDS)
+        tables, given = asked.pop("arms"), {**asked, **given}
+    else:
+        tables = _cross(**presets)
+    found = build_arms(tables, defaults, tokenizer)
+    given["quiet_limit_s"] = quiet.get_limit_s(given.get("quiet_limit_s"))
+    spec = parse_options(StudySpec, {**given, "arms": found.arms})
+    ctx = common.open_context()
+    ctx.servers.one_at_a_time = _GPU.exists() if one_at_a_time is None else one_at_a_time
+    for target, command, facts in found.servers:
+        ctx.servers.declare(target, command, facts)
+    study_id = _work(ctx, spec, found, resumed)
+    study_report.report_end(ctx, study_id, json_file)
+
+
+def _cross(
+    engine: tuple[str, ...] | None, model: str, draft: str, speculation: tuple[str, ...]
+) -> list[dict[str, Any]]:
+    """The arms of the options. Says on stderr which combinations were left out."""
+    if not engine or not model:
+        missing = "model" if engine else "engine"
+        raise BadInputError(f"--{missing} is missing: give --engine and --model, or FILE", missing)
+    crossed = cross_engines(engine, speculation, {"model": model, **({"draft": draft} if draft else {})})
+    for sentence in crossed.left_out:
+        echo(sentence, err=True)
+    return crossed.tables
+
+
+def _work(ctx: Context, spec: StudySpec, found: EngineArms, resumed: str | None) -> Any:
+    """Runs or resumes the study, and stops its servers. Returns its id."""
+    study_id = _find_resumed(ctx, spec, resumed) if resumed is not None else None
+    if study_id is None:
+        service.check(ctx, spec)
+    ctx.make_grader()  # without a sandbox, fail before decoding
+    try:
+        with foreground.start_workers(ctx, "study engines") as place:
+            if place.server and found.has_commands:
+                raise ConflictError(
+                    "`bassline serve` has this database, and it starts no other servers: stop it, or start the servers "
+                    "and give their addresses as url"
+                )
+            if study_id is not None:
+                service.resume(ctx, study_id, **place.options)
+            else:
+                spec = handover.prepare_study_for_server(ctx, spec) if place.server else spec
+                command = shlex.join(["bassline", *sys.argv[1:]])
+                study_id = service.submit(ctx, spec, command=command, **place.options)
+            place.work_study(study_id)
+    finally:
+        ctx.servers.stop()
+    return study_id
+
+
+def _find_resumed(ctx: Context, spec: StudySpec, reference: str) -> Any:
+    with ctx.database.read() as session:
+        study = repository.find_study(session, reference)
+        stored = [(arm.name, arm.run.target) for arm in study.arms]
+    if stored != [(name, arm.target) for name, arm in zip(spec.names(), spec.arms, strict=True)]:
+        raise BadInputError(f"the study {reference} has other arms: give its own file and options", "resume")
+    return study.id

@@ -1,0 +1,259 @@
+"""Faults of those who read a task too fast: an edge that they forget, a check that they write too narrow.
+
+Beside the operators of `mutants`, which change what stands there, these leave out what a shorter solution would not
+have: a branch, a handler, a kind of value, all items but one.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
+
+_BUILTIN = {
+    "Mapping": "dict", "MutableMapping": "dict", "Sequence": "list", "MutableSequence": "list", "Set": "set",
+    "MutableSet": "set", "Iterable": "list", "Collection": "list", "Sized": "list", "Iterator": "list",
+    "Number": "int", "Real": "float", "Integral": "int", "Hashable": "str",
+}  # fmt: skip
+"""What is taken for each abstract class."""
+_CONCRETE = {
+    "str", "bytes", "bytearray", "int", "float", "bool", "complex", "list", "tuple", "set", "frozenset", "type",
+    "object", "range", "slice",
+}  # fmt: skip
+"""Types of which tests hardly ever make a subclass."""
+_NARROWER = {
+    "Exception": ("ValueError", "TypeError"), "BaseException": ("ValueError", "TypeError"),
+    "LookupError": ("KeyError", "IndexError"), "OSError": ("FileNotFoundError",),
+    "ArithmeticError": ("ZeroDivisionError",), "ValueError": ("UnicodeError",),
+}  # fmt: skip
+_CHANGES_TEXT = {
+    "strip", "lstrip", "rstrip", "replace", "removeprefix", "removesuffix", "translate", "expandtabs", "zfill", "ljust",
+    "rjust", "center", "encode", "decode", "sub",
+}  # fmt: skip
+_REGEX = {"compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"}
+Fault = tuple[str, list[ast.AST]]
+
+
+def list_oversights(node: ast.expr | ast.stmt) -> list[Fault]:
+    """(operator, replacements of the node) of the oversights that apply to a node."""
+    match node:
+        case ast.BoolOp(op=op, values=parts):
+            fewer = [_join(op, [*parts[:n], *parts[n + 1 :]]) for n in range(len(parts))]
+            return [("and or", [*fewer]), ("truth", list(_take_none_alone(node)))]
+        case ast.If(test=test, body=body, orelse=otherwise):
+            return [("branch", [ast.If(ast.Constant(value), body, otherwise) for value in (False, True)])]
+        case ast.IfExp(test=test, body=body, orelse=otherwise):
+            either: list[ast.AST] = [body, otherwise]
+            return [("branch", either + [ast.IfExp(other, body, otherwise) for other in _as_none(test)])]
+        case ast.While(test=test, body=body, orelse=otherwise):
+            never = ast.If(ast.Constant(False), body, otherwise)
+            breaks = any(isinstance(each, ast.Break | ast.Continue) for each in ast.walk(node))
+            return [("branch", [] if breaks else [never, ast.If(test, body, otherwise)])]
+        case ast.For(target=target, iter=items, body=body, orelse=otherwise):
+            return [("items", [ast.For(target, each, body, otherwise) for each in _fewer_items(items)])]
+        case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+            return [("items", list(_with_fewer_items(node)))]
+        case ast.Try():
+            return [("handler", list(_without_handlers(node)))]
+        case ast.Dict(keys=[_, _, *_] as keys, values=values):
+            fewer = [ast.Dict([*keys[:n], *keys[n + 1 :]], [*values[:n], *values[n + 1 :]]) for n in range(len(keys))]
+            return [("element", [*fewer])]
+        case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Name() | ast.Attribute()]):
+            none = ast.Compare(left, [op], [ast.Constant(None)])
+            return [("truth", [ast.BoolOp(ast.Or() if isinstance(op, ast.Is) else ast.And(), [node, none])])]
+        case ast.Call():
+            return _list_call_faults(node)
+        case ast.Subscript(value=value, slice=ast.Slice() as cut, ctx=ast.Load()):
+            return [("boundary", [ast.Subscript(value, other, node.ctx) for other in _shift_slice(cut)])]
+        case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]) | ast.AugAssign():
+            return [("statement", [ast.Pass()])]
+        case ast.Raise(exc=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name))) if name[:1].isupper():
+            return [("exception", [ast.Raise(ast.Name("ArithmeticError", ast.Load()), None)])]
+    return []
+
+
+def _list_call_faults(node: ast.Call) -> list[Fault]:
+    match node:
+        case ast.Call(func=ast.Name(id="isinstance"), args=[value, kinds]):
+            return [("type check", list(_narrow_check(node, value, kinds)))]
+        case ast.Call(func=ast.Name(id="sorted" | "reversed" | "set" | "frozenset"), args=[items]):
+            return [("forgotten call", [ast.Call(ast.Name("list", ast.Load()), [items], [])])]
+        case ast.Call(func=ast.Name(id="range"), args=args) if args:
+            place = 0 if len(args) == 1 else 1
+            return [("boundary", [_replace_argument(node, place, other) for other in _off_by_one(args[place])])]
+        case ast.Call(func=ast.Attribute(value=value, attr=name)):
+            return [("forgotten call", list(_forget_call(node, value, name)))]
+    return []
+
+
+def find_defaulted(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[tuple[int, int], ast.expr]:
+    """The places of the values that are stored as they are given, and what stands for them where nothing is given."""
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    pairs = [
+        *zip(reversed(positional), reversed(arguments.defaults), strict=False),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+    ]
+    usual = {argument.arg: value for argument, value in pairs if isinstance(value, ast.Constant)}
+    stored = (each.value for each in ast.walk(function) if isinstance(each, ast.Assign))
+    names = [each for each in stored if isinstance(each, ast.Name) and each.id in usual]
+    return {(each.lineno, each.col_offset): usual[each.id] for each in names}
+
+
+def find_preceding(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[tuple[int, int], ast.expr]:
+    """The places of the conditions that follow another one, with that one's test; a writer may join them by `elif`."""
+    found: dict[tuple[int, int], ast.expr] = {}
+    for parent in ast.walk(function):
+        for field in ("body", "orelse", "finalbody"):
+            body = getattr(parent, field, None)
+            for first, second in pairwise(body if isinstance(body, list) else ()):
+                if not (isinstance(first, ast.If) and isinstance(second, ast.If)) or first.orelse:
+                    continue
+                ends = isinstance(first.body[-1], ast.Return | ast.Raise | ast.Continue | ast.Break)
+                calls = any(isinstance(each, ast.Call | ast.NamedExpr | ast.Await) for each in ast.walk(first.test))
+                if not (ends or calls):
+                    found[second.lineno, second.col_offset] = first.test
+    return found
+
+
+def take_empty_for_none(node: ast.Call, optional: Collection[str]) -> Iterator[ast.expr]:
+    """The call with `NAME or None` for each of its arguments that can be None."""
+    for place, each in enumerate(node.args):
+        if isinstance(each, ast.Name) and each.id in optional:
+            yield _replace_argument(node, place, ast.BoolOp(ast.Or(), [each, ast.Constant(None)]))
+
+
+def _join(op: ast.boolop, parts: Sequence[ast.expr]) -> ast.expr:
+    return parts[0] if len(parts) == 1 else ast.BoolOp(op, list(parts))
+
+
+def _take_none_alone(node: ast.BoolOp) -> Iterator[ast.expr]:
+    """`X or Y` as `X if X is not None else Y`."""
+    if isinstance(node.op, ast.Or) and len(node.values) == 2 and isinstance(node.values[0], ast.Name | ast.Attribute):
+        first, second = node.values
+        yield ast.IfExp(ast.Compare(first, [ast.IsNot()], [ast.Constant(None)]), first, second)
+
+
+def _as_none(test: ast.expr) -> Iterator[ast.expr]:
+    """A test of truth that is one of None."""
+    match test:
+        case ast.Name() | ast.Attribute():
+            yield ast.Compare(test, [ast.IsNot()], [ast.Constant(None)])
+        case ast.UnaryOp(op=ast.Not(), operand=ast.Name() | ast.Attribute() as value):
+            yield ast.Compare(value, [ast.Is()], [ast.Constant(None)])
+
+
+def _fewer_items(items: ast.expr) -> Iterator[ast.expr]:
+    """The first item alone, and all but the first one."""
+    islice = ast.Attribute(ast.Call(ast.Name("__import__", ast.Load()), [ast.Constant("itertools")], []), "islice")
+    for bounds in ([1], [1, None]):
+        yield ast.Call(islice, [items, *map(ast.Constant, bounds)], [])
+
+
+def _with_fewer_items(node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Iterator[ast.expr]:
+    for number, each in enumerate(node.generators):
+        for items in () if each.is_async else _fewer_items(each.iter):
+            other = ast.comprehension(each.target, items, each.ifs, 0)
+            generators = [*node.generators[:number], other, *node.generators[number + 1 :]]
+            if isinstance(node, ast.DictComp):
+                yield ast.DictComp(node.key, node.value, generators)
+            else:
+                yield type(node)(node.elt, generators)
+
+
+def _without_handlers(node: ast.Try) -> Iterator[ast.stmt]:
+    """Without one handler each, or with one that catches less."""
+    for number, handler in enumerate(node.handlers):
+        before, after = node.handlers[:number], node.handlers[number + 1 :]
+        if before or after or node.finalbody:
+            orelse = node.orelse if before or after else []
+            body = node.body if before or after else [*node.body, *node.orelse]
+            yield ast.Try(body, [*before, *after], orelse, node.finalbody)
+        else:
+            yield ast.If(ast.Constant(True), [*node.body, *node.orelse], [])
+        for kind in _narrow_exceptions(handler.type):
+            narrow = ast.ExceptHandler(kind, handler.name, handler.body)
+            yield ast.Try(node.body, [*before, narrow, *after], node.orelse, node.finalbody)
+
+
+def _narrow_exceptions(kind: ast.expr | None) -> Iterator[ast.expr]:
+    match kind:
+        case None:
+            names = _NARROWER["Exception"]
+        case ast.Name(id=name):
+            names = _NARROWER.get(name, ())
+        case ast.Tuple(elts=[_, _, _, *_] as parts):  # of two each is left out by another operator
+            yield from (ast.Tuple([*parts[:n], *parts[n + 1 :]], ast.Load()) for n in range(len(parts)))
+            return
+        case _:
+            return
+    yield from (ast.Name(name, ast.Load()) for name in names)
+
+
+def _narrow_check(node: ast.Call, value: ast.expr, kinds: ast.expr) -> Iterator[ast.expr]:
+    """The check with a type less, with a class for its subclasses too, and left out."""
+    yield ast.Constant(True)
+    parts = kinds.elts if isinstance(kinds, ast.Tuple) else [kinds]
+    for number, kind in enumerate(parts):
+        rest = [*parts[:number], *parts[number + 1 :]]
+        if rest:
+            yield ast.Call(node.func, [value, rest[0] if len(rest) == 1 else ast.Tuple(rest, ast.Load())], [])
+        name = kind.id if isinstance(kind, ast.Name) else kind.attr if isinstance(kind, ast.Attribute) else ""
+        if name in _BUILTIN:
+            other = ast.Name(_BUILTIN[name], ast.Load())
+            yield ast.Call(node.func, [value, ast.Tuple([*rest, other], ast.Load())], [])
+        elif not rest and name and name not in _CONCRETE:
+            yield ast.Compare(ast.Call(ast.Name("type", ast.Load()), [value], []), [ast.Is()], [kind])
+
+
+def _replace_argument(node: ast.Call, place: int, other: ast.expr) -> ast.expr:
+    return ast.Call(node.func, [*node.args[:place], other, *node.args[place + 1 :]], node.keywords)
+
+
+def _off_by_one(bound: ast.expr) -> Iterator[ast.expr]:
+    """The bound with its neighbours; numbers have them by another operator."""
+    if not any(isinstance(each, ast.Constant) for each in (bound, getattr(bound, "operand", bound))):
+        yield ast.BinOp(bound, ast.Add(), ast.Constant(1))
+        yield ast.BinOp(bound, ast.Sub(), ast.Constant(1))
+
+
+def _shift_slice(cut: ast.Slice) -> Iterator[ast.Slice]:
+    for other in _off_by_one(cut.lower) if cut.lower else ():
+        yield ast.Slice(other, cut.upper, cut.step)
+    for other in _off_by_one(cut.upper) if cut.upper else ():
+        yield ast.Slice(cut.lower, other, cut.step)
+
+
+def _forget_call(node: ast.Call, value: ast.expr, name: str) -> Iterator[ast.expr]:
+    """Without what the call does to a text, or with less care for what is missing."""
+    if name in _CHANGES_TEXT and (node.args or node.keywords) and not _is_module(value):
+        yield value
+    if name == "get" and len(node.args) == 1 and not node.keywords:
+        yield ast.Subscript(value, node.args[0], ast.Load())
+    if name == "split" and not node.args and not node.keywords:
+        yield ast.Call(node.func, [ast.Constant(" ")], [])
+    if name in _REGEX and _is_module(value) and node.args and isinstance(node.args[0], ast.Constant):
+        for pattern in _loosen(node.args[0].value):
+            yield _replace_argument(node, 0, ast.Constant(pattern))
+    if name == "sub" and _is_module(value) and len(node.args) > 2:
+        yield node.args[2]
+
+
+def _is_module(value: ast.expr) -> bool:
+    return isinstance(value, ast.Name) and value.id in ("re", "regex")
+
+
+def _loosen(pattern: object) -> Iterator[str]:
+    """The pattern of a regular expression with one mark less."""
+    if not isinstance(pattern, str):
+        return
+    for found in re.finditer(r"(?<!\\)(?:[*+?]\??|\^|\$|\\b)", pattern):
+        other = pattern[: found.start()] + pattern[found.end() :]
+        if pattern[found.start() - 1 : found.start()] in ("(", "["):
+            continue
+        try:
+            re.compile(other)
+        except re.error:
+            continue
+        yield other
