@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from kernels.rows import NO_TOKEN, RaggedRows
 
 _COUNTS = (5, 4, 1, 3, 2, 5)
 _ROLE, _OTHER_ROLE = 0, 3
+_PAGE_SIZES = (16, 64)
 
 
 class WrongKernelError(Exception):
@@ -54,15 +56,18 @@ def _attention(name: str, shape: AttentionShape, device: torch.device) -> None:
     block = verify_attention.block_n(shape.dim, shape.dtype.itemsize)
     lengths = [0, 1, block - 1, block, block + 1, 3 * block + 5]
     make = torch.Generator().manual_seed(0)
-    n_slots, n_heads = max(lengths) + max(_COUNTS), shape.n_kv * shape.group
+    ends = [length + count for length, count in zip(lengths, _COUNTS, strict=True)]
+    n_heads, scale = shape.n_kv * shape.group, shape.dim**-0.5
     q = torch.randn(n_heads, sum(_COUNTS), shape.dim, generator=make).to(device, shape.dtype).transpose(0, 1)
-    k, v = torch.randn(2, len(lengths), shape.n_kv, n_slots, shape.dim, generator=make).to(device, shape.dtype)
-    for r, (length, count) in enumerate(zip(lengths, _COUNTS, strict=True)):
+    states = torch.randn(2, len(lengths), shape.n_kv, max(ends), shape.dim, generator=make).to(device, shape.dtype)
+    for r, end in enumerate(ends):
         # Values past a row's length must not change the result.
-        k[r, :, length + count :] = v[r, :, length + count :] = torch.nan
-    rows, scale = RaggedRows.of(lengths, _COUNTS, device), shape.dim**-0.5
+        states[:, r, :, end:] = torch.nan
     verify = BACKENDS[name].load()
-    for window in (None, block // 2 + 1):
+    for page_size, window in product(_PAGE_SIZES, (None, block // 2 + 1)):
+        blocks = reference.draw_blocks(ends, page_size, make).to(device)
+        k, v = (reference.build_pool(each, blocks, page_size) for each in states)
+        rows = RaggedRows.of(lengths, _COUNTS, device, blocks, page_size)
         exact = reference.verify_attention(q.float(), k.float(), v.float(), rows, scale, window)
         theirs = (reference.verify_attention(q, k, v, rows, scale, window).float() - exact).abs().max()
         ours = (verify(q, k, v, rows, scale, window).float() - exact).abs().max()
@@ -72,14 +77,13 @@ def _attention(name: str, shape: AttentionShape, device: torch.device) -> None:
 
 def _scatter(shape: AttentionShape, device: torch.device) -> None:
     make = torch.Generator().manual_seed(1)
-    row = torch.tensor([0, 0, 2, 2, 2, 3], device=device)
-    position = torch.tensor([0, 1, 9, 10, 11, 4], device=device)  # the last two of row 2 lie past its end
-    cache = torch.randn(2, 4, shape.n_kv, 10, shape.dim, generator=make).to(device, shape.dtype)
+    slot = torch.tensor([16, 17, 57, -1, 63, 40], device=device)  # the fourth token has no place
+    pool = torch.randn(2, 4, 16, shape.n_kv, shape.dim, generator=make).to(device, shape.dtype).transpose(2, 3)
     new = torch.randn(2, shape.n_kv, 6, shape.dim, generator=make).to(device, shape.dtype).transpose(1, 2)
-    expected = cache.clone()
-    reference.kv_scatter(expected[0], expected[1], new[0], new[1], row, position)
-    kv_scatter.kv_scatter(cache[0], cache[1], new[0], new[1], row, position)
-    if not torch.equal(cache, expected):
+    expected = pool.clone()
+    reference.kv_scatter(expected[0], expected[1], new[0], new[1], slot)
+    kv_scatter.kv_scatter(pool[0], pool[1], new[0], new[1], slot)
+    if not torch.equal(pool, expected):
         raise WrongKernelError("writes other slots than its reference")
 
 

@@ -1,9 +1,9 @@
-"""Attention over a ragged cache on a CPU, in C: native_attention.c, compiled on the machine that runs it.
+"""Attention over a paged cache on a CPU, in C: native_attention.c, compiled on the machine that runs it.
 
 PyTorch's attention takes rectangles: it pads each row to the longest draft, wants a mask, and its sums take an order
 that depends on how many slots are read, which is not the same on all CPUs. This kernel reads the packed tokens as they
-are, each row as far as it goes, and a token's result is the same bits whatever is verified with it. It takes about half
-the time (docs/decoding-speed.md).
+are, each row as far as it goes, and a token's result is the same bits whatever is verified with it and whatever pages
+its row lies in. It takes about half the time (docs/decoding-speed.md).
 
 The compiled library is in `kernels/` of the cache, named by the hash of everything that it depends on.
 """
@@ -37,7 +37,7 @@ _COMPILE_S = 120
 
 
 class _Strides(ctypes.Structure):
-    _fields_ = (("row", ctypes.c_int64), ("head", ctypes.c_int64), ("slot", ctypes.c_int64))
+    _fields_ = (("first", ctypes.c_int64), ("head", ctypes.c_int64), ("slot", ctypes.c_int64))
 
 
 class _Problem(ctypes.Structure):
@@ -46,17 +46,19 @@ class _Problem(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("q", "k", "v", "out")),
         *((name, _Strides) for name in ("key", "value", "query", "result")),
+        ("pages", ctypes.c_void_p),
+        ("pages_stride", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in ("start", "count", "position", "sinks")),
         *((name, ctypes.c_int32) for name in ("n_rows", "n_kv", "group", "dim", "value_dim", "most")),
-        *((name, ctypes.c_int32) for name in ("n_slots", "window")),
+        *((name, ctypes.c_int32) for name in ("page_size", "n_slots", "window")),
         *((name, ctypes.c_float) for name in ("scale", "softcap")),
     )
 
 
 def native(
     q: torch.Tensor,  # [N, Hq, D]
-    k: torch.Tensor,  # [R, Hkv, S, D]
-    v: torch.Tensor,  # [R, Hkv, S, Dv]
+    k: torch.Tensor,  # [P, Hkv, page_size, D]
+    v: torch.Tensor,  # [P, Hkv, page_size, Dv]
     rows: RaggedRows,
     scale: float,
     window: int | None = None,
@@ -69,11 +71,12 @@ def native(
     Raises `KernelError` where it cannot be compiled, and for types and sizes that it does not have.
     """
     N, Hq, D = q.shape
-    R, Hkv, S, Dv = v.shape
+    _, Hkv, page_size, Dv = v.shape
+    blocks = rows.table(k, v)
     assert q.dtype == k.dtype == v.dtype, "queries, keys and values differ in type"
     if max(D, Dv) > _MAX_DIM:
         raise KernelError(f"its heads have {max(D, Dv)} numbers, and the kernel takes {_MAX_DIM} at most")
-    q, k, v = (t if t.stride(-1) == 1 else t.contiguous() for t in (q, k, v))
+    q = q if q.stride(-1) == 1 else q.contiguous()
     out = q.new_empty(N, Hq, Dv)
     held = None if sinks is None else sinks.float().contiguous()
     problem = _Problem(
@@ -85,17 +88,20 @@ def native(
         value=_Strides(*v.stride()[:3]),
         query=_Strides(*q.stride()[:2]),
         result=_Strides(*out.stride()[:2]),
+        pages=blocks.data_ptr(),
+        pages_stride=blocks.stride(0),
         start=rows.query_start.data_ptr(),
         count=rows.count.data_ptr(),
         position=rows.position.data_ptr(),
         sinks=None if held is None else held.data_ptr(),
-        n_rows=R,
+        n_rows=len(blocks),
         n_kv=Hkv,
         group=Hq // Hkv,
         dim=D,
         value_dim=Dv,
         most=rows.max_count,
-        n_slots=S,
+        page_size=page_size,
+        n_slots=blocks.shape[1] * page_size,
         window=window or 0,
         scale=scale,
         softcap=softcap or 0.0,
@@ -105,29 +111,29 @@ def native(
 
 
 def scatter(
-    keys: torch.Tensor,  # [B, Hkv, S, D], the cache
-    values: torch.Tensor,  # [B, Hkv, S, Dv], the cache
+    keys: torch.Tensor,  # [P, Hkv, page_size, D], the pool
+    values: torch.Tensor,  # [P, Hkv, page_size, Dv], the pool
     new_keys: torch.Tensor,  # [N, Hkv, D]
     new_values: torch.Tensor,  # [N, Hkv, Dv]
-    row: torch.Tensor,  # int64 [N]
-    position: torch.Tensor,  # int64 [N], the slot in the row
+    slot: torch.Tensor,  # int64 [N], page * page_size + offset
 ) -> None:
-    """Write each token's keys and values to its slot, as `kv_scatter` does on a GPU; skip slots past a row's end."""
-    assert row.is_contiguous()
-    assert position.is_contiguous()
-    for held, new in ((keys, new_keys), (values, new_values)):
+    """Write each token's keys and values to its slot, as `kv_scatter` does on a GPU; skip slots outside the pool."""
+    assert slot.is_contiguous()
+    assert slot.dtype is torch.int64
+    for pool, new in ((keys, new_keys), (values, new_values)):
         N, H, D = new.shape
-        assert (held.shape[1], held.shape[3], held.dtype) == (H, D, new.dtype)
-        assert held.stride(3) == 1
+        P, _, page_size, _ = pool.shape
+        assert (pool.shape[1], pool.shape[3], pool.dtype) == (H, D, new.dtype)
+        assert pool.stride(3) == 1
+        assert len(slot) == N
         states = new if new.stride(-1) == 1 else new.contiguous()
-        size = held.element_size()
-        load_library(held.dtype).scatter(
-            ctypes.c_void_p(held.data_ptr()),
+        size = pool.element_size()
+        load_library(pool.dtype).scatter(
+            ctypes.c_void_p(pool.data_ptr()),
             ctypes.c_void_p(states.data_ptr()),
-            ctypes.c_void_p(row.data_ptr()),
-            ctypes.c_void_p(position.data_ptr()),
-            *map(ctypes.c_int64, (held.shape[2], N, H, D * size)),
-            *(ctypes.c_int64(stride * size) for stride in (*held.stride()[:3], *states.stride()[:2])),
+            ctypes.c_void_p(slot.data_ptr()),
+            *map(ctypes.c_int64, (page_size, P * page_size, N, H, D * size)),
+            *(ctypes.c_int64(stride * size) for stride in (*pool.stride()[:3], *states.stride()[:2])),
         )
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import islice
+
 import torch
 
 from kernels.noise import gumbel, uniform
-from kernels.rows import NO_TOKEN, RaggedRows
+from kernels.rows import NO_TOKEN, RaggedRows, find_slots
 
 
 def verify_attention(
     q: torch.Tensor,  # [N, Hq, D]
-    k: torch.Tensor,  # [R, Hkv, S, D]
-    v: torch.Tensor,  # [R, Hkv, S, D]
+    k: torch.Tensor,  # [P, Hkv, page_size, D]
+    v: torch.Tensor,  # [P, Hkv, page_size, D]
     rows: RaggedRows,
     scale: float,
     window: int | None = None,
@@ -22,12 +25,13 @@ def verify_attention(
     """Return [N, Hq, D], computed in the dtype of the arguments; see `verify_attention.ragged`."""
     out = torch.zeros_like(q)
     group = q.shape[1] // k.shape[1]
+    blocks = rows.table(k, v)
     for r, (start, count, length) in enumerate(
         zip(rows.query_start.tolist(), rows.count.tolist(), rows.length.tolist(), strict=True)
     ):
         mine = slice(start, start + count)
-        keys, values = (cache[r, :, : length + count] for cache in (k, v))  # [Hkv, L, D]
-        place = torch.arange(length + count, device=q.device)
+        keys, values = (gather_tokens(pool, blocks[r], length + count) for pool in (k, v))  # [Hkv, L, D]
+        place = torch.arange(keys.shape[1], device=q.device)
         position = rows.position[mine, None]
         visible = place <= position
         if window is not None:
@@ -44,18 +48,55 @@ def verify_attention(
     return out
 
 
+def gather_tokens(
+    pool: torch.Tensor,  # [P, H, page_size, D]
+    pages: torch.Tensor,  # int32 [M]
+    n: int,
+) -> torch.Tensor:
+    """Return the first `n` tokens that lie in `pages`, [H, n, D]; fewer if so many do not fit."""
+    return pool[pages.long()].transpose(0, 1).flatten(1, 2)[:, :n]
+
+
 def kv_scatter(
-    keys: torch.Tensor,  # [B, Hkv, S, D]
-    values: torch.Tensor,  # [B, Hkv, S, D]
+    keys: torch.Tensor,  # [P, Hkv, page_size, D]
+    values: torch.Tensor,  # [P, Hkv, page_size, D]
     new_keys: torch.Tensor,  # [N, Hkv, D]
     new_values: torch.Tensor,  # [N, Hkv, D]
-    row: torch.Tensor,  # [N]
-    position: torch.Tensor,  # [N]
+    slot: torch.Tensor,  # int64 [N]
 ) -> None:
-    """Write each token's keys and values to its slot; skip tokens whose slot lies past the end of the row."""
-    for n, (r, slot) in enumerate(zip(row.tolist(), position.tolist(), strict=True)):
-        if slot < keys.shape[2]:
-            keys[r, :, slot], values[r, :, slot] = new_keys[n], new_values[n]
+    """Write each token's keys and values to its slot, page * page_size + offset; skip slots outside the pool."""
+    n_pages, _, page_size, _ = keys.shape
+    for n, at in enumerate(slot.tolist()):
+        if 0 <= at < n_pages * page_size:
+            page, offset = divmod(at, page_size)
+            keys[page, :, offset], values[page, :, offset] = new_keys[n], new_values[n]
+
+
+def draw_blocks(n_tokens: Sequence[int], page_size: int, make: torch.Generator | None = None) -> torch.Tensor:
+    """Return a block table, int32 [R, M]: pages in random order for `n_tokens[r]` tokens of each row, then zeros."""
+    n_pages = [-(-n // page_size) for n in n_tokens]
+    pages = iter((1 + torch.randperm(sum(n_pages), generator=make)).tolist())
+    table = [[*islice(pages, n), *[0] * (max(n_pages) - n)] for n in n_pages]
+    return torch.tensor(table, dtype=torch.int32)
+
+
+def build_pool(
+    states: torch.Tensor,  # [R, H, S, D]
+    blocks: torch.Tensor,  # int32 [R, M]
+    page_size: int,
+) -> torch.Tensor:
+    """Return a pool [P, H, page_size, D] with the states of each row in its pages, and NaN where no row has any.
+
+    In memory it is [P, page_size, H, D], as the engine's is.
+    """
+    R, H, S, D = states.shape
+    pool = states.new_full((int(blocks.max()) + 1, page_size, H, D), torch.nan)
+    row = torch.arange(R, device=states.device)[:, None].expand(R, S).flatten()
+    position = torch.arange(S, device=states.device).expand(R, S).flatten()
+    slot = find_slots(blocks, row, position, page_size)
+    inside = slot >= page_size  # page 0 belongs to no row
+    pool.view(-1, H, D)[slot[inside]] = states.transpose(1, 2).reshape(-1, H, D)[inside]
+    return pool.transpose(1, 2)
 
 
 def accept_coupled(

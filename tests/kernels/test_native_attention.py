@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 
 from kernels import native_attention, reference
 from kernels.availability import KernelError
-from kernels.native_attention import native, scatter
+from kernels.native_attention import native
 from kernels.rows import RaggedRows
 
 CPU = torch.device("cpu")
 DTYPES = [torch.bfloat16, torch.float32]
 Rows = list[tuple[int, int]]
+PAGE_SIZES = [16, 32, 64, 128]
 
 
 @pytest.fixture
@@ -33,16 +34,19 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
 
 
 def problem(
-    rows: Rows, n_kv: int, group: int, dim: int, dtype: torch.dtype
+    rows: Rows, n_kv: int, group: int, dim: int, dtype: torch.dtype, page_size: int = 16
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, RaggedRows]:
-    """Queries, keys and values of rows (length, count); NaN lies behind the end of each row."""
+    """Queries, keys and values of rows (length, count) in shuffled pages; NaN lies behind the end of each row."""
     made = torch.Generator().manual_seed(len(rows) + dim)
-    slots = max(length + count for length, count in rows) + 3
-    q = torch.randn(n_kv * group, sum(count for _, count in rows), dim, generator=made).to(dtype).transpose(0, 1)
-    k, v = torch.randn(2, len(rows), n_kv, slots, dim, generator=made).to(dtype)
-    for r, (length, count) in enumerate(rows):
-        k[r, :, length + count :] = v[r, :, length + count :] = torch.nan
-    return q, k, v, RaggedRows.of([length for length, _ in rows], [count for _, count in rows], CPU)
+    lengths, counts = zip(*rows, strict=True)
+    ends = [length + count for length, count in rows]
+    q = torch.randn(n_kv * group, sum(counts), dim, generator=made).to(dtype).transpose(0, 1)
+    states = torch.randn(2, len(rows), n_kv, max(ends), dim, generator=made).to(dtype)
+    for r, end in enumerate(ends):
+        states[:, r, :, end:] = torch.nan
+    blocks = reference.draw_blocks(ends, page_size, made)
+    k, v = (reference.build_pool(each, blocks, page_size) for each in states)
+    return q, k, v, RaggedRows.of(lengths, counts, CPU, blocks, page_size)
 
 
 def assert_like_the_reference(actual: torch.Tensor, q, k, v, rows, scale, window=None, **features) -> None:  # type: ignore[no-untyped-def]
@@ -61,6 +65,7 @@ def assert_like_the_reference(actual: torch.Tensor, q, k, v, rows, scale, window
     softcap=st.sampled_from([None, 0.5]),
     has_sinks=st.booleans(),
     dtype=st.sampled_from(DTYPES),
+    page_size=st.sampled_from(PAGE_SIZES),
 )
 def test_each_token_gets_what_the_reference_gives_it(
     lengths: Rows,
@@ -71,14 +76,60 @@ def test_each_token_gets_what_the_reference_gives_it(
     softcap: float | None,
     has_sinks: bool,
     dtype: torch.dtype,
+    page_size: int,
 ) -> None:
     if not any(count for _, count in lengths):
         return
-    q, k, v, rows = problem(lengths, n_kv, group, dim, dtype)
+    q, k, v, rows = problem(lengths, n_kv, group, dim, dtype, page_size)
     sinks = torch.linspace(-2, 2, n_kv * group).to(dtype) if has_sinks else None
     features = {"softcap": softcap, "sinks": sinks}
     actual = native(q, k, v, rows, dim**-0.5, window, **features)  # type: ignore[arg-type]
     assert_like_the_reference(actual, q, k, v, rows, dim**-0.5, window, **features)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    table=st.lists(st.lists(st.integers(0, 5), min_size=5, max_size=5), min_size=1, max_size=4),
+    lengths=st.lists(st.tuples(st.integers(0, 70), st.integers(1, 10)), min_size=4, max_size=4),
+    page_size=st.sampled_from([*PAGE_SIZES, 17]),
+    window=st.sampled_from([None, 40]),
+    dtype=st.sampled_from(DTYPES),
+    by_token=st.booleans(),
+)
+def test_rows_may_share_pages_in_any_order(
+    table: list[list[int]], lengths: Rows, page_size: int, window: int | None, dtype: torch.dtype, by_token: bool
+) -> None:
+    made = torch.Generator().manual_seed(page_size)
+    lens, counts = zip(*lengths[: len(table)], strict=True)
+    q = torch.randn(sum(counts), 4, 32, generator=made).to(dtype)
+    k, v = torch.randn(2, 6, page_size, 2, 32, generator=made).to(dtype).transpose(2, 3)
+    k, v = (k, v) if by_token else (k.contiguous(), v.contiguous())
+    rows = RaggedRows.of(lens, counts, CPU, torch.tensor(table, dtype=torch.int32), page_size)
+    assert_like_the_reference(native(q, k, v, rows, 0.2, window), q, k, v, rows, 0.2, window)
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 400), st.integers(1, 9)), min_size=1, max_size=4),
+    dtype=st.sampled_from(DTYPES),
+    window=st.sampled_from([None, 70]),
+    seed=st.integers(0, 1000),
+)
+def test_the_bits_do_not_depend_on_the_pages(rows: Rows, dtype: torch.dtype, window: int | None, seed: int) -> None:
+    """One long page for each row, adjacent pages and shuffled pages of each size."""
+    made = torch.Generator().manual_seed(seed)
+    lengths, counts = zip(*rows, strict=True)
+    ends = [length + count for length, count in rows]
+    q = torch.randn(sum(counts), 14, 64, generator=made).to(dtype)
+    k, v = torch.randn(2, len(rows), 2, max(ends), 64, generator=made).to(dtype)
+    whole = native(q, k, v, RaggedRows.of(lengths, counts, CPU), 0.125, window)
+    for size in PAGE_SIZES:
+        shuffled = reference.draw_blocks([max(ends)] * len(rows), size, made)
+        adjacent = 1 + torch.arange(shuffled.numel(), dtype=torch.int32).view(shuffled.shape)
+        for blocks in (shuffled, adjacent):
+            pools = (reference.build_pool(each, blocks, size) for each in (k, v))
+            paged = RaggedRows.of(lengths, counts, CPU, blocks, size)
+            assert torch.equal(native(q, *pools, paged, 0.125, window), whole), (size, blocks)
 
 
 @settings(deadline=None, max_examples=40)
@@ -95,8 +146,9 @@ def test_a_token_s_bits_do_not_depend_on_its_batch(
     q, k, v, rows = problem([(length, count), *others], 2, 7, 64, dtype)
     together = native(q, k, v, rows, 0.125, window)
     for t in range(count):
-        alone = native(q[t : t + 1], k[:1], v[:1], RaggedRows.of([length + t], [1], CPU), 0.125, window)
-        assert torch.equal(alone[0], together[t]), t
+        assert rows.blocks is not None
+        row = RaggedRows.of([length + t], [1], CPU, rows.blocks[:1], rows.page_size)
+        assert torch.equal(native(q[t : t + 1], k, v, row, 0.125, window)[0], together[t]), t
 
 
 def test_the_bits_do_not_depend_on_the_number_of_threads() -> None:
@@ -131,27 +183,15 @@ def test_keys_and_values_may_differ_in_size() -> None:
 def test_nan_stays_nan(spoilt: str, dtype: torch.dtype) -> None:
     """A model whose weights are broken is stopped by the NaN in its logits."""
     q, k, v, rows = problem([(20, 1)], 1, 1, 64, dtype)
-    {"q": q[0], "k": k[0, :, 4], "v": v[0, :, 4]}[spoilt].fill_(torch.nan)
+    page = rows.blocks[0, 0]
+    {"q": q[0], "k": k[page, :, 4], "v": v[page, :, 4]}[spoilt].fill_(torch.nan)
     assert native(q, k, v, rows, 0.125).isnan().all()
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_scatter_writes_what_the_reference_writes(dtype: torch.dtype) -> None:
-    # The last two of row 2 lie past its end: a C program must not write there.
-    row, position = torch.tensor([0, 0, 2, 2, 3]), torch.tensor([0, 1, 10, 11, 4])
-    keys, values = torch.randn(4, 2, 10, 24).to(dtype), torch.randn(4, 2, 10, 24).to(dtype)
-    new = torch.randn(2, 2, 5, 24).to(dtype).transpose(1, 2)
-    expected = keys.clone(), values.clone()
-    reference.kv_scatter(*expected, new[0], new[1], row, position)
-    scatter(keys, values, new[0], new[1], row, position)
-    assert torch.equal(keys, expected[0])
-    assert torch.equal(values, expected[1])
-
-
-def test_nothing_is_read_past_the_end_of_the_cache() -> None:
-    q, k, v, rows = problem([(5, 1)], 1, 1, 16, torch.float32)
-    inside, past = k[:, :, :6], replace(rows, position=torch.tensor([100_000_000]))
-    assert torch.equal(native(q, inside, v[:, :, :6], past, 0.25), native(q, inside, v[:, :, :6], rows, 0.25))
+def test_nothing_is_read_past_the_end_of_the_table() -> None:
+    q, k, v, rows = problem([(15, 1)], 1, 1, 16, torch.float32)
+    past = replace(rows, position=torch.tensor([100_000_000]))
+    assert torch.equal(native(q, k, v, past, 0.25), native(q, k, v, rows, 0.25))
 
 
 def test_what_it_does_not_have_is_said() -> None:
