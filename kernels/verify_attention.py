@@ -1,4 +1,4 @@
-"""Attention of a verify: up to k + 1 new queries per row, over rows of different lengths.
+"""Attention of a verify: up to k + 1 new queries per row, over rows of different lengths in a pool of pages.
 
 Three backends share one kernel and differ in how they treat unequal rows:
 
@@ -8,8 +8,8 @@ Three backends share one kernel and differ in how they treat unequal rows:
 
 The queries of all heads that share a KV head form one tile (GQA packing), so that keys and values are read once. The
 keys of a row are split over several programs, and a second kernel merges their results by log-sum-exp (flash
-decoding). The grid of `ragged` depends on shapes alone, so that a CUDA graph of it can be replayed while lengths
-change.
+decoding). The grid of `ragged` depends on shapes alone, the width of the block table among them, so that a CUDA graph
+of it can be replayed while lengths and pages change.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ _STAGE_BYTES = 32 * 1024
 _MAX_SPLITS = 64
 # Blocks of keys per split, at least: for fewer, merging takes longer than splitting saves.
 _MIN_BLOCKS = 2
+# Not less than any row's tokens, and a power of two.
+_ANY_PAGE_SIZE = 1 << 30
 # Programs per multiprocessor: enough loads in flight to saturate the memory bandwidth.
 _PROGRAMS_EACH = 4
 
 
 def ragged(
     q: torch.Tensor,  # [N, Hq, D]
-    k: torch.Tensor,  # [R, Hkv, S, D]
-    v: torch.Tensor,  # [R, Hkv, S, D]
+    k: torch.Tensor,  # [P, Hkv, page_size, D]
+    v: torch.Tensor,  # [P, Hkv, page_size, D]
     rows: RaggedRows,
     scale: float,
     window: int | None = None,
@@ -42,13 +44,13 @@ def ragged(
     softcap: float | None = None,
     sinks: torch.Tensor | None = None,  # [Hq]
 ) -> torch.Tensor:
-    """Return [N, Hq, D]: each query attends to its row's slots up to its position, the last `window` of them if given.
+    """Return [N, Hq, D]: each query attends to its row's tokens up to its position, the last `window` if given.
 
-    Slots past a row's length are never read. `softcap` limits
-    the scores to c * tanh(score / c) (Gemma 2). `sinks` adds one key per head with the given score and the value zero
-    (gpt-oss). Raises `KernelError` where Triton does not run.
+    Nothing past a row's length is read. `softcap` limits the scores to c * tanh(score / c) (Gemma 2). `sinks` adds one
+    key per head with the given score and the value zero (gpt-oss). Raises `KernelError` where Triton does not run.
     """
-    n_splits = _split_count(q, k, rows.max_count, k.shape[0])
+    R, n_pages = rows.table(k, v).shape
+    n_splits = _split_count(q, k, rows.max_count, R, n_pages * k.shape[2])
     return _Parts(q, n_splits).add(q, k, v, rows, scale, window, softcap).merge(sinks)
 
 
@@ -66,7 +68,7 @@ def pad(
     """Return what `ragged` returns, with every row padded to the longest (BASS-PAD). Needs `rows.host`."""
     assert rows.host is not None
     longest = max(length + count for length, count in rows.host)
-    n_splits = _split_count(q, k[:, :, :longest], rows.max_count, k.shape[0])
+    n_splits = _split_count(q, k, rows.max_count, len(rows.host), longest)
     return _Parts(q, n_splits).add(q, k, v, rows, scale, window, softcap, longest=longest).merge(sinks)
 
 
@@ -83,21 +85,20 @@ def split(
 ) -> torch.Tensor:
     """Return what `ragged` returns, with one launch per row (BASS-SPLIT). Needs `rows.host`."""
     assert rows.host is not None
-    slots = [k[r : r + 1, :, : max(length + count, 1)] for r, (length, count) in enumerate(rows.host)]
-    counts = [_split_count(q, slot, count, 1) for slot, (_, count) in zip(slots, rows.host, strict=True)]
+    counts = [_split_count(q, k, count, 1, length + count) for length, count in rows.host]
     parts = _Parts(q, max(counts))
-    for r, slot in enumerate(slots):
-        if rows.host[r][1]:
-            parts.add(q, slot, v[r : r + 1], rows.one(r), scale, window, softcap)
+    for r, (_, count) in enumerate(rows.host):
+        if count:
+            parts.add(q, k, v, rows.one(r), scale, window, softcap)
     return parts.merge(sinks)
 
 
-def _split_count(q: torch.Tensor, k: torch.Tensor, max_count: int, n_rows: int) -> int:
-    """Return the number of programs that share a row's keys. It depends on shapes alone, as the grid must."""
-    Hkv, n_slots, D = k.shape[1:]
+def _split_count(q: torch.Tensor, k: torch.Tensor, max_count: int, n_rows: int, n_keys: int) -> int:
+    """Return the number of programs that share a row's keys, which are `n_keys` at most; known without the device."""
+    Hkv, D = k.shape[1], k.shape[3]
     n_tiles = math.ceil(max(max_count, 1) * q.shape[1] / Hkv / _max_block_m(D))
     wanted = math.ceil(_PROGRAMS_EACH * n_multiprocessors(q.device) / (n_rows * Hkv * n_tiles))
-    useful = math.ceil(n_slots / (_MIN_BLOCKS * block_n(D, q.element_size())))
+    useful = math.ceil(n_keys / (_MIN_BLOCKS * block_n(D, q.element_size())))
     return max(1, min(wanted, useful, _MAX_SPLITS))
 
 
@@ -130,8 +131,8 @@ class _Parts:
     def add(
         self,
         q: torch.Tensor,  # [N, Hq, D]
-        k: torch.Tensor,  # [R, Hkv, S, D]
-        v: torch.Tensor,  # [R, Hkv, S, D]
+        k: torch.Tensor,  # [P, Hkv, page_size, D]
+        v: torch.Tensor,  # [P, Hkv, page_size, D]
         rows: RaggedRows,
         scale: float,
         window: int | None,
@@ -141,12 +142,13 @@ class _Parts:
     ) -> _Parts:
         """Compute the parts of some rows from attention over `k` and `v`."""
         N, Hq, D = q.shape
-        R, Hkv = k.shape[:2]
+        blocks = rows.table(k, v)
+        R, n_pages = blocks.shape
+        Hkv, page_size = k.shape[1:3]
         assert Hq % Hkv == 0
         assert k.dtype == v.dtype == q.dtype
-        assert v.shape[0] == R
         assert k.shape[3] == v.shape[3] == D
-        assert q.stride(2) == k.stride(3) == v.stride(3) == 1
+        assert q.stride(2) == 1
         assert len(rows.query_start) == len(rows.count) == len(rows.length) == R
         assert len(rows.position) == N
         group = Hq // Hkv
@@ -158,6 +160,7 @@ class _Parts:
             q,
             k,
             v,
+            blocks,
             rows.query_start,
             rows.count,
             rows.length,
@@ -168,10 +171,14 @@ class _Parts:
             N,
             window or 0,
             longest or 0,
+            n_pages * page_size,
             self.n_parts,
+            blocks.stride(0),
             *q.stride()[:2],
             *k.stride()[:3],
             *v.stride()[:3],
+            # A row that is a single page, of any size, is the same program for all sizes.
+            PAGE_SIZE=page_size if n_pages > 1 else _ANY_PAGE_SIZE,
             N_HEADS=Hq,
             GROUP=group,
             D=D,
@@ -226,20 +233,24 @@ def _dot(a, b, UPCAST: tl.constexpr):
 
 
 @jit_for_any(
+    "blocks_ptr",
     "query_start_ptr",
     "count_ptr",
     "length_ptr",
     "n_tokens",
     "window",
     "longest",
+    "n_slots",
     "n_splits",
+    "blocks_stride",
 )
 def _attend(  # noqa: PLR0915 (one tile from load to store)
     out_ptr,  # [n_parts, N, Hq, D], float32, or the queries' dtype where there is one part
     lse_ptr,  # float32 [n_parts, N, Hq], base 2
     q_ptr,  # [N, Hq, D]
-    k_ptr,  # [R, Hkv, S, D]
-    v_ptr,  # [R, Hkv, S, D]
+    k_ptr,  # [P, Hkv, page_size, D]
+    v_ptr,  # [P, Hkv, page_size, D]
+    blocks_ptr,  # int32 [R, M]
     query_start_ptr,  # int32 [R]
     count_ptr,  # int32 [R]
     length_ptr,  # int32 [R]
@@ -249,15 +260,18 @@ def _attend(  # noqa: PLR0915 (one tile from load to store)
     n_tokens,
     window,
     longest,
+    n_slots,  # M * page_size
     n_splits,
+    blocks_stride,
     q_token_stride,
     q_head_stride,
-    k_row_stride,
+    k_page_stride,
     k_head_stride,
     k_slot_stride,
-    v_row_stride,
+    v_page_stride,
     v_head_stride,
     v_slot_stride,
+    PAGE_SIZE: tl.constexpr,
     N_HEADS: tl.constexpr,
     GROUP: tl.constexpr,
     D: tl.constexpr,
@@ -278,7 +292,8 @@ def _attend(  # noqa: PLR0915 (one tile from load to store)
         if tile * BLOCK_M >= n_new * GROUP:
             return
     n_old = tl.load(length_ptr + row)
-    n_keys = n_old + n_new
+    # The padding tokens of a captured round may lie past the end of the table.
+    n_keys = tl.minimum(n_old + n_new, n_slots)
     end = longest if PADDED else n_keys
     begin = 0
     if WINDOWED:
@@ -301,8 +316,9 @@ def _attend(  # noqa: PLR0915 (one tile from load to store)
     blocks_each = tl.cdiv(tl.cdiv(end - begin, BLOCK_N), n_splits)
     start = begin + part * blocks_each * BLOCK_N
     stop = tl.minimum(start + blocks_each * BLOCK_N, end)
-    k_base = k_ptr + row * k_row_stride + head * k_head_stride
-    v_base = v_ptr + row * v_row_stride + head * v_head_stride
+    pages_ptr = blocks_ptr + row * blocks_stride
+    k_base = k_ptr + head * k_head_stride
+    v_base = v_ptr + head * v_head_stride
     peak = tl.full((BLOCK_M,), float("-inf"), tl.float32)
     mass = tl.zeros((BLOCK_M,), tl.float32)
     acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
@@ -311,13 +327,15 @@ def _attend(  # noqa: PLR0915 (one tile from load to store)
         held = slot < n_keys
         # NOTE `pad` reads the padding too, as BASS-PAD does, but must not add it up: padding may hold NaN.
         fetched = slot < end
+        page = tl.load(pages_ptr + slot // PAGE_SIZE, mask=fetched, other=0).to(tl.int64)
+        offset = (slot % PAGE_SIZE).to(tl.int64)
         key = tl.load(
-            k_base + slot[None, :].to(tl.int64) * k_slot_stride + d[:, None],
+            k_base + (page * k_page_stride + offset * k_slot_stride)[None, :] + d[:, None],
             mask=fetched[None, :] & (d < D)[:, None],
             other=0.0,
         )
         value = tl.load(
-            v_base + slot[:, None].to(tl.int64) * v_slot_stride + d[None, :],
+            v_base + (page * v_page_stride + offset * v_slot_stride)[:, None] + d[None, :],
             mask=fetched[:, None] & (d < D)[None, :],
             other=0.0,
         )
