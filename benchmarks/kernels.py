@@ -3,8 +3,8 @@
 On a GPU the Triton kernels are measured, on a CPU the native one. First every variant is checked against the float32
 reference. Then each is timed on rows of unequal length (from half the context to all of it). A rate is the bytes of
 keys and values that the rows hold, over the time; the table shows it as a share of the bandwidth of a large copy in the
-same run. Inputs rotate among copies larger than the cache. `sdpa` is the engine's attention without kernels: padded,
-with a mask.
+same run. Inputs rotate among copies larger than the cache. Our kernels read shuffled pages of the engine's size, other
+libraries one tensor. `sdpa` is PyTorch's attention: padded, with a mask.
 
     bassline bench kernels --json kernels.json
     bassline bench kernels --batches 8 --contexts 2048,8192 --tokens 1,8
@@ -37,6 +37,7 @@ from kernels.rows import RaggedRows
 
 TRITON = {name: backend.load() for name, backend in BACKENDS.items() if backend.needs_triton}
 NATIVE: dict[str, VerifyAttention] = {"native": native}
+PAGE_SIZE = {"cpu": 64, "cuda": 16}
 OTHERS = ("sdpa", "flash_attn", "flex")
 # FlashAttention's bound: at most twice the error that PyTorch makes in the same dtype.
 _ERROR_FACTOR, _ERROR_FLOOR = 2.0, 1e-5
@@ -66,23 +67,38 @@ class Shape:
 
 
 class Problem:
-    """Random inputs of one verify: queries, cache and rows; `n_bytes` is the size of the rows' keys and values."""
+    """Random inputs of one verify: queries, rows and their cache; `n_bytes` is the size of the rows' keys and values.
+
+    The cache is there twice: in shuffled pages, `pools`, and as `k` and `v` [R, Hkv, S, D] for other libraries.
+    """
 
     def __init__(
         self, shape: Shape, lengths: Sequence[int], counts: Sequence[int], dtype: torch.dtype, device: torch.device
     ) -> None:
-        self.rows = RaggedRows.of(lengths, counts, device)
-        self.longest = max(a + b for a, b in zip(lengths, counts, strict=True))
+        ends = [a + b for a, b in zip(lengths, counts, strict=True)]
         R, N = len(lengths), sum(counts)
         self.q = torch.randn(N, shape.n_heads, shape.D, device=device, dtype=dtype)
-        self.k, self.v = torch.randn(2, R, shape.n_kv_heads, self.longest, shape.D, device=device, dtype=dtype)
+        self.k, self.v = torch.randn(2, R, shape.n_kv_heads, max(ends), shape.D, device=device, dtype=dtype)
         self.scale = shape.D**-0.5
-        n_slots = sum(lengths) + N
-        self.n_bytes = 2 * n_slots * shape.n_kv_heads * shape.D * dtype.itemsize
+        self.n_bytes = 2 * sum(ends) * shape.n_kv_heads * shape.D * dtype.itemsize
+        size = PAGE_SIZE[device.type]
+        blocks = reference.draw_blocks(ends, size).to(device)
+        self.rows = RaggedRows.of(lengths, counts, device, blocks, size)
+        self.pools = [reference.build_pool(each, blocks, size) for each in (self.k, self.v)]
 
     def run(self, verify: Callable[..., torch.Tensor]) -> torch.Tensor:
         """Return [N, Hq, D] of one of our variants."""
-        return verify(self.q, self.k, self.v, self.rows, self.scale)
+        return verify(self.q, *self.pools, self.rows, self.scale)
+
+    def poison(self) -> None:
+        """Put NaN into the pages where no row has a token."""
+        assert self.rows.host is not None
+        assert self.rows.blocks is not None
+        size = self.rows.page_size
+        for pages, (length, count) in zip(self.rows.blocks, self.rows.host, strict=True):
+            if used := (length + count) % size:
+                for pool in self.pools:
+                    pool[pages[(length + count) // size], :, used:] = torch.nan
 
     def sdpa(self) -> Callable[[], torch.Tensor]:
         """Return PyTorch's attention on the packed tiles of all rows, which must have equal numbers of tokens."""
@@ -133,9 +149,8 @@ def check(device: torch.device, *, tiny: bool) -> Iterator[dict[str, Any]]:
     lengths, counts = [0, 1, 63, 5, 129], [2, 1, 3, 0, 2] if tiny else [8, 1, 33, 0, 4]
     for shape, dtype in product(shapes, dtypes):
         problem = Problem(shape, lengths, counts, dtype, device)
-        for r, (length, count) in enumerate(zip(lengths, counts, strict=True)):
-            problem.k[r, :, length + count :] = problem.v[r, :, length + count :] = torch.nan
-        q, k, v = (t.float() for t in (problem.q, problem.k, problem.v))
+        problem.poison()
+        q, k, v = (t.float() for t in (problem.q, *problem.pools))
         exact = reference.verify_attention(q, k, v, problem.rows, problem.scale)
         theirs = float((problem.run(reference.verify_attention).float() - exact).abs().max())
         outs = {name: problem.run(variant) for name, variant in ours.items()}

@@ -71,12 +71,17 @@ def native(
     Raises `KernelError` where it cannot be compiled, and for types and sizes that it does not have.
     """
     N, Hq, D = q.shape
-    _, Hkv, page_size, Dv = v.shape
-    blocks = rows.table(k, v)
+    P, Hkv, page_size, Dv = v.shape
+    blocks = rows.table(k)
+    R, n_pages = blocks.shape
+    assert k.shape == (P, Hkv, page_size, D)
     assert q.dtype == k.dtype == v.dtype, "queries, keys and values differ in type"
     if max(D, Dv) > _MAX_DIM:
         raise KernelError(f"its heads have {max(D, Dv)} numbers, and the kernel takes {_MAX_DIM} at most")
     q = q if q.stride(-1) == 1 else q.contiguous()
+    *key, key_step = k.stride()
+    *value, value_step = v.stride()
+    assert key_step == value_step == 1
     out = q.new_empty(N, Hq, Dv)
     held = None if sinks is None else sinks.float().contiguous()
     problem = _Problem(
@@ -84,24 +89,24 @@ def native(
         k=k.data_ptr(),
         v=v.data_ptr(),
         out=out.data_ptr(),
-        key=_Strides(*k.stride()[:3]),
-        value=_Strides(*v.stride()[:3]),
+        key=_Strides(*key),
+        value=_Strides(*value),
         query=_Strides(*q.stride()[:2]),
-        result=_Strides(*out.stride()[:2]),
+        result=_Strides(Hq * Dv, Dv),
         pages=blocks.data_ptr(),
         pages_stride=blocks.stride(0),
         start=rows.query_start.data_ptr(),
         count=rows.count.data_ptr(),
         position=rows.position.data_ptr(),
         sinks=None if held is None else held.data_ptr(),
-        n_rows=len(blocks),
+        n_rows=R,
         n_kv=Hkv,
         group=Hq // Hkv,
         dim=D,
         value_dim=Dv,
         most=rows.max_count,
         page_size=page_size,
-        n_slots=blocks.shape[1] * page_size,
+        n_slots=n_pages * page_size,
         window=window or 0,
         scale=scale,
         softcap=softcap or 0.0,

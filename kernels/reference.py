@@ -25,7 +25,7 @@ def verify_attention(
     """Return [N, Hq, D], computed in the dtype of the arguments; see `verify_attention.ragged`."""
     out = torch.zeros_like(q)
     group = q.shape[1] // k.shape[1]
-    blocks = rows.table(k, v)
+    blocks = rows.table(k)
     for r, (start, count, length) in enumerate(
         zip(rows.query_start.tolist(), rows.count.tolist(), rows.length.tolist(), strict=True)
     ):

@@ -44,6 +44,12 @@ class RaggedRows:
     page_size: int = 0  # tokens of a page, where there are `blocks`
     host: tuple[tuple[int, int], ...] | None = None  # (length, count) per row for kernels whose launches depend on them
 
+    def __post_init__(self) -> None:
+        if self.blocks is not None:
+            assert self.blocks.dtype is torch.int32
+            assert self.blocks.stride(1) == 1
+            assert len(self.blocks) == len(self.count)
+
     @classmethod
     def of(
         cls,
@@ -82,14 +88,9 @@ class RaggedRows:
             host=self.host[here],
         )
 
-    def table(self, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        """Return the block table of these rows, int32 [R, M], after checking that it belongs to these pools."""
-        assert keys.shape[:3] == values.shape[:3]
-        assert keys.stride(3) == values.stride(3) == 1
+    def table(self, keys: torch.Tensor) -> torch.Tensor:
+        """Return the block table of these rows, int32 [R, M], for pools [P, H, page_size, D] such as `keys`."""
         if self.blocks is None:
             return torch.arange(len(self.count), dtype=torch.int32, device=keys.device)[:, None]
-        assert self.blocks.dtype is torch.int32
-        assert self.blocks.stride(1) == 1
-        assert len(self.blocks) == len(self.count)
         assert keys.shape[2] == self.page_size
         return self.blocks

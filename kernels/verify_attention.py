@@ -49,7 +49,7 @@ def ragged(
     Nothing past a row's length is read. `softcap` limits the scores to c * tanh(score / c) (Gemma 2). `sinks` adds one
     key per head with the given score and the value zero (gpt-oss). Raises `KernelError` where Triton does not run.
     """
-    R, n_pages = rows.table(k, v).shape
+    R, n_pages = rows.table(k).shape
     n_splits = _split_count(q, k, rows.max_count, R, n_pages * k.shape[2])
     return _Parts(q, n_splits).add(q, k, v, rows, scale, window, softcap).merge(sinks)
 
@@ -142,13 +142,14 @@ class _Parts:
     ) -> _Parts:
         """Compute the parts of some rows from attention over `k` and `v`."""
         N, Hq, D = q.shape
-        blocks = rows.table(k, v)
+        blocks = rows.table(k)
         R, n_pages = blocks.shape
         Hkv, page_size = k.shape[1:3]
         assert Hq % Hkv == 0
         assert k.dtype == v.dtype == q.dtype
+        assert k.shape[:3] == v.shape[:3]
         assert k.shape[3] == v.shape[3] == D
-        assert q.stride(2) == 1
+        assert q.stride(2) == k.stride(3) == v.stride(3) == 1
         assert len(rows.query_start) == len(rows.count) == len(rows.length) == R
         assert len(rows.position) == N
         group = Hq // Hkv
