@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import psutil
 import pytest
 
 from app.core import ports
@@ -22,6 +21,7 @@ from app.studies.repository import get_study, list_studies
 from tests.app.core.remote.test_servers import find_free_port
 from tests.app.stub_server import DONE, StubServer, choice, event, serve_stub, tokens
 from tests.fakes import FakeEngine
+from tests.processes import list_own_processes
 
 PROGRAM = f"{sys.executable} -m tests.app.stub_program {{port}}"
 BODY = "    return a + b\n"
@@ -73,13 +73,6 @@ def make_command(behaviour: str = "", **others: Any) -> dict[str, Any]:
     return {"command": f"{PROGRAM} {behaviour}", "health": health, "port": port, "model": "m", **others}
 
 
-def list_servers() -> list[psutil.Process]:
-    return [
-        each for each in psutil.Process().children()
-        if each.status() != psutil.STATUS_ZOMBIE and "tests.app.stub_program" in each.cmdline()
-    ]  # fmt: skip
-
-
 def test_servers_commands_and_our_own_engine_take_turns_and_a_broken_arm_is_left_out(study, stub, ctx):
     broken = {"name": "broken", "command": "sh -c 'echo no GPU; exit 7'", "model": "m"}
     arms = (
@@ -106,7 +99,7 @@ def test_servers_commands_and_our_own_engine_take_turns_and_a_broken_arm_is_left
     assert "tests.app.stub_program" in rows["plain"]["start"]
     assert rows["running"]["start"] == stub.url
     assert rows["plain"]["first_token_s"] > 0
-    assert list_servers() == []
+    assert list_own_processes("tests.app.stub_program") == []
     page = create_app(ctx).test_client().get(f"/studies/{found['study']['id']}").text
     assert "Engines" in page
     assert "tests.app.stub_program" in page
@@ -129,7 +122,7 @@ def test_a_server_that_dies_costs_its_arm_and_resuming_finishes_it(study, stub, 
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert [(arm["state"], arm["tasks"]) for arm in found["arms"]] == [("finished", 3), ("finished", 3)]
-    assert list_servers() == []
+    assert list_own_processes("tests.app.stub_program") == []
 
 
 def test_a_study_without_a_working_arm_fails_with_the_reasons(study):

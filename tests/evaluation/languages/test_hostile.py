@@ -4,7 +4,6 @@ import hashlib
 import re
 from pathlib import Path
 
-import psutil
 import pytest
 
 from evaluation.datasets import Task
@@ -16,6 +15,7 @@ from evaluation.sandbox import Limits
 from evaluation.verdicts import Status
 from tests.evaluation.languages.conftest import sandbox_or_skip, toolchain_or_skip
 from tests.integration.waiting import wait_for
+from tests.processes import list_own_processes
 from tests.thorough import thorough
 
 pytestmark = pytest.mark.slow
@@ -43,18 +43,6 @@ def task_of(language):
     return Task("hostile/0", "", "f", "", "", language=language, signature=signature, cases=cases)
 
 
-def own_processes(text):
-    """Those that this process started, directly or not: other tests judge in the same languages at the same time."""
-    found = []
-    for process in psutil.Process().children(recursive=True):
-        try:
-            if text in process.cmdline():
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
-
-
 FILES = {"javascript": "javascript.js", "typescript": "javascript.js"}
 QUICK = re.compile(r"(?!exhaust_(?!sleep|output))")
 """By default without the programs that use up their time: `test_judging` has one of each kind."""
@@ -70,7 +58,7 @@ RUNS = [
 
 @pytest.fixture
 def orphans_stay():
-    """A program whose parent has ended stays a descendant of this process, where `own_processes` looks."""
+    """A program whose parent has ended stays a descendant of this process, where `list_own_processes` looks."""
     with adopt_orphans():
         yield
 
@@ -83,7 +71,7 @@ def test_no_hostile_program_passes_or_outlives_its_judgement(only, language, nam
     verdicts, seen = {}, set()
     for position, verdict in grader.judge_many((program, task) for program in programs.values()):
         verdicts[list(programs)[position]] = verdict
-        seen.update(own_processes(toolchain.tools.run.argv[-1]))
+        seen.update(list_own_processes(toolchain.tools.run.argv[-1]))
     controls = {name for name in programs if name.startswith("control")}
     assert {name for name, verdict in verdicts.items() if verdict.passed} == controls
     # No program may turn its failure into a fault that is not counted.
@@ -91,7 +79,7 @@ def test_no_hostile_program_passes_or_outlives_its_judgement(only, language, nam
     most = 4 * LIMITS.wall_s + SLACK_S  # a program that crashes is started four times
     assert [name for name, verdict in verdicts.items() if verdict.wall_s > most] == []
     assert seen  # so that finding none means that none is left
-    wait_for(lambda: not own_processes(toolchain.tools.run.argv[-1]))
+    wait_for(lambda: not list_own_processes(toolchain.tools.run.argv[-1]))
     assert [place for place in PLACES if Path(place).exists()] == []
     assert grader.judge(programs["control_right"], task).passed
     sandbox.close()

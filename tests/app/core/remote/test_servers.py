@@ -19,6 +19,7 @@ from app.core.remote.servers import CommandServers, ServerCommand, StopAskedErro
 from app.core.remote.target import HEADERS, KEY
 from decoding.models.errors import ModelError
 from tests.integration.waiting import wait_for
+from tests.processes import list_own_processes
 
 STUB = (sys.executable, "-m", "tests.app.stub_program")
 NEVER_READY = "import time; print('loading weights', flush=True); time.sleep(600)"
@@ -111,8 +112,7 @@ def test_a_command_that_does_not_become_ready_is_one_sentence(declare, fault):
     with pytest.raises(ModelError, match=rf"^the command of http://127.0.0.1:{port}/v1 {sentence}") as failed:
         servers.make_ready(target, goes_on)
     assert "\n" not in str(failed.value)
-    alive = [each for each in psutil.Process().children() if each.status() != psutil.STATUS_ZOMBIE]
-    assert not [each for each in alive if words[1] in each.cmdline()]
+    assert not list_own_processes(words[1])
 
 
 def test_a_program_that_is_not_there_is_said(declare):
@@ -133,7 +133,7 @@ def test_a_port_at_which_something_answers_is_not_taken_for_the_server(declare):
 def test_a_server_that_has_ended_meanwhile_is_said_and_not_started_again(declare):
     servers, target, _ = declare(*STUB, "{port}")
     servers.make_ready(target, goes_on)
-    (process,) = [each for each in psutil.Process().children() if "tests.app.stub_program" in each.cmdline()]
+    (process,) = list_own_processes("tests.app.stub_program")
     process.kill()
     wait_for(lambda: process.status() == psutil.STATUS_ZOMBIE)
     with pytest.raises(ModelError, match="has ended with status -9; it said last: serving on"):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,22 +39,29 @@ def test_total(prices, tmp_path):
 
 
 @pytest.fixture(scope="session")
-def confinement(sandbox, tmp_path_factory) -> Confinement:
+def confinement(sandbox) -> Iterator[Confinement]:
     if not sandbox.isolation.namespaces:
         pytest.skip("no bubblewrap here")
-    folder = tmp_path_factory.mktemp("packages")
-    return Confinement(sandbox, copy_distributions(PYTEST, open_to_all(folder) / "site-packages"))
+    with public_folder() as folder:
+        yield Confinement(sandbox, copy_distributions(PYTEST, folder / "site-packages"))
 
 
-def open_to_all(folder: Path) -> Path:
-    """Lets the sandbox's user pass: pytest's folders are for their owner alone."""
-    for part in (folder, folder.parent, folder.parent.parent):
-        part.chmod(0o755)
-    return folder
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder that the sandbox's user may enter; pytest's own are for their owner alone."""
+    with public_folder() as folder:
+        yield folder
+
+
+@contextmanager
+def public_folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
 
 
 def recorded(opened, confinement, tests, tmp_path, limit_s=60.0, **files):
-    open_to_all(tmp_path)
     project = opened({"shop.py": SHOP, "test_shop.py": tests, **files})
     command = confinement.resolve("python -m pytest -q -p no:cacheprovider")
     return record(project, find(project), [command], tmp_path / "record", limit_s, confinement=confinement)
