@@ -31,6 +31,7 @@ from benchmarks._timing import copy_bandwidth, n_copies, seconds_each
 from decoding.models.device import device_name
 from kernels import reference
 from kernels.availability import INTERPRETED, KernelError, require
+from kernels.check import build_pool, shuffle_pages
 from kernels.native_attention import native, require_native
 from kernels.registry import BACKENDS, VerifyAttention
 from kernels.rows import RaggedRows
@@ -40,6 +41,7 @@ NATIVE: dict[str, VerifyAttention] = {"native": native}
 OTHERS = ("sdpa", "flash_attn", "flex")
 # FlashAttention's bound: at most twice the error that PyTorch makes in the same dtype.
 _ERROR_FACTOR, _ERROR_FLOOR = 2.0, 1e-5
+_PAGE_SIZE = {"cuda": 16, "cpu": 64}  # tokens, as the engine has them
 
 
 def variants(device: torch.device) -> dict[str, VerifyAttention]:
@@ -66,16 +68,26 @@ class Shape:
 
 
 class Problem:
-    """Random inputs of one verify: queries, cache and rows; `n_bytes` is the size of the rows' keys and values."""
+    """Random inputs of one verify: queries, pages in random order, and rows.
+
+    `n_bytes` is the size of the rows' keys and values; `dense` holds them by row, as other libraries take them.
+    """
 
     def __init__(
         self, shape: Shape, lengths: Sequence[int], counts: Sequence[int], dtype: torch.dtype, device: torch.device
     ) -> None:
-        self.rows = RaggedRows.of(lengths, counts, device)
-        self.longest = max(a + b for a, b in zip(lengths, counts, strict=True))
+        ends = [a + b for a, b in zip(lengths, counts, strict=True)]
+        self.longest, page_size = max(ends), _PAGE_SIZE[device.type]
+        table = shuffle_pages(len(ends), self.longest, page_size).to(device)
+        self.rows = RaggedRows.of(lengths, counts, device, table, page_size)
         R, N = len(lengths), sum(counts)
         self.q = torch.randn(N, shape.n_heads, shape.D, device=device, dtype=dtype)
-        self.k, self.v = torch.randn(2, R, shape.n_kv_heads, self.longest, shape.D, device=device, dtype=dtype)
+        self.dense = torch.randn(2, R, shape.n_kv_heads, self.longest, shape.D, device=device, dtype=dtype)
+        # NaN past each row's end: what a kernel must not read.
+        self.k, self.v = (
+            build_pool([row[:, :end] for row, end in zip(rows, ends, strict=True)], table, page_size)
+            for rows in self.dense
+        )
         self.scale = shape.D**-0.5
         n_slots = sum(lengths) + N
         self.n_bytes = 2 * n_slots * shape.n_kv_heads * shape.D * dtype.itemsize
@@ -86,14 +98,15 @@ class Problem:
 
     def sdpa(self) -> Callable[[], torch.Tensor]:
         """Return PyTorch's attention on the packed tiles of all rows, which must have equal numbers of tokens."""
-        R, Hkv, L, D = self.k.shape
+        k, v = self.dense
+        R, Hkv, L, D = k.shape
         T = self.rows.max_count
         group = self.q.shape[1] // Hkv
         tile = self.q.view(R, T, Hkv, group, D).permute(0, 2, 3, 1, 4).reshape(R, Hkv, group * T, D)
         position = self.rows.position.view(R, 1, T, 1).expand(R, group, T, 1).reshape(R, 1, group * T, 1)
         visible = torch.arange(L, device=tile.device) <= position
         mask = torch.zeros(visible.shape, device=tile.device, dtype=tile.dtype).masked_fill_(~visible, float("-inf"))
-        return partial(F.scaled_dot_product_attention, tile, self.k, self.v, attn_mask=mask, scale=self.scale)
+        return partial(F.scaled_dot_product_attention, tile, k, v, attn_mask=mask, scale=self.scale)
 
     def flash(self) -> Callable[[], torch.Tensor] | None:
         """Return FlashAttention over the same rows, if it is installed."""
@@ -101,9 +114,9 @@ class Problem:
             from flash_attn import flash_attn_with_kvcache  # noqa: PLC0415
         except ImportError:
             return None
-        R = self.k.shape[0]
+        R = self.dense.shape[1]
         q = self.q.view(R, -1, *self.q.shape[1:])
-        k, v = (t.transpose(1, 2).contiguous() for t in (self.k, self.v))
+        k, v = (t.transpose(1, 2).contiguous() for t in self.dense)
         ends = self.rows.length + self.rows.count
         return partial(flash_attn_with_kvcache, q, k, v, cache_seqlens=ends, causal=True, softmax_scale=self.scale)
 
@@ -111,7 +124,8 @@ class Problem:
         """Return FlexAttention over the same rows, compiled."""
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention  # noqa: PLC0415
 
-        R, _, L, _ = self.k.shape
+        k, v = self.dense
+        R, _, L, _ = k.shape
         T, lengths = self.rows.max_count, self.rows.length
         q = self.q.view(R, T, *self.q.shape[1:]).transpose(1, 2).contiguous()
 
@@ -120,7 +134,7 @@ class Problem:
 
         blocks = create_block_mask(visible, R, None, T, L, device=str(q.device))
         attend = torch.compile(flex_attention, dynamic=False)
-        return partial(attend, q, self.k, self.v, block_mask=blocks, scale=self.scale, enable_gqa=True)
+        return partial(attend, q, k, v, block_mask=blocks, scale=self.scale, enable_gqa=True)
 
 
 def check(device: torch.device, *, tiny: bool) -> Iterator[dict[str, Any]]:
@@ -133,8 +147,6 @@ def check(device: torch.device, *, tiny: bool) -> Iterator[dict[str, Any]]:
     lengths, counts = [0, 1, 63, 5, 129], [2, 1, 3, 0, 2] if tiny else [8, 1, 33, 0, 4]
     for shape, dtype in product(shapes, dtypes):
         problem = Problem(shape, lengths, counts, dtype, device)
-        for r, (length, count) in enumerate(zip(lengths, counts, strict=True)):
-            problem.k[r, :, length + count :] = problem.v[r, :, length + count :] = torch.nan
         q, k, v = (t.float() for t in (problem.q, problem.k, problem.v))
         exact = reference.verify_attention(q, k, v, problem.rows, problem.scale)
         theirs = float((problem.run(reference.verify_attention).float() - exact).abs().max())

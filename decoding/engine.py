@@ -14,6 +14,7 @@ The loop is `loop/scheduler.py` and `loop/step.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import cached_property, partial
 from typing import Any
 
@@ -39,6 +40,7 @@ from decoding.loop.batch import Batch
 from decoding.loop.intake import EarliestDeadline, InOrder, Intake
 from decoding.loop.scheduler import Outcome, Scheduler
 from decoding.loop.step import Decoder
+from decoding.memory.pages import PAGE_SIZE
 from decoding.memory.store import KVStore
 from decoding.models.device import device_name
 from decoding.models.device_memory import is_out_of_memory
@@ -86,13 +88,15 @@ class Engine:
         *,
         graphs: bool | None = None,
         kv_bytes: int | None = None,
+        page_size: int | None = None,
     ) -> None:
         """`head` is the target's trained drafter, if the configuration names it.
 
         `graphs` runs rounds as CUDA graphs; by default on a GPU with attention backends that support them.
 
-        On a CPU, where tests ask for it, a graph is replayed by running its work again. `kv_bytes` is the most memory
-        for keys and values; by default most of what is free.
+        On a CPU, where tests ask for it, a graph is replayed by running its work again. `kv_bytes` is the memory
+        for keys and values, taken when it is loaded; by default most of what is free. `page_size` is the tokens of a
+        page of it.
         """
         self.config = config
         self.target = target
@@ -121,7 +125,7 @@ class Engine:
             graphs=graphs,
             disabled=self._disabled,
             costs=self.costs,
-            store=KVStore(target.device, kv_bytes),
+            store=KVStore(target.device, page_size or PAGE_SIZE[target.device.type], kv_bytes),
             head=head,
         )
 
@@ -296,7 +300,9 @@ class Engine:
     ) -> Iterator[Outcome]:
         _ = self.costs.rounds  # measured before the clock of a request starts
         policy = self._make_policy()
-        with self._pool.acquire(max_samples) as runners:
+        with ExitStack() as held:
+            with self._threads():
+                runners = held.enter_context(self._pool.acquire(max_samples))
             decoder = Decoder(self._make_batch(runners, max_samples, policy), self.target, policy, self.costs)
             scheduler = Scheduler(decoder, runners, self.costs, self._lengths, on_update, should_cancel)
             outcomes = scheduler.run(make_intake(scheduler))
@@ -362,7 +368,7 @@ class Engine:
     @torch.inference_mode()
     def _time_verifies(self) -> VerifyCost:
         longest = min(SIZES[-1], self.target.context_length - 1)
-        with self._pool.acquire(1) as runners, self._threads():
+        with self._threads(), self._pool.acquire(1) as runners:
             return measure(lambda n_tokens: runners.target.verify_dummy(min(n_tokens, longest)))
 
     def serving_costs(self) -> dict[str, float]:

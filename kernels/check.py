@@ -5,7 +5,7 @@ Kernels are compiled for the device at hand, and not every combination of GPU, d
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from kernels.registry import BACKENDS
 from kernels.rows import NO_TOKEN, RaggedRows
 
 _COUNTS = (5, 4, 1, 3, 2, 5)
+_PAGE_SIZE = 16  # tokens
 _ROLE, _OTHER_ROLE = 0, 3
 
 
@@ -33,11 +34,13 @@ class AttentionShape:
     dtype: torch.dtype
 
 
-def failures(shape: AttentionShape, attention: str, device: torch.device) -> dict[str, str]:
+def failures(
+    shape: AttentionShape, attention: str, device: torch.device, page_size: int = _PAGE_SIZE
+) -> dict[str, str]:
     """Return the reason for each kernel of backend `attention` that fails here, by name; empty if all are right."""
     checks: dict[str, Callable[[], None]] = {
-        attention: lambda: _attention(attention, shape, device),
-        "kv_scatter": lambda: _scatter(shape, device),
+        attention: lambda: _attention(attention, shape, device, page_size),
+        "kv_scatter": lambda: _scatter(shape, device, page_size),
         "accept": lambda: _accept(device),
     }
     failed = {}
@@ -49,18 +52,37 @@ def failures(shape: AttentionShape, attention: str, device: torch.device) -> dic
     return failed
 
 
-def _attention(name: str, shape: AttentionShape, device: torch.device) -> None:
+def shuffle_pages(n_rows: int, n_tokens: int, page_size: int, make: torch.Generator | None = None) -> torch.Tensor:
+    """Return a table, int32 [R, M], that gives each row of up to `n_tokens` pages of its own in random order."""
+    n_pages = -(-n_tokens // page_size)
+    return torch.randperm(n_rows * n_pages, generator=make).view(n_rows, n_pages).int() + 1
+
+
+def build_pool(states: Sequence[torch.Tensor], table: torch.Tensor, page_size: int) -> torch.Tensor:
+    """Return a pool [P, H, page_size, D] that holds `states` [H, length, D] of each row, and NaN wherever it can."""
+    H, _, D = states[0].shape
+    # A token's heads lie side by side, as the engine keeps them.
+    pool = states[0].new_full((int(table.max()) + 1, page_size, H, D), torch.nan).transpose(1, 2)
+    for pages, row in zip(table, states, strict=True):
+        reference.write_row(pool, pages, row)
+    return pool
+
+
+def _attention(name: str, shape: AttentionShape, device: torch.device, page_size: int) -> None:
     """Compare with float32: the error may be twice the error of PyTorch in the same dtype (FlashAttention's bound)."""
     block = verify_attention.block_n(shape.dim, shape.dtype.itemsize)
     lengths = [0, 1, block - 1, block, block + 1, 3 * block + 5]
     make = torch.Generator().manual_seed(0)
-    n_slots, n_heads = max(lengths) + max(_COUNTS), shape.n_kv * shape.group
+    ends, n_heads = [sum(each) for each in zip(lengths, _COUNTS, strict=True)], shape.n_kv * shape.group
     q = torch.randn(n_heads, sum(_COUNTS), shape.dim, generator=make).to(device, shape.dtype).transpose(0, 1)
-    k, v = torch.randn(2, len(lengths), shape.n_kv, n_slots, shape.dim, generator=make).to(device, shape.dtype)
-    for r, (length, count) in enumerate(zip(lengths, _COUNTS, strict=True)):
-        # Values past a row's length must not change the result.
-        k[r, :, length + count :] = v[r, :, length + count :] = torch.nan
-    rows, scale = RaggedRows.of(lengths, _COUNTS, device), shape.dim**-0.5
+    table = shuffle_pages(len(lengths), max(ends), page_size, make)
+    k, v = (
+        build_pool([torch.randn(shape.n_kv, end, shape.dim, generator=make) for end in ends], table, page_size).to(
+            device, shape.dtype
+        )
+        for _ in range(2)
+    )
+    rows, scale = RaggedRows.of(lengths, _COUNTS, device, table.to(device), page_size), shape.dim**-0.5
     verify = BACKENDS[name].load()
     for window in (None, block // 2 + 1):
         exact = reference.verify_attention(q.float(), k.float(), v.float(), rows, scale, window)
@@ -70,15 +92,14 @@ def _attention(name: str, shape: AttentionShape, device: torch.device) -> None:
             raise WrongKernelError(f"differs from its reference by {ours:.2g}, PyTorch by {theirs:.2g}")
 
 
-def _scatter(shape: AttentionShape, device: torch.device) -> None:
+def _scatter(shape: AttentionShape, device: torch.device, page_size: int) -> None:
     make = torch.Generator().manual_seed(1)
-    row = torch.tensor([0, 0, 2, 2, 2, 3], device=device)
-    position = torch.tensor([0, 1, 9, 10, 11, 4], device=device)  # the last two of row 2 lie past its end
-    cache = torch.randn(2, 4, shape.n_kv, 10, shape.dim, generator=make).to(device, shape.dtype)
+    slot = torch.tensor([1, 2 * page_size - 1, 3 * page_size, -1, -page_size, 4 * page_size], device=device)
+    cache = torch.randn(2, 4, page_size, shape.n_kv, shape.dim, generator=make).to(device, shape.dtype).transpose(2, 3)
     new = torch.randn(2, shape.n_kv, 6, shape.dim, generator=make).to(device, shape.dtype).transpose(1, 2)
     expected = cache.clone()
-    reference.kv_scatter(expected[0], expected[1], new[0], new[1], row, position)
-    kv_scatter.kv_scatter(cache[0], cache[1], new[0], new[1], row, position)
+    reference.kv_scatter(expected[0], expected[1], new[0], new[1], slot)
+    kv_scatter.kv_scatter(cache[0], cache[1], new[0], new[1], slot)
     if not torch.equal(cache, expected):
         raise WrongKernelError("writes other slots than its reference")
 

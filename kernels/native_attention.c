@@ -1,11 +1,13 @@
-/* Attention of packed tokens over the rows of a ragged cache, for CPUs: native_attention.py compiles it and says why.
+/* Attention of packed tokens over rows in a pool of pages, for CPUs: native_attention.py compiles it and says why.
 
    One work item is one row, one key-value head, and up to QUERIES of its queries (a query is a token in a query head;
    all heads that share the keys are in one item). It goes through the keys in blocks of BLOCK and keeps a running
    maximum and sum of each query (online softmax; FlashAttention, arXiv 2205.14135). The arithmetic is float32.
 
    Each query goes through the same operations in the same order, wherever its item ends and whatever other queries are
-   in it: keys that it does not see have a weight of exactly zero, and adding zero or scaling by one changes no bit. */
+   in it: keys that it does not see have a weight of exactly zero, and adding zero or scaling by one changes no bit.
+   Blocks are counted from the start of the row, so the order is also the same whatever pages its tokens lie in. A page
+   holds a multiple of LANES tokens, so LANES tokens of a block are in one page. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -143,46 +145,69 @@ static inline __attribute__((always_inline)) void transpose(floats *row) {
 }
 
 typedef struct {
-    int64_t row, head, slot; /* in elements */
+    int64_t outer, head, slot; /* in elements; outer: a page, or a token of queries and results, which have no slots */
 } strides;
 
 typedef struct {
     const element *q, *k, *v;
     element *out;
-    strides key, value, query, result; /* of queries and results: row = token, slot unused */
-    const int32_t *start, *count;      /* [R] */
+    strides key, value, query, result;
+    const int32_t *start, *count, *length; /* [R]; length: tokens before the new ones */
+    const int32_t *blocks;             /* [R, n_pages], the pages of each row */
     const int64_t *position;           /* [N] */
     const float *sinks;                /* [Hq], or none */
     int32_t n_rows, n_kv, group, dim, value_dim, most; /* most: tokens of a row */
-    int32_t n_slots;                   /* S: nothing is read past it */
+    int32_t n_pages, page_size, blocks_stride;
     int32_t window;                    /* 0: none */
     float scale, softcap;              /* softcap 0: none */
 } problem;
 
 static inline int rounded(int n, int multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-static void prefetch(const element *rows, int64_t stride, int n, int dim) {
+/* Where the keys or values of LANES tokens of a block begin, one after another by a stride. */
+typedef struct {
+    const element *group[TILE];
+    int64_t stride;
+} place;
+
+/* Finds the first n tokens of the block that begins at token `first` of a row; the table is not read past them. */
+static inline place find(
+    const problem *p, const element *pool, const strides *by, const int32_t *pages, int first, int n) {
+    place found = {.stride = by->slot};
+    for (int g = 0; g < TILE; g++) {
+        int at = first + g * LANES;
+        if (g * LANES < n) found.group[g] = pool + pages[at / p->page_size] * by->outer + at % p->page_size * by->slot;
+    }
+    return found;
+}
+
+static void prefetch(const place *from, int n, int dim) {
     for (int j = 0; j < n; j++)
-        for (int d = 0; d < dim; d += 64 / (int)sizeof(element)) __builtin_prefetch(rows + j * stride + d);
+        for (int d = 0; d < dim; d += 64 / (int)sizeof(element))
+            __builtin_prefetch(from->group[j / LANES] + j % LANES * from->stride + d);
 }
 
 /* Keys [n, dim] as [dim rounded up, BLOCK], zeros after them. */
-static void read_keys(const element *from, int64_t stride, int n, int dim, float *to) {
-    for (int j = 0; j < BLOCK; j += LANES)
+static void read_keys(const place *from, int n, int dim, float *to) {
+    for (int j = 0; j < BLOCK; j += LANES) {
+        const element *group = from->group[j / LANES];
         for (int d = 0; d < dim; d += LANES) {
             floats square[LANES];
             _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) square[i] =
-                j + i < n ? widen_some(from + (j + i) * stride + d, dim - d) : filled(0.f);
+                j + i < n ? widen_some(group + i * from->stride + d, dim - d) : filled(0.f);
             transpose(square);
             _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) *(floats *)(to + (d + i) * BLOCK + j) = square[i];
         }
+    }
 }
 
 /* Values [n, dim] as [BLOCK, width], zeros around them. */
-static void read_values(const element *from, int64_t stride, int n, int dim, float *to, int width) {
-    for (int j = 0; j < BLOCK; j++)
+static void read_values(const place *from, int n, int dim, float *to, int width) {
+    for (int j = 0; j < BLOCK; j++) {
+        const element *value = from->group[j / LANES] + j % LANES * from->stride;
         for (int d = 0; d < width; d += LANES)
-            *(floats *)(to + j * width + d) = j < n ? widen_some(from + j * stride + d, dim - d) : filled(0.f);
+            *(floats *)(to + j * width + d) = j < n ? widen_some(value + d, dim - d) : filled(0.f);
+    }
 }
 
 /* Turns a query's scores of the keys [first, first + BLOCK) into weights; returns what earlier sums shrink by. */
@@ -223,15 +248,18 @@ static void attend_item(const problem *p, int r, int head, int from) {
     int n = p->count[r] * p->group - from;
     if (n > QUERIES) n = QUERIES;
     int n_padded = rounded(n, TILE);
-    const element *k = p->k + r * p->key.row + head * p->key.head, *v = p->v + r * p->value.row + head * p->value.head;
+    int n_keys = p->length[r] + p->count[r], n_slots = p->n_pages * p->page_size;
+    const element *k = p->k + head * p->key.head, *v = p->v + head * p->value.head;
+    const int32_t *pages = p->blocks + (int64_t)r * p->blocks_stride;
+    if (n_keys > n_slots) n_keys = n_slots;
 
     for (int i = 0; i < n_padded; i++) {
         int at = from + (i < n ? i : 0); /* the padding repeats the first query */
         int token = p->start[r] + at / p->group, query_head = head * p->group + at % p->group;
-        const element *q = p->q + token * p->query.row + query_head * p->query.head;
+        const element *q = p->q + token * p->query.outer + query_head * p->query.head;
         for (int d = 0; d < dim; d += LANES)
             *(floats *)(queries + i * dim + d) = widen_some(q + d, p->dim - d) * p->scale;
-        end[i] = p->position[token] < p->n_slots ? p->position[token] + 1 : p->n_slots;
+        end[i] = p->position[token] < n_keys ? p->position[token] + 1 : n_keys;
         begin[i] = p->window && end[i] > p->window ? end[i] - p->window : 0;
         if (end[i] > last) last = end[i];
         if (begin[i] < first) first = begin[i];
@@ -241,10 +269,12 @@ static void attend_item(const problem *p, int r, int head, int from) {
     memset(sums, 0, n_padded * width * sizeof(float));
     for (int block = first / BLOCK * BLOCK; block < last; block += BLOCK) {
         int left = last - block, here = left < BLOCK ? left : BLOCK, after = left - here < BLOCK ? left - here : BLOCK;
-        prefetch(v + block * p->value.slot, p->value.slot, here, p->value_dim);
-        prefetch(k + (block + BLOCK) * p->key.slot, p->key.slot, after, p->dim);
-        read_keys(k + block * p->key.slot, p->key.slot, here, p->dim, keys);
-        read_values(v + block * p->value.slot, p->value.slot, here, p->value_dim, values, width);
+        place here_k = find(p, k, &p->key, pages, block, here), here_v = find(p, v, &p->value, pages, block, here);
+        place after_k = find(p, k, &p->key, pages, block + BLOCK, after);
+        prefetch(&here_v, here, p->value_dim);
+        prefetch(&after_k, after, p->dim);
+        read_keys(&here_k, here, p->dim, keys);
+        read_values(&here_v, here, p->value_dim, values, width);
         for (int i = 0; i < n_padded; i += TILE)
             multiply(queries + i * dim, dim, keys, BLOCK, dim, weights + i * BLOCK, BLOCK, 0);
         for (int i = 0; i < n_padded; i++) {
@@ -258,7 +288,7 @@ static void attend_item(const problem *p, int r, int head, int from) {
     }
     for (int i = 0; i < n; i++) {
         int at = from + i, token = p->start[r] + at / p->group, query_head = head * p->group + at % p->group;
-        element *out = p->out + token * p->result.row + query_head * p->result.head;
+        element *out = p->out + token * p->result.outer + query_head * p->result.head;
         for (int d = 0; d < p->value_dim; d++) out[d] = narrow(sums[i * width + d] / sum[i]);
     }
 }
@@ -272,14 +302,15 @@ void attend(const problem *p) {
     }
 }
 
-/* Writes each token's keys or values to its row and position of the cache, unless that lies past the end of the row. */
+/* Writes each token's keys or values to its slot, page * page_size + offset, unless that lies outside the pool. */
 void scatter(
-    char *cache, const char *new, const int64_t *row, const int64_t *position, int64_t n_slots, int64_t n,
-    int64_t n_heads, int64_t head_bytes, int64_t row_stride, int64_t head_stride, int64_t slot_stride, int64_t token_stride,
+    char *pool, const char *new, const int64_t *slot, int64_t n_slots, int64_t page_size, int64_t n, int64_t n_heads,
+    int64_t head_bytes, int64_t page_stride, int64_t head_stride, int64_t offset_stride, int64_t token_stride,
     int64_t new_head_stride) {
-    for (int64_t t = 0; t < n; t++)
-        for (int64_t h = 0; position[t] < n_slots && h < n_heads; h++)
-            memcpy(
-                cache + row[t] * row_stride + h * head_stride + position[t] * slot_stride,
-                new + t * token_stride + h * new_head_stride, head_bytes);
+    for (int64_t t = 0; t < n; t++) {
+        if (slot[t] < 0 || slot[t] >= n_slots) continue;
+        char *to = pool + slot[t] / page_size * page_stride + slot[t] % page_size * offset_stride;
+        for (int64_t h = 0; h < n_heads; h++)
+            memcpy(to + h * head_stride, new + t * token_stride + h * new_head_stride, head_bytes);
+    }
 }

@@ -1,9 +1,9 @@
-"""Attention over a ragged cache on a CPU, in C: native_attention.c, compiled on the machine that runs it.
+"""Attention over a pool of pages on a CPU, in C: native_attention.c, compiled on the machine that runs it.
 
 PyTorch's attention takes rectangles: it pads each row to the longest draft, wants a mask, and its sums take an order
 that depends on how many slots are read, which is not the same on all CPUs. This kernel reads the packed tokens as they
-are, each row as far as it goes, and a token's result is the same bits whatever is verified with it. It takes about half
-the time (docs/decoding-speed.md).
+are, each row as far as it goes, and a token's result is the same bits whatever is verified with it and whatever pages
+its row is in. It takes about half the time (docs/decoding-speed.md).
 
 The compiled library is in `kernels/` of the cache, named by the hash of everything that it depends on.
 """
@@ -28,6 +28,7 @@ from kernels.rows import RaggedRows
 
 _SOURCE = Path(__file__).with_suffix(".c")
 _DEFINES = {torch.bfloat16: "-DBFLOAT16", torch.float32: "-DFLOAT32"}
+_PAGE_MULTIPLE = 16  # tokens: a vector of float32 has 8 or 16 lanes
 _MAX_DIM = 256  # of a head: each thread keeps a block of keys and values of this width on its stack
 _FLAGS = (
     *("-std=gnu11", "-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fPIC"),
@@ -37,7 +38,7 @@ _COMPILE_S = 120
 
 
 class _Strides(ctypes.Structure):
-    _fields_ = (("row", ctypes.c_int64), ("head", ctypes.c_int64), ("slot", ctypes.c_int64))
+    _fields_ = (("outer", ctypes.c_int64), ("head", ctypes.c_int64), ("slot", ctypes.c_int64))
 
 
 class _Problem(ctypes.Structure):
@@ -46,17 +47,17 @@ class _Problem(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("q", "k", "v", "out")),
         *((name, _Strides) for name in ("key", "value", "query", "result")),
-        *((name, ctypes.c_void_p) for name in ("start", "count", "position", "sinks")),
+        *((name, ctypes.c_void_p) for name in ("start", "count", "length", "blocks", "position", "sinks")),
         *((name, ctypes.c_int32) for name in ("n_rows", "n_kv", "group", "dim", "value_dim", "most")),
-        *((name, ctypes.c_int32) for name in ("n_slots", "window")),
+        *((name, ctypes.c_int32) for name in ("n_pages", "page_size", "blocks_stride", "window")),
         *((name, ctypes.c_float) for name in ("scale", "softcap")),
     )
 
 
 def native(
     q: torch.Tensor,  # [N, Hq, D]
-    k: torch.Tensor,  # [R, Hkv, S, D]
-    v: torch.Tensor,  # [R, Hkv, S, Dv]
+    k: torch.Tensor,  # [P, Hkv, page_size, D]
+    v: torch.Tensor,  # [P, Hkv, page_size, Dv]
     rows: RaggedRows,
     scale: float,
     window: int | None = None,
@@ -66,14 +67,22 @@ def native(
 ) -> torch.Tensor:
     """Return [N, Hq, Dv]: each token attends to its row's keys up to its position in `rows`.
 
-    Raises `KernelError` where it cannot be compiled, and for types and sizes that it does not have.
+    Pages have a multiple of 16 tokens. Raises `KernelError` where it cannot be compiled, and for types and sizes that
+    it does not have.
     """
     N, Hq, D = q.shape
-    R, Hkv, S, Dv = v.shape
+    _, Hkv, page_size, Dv = v.shape
+    table = rows.table
+    R, n_pages = table.shape
     assert q.dtype == k.dtype == v.dtype, "queries, keys and values differ in type"
+    assert table.dtype == torch.int32
+    assert k.stride(3) == v.stride(3) == table.stride(1) == 1
+    assert k.shape[2] == page_size == rows.page_size
+    if page_size % _PAGE_MULTIPLE:
+        raise KernelError(f"its pages have {page_size} tokens, and the kernel takes multiples of {_PAGE_MULTIPLE}")
     if max(D, Dv) > _MAX_DIM:
         raise KernelError(f"its heads have {max(D, Dv)} numbers, and the kernel takes {_MAX_DIM} at most")
-    q, k, v = (t if t.stride(-1) == 1 else t.contiguous() for t in (q, k, v))
+    q = q if q.stride(-1) == 1 else q.contiguous()
     out = q.new_empty(N, Hq, Dv)
     held = None if sinks is None else sinks.float().contiguous()
     problem = _Problem(
@@ -87,6 +96,8 @@ def native(
         result=_Strides(*out.stride()[:2]),
         start=rows.query_start.data_ptr(),
         count=rows.count.data_ptr(),
+        length=rows.length.data_ptr(),
+        blocks=table.data_ptr(),
         position=rows.position.data_ptr(),
         sinks=None if held is None else held.data_ptr(),
         n_rows=R,
@@ -95,7 +106,9 @@ def native(
         dim=D,
         value_dim=Dv,
         most=rows.max_count,
-        n_slots=S,
+        n_pages=n_pages,
+        page_size=page_size,
+        blocks_stride=table.stride(0),
         window=window or 0,
         scale=scale,
         softcap=softcap or 0.0,
@@ -105,18 +118,19 @@ def native(
 
 
 def scatter(
-    keys: torch.Tensor,  # [B, Hkv, S, D], the cache
-    values: torch.Tensor,  # [B, Hkv, S, Dv], the cache
+    keys: torch.Tensor,  # [P, Hkv, page_size, D], the pool
+    values: torch.Tensor,  # [P, Hkv, page_size, Dv], the pool
     new_keys: torch.Tensor,  # [N, Hkv, D]
     new_values: torch.Tensor,  # [N, Hkv, Dv]
-    row: torch.Tensor,  # int64 [N]
-    position: torch.Tensor,  # int64 [N], the slot in the row
+    slot: torch.Tensor,  # int64 [N], page * page_size + offset
 ) -> None:
-    """Write each token's keys and values to its slot, as `kv_scatter` does on a GPU; skip slots past a row's end."""
-    assert row.is_contiguous()
-    assert position.is_contiguous()
+    """Write each token's keys and values to its slot, as `kv_scatter` does on a GPU; skip slots outside the pool."""
+    assert slot.dtype == torch.int64
+    assert slot.is_contiguous()
     for held, new in ((keys, new_keys), (values, new_values)):
         N, H, D = new.shape
+        n_pages, _, page_size, _ = held.shape
+        assert len(slot) == N
         assert (held.shape[1], held.shape[3], held.dtype) == (H, D, new.dtype)
         assert held.stride(3) == 1
         states = new if new.stride(-1) == 1 else new.contiguous()
@@ -124,9 +138,8 @@ def scatter(
         load_library(held.dtype).scatter(
             ctypes.c_void_p(held.data_ptr()),
             ctypes.c_void_p(states.data_ptr()),
-            ctypes.c_void_p(row.data_ptr()),
-            ctypes.c_void_p(position.data_ptr()),
-            *map(ctypes.c_int64, (held.shape[2], N, H, D * size)),
+            ctypes.c_void_p(slot.data_ptr()),
+            *map(ctypes.c_int64, (n_pages * page_size, page_size, N, H, D * size)),
             *(ctypes.c_int64(stride * size) for stride in (*held.stride()[:3], *states.stride()[:2])),
         )
 

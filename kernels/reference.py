@@ -10,8 +10,8 @@ from kernels.rows import NO_TOKEN, RaggedRows
 
 def verify_attention(
     q: torch.Tensor,  # [N, Hq, D]
-    k: torch.Tensor,  # [R, Hkv, S, D]
-    v: torch.Tensor,  # [R, Hkv, S, D]
+    k: torch.Tensor,  # [P, Hkv, page_size, D]
+    v: torch.Tensor,  # [P, Hkv, page_size, D]
     rows: RaggedRows,
     scale: float,
     window: int | None = None,
@@ -26,7 +26,7 @@ def verify_attention(
         zip(rows.query_start.tolist(), rows.count.tolist(), rows.length.tolist(), strict=True)
     ):
         mine = slice(start, start + count)
-        keys, values = (cache[r, :, : length + count] for cache in (k, v))  # [Hkv, L, D]
+        keys, values = (read_row(pool, rows.table[r], length + count) for pool in (k, v))
         place = torch.arange(length + count, device=q.device)
         position = rows.position[mine, None]
         visible = place <= position
@@ -44,18 +44,31 @@ def verify_attention(
     return out
 
 
+def read_row(pool: torch.Tensor, pages: torch.Tensor, length: int) -> torch.Tensor:
+    """Return the first `length` tokens, [H, length, D], of a row with `pages` [M] in a pool [P, H, page_size, D]."""
+    n_pages = -(-length // pool.shape[2])
+    return pool[pages[:n_pages].long()].transpose(0, 1).flatten(1, 2)[:, :length]
+
+
+def write_row(pool: torch.Tensor, pages: torch.Tensor, states: torch.Tensor) -> None:
+    """Write `states` [H, length, D] where `read_row` reads them, so that checks can start from rows."""
+    for page, part in zip(pages.tolist(), torch.split(states, pool.shape[2], dim=1), strict=False):
+        pool[page, :, : part.shape[1]] = part
+
+
 def kv_scatter(
-    keys: torch.Tensor,  # [B, Hkv, S, D]
-    values: torch.Tensor,  # [B, Hkv, S, D]
+    keys: torch.Tensor,  # [P, Hkv, page_size, D]
+    values: torch.Tensor,  # [P, Hkv, page_size, D]
     new_keys: torch.Tensor,  # [N, Hkv, D]
     new_values: torch.Tensor,  # [N, Hkv, D]
-    row: torch.Tensor,  # [N]
-    position: torch.Tensor,  # [N]
+    slot: torch.Tensor,  # [N]
 ) -> None:
-    """Write each token's keys and values to its slot; skip tokens whose slot lies past the end of the row."""
-    for n, (r, slot) in enumerate(zip(row.tolist(), position.tolist(), strict=True)):
-        if slot < keys.shape[2]:
-            keys[r, :, slot], values[r, :, slot] = new_keys[n], new_values[n]
+    """Write each token's keys and values to its slot, page * page_size + offset; skip slots outside the pool."""
+    n_pages, _, page_size, _ = keys.shape
+    for n, at in enumerate(slot.tolist()):
+        if 0 <= at < n_pages * page_size:
+            page, offset = divmod(at, page_size)
+            keys[page, :, offset], values[page, :, offset] = new_keys[n], new_values[n]
 
 
 def accept_coupled(

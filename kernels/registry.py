@@ -32,11 +32,11 @@ class VerifyAttention(Protocol):
         softcap: float | None = None,
         sinks: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Return [N, Hq, D] for `q` [N, Hq, D], `k` and `v` [R, Hkv, S, D], `sinks` [Hq]."""
+        """Return [N, Hq, D] for `q` [N, Hq, D], the pools `k` and `v` [P, Hkv, page_size, D], `sinks` [Hq]."""
 
 
 class Scatter(Protocol):
-    """Writes the keys and values of packed tokens to their rows' slots of a cache."""
+    """Writes the keys and values of packed tokens to their slots of a pool."""
 
     def __call__(
         self,
@@ -44,10 +44,9 @@ class Scatter(Protocol):
         values: torch.Tensor,
         new_keys: torch.Tensor,
         new_values: torch.Tensor,
-        row: torch.Tensor,
-        position: torch.Tensor,
+        slot: torch.Tensor,
     ) -> None:
-        """Write `new_keys` and `new_values` [N, Hkv, D] to slot `position` [N] of row `row` [N] of [B, Hkv, S, D]."""
+        """Write `new_keys` and `new_values` [N, Hkv, D] to slots [N] of the pools [P, Hkv, page_size, D]."""
 
 
 @dataclass(frozen=True, slots=True)

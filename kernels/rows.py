@@ -1,9 +1,13 @@
-"""Which packed query tokens belong to which row of a ragged batch: what every kernel of a verify is told."""
+"""Which packed query tokens and which pages belong to which row of a ragged batch: what every kernel is told.
+
+The keys and values of a layer lie in a pool of pages, [P, Hkv, page_size, D] in logical order; token t of row r is at
+`pool[blocks[r, t // page_size], :, t % page_size]`. Rows may share pages. Page 0 is reserved: it belongs to no row.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import torch
@@ -18,16 +22,26 @@ class RaggedRows:
 
     query_start: torch.Tensor  # int32 [R]
     count: torch.Tensor  # int32 [R]
-    # int32 [R]: slots in use before the new tokens; their keys and values are already in the slots after those
+    # int32 [R]: tokens in the pages before the new ones, whose keys and values are already in the slots after those
     length: torch.Tensor
     # int64 [N]: each token's position in its row's text; a token sees the keys up to its position
     position: torch.Tensor
     max_count: int  # an upper bound of `count`
     host: tuple[tuple[int, int], ...] | None = None  # (length, count) per row for kernels whose launches depend on them
+    # int32 [R, M]: the pages of each row in the order of its tokens, 0 past its last one
+    blocks: torch.Tensor | None = None
+    page_size: int = 0  # tokens of a page; 0 without `blocks`
 
     @classmethod
-    def of(cls, lengths: Sequence[int], counts: Sequence[int], device: torch.device) -> RaggedRows:
-        """Return rows with `counts[r]` new tokens after `lengths[r]` slots."""
+    def of(
+        cls,
+        lengths: Sequence[int],
+        counts: Sequence[int],
+        device: torch.device,
+        blocks: torch.Tensor | None = None,
+        page_size: int = 0,
+    ) -> RaggedRows:
+        """Return rows with `counts[r]` new tokens after `lengths[r]` others, in the pages `blocks`."""
         start = [0, *accumulate(counts)][:-1]
         position = [length + t for length, n in zip(lengths, counts, strict=True) for t in range(n)]
         starts, n_new, n_old = torch.tensor([start, [*counts], [*lengths]], dtype=torch.int32, device=device)
@@ -38,11 +52,38 @@ class RaggedRows:
             position=torch.tensor(position, dtype=torch.int64, device=device),
             max_count=max(counts),
             host=tuple(zip(lengths, counts, strict=True)),
+            blocks=blocks,
+            page_size=page_size,
         )
 
+    @property
+    def table(self) -> torch.Tensor:
+        """The pages of each row, int32 [R, M]. Raises ValueError for rows without pages."""
+        if self.blocks is None:
+            raise ValueError("these rows have no pages: give `blocks` and `page_size`")
+        return self.blocks
+
     def one(self, r: int) -> RaggedRows:
-        """Return row `r` alone, for a separate launch."""
+        """Return row `r` alone, with the pages that it fills, for a separate launch."""
         assert self.host is not None
-        here = slice(r, r + 1)
-        count = self.host[r][1]
-        return RaggedRows(self.query_start[here], self.count[here], self.length[here], self.position, count)
+        here, (length, count) = slice(r, r + 1), self.host[r]
+        n_pages = max(-(-(length + count) // self.page_size), 1)
+        return replace(
+            self,
+            query_start=self.query_start[here],
+            count=self.count[here],
+            length=self.length[here],
+            max_count=count,
+            host=None,
+            blocks=self.table[here, :n_pages],
+        )
+
+
+def find_slots(blocks: torch.Tensor, row: torch.Tensor, position: torch.Tensor, page_size: int) -> torch.Tensor:
+    """Return where tokens at `position` [N] of rows `row` [N] are: page * page_size + offset, int64 [N].
+
+    -1 for a position past the table. Tensor operations alone, so that a captured CUDA graph can hold them.
+    """
+    place = position // page_size
+    page = blocks[row, place.clamp(max=blocks.shape[1] - 1)].long()
+    return torch.where(place < blocks.shape[1], page * page_size + position % page_size, -1)

@@ -1,4 +1,4 @@
-"""Attention of a verify: up to k + 1 new queries per row, over rows of different lengths.
+"""Attention of a verify: up to k + 1 new queries per row, over rows of different lengths in a pool of pages.
 
 Three backends share one kernel and differ in how they treat unequal rows:
 
@@ -8,8 +8,8 @@ Three backends share one kernel and differ in how they treat unequal rows:
 
 The queries of all heads that share a KV head form one tile (GQA packing), so that keys and values are read once. The
 keys of a row are split over several programs, and a second kernel merges their results by log-sum-exp (flash
-decoding). The grid of `ragged` depends on shapes alone, so that a CUDA graph of it can be replayed while lengths
-change.
+decoding). The grid of `ragged` depends on shapes alone, so that a CUDA graph of it can be replayed while lengths and
+pages change.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _PROGRAMS_EACH = 4
 
 def ragged(
     q: torch.Tensor,  # [N, Hq, D]
-    k: torch.Tensor,  # [R, Hkv, S, D]
-    v: torch.Tensor,  # [R, Hkv, S, D]
+    k: torch.Tensor,  # [P, Hkv, page_size, D]
+    v: torch.Tensor,  # [P, Hkv, page_size, D]
     rows: RaggedRows,
     scale: float,
     window: int | None = None,
@@ -42,13 +42,14 @@ def ragged(
     softcap: float | None = None,
     sinks: torch.Tensor | None = None,  # [Hq]
 ) -> torch.Tensor:
-    """Return [N, Hq, D]: each query attends to its row's slots up to its position, the last `window` of them if given.
+    """Return [N, Hq, D]: each query attends to its row's tokens up to its position, the last `window` of them if given.
 
-    Slots past a row's length are never read. `softcap` limits
-    the scores to c * tanh(score / c) (Gemma 2). `sinks` adds one key per head with the given score and the value zero
-    (gpt-oss). Raises `KernelError` where Triton does not run.
+    Nothing past a row's last token is read. The width of the table bounds the splits, so a narrower table
+    (`blocks[:, :n]`) saves merging where rows are short. `softcap` limits the scores to c * tanh(score / c) (Gemma 2).
+    `sinks` adds one key per head with the given score and the value zero (gpt-oss). Raises `KernelError` where Triton
+    does not run.
     """
-    n_splits = _split_count(q, k, rows.max_count, k.shape[0])
+    n_splits = _split_count(q, k, rows.table.shape[1] * rows.page_size, rows.max_count, len(rows.count))
     return _Parts(q, n_splits).add(q, k, v, rows, scale, window, softcap).merge(sinks)
 
 
@@ -66,7 +67,7 @@ def pad(
     """Return what `ragged` returns, with every row padded to the longest (BASS-PAD). Needs `rows.host`."""
     assert rows.host is not None
     longest = max(length + count for length, count in rows.host)
-    n_splits = _split_count(q, k[:, :, :longest], rows.max_count, k.shape[0])
+    n_splits = _split_count(q, k, longest, rows.max_count, len(rows.count))
     return _Parts(q, n_splits).add(q, k, v, rows, scale, window, softcap, longest=longest).merge(sinks)
 
 
@@ -83,18 +84,16 @@ def split(
 ) -> torch.Tensor:
     """Return what `ragged` returns, with one launch per row (BASS-SPLIT). Needs `rows.host`."""
     assert rows.host is not None
-    slots = [k[r : r + 1, :, : max(length + count, 1)] for r, (length, count) in enumerate(rows.host)]
-    counts = [_split_count(q, slot, count, 1) for slot, (_, count) in zip(slots, rows.host, strict=True)]
-    parts = _Parts(q, max(counts))
-    for r, slot in enumerate(slots):
-        if rows.host[r][1]:
-            parts.add(q, slot, v[r : r + 1], rows.one(r), scale, window, softcap)
+    parts = _Parts(q, max(_split_count(q, k, length + count, count, 1) for length, count in rows.host))
+    for r, (_, count) in enumerate(rows.host):
+        if count:
+            parts.add(q, k, v, rows.one(r), scale, window, softcap)
     return parts.merge(sinks)
 
 
-def _split_count(q: torch.Tensor, k: torch.Tensor, max_count: int, n_rows: int) -> int:
-    """Return the number of programs that share a row's keys. It depends on shapes alone, as the grid must."""
-    Hkv, n_slots, D = k.shape[1:]
+def _split_count(q: torch.Tensor, k: torch.Tensor, n_slots: int, max_count: int, n_rows: int) -> int:
+    """Return the number of programs that share a row's keys, `n_slots` at most, without a look at the device."""
+    Hkv, _, D = k.shape[1:]
     n_tiles = math.ceil(max(max_count, 1) * q.shape[1] / Hkv / _max_block_m(D))
     wanted = math.ceil(_PROGRAMS_EACH * n_multiprocessors(q.device) / (n_rows * Hkv * n_tiles))
     useful = math.ceil(n_slots / (_MIN_BLOCKS * block_n(D, q.element_size())))
@@ -130,8 +129,8 @@ class _Parts:
     def add(
         self,
         q: torch.Tensor,  # [N, Hq, D]
-        k: torch.Tensor,  # [R, Hkv, S, D]
-        v: torch.Tensor,  # [R, Hkv, S, D]
+        k: torch.Tensor,  # [P, Hkv, page_size, D]
+        v: torch.Tensor,  # [P, Hkv, page_size, D]
         rows: RaggedRows,
         scale: float,
         window: int | None,
@@ -141,12 +140,14 @@ class _Parts:
     ) -> _Parts:
         """Compute the parts of some rows from attention over `k` and `v`."""
         N, Hq, D = q.shape
-        R, Hkv = k.shape[:2]
+        R, n_pages = rows.table.shape
+        Hkv = k.shape[1]
         assert Hq % Hkv == 0
         assert k.dtype == v.dtype == q.dtype
-        assert v.shape[0] == R
-        assert k.shape[3] == v.shape[3] == D
-        assert q.stride(2) == k.stride(3) == v.stride(3) == 1
+        assert k.shape == v.shape
+        assert k.shape[2:] == (rows.page_size, D)
+        assert q.stride(2) == k.stride(3) == v.stride(3) == rows.table.stride(1) == 1
+        assert rows.table.dtype == torch.int32
         assert len(rows.query_start) == len(rows.count) == len(rows.length) == R
         assert len(rows.position) == N
         group = Hq // Hkv
@@ -161,6 +162,7 @@ class _Parts:
             rows.query_start,
             rows.count,
             rows.length,
+            rows.table,
             rows.position,
             # The kernel computes 2^score. A capped score is scaled to base 2 after its tanh.
             scale * _LOG2E if softcap is None else scale / softcap,
@@ -169,12 +171,15 @@ class _Parts:
             window or 0,
             longest or 0,
             self.n_parts,
+            n_pages * rows.page_size,
+            rows.table.stride(0),
             *q.stride()[:2],
             *k.stride()[:3],
             *v.stride()[:3],
             N_HEADS=Hq,
             GROUP=group,
             D=D,
+            PAGE=rows.page_size,
             BLOCK_M=block_m,
             BLOCK_N=block_n(D, q.element_size()),
             BLOCK_D=next_power_of_two(D),
@@ -229,20 +234,24 @@ def _dot(a, b, UPCAST: tl.constexpr):
     "query_start_ptr",
     "count_ptr",
     "length_ptr",
+    "blocks_ptr",
     "n_tokens",
     "window",
     "longest",
     "n_splits",
+    "n_slots",
+    "blocks_stride",
 )
 def _attend(  # noqa: PLR0915 (one tile from load to store)
     out_ptr,  # [n_parts, N, Hq, D], float32, or the queries' dtype where there is one part
     lse_ptr,  # float32 [n_parts, N, Hq], base 2
     q_ptr,  # [N, Hq, D]
-    k_ptr,  # [R, Hkv, S, D]
-    v_ptr,  # [R, Hkv, S, D]
+    k_ptr,  # [P, Hkv, PAGE, D]
+    v_ptr,  # [P, Hkv, PAGE, D]
     query_start_ptr,  # int32 [R]
     count_ptr,  # int32 [R]
     length_ptr,  # int32 [R]
+    blocks_ptr,  # int32 [R, n_slots / PAGE]
     position_ptr,  # int64 [N]
     scale,  # of scores in base 2, or before the tanh where they are capped
     cap_log2,
@@ -250,17 +259,20 @@ def _attend(  # noqa: PLR0915 (one tile from load to store)
     window,
     longest,
     n_splits,
+    n_slots,
+    blocks_stride,
     q_token_stride,
     q_head_stride,
-    k_row_stride,
+    k_page_stride,
     k_head_stride,
-    k_slot_stride,
-    v_row_stride,
+    k_offset_stride,
+    v_page_stride,
     v_head_stride,
-    v_slot_stride,
+    v_offset_stride,
     N_HEADS: tl.constexpr,
     GROUP: tl.constexpr,
     D: tl.constexpr,
+    PAGE: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_D: tl.constexpr,
@@ -278,7 +290,8 @@ def _attend(  # noqa: PLR0915 (one tile from load to store)
         if tile * BLOCK_M >= n_new * GROUP:
             return
     n_old = tl.load(length_ptr + row)
-    n_keys = n_old + n_new
+    # The padding tokens of a captured round may lie past the table.
+    n_keys = tl.minimum(n_old + n_new, n_slots)
     end = longest if PADDED else n_keys
     begin = 0
     if WINDOWED:
@@ -301,28 +314,27 @@ def _attend(  # noqa: PLR0915 (one tile from load to store)
     blocks_each = tl.cdiv(tl.cdiv(end - begin, BLOCK_N), n_splits)
     start = begin + part * blocks_each * BLOCK_N
     stop = tl.minimum(start + blocks_each * BLOCK_N, end)
-    k_base = k_ptr + row * k_row_stride + head * k_head_stride
-    v_base = v_ptr + row * v_row_stride + head * v_head_stride
+    pages_ptr = blocks_ptr + row * blocks_stride
+    k_base = k_ptr + head.to(tl.int64) * k_head_stride
+    v_base = v_ptr + head.to(tl.int64) * v_head_stride
     peak = tl.full((BLOCK_M,), float("-inf"), tl.float32)
     mass = tl.zeros((BLOCK_M,), tl.float32)
     acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
     for block in range(start, stop, BLOCK_N):
         slot = block + tl.arange(0, BLOCK_N)
-        held = slot < n_keys
-        # NOTE `pad` reads the padding too, as BASS-PAD does, but must not add it up: padding may hold NaN.
-        fetched = slot < end
+        held = slot < n_keys  # `pad` computes with zeros for the padding
+        page = tl.load(pages_ptr + slot // PAGE, mask=held, other=0).to(tl.int64)
+        offset = (slot % PAGE).to(tl.int64)
         key = tl.load(
-            k_base + slot[None, :].to(tl.int64) * k_slot_stride + d[:, None],
-            mask=fetched[None, :] & (d < D)[:, None],
+            k_base + (page * k_page_stride + offset * k_offset_stride)[None, :] + d[:, None],
+            mask=held[None, :] & (d < D)[:, None],
             other=0.0,
         )
         value = tl.load(
-            v_base + slot[:, None].to(tl.int64) * v_slot_stride + d[None, :],
-            mask=fetched[:, None] & (d < D)[None, :],
+            v_base + (page * v_page_stride + offset * v_offset_stride)[:, None] + d[None, :],
+            mask=held[:, None] & (d < D)[None, :],
             other=0.0,
         )
-        if PADDED:
-            value = tl.where(held[:, None], value, 0.0)
         score = _dot(query, key, UPCAST) * scale
         if CAPPED:
             # tanh(x) = 1 - 2 / (1 + e^2x) does not overflow for any x.

@@ -15,12 +15,10 @@ from decoding.attention.ragged import (
     ATTENTION_NAME,
     MaskStore,
     UnsupportedAttentionError,
-    by_group,
     check_supported,
     ragged_cache_attention,
 )
 from decoding.limits import MAX_DRAFT_LENGTH
-from decoding.memory.cache import Held
 from decoding.memory.layout import Layout
 from kernels.registry import BACKENDS, AttentionBackend, VerifyAttention
 from kernels.rows import RaggedRows
@@ -41,8 +39,8 @@ def _register(name: str, verify: VerifyAttention, *, takes_any_rows: bool) -> No
     def attend(
         module: torch.nn.Module,
         query: torch.Tensor,  # [1, Hq, N, D], packed
-        key: Held,  # [R, Hkv, S, D], the cache's buffers
-        value: Held,  # [R, Hkv, S, D]
+        key: torch.Tensor,  # [P, Hkv, page_size, D], the pages of the cache
+        value: torch.Tensor,  # [P, Hkv, page_size, D]
         attention_mask: torch.Tensor | None,
         scaling: float | None = None,
         sliding_window: int | None = None,
@@ -69,16 +67,14 @@ def _register(name: str, verify: VerifyAttention, *, takes_any_rows: bool) -> No
                 s_aux=s_aux,
                 **kwargs,
             )
-        check_supported(attention_mask, kwargs)
         assert layout is not None
+        check_supported(attention_mask, kwargs, layout, key)
         scale = query.shape[3] ** -0.5 if scaling is None else scaling
-
-        def attend_group(group: Layout, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-            if v.shape[3] != k.shape[3] and not takes_any_rows:
-                raise UnsupportedAttentionError("its keys and values differ in size")
-            return verify(q.transpose(0, 1), k, v, group.rows, scale, sliding_window, softcap=softcap, sinks=s_aux)
-
-        return by_group(layout, query[0], key, value, attend_group).unsqueeze(0).contiguous(), None
+        if value.shape[3] != key.shape[3] and not takes_any_rows:
+            raise UnsupportedAttentionError("its keys and values differ in size")
+        q = query[0].transpose(0, 1)
+        found = verify(q, key, value, rows, scale, sliding_window, softcap=softcap, sinks=s_aux)
+        return found.unsqueeze(0).contiguous(), None
 
     AttentionInterface.register(NAMES[name], attend)
 

@@ -65,7 +65,7 @@ class BlockDrafts(Drafts[BlockRunner, BlockGraphs]):
         runner = self._runner
         features = runner.read(unread)
         block = runner.head.shape.block
-        layout = runner.cache.begin([block if length else 0 for length in lengths], runner.device)
+        layout = runner.cache.begin([block if length else 0 for length in lengths])
         drawing = [r for r, length in enumerate(lengths) if length]
         anchors = torch.tensor([pending[r] for r in drawing], device=runner.device)
         end = torch.tensor([runner.cache.lens[r] + block - 1 for r in drawing], device=runner.device)

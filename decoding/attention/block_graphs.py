@@ -37,6 +37,7 @@ class BlockGraphs(DrawingGraphs[BlockRunner]):
         idle = R - n
         T = next(size for size in self.widths if max(unread) <= size)
         # A row that does not draft takes part with a position that is never committed.
+        self.runner.cache.prepare([max(count, 1) + self.runner.head.shape.block for count in unread])
         values = self._draws(R, seeds, sampling) | {
             "pending": [*pending, *[0] * idle],
             "read": [*(max(count, 1) for count in unread), *[1] * idle],
@@ -57,12 +58,13 @@ class BlockGraphs(DrawingGraphs[BlockRunner]):
         runner, head = self.runner, self.runner.head
         pending, read, length = inputs["pending"], inputs["read"], inputs["length"]
         R, B = len(pending), head.shape.block
-        row = torch.arange(R, device=pending.device)
-        layout = rectangle(R, T, length)
+        packed = torch.arange(R * T, device=pending.device)
+        row = packed[:R]
+        layout = rectangle(runner.cache, R, T, length)
         runner.cache.use(layout)
-        features = runner.keep(layout, runner.features_at(layout.slot, layout.position))[row * T + read - 1]
+        features = runner.keep(layout, runner.features_at(packed // T, layout.position))[row * T + read - 1]
         end = length + read
-        layout = rectangle(R, B, end)
+        layout = rectangle(runner.cache, R, B, end)
         runner.cache.use(layout)
         states = runner.block(pending, features, layout, end + B - 1)
         base = head.logits(states)

@@ -14,12 +14,13 @@ import torch
 
 from decoding.acceptance.distribution import Distribution
 from decoding.attention.prefill import Prefill, Reading
-from decoding.attention.ragged import MaskStore, attend_rows, by_group
+from decoding.attention.ragged import MaskStore, attend_rows
 from decoding.attention.runner import ModelRunner
 from decoding.attention.taps import TAPS
 from decoding.costs.costs import PromptCost
-from decoding.memory.cache import Held, RaggedCache
+from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
+from decoding.memory.pages import PagePool
 from decoding.models.threads import all_threads
 from decoding.models.trained_heads import LoadedHead
 
@@ -27,8 +28,10 @@ from decoding.models.trained_heads import LoadedHead
 class BlockRunner:
     """Runs a head beside the runner of its target, for as long as that has its cache."""
 
-    def __init__(self, loaded: LoadedHead, target: ModelRunner, cost: PromptCost | None = None) -> None:
-        """`target` has to record the head's taps; `cost` learns what a token of a prompt costs."""
+    def __init__(
+        self, loaded: LoadedHead, target: ModelRunner, cost: PromptCost | None = None, pool: PagePool | None = None
+    ) -> None:
+        """`target` has to record the head's taps; `cost` learns what a token of a prompt costs; `pool` has pages."""
         self.head = loaded.head
         self.name = f"the trained drafter of {target.name}"
         n_layers = loaded.head.shape.layer.num_hidden_layers
@@ -36,9 +39,10 @@ class BlockRunner:
         self.cache = RaggedCache(
             n_layers,
             own.max_rows,
+            pool or PagePool(own.pool.n_pages, own.pool.page_size),
+            target.device,
+            most=target.most,
             scatter=target.backend.load_scatter() if target.backend.takes_any_rows else None,
-            keeps_place=own.keeps_place,
-            capacity_step=own.capacity_step,
         )
         self._loaded = loaded
         self._target = target
@@ -82,32 +86,23 @@ class BlockRunner:
         readable = lambda: self.read_by_target[slot]  # noqa: E731
         return Prefill(Reading(read, 0, n, chunk, self._cost.token, self.device, readable))
 
-    def prepare(self) -> None:
-        """Make the buffers that a pass reads and writes, before it is captured."""
-        self.cache.reserve(self._target.cache.capacity)
-        width = self.head.shape.layer.hidden_size * len(self.head.shape.taps)
-        self._target.cache.prepare_states(TAPS, self._mask.new_zeros(1, width))
-
-    def read(self, counts: Sequence[int], first_slot: int = 0) -> torch.Tensor:
+    def read(self, counts: Sequence[int], first_row: int = 0) -> torch.Tensor:
         """Read the target's states of the next `counts[r]` positions of each row, and commit them.
 
         Returns the features [R', H] of the last of them, of the rows that have some.
         """
-        spans = zip(self.cache.lens[first_slot:], counts, strict=False)
-        layout = self.cache.begin(counts, self.device, first_slot)
-        states = [
-            self._target.cache.states(TAPS, row)[start : start + n]
-            for row, (start, n) in enumerate(spans, start=first_slot)
-            if n
-        ]
-        features = self.keep(layout, self.head.features(torch.cat(states)))
-        self.cache.commit(counts, first_slot)
+        ends = zip(self.cache.lens[first_row:], counts, strict=False)
+        spans = [(row, start, start + n) for row, (start, n) in enumerate(ends, start=first_row) if n]
+        layout = self.cache.begin(counts, first_row)
+        features = self.keep(layout, self.head.features(self._target.cache.states(TAPS, spans)))
+        self.cache.commit(counts, first_row)
         last = [end - 1 for end, n in zip(accumulate(counts), counts, strict=True) if n]
         return features[torch.tensor(last, device=self.device)]
 
-    def features_at(self, slot: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+    def features_at(self, row: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
         """Return the features [N, H] of positions that the target has read, in a graph."""
-        return self.head.features(self._target.cache.states_of_all(TAPS)[slot, position])
+        cache = self._target.cache
+        return self.head.features(cache.pool.flat(TAPS)[cache.slots_of(row, position)])
 
     def keep(self, layout: Layout, features: torch.Tensor) -> torch.Tensor:
         """Write what the layers attend to at the positions of a layout, whose features these are; return them."""
@@ -127,28 +122,23 @@ class BlockRunner:
         x = head.inputs(self.embedded(anchors), features, self._mask)
         rotary = head.rotary(layout.position)
         last, masks = end.repeat_interleave(head.shape.block), MaskStore()
+        seen = replace(layout, rows=replace(layout.rows, position=last))
         for i, slots in enumerate(self.cache.layers):
             q, k, v = head.read(i, x, *rotary)
             keys, values = slots.update(k.transpose(0, 1)[None], v.transpose(0, 1)[None])
-            x = head.finish(i, x, self._attend(q, keys, values, layout, last, masks).flatten(1))
+            x = head.finish(i, x, self._attend(q, keys, values, seen, masks).flatten(1))
         return head.outputs(x)
 
     def _attend(
-        self, q: torch.Tensor, keys: Held, values: Held, layout: Layout, end: torch.Tensor, masks: MaskStore
+        self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, layout: Layout, masks: MaskStore
     ) -> torch.Tensor:
-        """Return [N, Hq, D] of queries [N, Hq, D], each of which sees its row up to its position in `end` [N]."""
+        """Return [N, Hq, D] of queries [N, Hq, D], each of which sees its row up to its position in `layout`."""
         scale, backend = self.head.shape.layer.head_dim**-0.5, self._target.backend
-
-        def attend(group: Layout, own: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-            position = end if group.tokens is None else end[group.tokens]
-            seen = replace(group, rows=replace(group.rows, position=position))
-            # In a graph lengths are on the device alone, out of the sight of masks.
-            if backend.takes_any_rows or seen.rows.host is None:
-                return backend.load()(own.transpose(0, 1), k, v, seen.rows, scale)
-            mask = masks.get(seen, own.shape[0] // k.shape[1], None, own.dtype)
-            return attend_rows(own, k, v, seen, mask, scale)
-
-        return by_group(layout, q.transpose(0, 1), keys, values, attend)
+        # In a graph lengths are on the device alone, out of the sight of masks.
+        if backend.takes_any_rows or layout.rows.host is None:
+            return backend.load()(q, keys, values, layout.rows, scale)
+        mask = masks.get(layout, q.shape[1] // keys.shape[1], None, q.dtype)
+        return attend_rows(q.transpose(0, 1), keys, values, layout, mask, scale)
 
     def target_ids(self, q: Distribution) -> Distribution:
         """Return distributions [N, C] over the head's own tokens as ones over the target's; padding stays negative."""

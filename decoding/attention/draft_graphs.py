@@ -56,6 +56,7 @@ class DraftGraphs(DrawingGraphs[ModelRunner]):
         n = len(feed)
         R, kind = bucket_rows(n), draft_kind(sampling)
         idle = R - n
+        self.runner.cache.prepare([len(tokens) + k - 1 for tokens in feed])
         draws = self._draws(R, seeds, sampling)
         values: dict[str, Any] = draws | {
             "ids": [[*tokens, *[0] * (FIRST_FEED - len(tokens))] for tokens in feed] + [[0] * FIRST_FEED] * idle,

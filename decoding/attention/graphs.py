@@ -5,9 +5,9 @@ CUDA graph is recorded once per shape and started as a whole. To keep shapes few
 to buckets. Rows beyond the batch and tokens beyond a row's draft compute on token 0 after everything committed; what
 they write is garbage past a length, which the ragged cache never reads (cache.py).
 
-`verify_graphs.py` and `draft_graphs.py` build on this, both over buffers that stay in place. A replay reads lengths and
-sampling parameters from its input buffers, so it stays valid while rows grow and for every request; all shapes are
-captured when an engine is loaded.
+`verify_graphs.py` and `draft_graphs.py` build on this. A replay reads lengths, pages and sampling parameters from
+buffers that stay in place, so it stays valid while rows grow and for every request; all shapes are captured when an
+engine is loaded.
 
 If a capture fails, one line is logged and rounds run without graphs from then on.
 """
@@ -83,19 +83,8 @@ class Graphs(Generic[Runner]):
         self.ready = True
         self.captured_s = 0.0
         self.n_bytes = 0
-        self._slowest_s = 0.0
         self._works: dict[Hashable, Work] = {}
-        self._n_moves = 0
         self._pool = torch.cuda.graph_pool_handle() if runner.device.type == "cuda" else None
-
-    @property
-    def capture_ahead_s(self) -> float:
-        """Seconds that the next round needs to recapture graphs: the slowest capture so far if the cache has moved."""
-        return self._slowest_s if self.ready and self._works and self._has_moved else 0.0
-
-    @property
-    def _has_moved(self) -> bool:
-        return self._n_moves != self.runner.cache.n_moves
 
     def replay(
         self, key: Hashable, make: Callable[[], Work], values: dict[str, Any]
@@ -106,11 +95,6 @@ class Graphs(Generic[Runner]):
         """
         if not self.ready:
             return None
-        if self._has_moved:
-            # The cache has moved; a captured graph would write to its old address.
-            self._works.clear()
-            self.n_bytes = 0
-            self._n_moves = self.runner.cache.n_moves
         work = self._works.get(key)
         if work is None:
             started = time.perf_counter()
@@ -125,9 +109,7 @@ class Graphs(Generic[Runner]):
                 why = first_line(error)
                 _log.warning("no CUDA graph of %s (%s): its rounds run without, more slowly", self.runner.name, why)
                 return None
-            seconds = time.perf_counter() - started
-            self.captured_s += seconds
-            self._slowest_s = max(self._slowest_s, seconds)
+            self.captured_s += time.perf_counter() - started
         else:
             _fill(work, values)
         return work.run()
@@ -160,13 +142,14 @@ class Graphs(Generic[Runner]):
         return {name: torch.zeros(size, dtype=torch.int64, device=self.runner.device) for name, size in shapes.items()}
 
 
-def rectangle(R: int, T: int, length: torch.Tensor) -> Layout:
-    """Return the layout of T tokens in each of R rows after `length` [R], all on the device."""
+def rectangle(cache: RaggedCache, R: int, T: int, length: torch.Tensor) -> Layout:
+    """Return the layout of T tokens in each of R rows of a cache after `length` [R], all on the device."""
     packed = torch.arange(R * T, device=length.device)
     position = (length[:, None] + torch.arange(T, device=length.device)).flatten()
     each = torch.full((R,), T, dtype=torch.int32, device=length.device)
-    rows = RaggedRows(packed[::T].int(), each, length.int(), position, T)
-    return Layout(rows, first_slot=0, slot=packed // T, gather=packed.view(R, T), scatter=packed)
+    blocks, size = cache.table.pages[:R], cache.pool.page_size
+    rows = RaggedRows(packed[::T].int(), each, length.int(), position, T, blocks=blocks, page_size=size)
+    return Layout(rows, cache.slots_of(packed // T, position))
 
 
 def forward(
@@ -175,7 +158,7 @@ def forward(
     """Return a model's logits [R * T, V] of `ids` [R, T] after `length` [R]; [R, V] at positions `keep` if given."""
     assert runner.cache.max_rows >= len(ids)
     R, T = ids.shape
-    layout = rectangle(R, T, length)
+    layout = rectangle(runner.cache, R, T, length)
     runner.cache.use(layout)
     return runner.forward_packed(ids.view(1, -1), layout, keep, layout.rows)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import dropwhile
 from typing import NamedTuple
 
@@ -16,6 +16,17 @@ from decoding.costs.timer import CostTimer
 PREFILL_CHUNK = {"cpu": 64, "cuda": 512}
 # The cost of a token in a shorter chunk says little about others.
 _FEWEST_TO_TIME = 16
+
+
+def spans(start: int, end: int, chunk: int) -> Iterator[tuple[int, int]]:
+    """Yield where each chunk from `start` to before `end` begins and ends.
+
+    Chunks end at multiples of their size, so that they have the same shapes whatever is known of a prompt.
+    """
+    while start < end:
+        stop = min(start + chunk - start % chunk, end)
+        yield start, stop
+        start = stop
 
 
 class PrefillEstimate(NamedTuple):
@@ -59,7 +70,11 @@ class Reading:
     @property
     def next_s(self) -> float:
         """The expected seconds of the next chunk."""
-        return min(self._chunk, self.n_left) * self._timer.expected_s
+        return self._n_next * self._timer.expected_s
+
+    @property
+    def _n_next(self) -> int:
+        return next((end - start for start, end in spans(self._at, self._at + self.n_left, self._chunk)), 0)
 
     @property
     def rest_s(self) -> float:
@@ -68,7 +83,7 @@ class Reading:
 
     def step(self) -> None:
         """Read the next chunk."""
-        n, started = min(self._chunk, self.n_left), time.perf_counter()
+        n, started = self._n_next, time.perf_counter()
         self._read(self._at, self._at + n)
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)

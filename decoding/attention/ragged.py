@@ -7,14 +7,14 @@ form one tile (GQA packing), so that keys and values are read once and not repea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import torch
 from torch.nn import functional as F
 from transformers import AttentionInterface
 
-from decoding.memory.cache import Held
 from decoding.memory.layout import Layout
+from decoding.memory.pages import is_buffer
 
 ATTENTION_NAME = "ragged_cache"
 # Tensors that some models pass to their attention and that do not change its result.
@@ -22,9 +22,6 @@ _IGNORED = ("position_ids", "cache_position")
 # PyTorch computes attention in blocks of 32, 64 or 256 queries, and sums in another order in a last block of fewer than
 # four. Padding to a multiple of four avoids such a block, so that a token's result does not depend on their number.
 _QUERY_MULTIPLE = 4
-
-AttendGroup = Callable[[Layout, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
-"""Returns [N, Hq, Dv] of queries [Hq, N, D] over the keys and values [R, Hkv, S, D] of one group of rows."""
 
 
 class UnsupportedAttentionError(RuntimeError):
@@ -34,8 +31,8 @@ class UnsupportedAttentionError(RuntimeError):
 def ragged_cache_attention(
     module: torch.nn.Module,  # noqa: ARG001 (transformers' calling convention)
     query: torch.Tensor,  # [1, Hq, N, D], packed
-    key: Held,  # [R, Hkv, S, D], the cache's buffers
-    value: Held,  # [R, Hkv, S, D]
+    key: torch.Tensor,  # [P, Hkv, page_size, D], the pages of the cache
+    value: torch.Tensor,  # [P, Hkv, page_size, D]
     attention_mask: torch.Tensor | None,
     scaling: float | None = None,
     sliding_window: int | None = None,
@@ -52,41 +49,22 @@ def ragged_cache_attention(
     """
     if layout is None or masks is None:
         raise UnsupportedAttentionError("this model does not pass keyword arguments to its attention")
-    check_supported(attention_mask, kwargs)
+    check_supported(attention_mask, kwargs, layout, key)
 
-    def attend(group: Layout, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        at, attended = 0, []
-        for part in group.parts:
-            rows = slice(part.first_slot - group.first_slot, part.first_slot - group.first_slot + part.n_rows)
-            n = sum(part.counts)
-            mask = masks.get(part, q.shape[0] // k.shape[1], sliding_window, q.dtype)
-            attended.append(attend_rows(q[:, at : at + n], k[rows], v[rows], part, mask, scaling, softcap, s_aux))
-            at += n
-        return attended[0] if len(attended) == 1 else torch.cat(attended)
-
-    return by_group(layout, query[0], key, value, attend).unsqueeze(0).contiguous(), None
-
-
-def by_group(layout: Layout, query: torch.Tensor, key: Held, value: Held, attend: AttendGroup) -> torch.Tensor:
-    """Return [N, Hq, Dv] of queries [Hq, N, D], each group of `layout` attended by a call of its own."""
-    (first, *others), out = layout.groups, None
-    if not others and first.tokens is None:
-        assert not isinstance(key, tuple)
-        assert not isinstance(value, tuple)
-        return attend(first, query, key, value)
-    for i, group in enumerate(layout.groups):
-        keys, values = ((held[i] if isinstance(held, tuple) else held) for held in (key, value))
-        own = attend(group, query[:, group.tokens], keys, values)
-        out = own.new_empty(query.shape[1], *own.shape[1:]) if out is None else out
-        out[group.tokens] = own
-    assert out is not None
-    return out
+    at, attended = 0, []
+    for part in layout.parts:
+        n = sum(part.counts)
+        mask = masks.get(part, query.shape[1] // key.shape[1], sliding_window, query.dtype)
+        attended.append(attend_rows(query[0, :, at : at + n], key, value, part, mask, scaling, softcap, s_aux))
+        at += n
+    found = attended[0] if len(attended) == 1 else torch.cat(attended)
+    return found.unsqueeze(0).contiguous(), None
 
 
 def attend_rows(
     query: torch.Tensor,  # [Hq, N, D], packed
-    key: torch.Tensor,  # [R, Hkv, S, D]
-    value: torch.Tensor,  # [R, Hkv, S, D]
+    key: torch.Tensor,  # [P, Hkv, page_size, D]
+    value: torch.Tensor,  # [P, Hkv, page_size, D]
     layout: Layout,
     mask: torch.Tensor,  # [R, 1, M, L]
     scaling: float | None,
@@ -94,15 +72,14 @@ def attend_rows(
     s_aux: torch.Tensor | None = None,  # [Hq]
 ) -> torch.Tensor:
     """Return [N, Hq, Dv]: each packed token attends to the slots of its row that `mask` leaves."""
-    R, Hkv, _, D = key.shape
-    Dv = value.shape[3]
-    Hq, T, L = query.shape[0], layout.gather.shape[1], layout.attended
+    R, Hkv, D, Dv = layout.n_rows, key.shape[1], key.shape[3], value.shape[3]
+    Hq, T = query.shape[0], max(layout.counts)
     group = Hq // Hkv
     tokens = query.transpose(0, 1)  # [N, Hq, D]
     rows = tokens if layout.is_rectangular else tokens[layout.gather.flatten()]
     # [R, T, Hkv, g, D] -> [R, Hkv, g * T, D]
     tile = rows.reshape(R, T, Hkv, group, D).permute(0, 2, 3, 1, 4).reshape(R, Hkv, group * T, D)
-    keys, values = key[:, :, :L], value[:, :, :L]
+    keys, values = layout.gathered(key), layout.gathered(value)
     sinks = None if s_aux is None else s_aux.view(Hkv, group).repeat_interleave(T, dim=1)
     if extra := mask.shape[2] - group * T:
         tile = F.pad(tile, (0, 0, 0, extra))
@@ -136,8 +113,15 @@ def _attend(
     return score.softmax(dim=-1)[..., : keys.shape[2]].to(values.dtype) @ values
 
 
-def check_supported(attention_mask: torch.Tensor | None, features: Mapping[str, object]) -> None:
-    """Raise `UnsupportedAttentionError` if a model passes its attention a tensor that ours would ignore."""
+def check_supported(
+    attention_mask: torch.Tensor | None, features: Mapping[str, object], layout: Layout, key: torch.Tensor
+) -> None:
+    """Raise `UnsupportedAttentionError` if a model passes its attention a tensor that ours would ignore.
+
+    Also if it has computed with the keys of the cache: it would do so with all pages.
+    """
+    if not (layout.is_dense or is_buffer(key)):
+        raise UnsupportedAttentionError("it computes with all keys before its attention")
     if attention_mask is not None:
         raise UnsupportedAttentionError("its attention takes a mask, which ours does not")
     for name, feature in features.items():
@@ -149,11 +133,11 @@ class MaskStore:
     """The additive masks of one forward, built once per window size and part and shared by all layers."""
 
     def __init__(self) -> None:
-        self._masks: dict[tuple[int, int, int | None], torch.Tensor] = {}
+        self._masks: dict[tuple[int, int | None], torch.Tensor] = {}
 
     def get(self, layout: Layout, group: int, window: int | None, dtype: torch.dtype) -> torch.Tensor:
         """Return [R, 1, M, L], with M = g * T rounded up: 0 for keys that a query attends to, -inf for others."""
-        key = layout.shelf, layout.first_slot, window
+        key = id(layout), window  # of a forward, which keeps it
         if key not in self._masks:
             self._masks[key] = self._build(layout, group, window, dtype)
         return self._masks[key]

@@ -20,14 +20,14 @@ from transformers.cache_utils import DynamicLayer
 from decoding.attention.backends import OWN, backend_of
 from decoding.attention.runner import ModelRunner
 from decoding.memory.cache import RaggedCache
-from decoding.memory.shelf import Shelf
+from decoding.memory.pages import Kinds, PagePool
 
 
 class RowCaches(RaggedCache):
     """The book-keeping of `RaggedCache` over one cache of transformers per row."""
 
-    def __init__(self, max_rows: int) -> None:
-        super().__init__(0, max_rows)
+    def __init__(self, max_rows: int, pool: PagePool, device: torch.device, most: int) -> None:
+        super().__init__(0, max_rows, pool, device, most=most)
         self._caches: list[DynamicCache] = []
 
     def of(self, row: int) -> DynamicCache:
@@ -41,20 +41,24 @@ class RowCaches(RaggedCache):
                 layer.values = layer.values[..., : self.lens[row], :]
         return cache
 
-    @property
-    def n_bytes(self) -> int:
-        """The bytes of all rows; copies that share their tokens count as if they did not."""
-        layers = [layer for cache in self._caches for layer in cache.layers if layer.is_initialized]
-        return sum(tensor.nbytes for layer in layers for tensor in (layer.keys, layer.values))
+    def kinds(self, row: int) -> Kinds:
+        """Return what a token of a row holds. Its pages count that, and hold nothing."""
+        return {
+            (name, i): held.new_empty(held.shape[1], 0, held.shape[3])
+            for i, layer in enumerate(self._caches[row].layers)
+            for name, held in (("keys", layer.keys), ("values", layer.values))
+        }
 
-    def learn_kinds(self, row: int) -> None:
-        """Learn what a slot holds from a row that has some."""
-        for i, layer in enumerate(self._caches[row].layers if not self.kinds else ()):
-            for name, held in (("keys", layer.keys), ("values", layer.values)):
-                self.kinds[name, i] = held.new_empty(held.shape[1], 0, held.shape[3])
+    def n_known(self, tokens: Sequence[int]) -> int:
+        """Return 0: nothing of earlier prompts is kept."""
+        return 0
 
-    def _new_shelf(self, capacity: int, n_rows: int = 0) -> Shelf:
-        return Shelf(capacity, {}, n_rows)  # without buffers
+    def restore(self, row: int, tokens: Sequence[int]) -> int:
+        """Return 0: nothing of earlier prompts is kept."""
+        return 0
+
+    def keep(self, row: int, tokens: Sequence[int]) -> None:
+        """Keep nothing for later prompts: these caches have no pages to share."""
 
     def start(self, row: int, most: int, length: int = 0, *, source: int | None = None) -> None:
         """Begin a row, the next one or one that is over, with the first `length` tokens of the row `source`."""
@@ -73,11 +77,6 @@ class RowCaches(RaggedCache):
         if row < len(self._caches):
             self._caches[row] = last
 
-    def clear(self) -> None:
-        """Forget all rows."""
-        super().clear()
-        self._caches.clear()
-
     def _twin(self, source: int) -> DynamicCache:
         # A layer joins new keys to the old ones in a new tensor, so that copies may share the old ones; `of` cuts them.
         twin = DynamicCache()
@@ -89,18 +88,18 @@ class RowByRowRunner(ModelRunner):
     """Runs a causal LM with its own attention, one row after the other."""
 
     def __init__(self, model: PreTrainedModel, vocab_size: int, max_rows: int, **options: Any) -> None:
-        """`options` are passed to `ModelRunner`. A prefix cache is not used: these caches have no slots to copy."""
-        super().__init__(model, vocab_size, max_rows, **{**options, "prefix_cache": None})
-        self.cache = RowCaches(max_rows)
+        """`options` are passed to `ModelRunner`."""
+        super().__init__(model, vocab_size, max_rows, **options)
+        self.cache = RowCaches(max_rows, self.cache.pool, self.device, self.most)
         self._selects = "logits_to_keep" in inspect.signature(model.forward).parameters
 
     @torch.inference_mode()
     def forward(
-        self, tokens: Sequence[Sequence[int]], *, n_last: Sequence[int] | None = None, first_slot: int = 0
+        self, tokens: Sequence[Sequence[int]], *, n_last: Sequence[int] | None = None, first_row: int = 0
     ) -> torch.Tensor:
         """Return logits as `ModelRunner.forward` does; with `n_last` the logits of a row without tokens are zero."""
         caches = cast("RowCaches", self.cache)
-        caches.begin([len(row) for row in tokens], self.device, first_slot)
+        caches.begin([len(row) for row in tokens], first_row)
         parts: dict[int, torch.Tensor] = {}
         for r, row in enumerate(tokens):
             if row:
@@ -108,9 +107,8 @@ class RowByRowRunner(ModelRunner):
                 n = len(row) if n_last is None else n_last[r]
                 keep = {"logits_to_keep": n} if self._selects else {}
                 # No mask and no positions: the model takes both from the length of the row's cache.
-                logits = self.model(ids, past_key_values=caches.of(first_slot + r), use_cache=True, **keep).logits[0]
+                logits = self.model(ids, past_key_values=caches.of(first_row + r), use_cache=True, **keep).logits[0]
                 parts[r] = logits[-n:, : self.vocab_size]
-                caches.learn_kinds(first_slot + r)
         if n_last is not None:
             any_part = next(iter(parts.values()))
             for r, n in enumerate(n_last):
@@ -122,3 +120,11 @@ def runner_of(model: PreTrainedModel, vocab_size: int, max_rows: int, **options:
     """Return what runs a model: packed over the ragged cache, or row by row where it keeps its own attention."""
     kind = RowByRowRunner if backend_of(model) == OWN else ModelRunner
     return kind(model, vocab_size, max_rows, **options)
+
+
+@torch.inference_mode()
+def kinds_of(runner: ModelRunner) -> Kinds:
+    """Return what a token holds in the cache of a new runner, as a forward of one token shows."""
+    runner.cache.start(0, 1)
+    runner.forward([[0]])
+    return runner.cache.kinds(0)

@@ -10,17 +10,18 @@ from transformers import PreTrainedModel
 
 from decoding.attention.backends import backend_of
 from decoding.attention.flat_forward import FlatForward
-from decoding.attention.prefill import PREFILL_CHUNK, Prefill, Reading
+from decoding.attention.prefill import PREFILL_CHUNK, Prefill, Reading, spans
 from decoding.attention.ragged import MaskStore
 from decoding.attention.taps import TAPS, tapped
 from decoding.costs.costs import PromptCost
 from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
-from decoding.memory.prefix_cache import PrefixCache
+from decoding.memory.pages import PAGE_SIZE, PagePool, n_pages_for
 from kernels.rows import RaggedRows
 
-ONE_SHELF = "bassline_one_shelf"
-"""The attribute of a model that computes with the keys of all rows at once, before its attention."""
+GATHERS = "bassline_gathers"
+"""The attribute of a model that computes with the keys that a layer of the cache returns, before its attention."""
+_MOST = 4096
 TakeLogits = Callable[[torch.Tensor], None]
 """Takes the logits [N, V] of a chunk of a prompt."""
 
@@ -34,18 +35,17 @@ class ModelRunner:
         vocab_size: int,
         max_rows: int,
         *,
-        capacity_step: int = 1,
-        keeps_place: bool = False,
+        pool: PagePool | None = None,
+        most: int = _MOST,
         scatters_by_kernel: bool = True,
         cost: PromptCost | None = None,
-        prefix_cache: PrefixCache | None = None,
         taps: Sequence[int] = (),
     ) -> None:
-        """`keeps_place` and `capacity_step` go to the cache.
+        """`pool` has the pages of the rows, each of up to `most` tokens; by default a new one does.
 
         `scatters_by_kernel` lets the kernel of the attention backend write keys and values, if it has one. `cost`
-        learns what a token of a prefill costs; by default a new one does. `prefix_cache` serves the prompts that ask
-        for it. `taps` are the layers whose inputs the cache records (`taps.py`).
+        learns what a token of a prefill costs; by default a new one does. `taps` are the layers whose inputs the cache
+        records (`taps.py`).
         """
         self.model = model
         self.name = model.config.name_or_path or type(model).__name__
@@ -53,18 +53,23 @@ class ModelRunner:
         self.device = model.device
         config = model.config.get_text_config()
         self.backend = backend_of(model)
-        self._flat = FlatForward.of(model)
+        gathers = getattr(model, GATHERS, False)
+        self._flat = None if gathers else FlatForward.of(model)
         self.prefill_chunk = PREFILL_CHUNK[self.device.type]
         self.cost = cost or PromptCost()
-        self._prefix_cache = prefix_cache
         self.taps = tuple(taps)
+        self.most = most
+        if pool is None:
+            size = PAGE_SIZE[self.device.type]
+            pool = PagePool(max_rows * n_pages_for(most, size), size)
         self.cache = RaggedCache(
             config.num_hidden_layers,
             max_rows,
+            pool,
+            self.device,
+            most=most,
             scatter=self.backend.load_scatter() if scatters_by_kernel else None,
-            keeps_place=keeps_place,
-            capacity_step=capacity_step,
-            one_shelf=getattr(model, ONE_SHELF, False),
+            gathers=gathers,
         )
 
     @torch.inference_mode()
@@ -79,9 +84,9 @@ class ModelRunner:
         leave_rest: bool = False,
         score: TakeLogits | None = None,
     ) -> Prefill:
-        """Begin a row of up to `capacity` tokens with `tokens`, copied from row `source` if that has them.
+        """Begin a row of up to `capacity` tokens with `tokens`, shared with row `source` if that has them.
 
-        Otherwise the row gets the blocks of the prefix cache at once, if it is to be used, and the result reads the
+        Otherwise the row gets what is known of earlier prompts at once, if `prefix_cache`, and the result reads the
         rest. `leave_rest` leaves the tokens after the last whole chunk to the row's first round.
 
         `score` gets the logits of every token, chunk by chunk, so it uses no prefix cache and leaves no rest.
@@ -90,47 +95,47 @@ class ModelRunner:
             self.cache.start(row, capacity, len(tokens), source=source)
             return Prefill()
         self.cache.start(row, capacity)
-        known = self._prefix_cache if prefix_cache and score is None else None
-        n_known = known.restore(self.cache, row, tokens) if known is not None else 0
+        keeps = prefix_cache and score is None
+        n_known = self.cache.restore(row, tokens) if keeps else 0
         n = self._whole_chunks(tokens) if leave_rest and score is None else len(tokens)
-        return self._prefill(row, tokens[:n], n_known, known, score)
+        return self._prefill(row, tokens[:n], n_known, keeps=keeps, score=score)
 
     def chunks(self, tokens: Sequence[int], *, prefix_cache: bool, leave_rest: bool) -> tuple[list[int], int]:
         """Return the sizes of the forwards that `start` would need to prefill `tokens`, and how many it would leave."""
-        first = self._prefix_cache.n_known(tokens) if prefix_cache and self._prefix_cache is not None else 0
+        first = self.cache.n_known(tokens) if prefix_cache else 0
         n = self._whole_chunks(tokens) if leave_rest else len(tokens)
-        return [min(self.prefill_chunk, n - at) for at in range(first, n, self.prefill_chunk)], len(tokens) - n
+        return [end - start for start, end in spans(first, n, self.prefill_chunk)], len(tokens) - max(n, first)
 
     def _whole_chunks(self, tokens: Sequence[int]) -> int:
         return len(tokens) // self.prefill_chunk * self.prefill_chunk
 
     def _prefill(
-        self, row: int, tokens: Sequence[int], first: int, known: PrefixCache | None, score: TakeLogits | None
+        self, row: int, tokens: Sequence[int], first: int, *, keeps: bool, score: TakeLogits | None
     ) -> Prefill:
         timer = self.cost.token if score is None else self.cost.scored_token
 
         def read(start: int, end: int) -> None:
-            logits = self.forward([tokens[start:end]], n_last=[1] if score is None else None, first_slot=row)
-            self.cache.commit([end - start], first_slot=row)
+            logits = self.forward([tokens[start:end]], n_last=[1] if score is None else None, first_row=row)
+            self.cache.commit([end - start], first_row=row)
             if score is not None:
                 score(logits)
-            if known is not None:
-                known.store(self.cache, row, tokens[:end])
+            if keeps:
+                self.cache.keep(row, tokens[:end])
 
         return Prefill(Reading(read, first, len(tokens), self.prefill_chunk, timer, self.device))
 
     @torch.inference_mode()
     def forward(
-        self, tokens: Sequence[Sequence[int]], *, n_last: Sequence[int] | None = None, first_slot: int = 0
+        self, tokens: Sequence[Sequence[int]], *, n_last: Sequence[int] | None = None, first_row: int = 0
     ) -> torch.Tensor:
         """Return logits [N, V] of `tokens[r]` appended to each row, or [sum(n_last), V] of the last `n_last[r]` of it.
 
-        `tokens` belong to the rows from slot `first_slot` on; the other rows are left out. The logits of a row
+        `tokens` belong to the rows from `first_row` on; the other rows are left out. The logits of a row
         without tokens mean nothing. Nothing is committed: the caller commits the tokens that stay. Raises RuntimeError
         when a row would outgrow the cache.
         """
         counts = [len(row) for row in tokens]
-        layout = self.cache.begin(counts, self.device, first_slot)
+        layout = self.cache.begin(counts, first_row)
         packed = torch.tensor([[t for row in tokens for t in row]], device=self.device)
         keep = None
         if n_last is not None:
@@ -152,6 +157,8 @@ class ModelRunner:
         self, packed: torch.Tensor, layout: Layout, keep: torch.Tensor | None, rows: RaggedRows | None
     ) -> torch.Tensor:
         """Return the logits that transformers computes of packed tokens [1, N], at `keep` only if given."""
+        if self.cache.gathers:
+            rows = None if rows is None else layout.dense.rows
         with tapped(self.model, self.taps) as inputs:
             logits: torch.Tensor = self.model(
                 input_ids=packed,
@@ -159,7 +166,7 @@ class ModelRunner:
                 past_key_values=self.cache,
                 use_cache=True,
                 logits_to_keep=0 if keep is None else keep,
-                layout=layout,
+                layout=layout.dense if self.cache.gathers else layout,
                 masks=MaskStore(),
                 rows=rows,
             ).logits[0]

@@ -5,32 +5,36 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
 from decoding.acceptance.rule import AcceptanceRule
+from decoding.attention.backends import OWN, backend_of
 from decoding.attention.block_drafts import BlockDrafts
 from decoding.attention.block_graphs import BlockGraphs
 from decoding.attention.block_runner import BlockRunner
 from decoding.attention.draft_graphs import DraftGraphs
 from decoding.attention.draft_runner import DraftRunner
 from decoding.attention.graphs import Graphs, bucket_rows
-from decoding.attention.prefill import PREFILL_CHUNK
-from decoding.attention.row_by_row import runner_of
+from decoding.attention.row_by_row import kinds_of, runner_of
 from decoding.attention.runner import ModelRunner
 from decoding.attention.target_runner import TargetRunner
 from decoding.attention.verify_graphs import VerifyGraphs
 from decoding.costs.costs import Costs
+from decoding.limits import MAX_DRAFT_LENGTH, MAX_SERVED
 from decoding.memory.cache import RaggedCache
+from decoding.memory.pages import Kinds, PagePool
 from decoding.memory.store import Account, KVStore
 from decoding.models.loaded import LoadedModel
+from decoding.models.threads import all_threads, one_thread
 from decoding.models.trained_heads import LoadedHead
 
-# Slots by which a cache with graphs grows. When it moves, its graphs have to be recaptured.
-_CAPACITY_STEP = 2048
-# What the prefix cache of a model may hold: about 20,000 tokens of qwen2.5-coder-0.5b in bf16, 9,000 of the 1.5b.
-_PREFIX_CACHE_BYTES = 256 * 2**20
+# What each model keeps of earlier prompts: about 20,000 tokens of qwen2.5-coder-0.5b in bf16, 9,000 of the 1.5b.
+_IDLE_BYTES = 256 * 2**20
+# What a row may have behind its text: a rejected draft, and one token more.
+_BEHIND = MAX_DRAFT_LENGTH + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +59,6 @@ class Runners:
     def captured_s(self) -> float:
         """Seconds that captures have taken so far."""
         return sum(graphs.captured_s for graphs in self.graphs)
-
-    @property
-    def capture_ahead_s(self) -> float:
-        """Seconds that captures will take in the next round, because a long prompt has made a cache move."""
-        return sum(graphs.capture_ahead_s for graphs in self.graphs)
 
 
 class RunnerPool:
@@ -90,7 +89,7 @@ class RunnerPool:
         self._scatters_by_kernel = "kv_scatter" not in disabled
         self._costs = costs
         self._store = store
-        self._prefixes = [store.keep_prefixes(_PREFIX_CACHE_BYTES, PREFILL_CHUNK[m.device.type]) for m in self._models]
+        self._pools = self._make_pools()
         self._verify: VerifyGraphs | None = None
         self._draft: DraftGraphs | BlockGraphs | None = None
         self._kept: list[ModelRunner] = []
@@ -101,9 +100,7 @@ class RunnerPool:
         self._has_dropped = False
         if graphs:
             rows, uses_kernel = bucket_rows(max_batch), "accept" not in disabled
-            self._kept = [
-                self.new_runner(model, rows, capacity_step=_CAPACITY_STEP, keeps_place=True) for model in self._models
-            ]
+            self._kept = [self.new_runner(model, rows) for model in self._models]
             self._verify = VerifyGraphs(self._kept[0], rule, uses_kernel=uses_kernel)
             if draft is not None:
                 self._draft = DraftGraphs(self._kept[1], rule, uses_kernel=uses_kernel)
@@ -112,25 +109,42 @@ class RunnerPool:
                 self._draft = BlockGraphs(self._kept_head, rule, uses_kernel=uses_kernel)
             self._kept_memory = store.open(_caches(self._kept, self._kept_head))
 
-    def new_runner(
-        self, model: LoadedModel, max_rows: int, *, capacity_step: int = 1, keeps_place: bool = False
-    ) -> ModelRunner:
-        """Return a runner of one of the models with an empty cache of its own."""
+    def _make_pools(self) -> list[PagePool]:
+        """Return the pages of each model and of the head; a row-by-row model has nothing in its pages."""
+        kinds = [
+            model.measured_once(f"kinds of a token, taps {taps}", partial(_kinds, model, taps))
+            for model, taps in zip(self._models, (self._taps, ()), strict=False)
+        ]
+        if self._head is not None:
+            kinds.append(self._head.head.kinds)
+        rows = max(bucket_rows(self._max_batch), MAX_SERVED)
+        pools = self._store.divide(kinds, rows * (self._most + self._store.page_size), _IDLE_BYTES)
+        packed = [backend_of(model.model) != OWN for model in self._models] + [True]
+        for pool, each, has_pages in zip(pools, kinds, packed, strict=False):
+            if self._models[0].device.type != "cpu" and has_pages:
+                pool.allocate(each)
+        return pools
+
+    @property
+    def _most(self) -> int:
+        return self._models[0].context_length + _BEHIND
+
+    def new_runner(self, model: LoadedModel, max_rows: int) -> ModelRunner:
+        """Return a runner of one of the models with rows of its own. Who has it clears its cache."""
         which = next(i for i, known in enumerate(self._models) if known is model)
         return runner_of(
             model.model,
             min(each.vocab_size for each in (self._models[0], model)),
             max_rows,
-            capacity_step=capacity_step,
-            keeps_place=keeps_place,
+            pool=self._pools[which],
+            most=self._most,
             scatters_by_kernel=self._scatters_by_kernel,
             cost=self._costs.prompts[which],
-            prefix_cache=self._prefixes[which],
             taps=() if which else self._taps,
         )
 
     def _new_head_runner(self, head: LoadedHead, target: ModelRunner) -> BlockRunner:
-        return BlockRunner(head, target, self._costs.prompts[-1])
+        return BlockRunner(head, target, self._costs.prompts[-1], self._pools[-1])
 
     @contextmanager
     def acquire(self, max_rows: int) -> Iterator[Runners]:
@@ -193,7 +207,7 @@ class RunnerPool:
     @property
     def n_bytes(self) -> int:
         """The bytes of the caches and graphs that stay between batches."""
-        kept = (self._kept_memory, self._verify, self._draft, *self._prefixes)
+        kept = (self._store, self._verify, self._draft)
         return sum(each.n_bytes for each in kept if each is not None)
 
     @torch.inference_mode()
@@ -201,10 +215,6 @@ class RunnerPool:
         """Capture all graphs, if there are any, so that no request's clock pays for it."""
         if self._verify is None:
             return
-        for runner in self._kept:
-            runner.cache.reserve(1)
-        if self._kept_head is not None:
-            self._kept_head.prepare()
         self._verify.prepare(self._max_batch, longest_draft)
         if self._draft is not None:
             self._draft.prepare(self._max_batch)
@@ -234,3 +244,8 @@ def _caches(each: Sequence[ModelRunner], head: BlockRunner | None) -> list[Ragge
     """Return the caches of the runners of one batch, the target's first."""
     caches = [runner.cache for runner in each]
     return caches if head is None else [*caches, head.cache]
+
+
+def _kinds(model: LoadedModel, taps: Sequence[int]) -> Kinds:
+    with one_thread() if model.weights == "int8" else all_threads():
+        return kinds_of(runner_of(model.model, model.vocab_size, 1, most=1, taps=taps))

@@ -46,8 +46,7 @@ class VerifyGraphs(Graphs[ModelRunner]):
         k = max(drafted)
         R, T = bucket_rows(n), bucket_tokens(k + 1)
         lens = self.runner.cache.lens
-        if max(lens) + T > self.runner.cache.capacity:
-            raise RuntimeError(f"cache overflow: {max(lens) + T} tokens, capacity {self.runner.cache.capacity}")
+        self.runner.cache.prepare([1 + n for n in drafted])
         idle = R - n
         values: dict[str, Any] = {
             "ids": [[t, *d, *[0] * (T - 1 - len(d))] for t, d in zip(last, proposal.tokens, strict=True)]

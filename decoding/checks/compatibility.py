@@ -22,7 +22,7 @@ import transformers
 from decoding.attention.backends import NAMES, OWN
 from decoding.attention.choice import pick_attention
 from decoding.attention.row_by_row import RowByRowRunner
-from decoding.attention.runner import ONE_SHELF, ModelRunner
+from decoding.attention.runner import GATHERS, ModelRunner
 from decoding.models.errors import IncompatibleModelError, first_line
 from decoding.models.loaded import LoadedModel
 from decoding.models.loading import quiet
@@ -33,8 +33,8 @@ _log = logging.getLogger(__name__)
 TOLERANCE = {torch.float32: 1e-3, torch.float16: 3e-2, torch.bfloat16: 1.5e-1}
 _TEXT = "def add(a, b):\n    return a + b\n\n\nfor line in open('names.txt'):\n    print(line.strip(), len(line))\n"
 _LENGTHS = (11, 29, 19)
-# The capacity of the last row: it lies in a shelf of its own.
-_LONG = 300
+# The most tokens of a row.
+_MOST = 64
 _WINDOW = 5
 _JUNK = 3
 # What layers may do with what they have seen: keep keys and values of all of it, or of a window or chunk of it.
@@ -65,9 +65,9 @@ def fit(loaded: LoadedModel, attention: str, on_progress: Callable[[str], None] 
             with quiet():
                 model.set_attn_implementation(own if name == OWN.name else NAMES[name])
             kind = RowByRowRunner if name == OWN.name else ModelRunner
-            for one_shelf in (False, True):
-                setattr(model, ONE_SHELF, one_shelf)
-                runner = kind(model, loaded.vocab_size, len(texts))
+            for gathers in (False, True):
+                setattr(model, GATHERS, gathers)
+                runner = kind(model, loaded.vocab_size, len(texts), most=_MOST)
                 reason = _difference(runner, texts, alone, TOLERANCE[loaded.dtype])
                 if reason is None:
                     break
@@ -182,10 +182,9 @@ def _decode(runner: ModelRunner, texts: list[list[int]]) -> list[torch.Tensor]:
     """Return logits [T, V] of the last tokens of each text, decoded as in rounds: ragged, with a rejected draft."""
     new = [min(len(text) - 1, n) for text, n in zip(texts, (6, 8, 7), strict=True)]
     for row, (text, n) in enumerate(zip(texts, new, strict=True)):
-        most = len(text) + _JUNK if row < len(texts) - 1 else _LONG
-        runner.cache.start(row, most)
-        runner.forward([text[: len(text) - n]], n_last=[1], first_slot=row)
-        runner.cache.commit([len(text) - n], first_slot=row)
+        runner.cache.start(row, len(text) + _JUNK)
+        runner.forward([text[: len(text) - n]], n_last=[1], first_row=row)
+        runner.cache.commit([len(text) - n], first_row=row)
     kept = [2, 1, 3]
     first = [text[len(text) - n :][:k] for text, n, k in zip(texts, new, kept, strict=True)]
     draft = [[*first[0], *texts[0][:_JUNK]], *first[1:]]

@@ -31,7 +31,7 @@ _BATCHES = (
     _Batch((_LENGTH,), (2,)),
     _Batch((_LENGTH,), (17,)),
     _Batch((_LENGTH, 3), (1, 1)),
-    _Batch((_LENGTH, 600, 200, 9), (5, 1, 1, 12)),  # in two shelves, one of which is read further than alone
+    _Batch((_LENGTH, 600, 200, 9), (5, 1, 1, 12)),  # of which one is read further than alone
     # oneDNN computes in tiles of 32 or 64 tokens, and the last one in another way.
     _Batch((3, _LENGTH), (33, 1), own=1),
     _Batch((3, _LENGTH), (64, 1), own=1),
@@ -43,7 +43,7 @@ MIN_ROWS = max(len(batch.lens) for batch in _BATCHES)
 def is_batch_invariant(runner: ModelRunner) -> bool:
     """Return whether a token's logits are the same to the bit alone and in batches of other shapes.
 
-    Takes an empty runner with room for `MIN_ROWS` rows, and leaves it used. Costs 14 small forwards.
+    Takes an empty runner with room for `MIN_ROWS` rows, and leaves it empty. Costs 14 small forwards.
     """
     alone = _logits(runner, _ALONE)
     return all(torch.equal(_logits(runner, batch), alone) for batch in _BATCHES)
@@ -52,12 +52,12 @@ def is_batch_invariant(runner: ModelRunner) -> bool:
 @torch.inference_mode()
 def _logits(runner: ModelRunner, batch: _Batch) -> torch.Tensor:
     cache, own = runner.cache, batch.own
-    cache.clear()
     text = [(7919 * t) % runner.vocab_size for t in range(2 * _LENGTH)]
     for row, (n, count) in enumerate(zip(batch.lens, batch.counts, strict=True)):
         # Only the lengths of the others matter, not what they have written.
         cache.start(row, n + count, 0 if row == own else n)
-    runner.forward([text[:_LENGTH]], n_last=[1], first_slot=own)
-    cache.commit([_LENGTH], first_slot=own)
+    runner.forward([text[:_LENGTH]], n_last=[1], first_row=own)
+    cache.commit([_LENGTH], first_row=own)
     logits = runner.forward([text[_LENGTH : _LENGTH + count] for count in batch.counts])
+    cache.clear()
     return logits[sum(batch.counts[:own])].clone()

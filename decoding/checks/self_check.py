@@ -111,6 +111,7 @@ def _difference(
     """Return how far greedy `tokens` are from a forward's top tokens, and their `noted` log-probabilities from its."""
     runner.start(0, prompt[:-1], len(prompt) + len(tokens)).finish()
     logp = runner.forward([[prompt[-1], *tokens[:-1]]]).float().log_softmax(dim=1)
+    runner.cache.clear()
     own = logp.gather(1, torch.tensor(tokens, device=logp.device)[:, None])[:, 0]
     off = (logp.amax(dim=1) - own).max()
     if noted is not None:

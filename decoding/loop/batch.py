@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from decoding.attention.prefill import Prefill
 from decoding.attention.target_runner import TargetRunner
 from decoding.drafters.base import Drafter
-from decoding.memory.store import Account
+from decoding.memory.store import Account, Need
 from decoding.models.loaded import LoadedModel
 from decoding.request import FinishReason, Sample
 from decoding.state.request_state import RequestState
@@ -36,6 +35,7 @@ class Batch:
         shares_rows: bool,
     ) -> None:
         self.memory = memory
+        memory.owners = lambda: [row.state for row in self.rows]
         self.target = target
         self.drafter = drafter
         self._max_samples = max_samples
@@ -51,9 +51,10 @@ class Batch:
         """Samples that there is room for."""
         return self._max_samples - sum(len(row.samples) for row in self.rows if not row.is_finished)
 
-    def most_rows(self, state: RequestState) -> int:
-        """Return how many rows a request may need from now on: one for each sample that has not ended."""
-        return min(sum(sample.finish_reason is None for sample in state.samples), self._max_samples)
+    def need(self, state: RequestState) -> Need:
+        """Return what a request may need from now on: a row for each sample that has not ended."""
+        n_rows = min(sum(sample.finish_reason is None for sample in state.samples), self._max_samples)
+        return Need(n_rows, state.capacity, len(state.prompt) - 2)
 
     def admit(self, state: RequestState) -> Prefill:
         """Start the first row of a request; the result prefills its prompt, and `retire` then starts other samples.
@@ -69,13 +70,6 @@ class Batch:
         return self.target.chunks(
             state.prompt[:-1], prefix_cache=cached and not scored, leave_rest=self._leaves_rest and not scored
         )
-
-    def make_room_for_forks(self, n_forks: Sequence[int]) -> bool:
-        """Make room for so many copies of each row. Return False where memory has run out, and nothing has changed."""
-        wanted: Counter[int] = Counter()
-        for row, n in zip(self.rows, n_forks, strict=True):
-            wanted[row.state.capacity] += n
-        return all(self.memory.make_room(n, capacity) for capacity, n in wanted.items() if n)
 
     def fork(self, slot: int, parts: Sequence[Sequence[Sample]]) -> None:
         """Split a row's samples between a verify and its commit: the first part keeps the slot, others get new ones."""
@@ -116,12 +110,8 @@ class Batch:
             unread = self.target.n_unread(self.rows)
             own = (slot for slot, row in enumerate(self.rows) if row.state is state and not unread[slot])
             source = next(own, None)
-            while source is not None and self._has_room(state) and (group := self._next_group(state)):
+            while source is not None and (group := self._next_group(state)):
                 self._copy(group, state, len(self.rows), source)
-
-    def _has_room(self, state: RequestState) -> bool:
-        """Whether another row of a request can be made. Where memory has run out, its samples wait for one to end."""
-        return bool(state.waiting) and self.n_free > 0 and self.memory.make_room(1, state.capacity)
 
     def _next_group(self, state: RequestState) -> list[Sample]:
         """Take the waiting samples of a request that there is room for in one row."""

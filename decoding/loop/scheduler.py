@@ -75,12 +75,8 @@ class Scheduler:
 
     def _has_memory(self, state: RequestState) -> bool:
         """Return whether a request need not wait for memory: one that can never have it does not wait either."""
-        rows = self._rows(state)
-        return not self._memory.lacks(*rows) or self._memory.never_fits(*rows)
-
-    def _rows(self, state: RequestState) -> tuple[int, int]:
-        """Return the rows that a request may need from now on, and the most tokens of each."""
-        return self._batch.most_rows(state), state.capacity
+        need = self._batch.need(state)
+        return not self._memory.lacks(need) or self._memory.never_fits(need)
 
     def admission(self) -> Admission:
         """Return the admission of requests to the batch."""
@@ -96,15 +92,13 @@ class Scheduler:
 
     def _admit_or_refuse(self, state: RequestState, intake: Intake) -> Iterator[Outcome]:
         """Admit a request; refuse it, and nobody else, if there is no memory for it."""
-        rows, memory = self._rows(state), self._memory
-        if memory.lacks(*rows):  # one that could fit later has waited
-            needed, free, limit = (n / 2**20 for n in (memory.needs(*rows), memory.free, memory.limit))
-            yield self._refusal(state, f"needs {needed:,.1f} MiB, and {free:,.1f} of {limit:,.1f} MiB are free")
+        need, memory = self._batch.need(state), self._memory
+        if memory.lacks(need):  # one that could fit later has waited
+            spare = state.capacity - len(state.prompt) - state.limit
+            n = max(memory.fitting_tokens(need) - spare, 0)
+            yield self._refusal(state, f"does not fit into memory, and {n:,} tokens each would")
             return
-        memory.take(state, *rows)
-        if not memory.make_room(1, state.capacity):
-            yield from self._end_for_memory(state)
-            return
+        memory.take(state, need)
         try:
             yield from self._admit(state, intake)
         except (RuntimeError, MemoryError) as error:
@@ -119,7 +113,6 @@ class Scheduler:
             if done is not state:
                 yield self._outcome(done)
         self._memory.give_back(state)
-        self._memory.trim()
         yield self._refusal(state, "does not fit into the memory that is free")
 
     def _refusal(self, state: RequestState, why: str) -> Outcome:
@@ -170,7 +163,7 @@ class Scheduler:
         is tried unless rounds of just now were all too long for it.
         """
         n_unread = sum(self._batch.target.n_unread(self._batch.rows))
-        expected_s = self._costs.expected_round_s(n_unread) + self._runners.capture_ahead_s
+        expected_s = self._costs.expected_round_s(n_unread)
         for state in self._batch.requests:
             if self._is_cancelled(state):
                 publish(self._batch.finish(state, "cancelled"), self._on_update)
@@ -184,13 +177,13 @@ class Scheduler:
         try:
             added = self._decoder.step()
         except LackOfMemoryError:
-            largest = max(self._batch.requests, key=lambda each: self._memory.needs(*self._rows(each)))
+            largest = max(self._batch.requests, key=lambda each: self._memory.n_pages(self._batch.need(each)))
             yield from self._end_for_memory(largest)
             return
         publish(self._batch.rows, self._on_update, added)
         done = self._batch.retire()
         for state in self._batch.requests:  # samples that have ended need no rows
-            self._memory.take(state, *self._rows(state))
+            self._memory.take(state, self._batch.need(state))
         if not reads_prompts:
             # The time that a round takes to capture its graphs says nothing about the next.
             self._costs.round.observe(time.perf_counter() - started - (self._runners.captured_s - captured_s))

@@ -61,14 +61,11 @@ class Decoder:
             draws = target.verify(rows, proposal)
             watch.mark()
             groups = [_group(row.samples, own) for row, own in zip(rows, draws, strict=True)]
-            has_room = batch.make_room_for_forks([len(each) - 1 for each in groups])
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            has_room = False
-        if not has_room:
             drafter.observe(rows, [0] * len(rows))  # which forgets the drafts
-            raise LackOfMemoryError
+            raise LackOfMemoryError from error
         draft_s, verify_s = watch.seconds()
         self._count(rows, proposal, draws)
         taken = self._fork_rows(groups)

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, groupby
+from itertools import groupby
 from statistics import median_low
 
 import torch
 
+from decoding.memory.pages import flattened
 from kernels.rows import RaggedRows
 
 # Attention reads key slots in multiples of this. Masked slots after a row's last token add exact zeros, and PyTorch's
@@ -49,44 +50,25 @@ def rectangle(counts: Sequence[int]) -> list[list[int]]:
 class Layout:
     """A forward over N packed tokens of R rows: which token belongs to which row, and where it is in the cache."""
 
-    rows: RaggedRows  # which token belongs to which row
-    first_slot: int  # the rows use the cache's slots from this one on
-    slot: torch.Tensor  # [N], of each token
-    # [R, T]: packed index of each row's t-th token (T the longest count, short rows repeat their last token)
-    gather: torch.Tensor
-    scatter: torch.Tensor  # [N]: index of each packed token in the flattened [R * T] rectangle
-    shelf: int = 0  # the key of the shelf that the rows are in
-    # [n]: where the tokens of one of several groups are in the whole forward
-    tokens: torch.Tensor | None = None
-    # of each row its shelf and its slot there, where these rows are not side by side in one shelf
-    places: tuple[tuple[int, int], ...] | None = None
+    rows: RaggedRows  # which token belongs to which row, and the pages of each row
+    slot: torch.Tensor  # int64 [N], where each token is: page * page_size + offset
+    is_dense: bool = False
 
     @classmethod
     def build(
-        cls, lens: Sequence[int], counts: Sequence[int], device: torch.device, places: Sequence[tuple[int, int]]
+        cls,
+        lens: Sequence[int],
+        counts: Sequence[int],
+        device: torch.device,
+        slot: torch.Tensor,
+        blocks: torch.Tensor,
+        page_size: int,
     ) -> Layout:
         """Pack `counts[r]` new tokens per row after `lens[r]` committed ones; a row may sit out with none.
 
-        `places` are the shelf of each row and its slot there.
+        `blocks` are the pages of each row, int32 [R, M].
         """
-        T = max(counts)
-        slot: list[int] = []
-        scatter: list[int] = []
-        for r, count in enumerate(counts):
-            slot += [places[r][1]] * count
-            scatter += range(r * T, r * T + count)
-        make = torch.tensor
-        shelf, first_slot = places[0]
-        are_neighbours = all(place == (shelf, first_slot + r) for r, place in enumerate(places))
-        return cls(
-            rows=RaggedRows.of(lens, counts, device),
-            first_slot=first_slot,
-            slot=make(slot, device=device),
-            gather=make(rectangle(counts), device=device),
-            scatter=make(scatter, device=device),
-            shelf=shelf,
-            places=None if are_neighbours else tuple(places),
-        )
+        return cls(RaggedRows.of(lens, counts, device, blocks, page_size), slot)
 
     @property
     def lens(self) -> tuple[int, ...]:
@@ -119,6 +101,18 @@ class Layout:
         return padded_slots(self.longest)
 
     @cached_property
+    def gather(self) -> torch.Tensor:
+        """The packed index of each row's t-th token, [R, T]: T the longest count, short rows repeat their last one."""
+        return torch.tensor(rectangle(self.counts), device=self.slot.device)
+
+    @cached_property
+    def scatter(self) -> torch.Tensor:
+        """The index of each packed token in the flattened [R * T] rectangle, [N]."""
+        T = max(self.counts)
+        places = [at for r, count in enumerate(self.counts) for at in range(r * T, r * T + count)]
+        return torch.tensor(places, device=self.slot.device)
+
+    @cached_property
     def is_rectangular(self) -> bool:
         """Whether every row brings the same number of tokens, so that packing is a mere view."""
         return len(set(self.counts)) == 1
@@ -130,37 +124,51 @@ class Layout:
         return torch.tensor(places, device=self.slot.device)
 
     @cached_property
-    def groups(self) -> list[Layout]:
-        """The layouts of rows that are side by side in one shelf, in the order of their slots; this one if all are."""
-        if self.places is None:
-            return [self]
-        order = sorted(range(self.n_rows), key=self.places.__getitem__)
-        runs = groupby(enumerate(order), lambda at: (self._places[at[1]][0], self._places[at[1]][1] - at[0]))
-        found = [self._of_rows([r for _, r in run]) for _, run in runs]
-        return [group for group in found if any(group.counts)]
-
-    @cached_property
     def parts(self) -> list[Layout]:
         """The layouts of neighbouring rows, a much longer one than usual by itself; this one alone if there is none."""
         usual = max(median_low(self.counts), 1)
         long = [count > _LONG * usual for count in self.counts]
         if not any(long):
             return [self]
-        runs = groupby(range(self.n_rows), lambda r: r if long[r] else -1)
-        found = [self._of_rows(list(run)) for _, run in runs]
-        return [part for part in found if any(part.counts)]
+        found = []
+        for _, run in groupby(range(self.n_rows), lambda r: r if long[r] else -1):
+            first, *_, last = 2 * list(run)
+            rows = slice(first, last + 1)
+            if any(self.counts[rows]):
+                start = sum(self.counts[:first])
+                slot = self.slot[start : start + sum(self.counts[rows])]
+                found.append(
+                    Layout.build(
+                        self.lens[rows], self.counts[rows], slot.device, slot, self._blocks[rows], self.rows.page_size
+                    )
+                )
+        return found
 
-    def _of_rows(self, rows: Sequence[int]) -> Layout:
-        """Return the layout of some of the rows, packed in this order."""
-        lens, counts = ([each[r] for r in rows] for each in (self.lens, self.counts))
-        starts = [0, *accumulate(self.counts)]
-        tokens = [t for r in rows for t in range(starts[r], starts[r + 1])]
-        part = Layout.build(lens, counts, self.slot.device, [self._places[r] for r in rows])
-        return replace(part, tokens=torch.tensor(tokens, device=self.slot.device))
+    @cached_property
+    def _reads(self) -> torch.Tensor:
+        """The slot of each key that attention reads, [R * L]; past a row's end the first slot of all, which is zero."""
+        at = torch.arange(self.attended, device=self.slot.device)
+        page = (at // self.rows.page_size).clamp(max=self._blocks.shape[1] - 1)
+        slot = self._blocks.long()[:, page] * self.rows.page_size + at % self.rows.page_size
+        end = torch.tensor([length + count for length, count in self._host], device=slot.device)
+        return slot.masked_fill_(at >= end[:, None], 0).flatten()
+
+    def gathered(self, pages: torch.Tensor) -> torch.Tensor:
+        """Return the rows [R, H, L, D] of pages [P, H, page_size, D]."""
+        _, H, _, D = pages.shape
+        found = flattened(pages).index_select(0, self._reads)
+        return found.view(self.n_rows, self.attended, H, D).transpose(1, 2)
+
+    @cached_property
+    def dense(self) -> Layout:
+        """This layout over what `gathered` returns: each row is one long page."""
+        blocks = torch.arange(self.n_rows, dtype=torch.int32, device=self.slot.device)[:, None]
+        return replace(self, rows=replace(self.rows, blocks=blocks, page_size=self.attended), is_dense=True)
 
     @property
-    def _places(self) -> Sequence[tuple[int, int]]:
-        return self.places or [(self.shelf, self.first_slot + r) for r in range(self.n_rows)]
+    def _blocks(self) -> torch.Tensor:
+        assert self.rows.blocks is not None
+        return self.rows.blocks
 
     @property
     def _host(self) -> tuple[tuple[int, int], ...]:

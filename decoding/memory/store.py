@@ -1,52 +1,63 @@
-"""Who may have how much memory for keys and values.
+"""Who may have how many pages of the key-value cache.
 
-A request takes its share before it joins a batch: what its rows need when each has become as long as it may. So the
-memory of a request that has joined is not given to another one, however many rows there are later. Buffers are made
-when there are rows for them, and the ones that no row uses go back once another one needs the memory.
+All pools of an engine have the same number of pages, which the bytes for keys and values give when it is loaded. A
+request takes the pages that it may need before it joins a batch, for each row all tokens that it may get, and its
+prompt once. So no request is ended because another one arrives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple
 
 import torch
 
 from decoding.memory.cache import RaggedCache
-from decoding.memory.prefix_cache import PrefixCache
-from decoding.memory.shelf import Kinds
-from decoding.models.device_memory import free_bytes, is_out_of_memory
+from decoding.memory.pages import Kinds, PagePool, n_pages_for
+from decoding.models.device_memory import free_bytes
 
 # The share of free memory that caches may take: a forward needs some as well.
 _USABLE = 0.9
 
 
-class KVStore:
-    """The memory for keys and values of one engine: `budget` bytes, by default most of what is free when it is needed.
+class Need(NamedTuple):
+    """What a request may need: rows of up to `most` tokens each, which have the first `shared` in common."""
 
-    Batches have an account each. Blocks of earlier prompts stay as long as no request needs the memory.
+    n_rows: int
+    most: int
+    shared: int = 0
+
+
+class KVStore:
+    """The memory for keys and values of one engine: `budget` bytes, by default most of what is free.
+
+    `page_size` is the tokens of a page; by default what suits the device.
     """
 
-    def __init__(self, device: torch.device, budget: int | None = None) -> None:
+    def __init__(self, device: torch.device, page_size: int, budget: int | None = None) -> None:
+        self.page_size = page_size
         self._device = device
         self._budget = budget
         self._accounts: list[Account] = []
-        self._prefixes: list[PrefixCache] = []
-        self._kinds: list[Kinds] = []  # what the caches of a batch hold, in their order
+        self.pools: list[PagePool] = []
+        self._token_bytes = 1
 
-    def keep_prefixes(self, max_bytes: int, block: int) -> PrefixCache:
-        """Return a new cache of blocks of earlier prompts, which takes what requests leave."""
-        made = PrefixCache(max_bytes, block, lambda own: self.limit - self.n_bytes + own.n_bytes)
-        self._prefixes.append(made)
-        return made
+    def divide(self, kinds: Sequence[Kinds], most_tokens: int, idle_bytes: int) -> list[PagePool]:
+        """Return a pool for each model, whose tokens hold `kinds`, for up to `most_tokens` tokens of all rows.
+
+        Each keeps up to `idle_bytes` of earlier prompts beside these.
+        """
+        sizes = [token_bytes(each) for each in kinds]
+        self._token_bytes = max(sum(sizes), 1)
+        limit = int(_USABLE * free_bytes(self._device)) if self._budget is None else self._budget
+        idle = [idle_bytes // max(size * self.page_size, 1) for size in sizes]
+        most = n_pages_for(most_tokens, self.page_size) + max(idle)
+        n_pages = max(min(limit // (self._token_bytes * self.page_size), most), 1)
+        self.pools = [PagePool(n_pages, self.page_size, max_idle=min(n, n_pages)) for n in idle]
+        return self.pools
 
     def open(self, caches: Sequence[RaggedCache]) -> Account:
-        """Open the account of caches that belong together, the target's first.
-
-        What a row of each holds is known if earlier caches have held it.
-        """
-        self._kinds += [{} for _ in caches[len(self._kinds) :]]
-        for cache, kinds in zip(caches, self._kinds, strict=False):
-            cache.share_kinds(kinds)
+        """Open the account of caches that belong together, the target's first."""
         account = Account(self, caches)
         self._accounts.append(account)
         return account
@@ -54,33 +65,25 @@ class KVStore:
     def close(self, account: Account) -> None:
         """Close an account; its caches are given up."""
         self._accounts.remove(account)
-        account.release()
+        account.clear()
 
     @property
     def n_bytes(self) -> int:
-        """The bytes in use, by caches and by blocks of earlier prompts."""
-        caches = sum(account.n_bytes for account in self._accounts)
-        return caches + sum(cache.n_bytes for cache in self._prefixes)
+        """The bytes that the pools take."""
+        return sum(pool.n_bytes for pool in self.pools)
 
     @property
-    def limit(self) -> int:
-        """The bytes that requests may take, all together."""
-        return self.n_bytes + int(_USABLE * free_bytes(self._device)) if self._budget is None else self._budget
+    def n_pages(self) -> int:
+        """The pages that rows may have, all together: on a CPU others may have taken memory since."""
+        n_pages = min(pool.n_pages for pool in self.pools)
+        if self._budget is not None or self._device.type != "cpu":
+            return n_pages
+        touched = max(pool.n_touched for pool in self.pools)
+        return min(n_pages, touched + int(_USABLE * free_bytes(self._device)) // (self._token_bytes * self.page_size))
 
-    @property
-    def taken(self) -> int:
-        """The bytes that requests have taken, whether there are buffers for them yet or not."""
-        return sum(account.taken for account in self._accounts)
-
-    def may_use(self, n_bytes: int) -> bool:
-        """Return whether there is memory for `n_bytes` more in buffers than now. Blocks and idle buffers make room."""
-        more = self.n_bytes + n_bytes - self.limit
-        if more > 0:
-            for cache in self._prefixes:
-                cache.shrink(max(cache.n_bytes - more, 0))
-            for account in self._accounts:
-                account.trim()
-        return self.n_bytes + n_bytes <= self.limit
+    def promised(self, which: int) -> int:
+        """Return the pages of a pool that requests have taken and that have not been used yet."""
+        return sum(account.promised(which) for account in self._accounts)
 
 
 class Account:
@@ -89,86 +92,65 @@ class Account:
     def __init__(self, store: KVStore, caches: Sequence[RaggedCache]) -> None:
         self._store = store
         self._caches = list(caches)
-        self._rows: dict[Hashable, tuple[int, int]] = {}  # of each request its rows, and the most tokens of each
-        for cache in caches:
-            cache.may_take = store.may_use
+        self._needs: dict[Hashable, int] = {}  # of each request its pages in each pool
+        self.owners: Callable[[], Sequence[Hashable]] = list
+        """Returns the request of each row."""
 
-    @property
-    def slot_bytes(self) -> int:
-        """The bytes of a token of a row in all caches; 0 as long as no batch has written any."""
-        return sum(cache.slot_bytes for cache in self._caches)
+    def n_pages(self, need: Need) -> int:
+        """Return the pages that a request may need in each pool."""
+        size = self._store.page_size
+        # A drafter may read the end of a prompt for each row by itself.
+        shared = max(need.shared, 0) // max(size, 64) * max(size, 64) // size
+        return shared + need.n_rows * (n_pages_for(need.most, size) - shared)
 
-    @property
-    def n_bytes(self) -> int:
-        """The bytes of the buffers."""
-        return sum(cache.n_bytes for cache in self._caches)
-
-    @property
-    def taken(self) -> int:
-        """The bytes that the requests have taken."""
-        return self._needs(self._rows.values())
-
-    @property
-    def limit(self) -> int:
-        """The bytes that there are for all requests together."""
-        return self._store.limit
-
-    @property
-    def free(self) -> int:
-        """The bytes that no request has taken."""
-        return max(self._store.limit - self._store.taken, 0)
-
-    def needs(self, n_rows: int, most: int) -> int:
-        """Return the bytes that `n_rows` rows of up to `most` tokens take by themselves."""
-        return self._needs([(n_rows, most)])
-
-    def lacks(self, n_rows: int, most: int) -> bool:
+    def lacks(self, need: Need) -> bool:
         """Return whether such rows do not fit beside what is taken now."""
-        others = self._store.taken - self.taken
-        return others + self._needs([*self._rows.values(), (n_rows, most)]) > self._store.limit
+        wanted, store = self.n_pages(need), self._store
+        return any(
+            wanted + pool.n_used + store.promised(which) > store.n_pages for which, pool in enumerate(store.pools)
+        )
 
-    def never_fits(self, n_rows: int, most: int) -> bool:
+    def never_fits(self, need: Need) -> bool:
         """Return whether such rows would not fit if no request had taken anything."""
-        return self.needs(n_rows, most) > self._store.limit
+        return self.n_pages(need) > self._store.n_pages
 
-    def _needs(self, rows: Collection[tuple[int, int]]) -> int:
-        return self._caches[0].slots_for(rows) * self.slot_bytes
+    def fitting_tokens(self, need: Need) -> int:
+        """Return the most tokens of each row that would fit alone, with a prompt as much shorter."""
+        low, high = 0, need.most
+        own = need.most - need.shared
+        while low < high:
+            middle = (low + high + 1) // 2
+            fits = not self.never_fits(Need(need.n_rows, middle, max(middle - own, 0)))
+            low, high = (middle, high) if fits else (low, middle - 1)
+        return low
 
-    def take(self, owner: Hashable, n_rows: int, most: int) -> None:
+    def take(self, owner: Hashable, need: Need) -> None:
         """Note what a request may need from now on, in place of what was noted before."""
-        self._rows[owner] = n_rows, most
+        self._needs[owner] = self.n_pages(need)
 
     def give_back(self, owner: Hashable) -> None:
         """Forget a request."""
-        self._rows.pop(owner, None)
+        self._needs.pop(owner, None)
 
-    def make_room(self, n_rows: int, most: int) -> bool:
-        """Make buffers for more rows of up to `most` tokens. Return False where memory has run out; rows stay as they
-        are."""
-        try:
-            for cache in self._caches:
-                cache.make_room(n_rows, most)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            for cache in self._caches:
-                cache.withdraw_room()
-                cache.trim()
-            return False
-        return True
-
-    def trim(self) -> None:
-        """Give back the buffers that no row uses."""
-        for cache in self._caches:
-            cache.trim()
+    def promised(self, which: int) -> int:
+        """Return the pages of a pool that the requests have taken and that their rows do not have yet."""
+        if not self._needs or which >= len(self._caches):
+            return 0
+        held: dict[Hashable, set[int]] = {owner: set() for owner in self._needs}
+        cache = self._caches[which]
+        for row, owner in enumerate(self.owners()):
+            if owner in held and row < len(cache.lens):
+                held[owner].update(cache.pages(row))
+        return sum(max(n - len(held[owner]), 0) for owner, n in self._needs.items())
 
     def clear(self) -> None:
-        """Forget all requests and rows; buffers stay."""
-        self._rows.clear()
+        """Forget all requests and rows."""
+        self._needs.clear()
         for cache in self._caches:
             cache.clear()
+            cache.pool.trim()
 
-    def release(self) -> None:
-        """Give all buffers back."""
-        for cache in self._caches:
-            cache.release()
+
+def token_bytes(kinds: Kinds) -> int:
+    """Return the bytes of a token."""
+    return sum(kind.shape[0] * kind.shape[2] * kind.element_size() for kind in kinds.values())

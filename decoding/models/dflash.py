@@ -13,6 +13,7 @@ one or two layers are too few to fetch both by attention. Published checkpoints 
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import torch
@@ -130,6 +131,13 @@ class DFlash(nn.Module):
     def n_proposed(self) -> int:
         """K, the tokens that one pass proposes."""
         return self.shape.block - 1
+
+    @property
+    def kinds(self) -> dict[Hashable, torch.Tensor]:
+        """What its cache holds of a token: an empty tensor [Hkv, 0, D] by the name of the buffer."""
+        layer = self.shape.layer
+        empty = self.norm.weight.new_empty(layer.num_key_value_heads, 0, layer.head_dim)
+        return {(name, i): empty for i in range(layer.num_hidden_layers) for name in ("keys", "values")}
 
     @property
     def token_ids(self) -> torch.Tensor:

@@ -12,17 +12,20 @@ from itertools import takewhile
 import torch
 
 from decoding.acceptance.registry import make_rule
+from decoding.attention.row_by_row import kinds_of
 from decoding.attention.runner import ModelRunner
 from decoding.attention.runner_pool import Runners
 from decoding.attention.taps import OUTPUT, output_states
 from decoding.attention.target_runner import TargetRunner
 from decoding.costs.costs import Costs
 from decoding.draft_length.policies import FixedLength
+from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.loop.admission import Lengths
 from decoding.loop.batch import Batch
 from decoding.loop.intake import InOrder
 from decoding.loop.scheduler import Scheduler
 from decoding.loop.step import Decoder
+from decoding.memory.pages import PAGE_SIZE
 from decoding.memory.store import KVStore
 from decoding.models.loaded import LoadedModel
 from decoding.request import Request
@@ -36,11 +39,11 @@ class RecordingRunner(ModelRunner):
     """Also records the input of the output layer for every token that a round verifies."""
 
     def forward(
-        self, tokens: Sequence[Sequence[int]], *, n_last: Sequence[int] | None = None, first_slot: int = 0
+        self, tokens: Sequence[Sequence[int]], *, n_last: Sequence[int] | None = None, first_row: int = 0
     ) -> torch.Tensor:
         """Return what `ModelRunner.forward` does."""
         with output_states(self.model) as found:
-            logits = super().forward(tokens, n_last=n_last, first_slot=first_slot)
+            logits = super().forward(tokens, n_last=n_last, first_row=first_row)
         if n_last is None:
             self.cache.record(OUTPUT, found[-1].view(-1, found[-1].shape[-1]))
         return logits
@@ -62,10 +65,16 @@ def record(
     recordings: dict[int, Recording] = {}
     texts = [""] * len(requests)
     costs = Costs()
-    runner = RecordingRunner(target.model, target.vocab_size, MAX_ROWS, cost=costs.prompts[0], taps=taps)
+    store = KVStore(target.device, PAGE_SIZE[target.device.type])
+    kinds = kinds_of(RecordingRunner(target.model, target.vocab_size, 1, most=1, taps=taps))
+    most = target.context_length + MAX_DRAFT_LENGTH + 1
+    (pool,) = store.divide([kinds], MAX_ROWS * (most + store.page_size), 0)
+    runner = RecordingRunner(
+        target.model, target.vocab_size, MAX_ROWS, pool=pool, most=most, cost=costs.prompts[0], taps=taps
+    )
     verifier = TargetRunner(runner, make_rule("coupled"))
     recorder = Recorder(runner.cache, recordings.__setitem__)
-    memory = KVStore(target.device).open([runner.cache])
+    memory = store.open([runner.cache])
     batch = Batch(target, verifier, recorder, memory, max_samples=MAX_ROWS, shares_rows=False)
     scheduler = Scheduler(
         Decoder(batch, target, FixedLength(0), costs),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from decoding.attention.ragged import ATTENTION_NAME
 from decoding.config import EngineConfig
 from decoding.drafters import registry
 from decoding.engine import Engine
+from decoding.memory.cache import RaggedCache
 from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import HeadRecord, LoadedHead, ready
 from decoding.training.initial import new_head
@@ -150,6 +152,13 @@ def engine(target: LoadedModel, draft: LoadedModel, head: LoadedHead) -> Callabl
         return Engine(config, target, draft, head if registry.TRAINED in config.drafter else None)
 
     return make
+
+
+def held(cache: RaggedCache, row: int, n: int) -> dict[Any, torch.Tensor]:
+    """What a cache holds of the first tokens of a row, [n, H, D] by the name of the buffer."""
+    size, pages = cache.pool.page_size, torch.tensor([*cache.pages(row)], dtype=torch.int64)
+    at = torch.arange(n)
+    return {name: buffer[pages[at // size], :, at % size] for name, buffer in cache.pool.buffers.items()}
 
 
 def drafters() -> list[str]:

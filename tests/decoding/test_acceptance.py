@@ -14,6 +14,7 @@ from decoding.acceptance.noise import Role, sample_seed
 from decoding.acceptance.registry import RULES, make_rule
 from decoding.acceptance.rule import NO_TOKEN, Positions
 from decoding.memory.layout import Layout
+from kernels.rows import RaggedRows
 
 V = 4
 CHI2_LIMIT = 103.44  # 63 degrees of freedom, 0.001
@@ -37,6 +38,10 @@ def where(layout: Layout) -> Positions:
     return Positions(layout.gather, layout.position[layout.gather] + 1)
 
 
+def layout_of(lens: list[int], counts: list[int]) -> Layout:
+    return Layout(RaggedRows.of(lens, counts, torch.device("cpu")), torch.arange(sum(counts)))
+
+
 def one_round(name: str, keys: torch.Tensor, start: torch.Tensor, at: int, k: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Draft k tokens from state `start` and verify; rows alternate between full drafts and drafts of one."""
     rule = make_rule("maximal" if name == "wrong" else name)
@@ -49,7 +54,7 @@ def one_round(name: str, keys: torch.Tensor, start: torch.Tensor, at: int, k: in
     draft = torch.stack(tokens, dim=1)
     draft[1::2, 1:] = NO_TOKEN
     counts = [1 + int((row != NO_TOKEN).sum()) for row in draft]
-    layout = Layout.build([at - 1] * R, counts, torch.device("cpu"), [(0, r) for r in range(R)])
+    layout = layout_of([at - 1] * R, counts)
     packed_states = torch.cat([torch.cat([start[r : r + 1], draft[r, : counts[r] - 1]]) for r in range(R)])
     target = distribution(TARGET[packed_states])
     q = distribution(torch.stack(dists, dim=1).flatten(0, 1)) if rule.needs_q else None
@@ -104,7 +109,7 @@ def test_a_draft_that_equals_the_target_is_always_accepted(rule: str) -> None:
     draft = torch.stack(
         [distribution(same[:, j]).sample(keys, torch.full((R,), j + 1), made.draft_role) for j in range(k)], dim=1
     )
-    layout = Layout.build([0] * R, [k + 1] * R, torch.device("cpu"), [(0, r) for r in range(R)])
+    layout = layout_of([0] * R, [k + 1] * R)
     p, q = distribution(same.flatten(0, 1)), distribution(same[:, :k].flatten(0, 1))
     accepted, _ = made.accept(p, where(layout), draft, keys, q)
     assert accepted.tolist() == [k] * R
@@ -115,7 +120,7 @@ def test_a_draft_outside_the_targets_support_is_never_accepted(rule: str) -> Non
     R = 50
     keys = torch.tensor([sample_seed(4, i) for i in range(R)])
     p = torch.tensor([0.5, 0.5, 0.0, 0.0]).expand(R * 2, V)
-    layout = Layout.build([0] * R, [2] * R, torch.device("cpu"), [(0, r) for r in range(R)])
+    layout = layout_of([0] * R, [2] * R)
     draft = torch.full((R, 1), 3)
     accepted, emitted = make_rule(rule).accept(distribution(p), where(layout), draft, keys, None)
     assert accepted.tolist() == [0] * R
@@ -126,7 +131,7 @@ def test_a_draft_outside_the_targets_support_is_never_accepted(rule: str) -> Non
 def test_a_certain_draft_is_accepted_with_the_targets_probability(rule: str) -> None:
     R = 20_000
     keys = torch.tensor([sample_seed(6, i) for i in range(R)])
-    layout = Layout.build([0] * R, [2] * R, torch.device("cpu"), [(0, r) for r in range(R)])
+    layout = layout_of([0] * R, [2] * R)
     p = torch.tensor([0.1, 0.6, 0.2, 0.1]).expand(R * 2, V)
     draft = torch.ones(R, 1, dtype=torch.int64)
     accepted, emitted = make_rule(rule).accept(distribution(p), where(layout), draft, keys, None)

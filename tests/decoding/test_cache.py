@@ -4,25 +4,31 @@ import pytest
 import torch
 
 from decoding.memory.cache import RaggedCache
+from decoding.memory.pages import OutOfPagesError, PagePool
+from tests.decoding.conftest import held
 
 CPU = torch.device("cpu")
 
 
 def write(cache: RaggedCache, values: list[list[float]]) -> None:
     """Append one number per token to each row, as keys and values of one head of width 1."""
-    cache.begin([len(row) for row in values], CPU)
+    cache.begin([len(row) for row in values])
     flat = torch.tensor([x for row in values for x in row], dtype=torch.float32).view(1, 1, -1, 1)
     cache.update(flat, -flat, 0)
 
 
 def row(cache: RaggedCache, r: int) -> list[float]:
-    keys, values = cache.read(r, 0, cache.lens[r]).values()
+    keys, values = held(cache, r, cache.lens[r]).values()
     assert torch.equal(keys, -values)
-    return keys[0, :, 0].tolist()
+    return keys[:, 0, 0].tolist()
+
+
+def made(n_rows: int, page_size: int = 4, n_pages: int = 200) -> RaggedCache:
+    return RaggedCache(1, n_rows, PagePool(n_pages, page_size), CPU)
 
 
 def prefilled(n_rows: int, capacity: int = 16) -> RaggedCache:
-    cache = RaggedCache(1, n_rows)
+    cache = made(n_rows)
     cache.start(0, capacity)
     write(cache, [[1, 2, 3]])
     cache.commit([3])
@@ -58,7 +64,7 @@ def test_a_dropped_row_is_replaced_by_the_last() -> None:
 
 
 def test_a_fork_takes_along_what_is_not_yet_committed() -> None:
-    cache = RaggedCache(1, 2)
+    cache = made(2)
     cache.start(0, 16)
     write(cache, [[1, 2, 3]])
     cache.fork(0, 3)
@@ -70,22 +76,69 @@ def test_a_row_begins_beside_others_that_sit_out() -> None:
     cache = prefilled(3)
     cache.drop(2)
     cache.start(2, 16)
-    cache.begin([2], CPU, first_slot=2)
+    cache.begin([2], first_row=2)
     flat = torch.tensor([7.0, 8.0]).view(1, 1, -1, 1)
-    keys, _ = cache.update(flat, -flat, 0)
-    assert keys.shape[0] == 1
-    cache.commit([2], first_slot=2)
+    cache.update(flat, -flat, 0)
+    cache.commit([2], first_row=2)
     assert [row(cache, r) for r in range(3)] == [[1, 2, 3], [1, 2, 3], [7, 8]]
 
 
-def test_rows_that_may_become_longer_than_others_lie_in_a_shelf_of_their_own() -> None:
-    cache = prefilled(2)
+def test_a_row_has_the_pages_of_its_tokens_whatever_the_others_have() -> None:
+    cache = prefilled(3)
+    cache.drop(2)
     cache.start(1, 500)
     cache.start(2, 16, 2, source=0)
     write(cache, [[4], [float(i) for i in range(300)], [6]])
     cache.commit([1, 300, 1])
     assert [row(cache, r) for r in range(3)] == [[1, 2, 3, 4], [*map(float, range(300))], [1, 2, 6]]
-    assert [cache._rows[r].shelf.capacity for r in range(3)] == [384, 512, 384]
+    assert [len(cache.pages(r)) for r in range(3)] == [1, 75, 1]
+
+
+def test_rows_of_one_prompt_share_its_pages_and_copy_the_one_they_write_to() -> None:
+    cache = made(3)
+    cache.start(0, 30)
+    write(cache, [[1, 2, 3, 4, 5, 6]])
+    cache.commit([6])
+    for r in (1, 2):
+        cache.start(r, 30, 6, source=0)
+    assert cache.pool.n_used == 2
+    write(cache, [[7], [8], []])
+    cache.commit([1, 1, 0])
+    assert [row(cache, r) for r in range(3)] == [[1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 4, 5, 6, 8], [1, 2, 3, 4, 5, 6]]
+    assert cache.pool.n_used == 4
+    assert len({cache.pages(r)[0] for r in range(3)}) == 1
+    cache.clear()
+    assert cache.pool.n_used == 0
+
+
+def test_nothing_of_a_row_is_written_to_a_page_that_has_another_owner() -> None:
+    """A rewound row leaves the pages past its end to the rows that share them, also where a captured round pads it."""
+    cache = made(2)
+    cache.start(0, 30)
+    write(cache, [[1, 2, 3, 4, 5, 6]])
+    cache.commit([6])
+    cache.fork(0)
+    cache.rewind(0, 3)
+    cache.prepare([1, 1])
+    slots = cache.slots_of(torch.zeros(8, dtype=torch.int64), torch.arange(3, 11))
+    assert not set((slots // 4).tolist()) & set(cache.pages(1))
+    assert row(cache, 1) == [1, 2, 3, 4, 5, 6]
+
+
+def test_rows_that_are_gone_have_no_slots() -> None:
+    cache = prefilled(3)
+    cache.drop(0)
+    rows, first = torch.arange(3), torch.zeros(3, dtype=torch.int64)
+    assert (cache.slots_of(rows, first) // 4).tolist() == [cache.pages(0)[0], cache.pages(1)[0], 0]
+
+
+def test_a_pool_without_pages_refuses_and_loses_none() -> None:
+    cache = made(1, n_pages=2)
+    cache.start(0, 30)
+    with pytest.raises(OutOfPagesError, match="all 2 pages"):
+        write(cache, [[float(i) for i in range(9)]])
+    cache.clear()
+    assert cache.pool.n_free == 2
 
 
 def test_a_row_in_place_of_another_keeps_what_it_copied() -> None:

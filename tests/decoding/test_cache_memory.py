@@ -3,6 +3,7 @@ none."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,11 +12,10 @@ import pytest
 import torch
 
 from decoding.attention.runner import ModelRunner
-from decoding.attention.runner_pool import Runners
 from decoding.config import EngineConfig
 from decoding.engine import Engine
-from decoding.memory.cache import RaggedCache
-from decoding.memory.shelf import shelf_capacity
+from decoding.limits import MAX_DRAFT_LENGTH
+from decoding.memory import store
 from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import LoadedHead
 from decoding.request import Completion, Request, RequestError, SamplingParams
@@ -57,58 +57,26 @@ def watch(monkeypatch: pytest.MonkeyPatch, see: Callable[[ModelRunner], None]) -
     monkeypatch.setattr(ModelRunner, "forward", watched)
 
 
-def test_rows_get_memory_when_they_come(engine: MakeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    most: list[int] = []
-    watch(monkeypatch, lambda runner: most.append(sum(shelf.n_rows for shelf in runner.cache._shelves.values())))
-    made = engine(max_batch=16)
-    made.warm_up()
-    most.clear()
-    for outcome in (made.generate(asked(n=1)), dict(made.serve([asked(LONG, n=1)]))[0]):
-        assert texts(outcome)
-    assert set(most) == {1}
-
-
 @pytest.mark.parametrize("n_tokens", [1000, thorough(8000)])
 def test_a_long_prompt_beside_30_short_ones_costs_these_nothing_but_time(
     n_tokens: int, target: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their texts to the bit, and the bytes of the rows: each has its own, and no row the long one's."""
+    """Their texts to the bit, and the pages of the rows: each has its own, and no row the long one's."""
     made = Engine(EngineConfig("tiny", max_batch=64), replace(target, context_length=16_384), None)
     wanted = [asked(f"{SHORT} # {i}", seed=i, max_new_tokens=8, n=1) for i in range(30)]
     alone = [texts(made.generate(each)) for each in wanted]
     wanted.insert(10, asked(("x = 1\n" * n_tokens)[:n_tokens], max_new_tokens=8, n=1))
-    most_bytes = [0]
+    most = [0]
 
     def see(runner: ModelRunner) -> None:
         if len(runner.cache.lens) > 30:
-            most_bytes[0] = max(most_bytes[0], runner.cache.n_bytes // runner.cache.slot_bytes)
+            most[0] = max(most[0], runner.cache.pool.n_used)
 
     watch(monkeypatch, see)
     outcomes = dict(made.generate_many(wanted))
     assert texts(outcomes.pop(10))
     assert [texts(outcomes[i]) for i in sorted(outcomes)] == alone
-    assert most_bytes == [32 * shelf_capacity(14 + 8 + 40) + shelf_capacity(n_tokens + 8 + 33)]
-
-
-@pytest.mark.parametrize("drafter", ["none", "sibling+trained"])
-def test_a_long_prompt_leaves_the_rows_beside_it_as_they_are(
-    drafter: str, engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Fifteen short requests and one that is thirty times as long: capacities, and texts to the bit."""
-    made = engine(drafter=drafter, max_batch=32)
-    wanted = [asked(f"{SHORT} # {i}", seed=i, max_new_tokens=8) for i in range(15)]
-    wanted.insert(7, asked(LONG, seed=99, max_new_tokens=8, n=1))
-    alone = [texts(made.generate(each)) for each in wanted]
-    seen: set[tuple[int, ...]] = set()
-
-    def see(runner: ModelRunner) -> None:
-        seen.add(tuple(sorted({row.shelf.capacity for row in runner.cache._rows})))
-
-    watch(monkeypatch, see)
-    for outcomes in in_both_ways(made, wanted):
-        assert [texts(outcomes[i]) for i in range(len(wanted))] == alone
-    assert (384, 512) in seen
-    assert seen <= {(384,), (512,), (384, 512)}, "a short row takes the place of a short row"
+    assert most[0] in (30 + n_tokens // 64 + 1, 30 + n_tokens // 64 + 2)
 
 
 def with_budget(
@@ -123,8 +91,8 @@ def with_budget(
         made.warm_up()
         return made
 
-    with make(None)._pool.acquire(1) as runners:
-        budget = n_rows * 512 * runners.memory.slot_bytes
+    n_pages = -(-(len(LONG) + 20 + MAX_DRAFT_LENGTH + 1) // 64)
+    budget = n_rows * n_pages * sum(pool.page_bytes for pool in make(None)._pool._pools)
     assert budget
     return make(budget), budget
 
@@ -142,51 +110,69 @@ def test_a_request_that_does_not_fit_beside_the_others_waits(
     alone = [texts(plain.generate(each)) for each in WANTED]
     made, budget = with_budget(2, drafter, target, draft, head)  # for two rows of the long one, and not for others
     used: list[int] = []
-    watch(monkeypatch, lambda _: used.append(made._pool._store.n_bytes))
+    watch(monkeypatch, lambda _: used.append(sum(p.n_used * p.page_bytes for p in made._pool._pools)))
     for outcomes in in_both_ways(made):
         assert [texts(outcomes[i]) for i in range(3)] == alone
     assert 0 < max(used) <= budget
 
 
 @pytest.mark.parametrize("drafter", DRAFTERS)
-def test_a_request_that_never_fits_is_refused_with_the_figure(
+def test_a_request_that_never_fits_is_refused_with_the_tokens_that_would(
     drafter: str, engine: MakeEngine, target: LoadedModel, draft: LoadedModel, head: LoadedHead
 ) -> None:
     plain = engine(drafter=drafter)
-    wanted = [WANTED[0], replace(WANTED[1], n=4), WANTED[2]]
+    wanted = [WANTED[0], replace(WANTED[1], max_new_tokens=90, n=4), WANTED[2]]
     alone = [texts(plain.generate(each)) for each in (WANTED[0], WANTED[2])]
-    made, budget = with_budget(2, drafter, target, draft, head)
+    made, _ = with_budget(2, drafter, target, draft, head)
     for outcomes in in_both_ways(made, wanted):
         assert [texts(outcomes[i]) for i in (0, 2)] == alone
         message = str(outcomes[1])
-        assert f"needs {2 * budget / 2**20:,.1f} MiB" in message
-        assert f"of {budget / 2**20:,.1f} MiB are free: shorten the prompt" in message
+        assert "a cache of 4 x 510 tokens for n = 4 samples" in message
+        found = re.search(r"([0-9]+) tokens each would: shorten the prompt", message)
+        assert found is not None
+        # The refused request, with a prompt that is so much shorter, or fewer tokens to write, is decoded.
+        n = int(found[1])
+        assert 200 < n < 510
+        fits = replace(wanted[1], prompt=LONG[: n - 90])
+        assert texts(dict(made.generate_many([fits]))[0])
+        with pytest.raises(RequestError):
+            made.generate(replace(wanted[1], prompt=LONG[: n - 90 + 128]))
 
 
-def test_blocks_of_earlier_prompts_make_room_for_a_request(target: LoadedModel) -> None:
-    made, budget = with_budget(2, "none", target, target, None)  # type: ignore[arg-type]
+def test_pages_of_earlier_prompts_make_room_for_a_request(target: LoadedModel) -> None:
+    made, _ = with_budget(2, "none", target, target, None)  # type: ignore[arg-type]
     for i in range(6):
         made.generate(asked(f"{i}{LONG}", n=1, prefix_cache=True))
-        assert made._pool._store.n_bytes <= budget
-    assert made._pool._prefixes[0].n_bytes, "as many stay as there is room for"
+    (pool,) = made._pool._pools
+    assert pool.n_idle > 6, "as many stay as there is room for"
     assert texts(made.generate(WANTED[1]))
 
 
+def test_a_service_whose_memory_others_take_lets_requests_wait(
+    engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = engine(max_batch=16)
+    made.warm_up()
+    alone = [texts(made.generate(each)) for each in WANTED]
+    made.generate(asked(LONG, n=6, max_new_tokens=60))
+    monkeypatch.setattr(store, "free_bytes", lambda _device: 0)
+    (pool,) = made._pool._pools
+    seen: list[int] = []
+    watch(monkeypatch, lambda runner: seen.append(runner.cache.pool.n_touched))
+    before = pool.n_touched
+    for outcomes in in_both_ways(made):
+        assert [texts(outcomes[i]) for i in range(3)] == alone
+    assert max(seen) <= before
+
+
 @pytest.mark.parametrize("drafter", DRAFTERS)
-@pytest.mark.parametrize("fails", ["cache", "prefill", "round", "fork"])
+@pytest.mark.parametrize("fails", ["prefill", "round"])
 def test_lack_of_memory_ends_the_request_that_causes_it_alone(
     fails: str, drafter: str, engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = engine(drafter=drafter)
     alone = [texts(made.generate(each)) for each in WANTED]
-    make_room, forward = RaggedCache.make_room, ModelRunner.forward
-
-    def making_room(cache: RaggedCache, n_rows: int, most: int) -> None:
-        if most > 400 and fails == "cache":
-            raise NO_MEMORY
-        if most > 400 and fails == "fork" and any(row.most == most for row in cache._rows):
-            raise NO_MEMORY
-        make_room(cache, n_rows, most)
+    forward = ModelRunner.forward
 
     def forwarding(runner: ModelRunner, tokens: Sequence[Sequence[int]], **options: Any) -> torch.Tensor:
         reads = max(map(len, tokens)) >= 64
@@ -196,32 +182,10 @@ def test_lack_of_memory_ends_the_request_that_causes_it_alone(
             raise NO_MEMORY
         return forward(runner, tokens, **options)
 
-    monkeypatch.setattr(RaggedCache, "make_room", making_room)
     monkeypatch.setattr(ModelRunner, "forward", forwarding)
     for outcomes in in_both_ways(made):
         assert [texts(outcomes[i]) for i in (0, 2)] == [alone[0], alone[2]]
         assert "does not fit into the memory that is free" in str(outcomes[1])
-
-
-@pytest.mark.parametrize("drafter", ["none", DRAFT])
-def test_samples_for_whose_rows_there_is_no_memory_wait_for_one_of_their_request_to_end(
-    drafter: str, engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = engine(drafter=drafter, acceptance="maximal", draft_length="fixed:2")
-    monkeypatch.setattr(Runners, "shares_rows", False)  # as with graphs: each sample has a row of its own
-    wanted = asked(n=3, sampling=SamplingParams(0.0))
-    alone = texts(made.generate(wanted))
-    make_room, n_rows = RaggedCache.make_room, [0]
-
-    def making_room(cache: RaggedCache, n: int, most: int) -> None:
-        if len(cache._rows) + n > 1:
-            raise NO_MEMORY
-        make_room(cache, n, most)
-
-    monkeypatch.setattr(RaggedCache, "make_room", making_room)
-    watch(monkeypatch, lambda runner: n_rows.append(len(runner.cache.lens)))
-    assert texts(made.generate(wanted)) == alone
-    assert max(n_rows) == 1
 
 
 def test_other_errors_of_an_admission_are_not_hidden(engine: MakeEngine, monkeypatch: pytest.MonkeyPatch) -> None:

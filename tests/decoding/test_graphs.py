@@ -16,7 +16,6 @@ from decoding.acceptance.sampling import (
     to_distribution,
     to_distribution_nosync,
 )
-from decoding.attention import runner_pool
 from decoding.attention.backends import NAMES
 from decoding.attention.graphs import Graphs, bucket_rows, bucket_tokens
 from decoding.attention.runner import ModelRunner
@@ -30,9 +29,8 @@ PROMPT = "def add(a, b):\n    return a + b\n\ndef add("
 
 
 @pytest.fixture(autouse=True)
-def _quick_attention(target: LoadedModel, draft: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Attention that takes lengths from tensors, as graphs need it, and is quick on a CPU: over small buffers."""
-    monkeypatch.setattr(runner_pool, "_CAPACITY_STEP", 512)
+def _quick_attention(target: LoadedModel, draft: LoadedModel) -> Any:
+    """Attention that takes lengths from tensors, as graphs need it, and is quick on a CPU."""
     before = target.model.config._attn_implementation
     for loaded in (target, draft):
         loaded.model.set_attn_implementation(NAMES["reference"])
@@ -141,7 +139,6 @@ def test_after_a_failed_capture_more_samples_are_served_than_graphs_had_rows(
     parts = draft if drafter == "./model" else None, head if drafter == "trained" else None
     engine = Engine(config, target, *parts, graphs=True)
     engine.warm_up()
-    assert engine._pool.n_bytes == 0, "the buffers of the graphs are given back with them"
     requests = [Request(PROMPT, n=5, seed=seed, sampling=SamplingParams(0.8), max_new_tokens=9) for seed in (0, 1)]
     served = dict(engine.serve(requests))
     assert engine.disabled == ["graphs"]
@@ -153,8 +150,8 @@ def test_after_a_failed_capture_more_samples_are_served_than_graphs_had_rows(
 
 def test_the_cost_of_a_verify_is_measured_on_graphs_where_rounds_run_as_graphs(target, monkeypatch) -> None:
     shapes = replays(monkeypatch)
-    monkeypatch.setattr(ModelRunner, "forward", None)
     engine = Engine(EngineConfig(target="tiny", max_batch=4), target, None, graphs=True)
+    monkeypatch.setattr(ModelRunner, "forward", None)
     assert engine.costs.rounds.verify.sizes[:4] == (1, 2, 4, 8)
     measured = {R * T for R, T in shapes}
     assert all(any(size <= n <= 2 * size for n in measured) for size in engine.costs.rounds.verify.sizes)
@@ -292,22 +289,22 @@ def test_a_draft_from_more_tokens_than_the_search_takes_is_drawn_from_the_likeli
     assert torch.allclose(found.logp.exp().sum(dim=1), torch.ones(()), atol=1e-5)
 
 
-def test_a_cache_that_grows_is_captured_anew_and_that_is_counted(target, draft, monkeypatch) -> None:
-    monkeypatch.setattr(runner_pool, "_CAPACITY_STEP", 96)
-    config = EngineConfig("tiny", "./model", "fixed:2", max_batch=2)
-    engine = Engine(config, target, draft, graphs=True)
-    requests = [Request(PROMPT * n, n=2, sampling=SamplingParams(0.8), max_new_tokens=9) for n in (1, 4, 1)]
-    found, captures = [], []
-    for request in requests:
-        found.append([s.token_ids for s in engine.generate(request).samples])
-        with engine._pool.acquire(2) as runners:
-            captures.append(runners.captured_s)
-            assert runners.capture_ahead_s == 0
-    assert captures[0] < captures[1] == captures[2]
-    with engine._pool.acquire(2) as runners:
-        runners.target.cache.reserve(1000)
-        assert 0 < runners.capture_ahead_s < captures[2]
-    plain = Engine(config, target, draft, graphs=False)
+@pytest.mark.parametrize("drafter", ["none", "./model", "trained"])
+def test_prompts_of_any_length_are_decoded_in_the_graphs_captured_at_load(
+    drafter, target, draft, head, monkeypatch
+) -> None:
+    captured = []
+    monkeypatch.setattr(Graphs, "_capture", lambda self, work: captured.append(work) or work)
+    config = EngineConfig("tiny", drafter, "fixed:2", max_batch=2)
+    parts = draft if drafter == "./model" else None, head if drafter == "trained" else None
+    engine = Engine(config, target, *parts, graphs=True)
+    engine.warm_up()
+    n_captured = len(captured)
+    long = 400 // len(PROMPT)
+    requests = [Request(PROMPT * n, n=2, sampling=SamplingParams(0.8), max_new_tokens=9) for n in (1, long, 1)]
+    found = [[s.token_ids for s in engine.generate(request).samples] for request in requests]
+    assert len(captured) == n_captured
+    plain = Engine(config, target, *parts, graphs=False)
     assert found == [[s.token_ids for s in plain.generate(request).samples] for request in requests]
 
 

@@ -135,8 +135,8 @@ def test_graphs_compute_what_quantized_layers_compute_apart(dtype):
         runner = ModelRunner(model, 260, 2)
         for row, n in enumerate((20, 9)):
             runner.cache.start(row, 64)
-            first = runner.forward([list(range(n))], n_last=[1], first_slot=row)
-            runner.cache.commit([n], first_slot=row)
+            first = runner.forward([list(range(n))], n_last=[1], first_row=row)
+            runner.cache.commit([n], first_row=row)
         ragged = runner.forward([[1, 2, 3], [4]])
         last = runner.forward([[5, 6], [7, 8, 9]], n_last=[1, 1])
         logits.append(torch.cat([first, ragged, last]))

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 from decoding.acceptance import sampling
 from decoding.attention.ragged import ATTENTION_NAME
 from decoding.attention.runner import ModelRunner
-from decoding.checks.invariance import is_batch_invariant
+from decoding.checks.invariance import MIN_ROWS, is_batch_invariant
 from decoding.config import EngineConfig
 from decoding.costs.rounds import RoundCost
 from decoding.engine import Engine
@@ -55,7 +55,7 @@ def test_packed_models_do_not_depend_on_the_batch(dtype: torch.dtype) -> None:
     skip_where_products_depend_on_the_batch(dtype)
     packed = model(dtype)
     prepack(packed)
-    assert is_batch_invariant(ModelRunner(packed, 260, 3))
+    assert is_batch_invariant(ModelRunner(packed, 260, MIN_ROWS))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -105,7 +105,7 @@ def test_a_model_whose_products_depend_on_the_batch_is_told() -> None:
     other = model(torch.float32)
     prepack(other)
     other.lm_head = ByNumber(256, 260)
-    assert not is_batch_invariant(ModelRunner(other, 260, 3))
+    assert not is_batch_invariant(ModelRunner(other, 260, MIN_ROWS))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -21,7 +21,7 @@ from decoding.acceptance.maximal import Maximal
 from decoding.acceptance.registry import RULES
 from decoding.acceptance.rule import NO_TOKEN
 from decoding.acceptance.sampling import to_distribution
-from decoding.attention import drafting, runner_pool
+from decoding.attention import drafting
 from decoding.attention.backends import NAMES
 from decoding.attention.block_runner import BlockRunner
 from decoding.config import EngineConfig
@@ -90,7 +90,6 @@ def on_path(pair: tuple[LoadedModel, LoadedModel], monkeypatch: pytest.MonkeyPat
 
     def choose(graphs: bool) -> None:
         if graphs:
-            monkeypatch.setattr(runner_pool, "_CAPACITY_STEP", 64)
             for loaded in pair:
                 loaded.model.set_attn_implementation(NAMES["reference"])
             # Triton's interpreter takes a second for what a thousand samples need; test_accept.py shows they agree.

@@ -10,20 +10,40 @@ from hypothesis import strategies as st
 
 from decoding.attention.ragged import MaskStore, ragged_cache_attention
 from decoding.memory.layout import Layout
+from decoding.memory.pages import PagePool
 
 CPU = torch.device("cpu")
 SCALE = 0.3
 
 
-def side_by_side(n_rows: int, first: int = 0) -> list[tuple[int, int]]:
-    """The places of rows in one shelf."""
-    return [(0, first + r) for r in range(n_rows)]
+PAGE = 32
+
+
+def layout_of(lens: list[int], counts: list[int]) -> Layout:
+    """Rows whose pages lie scattered, the first of all left out."""
+    n = -(-max(length + count for length, count in zip(lens, counts, strict=True)) // PAGE)
+    blocks = (torch.arange(len(counts) * n).flip(0) + 1).view(len(counts), n).int()
+    return Layout.build(lens, counts, CPU, torch.arange(sum(counts)), blocks, PAGE)
+
+
+def in_pages(layout: Layout, rows: torch.Tensor) -> torch.Tensor:
+    """Rows [R, H, S, D] as a buffer of pages, in which everything past a row's end is not a number."""
+    blocks = layout.rows.blocks
+    assert blocks is not None
+    pool = PagePool(blocks.numel(), PAGE)
+    buffer = pool.buffer("keys", rows)
+    buffer[1:] = torch.nan
+    for r, (length, count) in enumerate(zip(layout.lens, layout.counts, strict=True)):
+        for t in range(length + count):
+            buffer[blocks[r, t // PAGE], :, t % PAGE] = rows[r, :, t]
+    return buffer
 
 
 def attended(
     lens: list[int], counts: list[int], queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor
 ) -> torch.Tensor:
-    layout = Layout.build(lens, counts, CPU, side_by_side(len(counts)))
+    layout = layout_of(lens, counts)
+    keys, values = in_pages(layout, keys), in_pages(layout, values)
     result, _ = ragged_cache_attention(
         torch.nn.Identity(), queries, keys, values, None, SCALE, None, layout, MaskStore()
     )
@@ -51,17 +71,28 @@ def test_each_token_attends_to_its_own_row_up_to_itself(rows: list[tuple[int, in
 
 
 def test_a_row_that_brings_a_prompt_does_not_widen_the_others() -> None:
-    layout = Layout.build([5, 6, 0, 7], [2, 1, 40, 3], CPU, side_by_side(4, first=2))
-    assert [(part.first_slot, part.counts) for part in layout.parts] == [(2, (2, 1)), (4, (40,)), (5, (3,))]
+    layout = layout_of([5, 6, 0, 7], [2, 1, 40, 3])
+    assert [part.counts for part in layout.parts] == [(2, 1), (40,), (3,)]
+    assert torch.equal(torch.cat([part.slot for part in layout.parts]), layout.slot)
     assert [part.gather.shape[1] for part in layout.parts] == [2, 40, 3]
 
 
 @pytest.mark.parametrize("counts", [[1], [40], [3, 1, 4], [40, 40]])
 def test_rows_of_like_lengths_stay_together(counts: list[int]) -> None:
-    layout = Layout.build([0] * len(counts), counts, CPU, side_by_side(len(counts)))
+    layout = layout_of([0] * len(counts), counts)
     assert layout.parts == [layout]
 
 
 def test_rows_that_sit_out_have_no_part() -> None:
-    layout = Layout.build([5, 6, 0], [0, 0, 40], CPU, side_by_side(3))
-    assert [(part.first_slot, part.counts) for part in layout.parts] == [(2, (40,))]
+    assert [part.counts for part in layout_of([5, 6, 0], [0, 0, 40]).parts] == [(40,)]
+
+
+def test_rows_lie_in_one_page_each_for_a_model_that_computes_with_them_before_its_attention() -> None:
+    layout = layout_of([70, 3], [2, 4])
+    rows = torch.randn(2, 2, 128, 8)
+    buffer = in_pages(layout, rows)
+    gathered = layout.gathered(buffer)
+    assert torch.equal(layout.dense.gathered(gathered)[:, :, :7], gathered[:, :, :7])
+    for r, n in enumerate((72, 7)):
+        assert torch.equal(gathered[r, :, :n], rows[r, :, :n])
+    assert not gathered[1, :, 7:].any()

@@ -22,8 +22,8 @@ def test_models_read_in_turn_what_the_ones_before_them_have_left() -> None:
     target = Reading(lambda a, b: done.append(("target", a, b)), 2, 9, 4, CostTimer(), CPU)
     head = Reading(lambda a, b: done.append(("head", a, b)), 0, 20, 4, CostTimer(), CPU, lambda: done[-1][2] - 3)
     Prefill(target).then(Prefill(head)).finish()
-    assert done[:3] == [("target", 2, 6), ("target", 6, 9), ("head", 0, 4)]
-    assert len(done) == 3, "what was not readable then is left"
+    assert done[:4] == [("target", 2, 4), ("target", 4, 8), ("target", 8, 9), ("head", 0, 4)]
+    assert len(done) == 4, "what was not readable then is left"
 
 
 def test_what_is_ahead_counts_every_model() -> None:

@@ -37,6 +37,7 @@ def test_a_request_alone_reads_the_rest_of_its_prompt_in_its_first_round(
     engine: MakeEngine, forwards: list[list[int]]
 ) -> None:
     made = engine(drafter="none", draft_length="fixed:0")
+    assert made.costs.rounds(1, 1, 1)  # measured here
     forwards.clear()
     made.generate(asked(LONG))
     assert forwards[:3] == [[64], [64], [22]]

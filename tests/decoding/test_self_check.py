@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 
-from decoding.attention import runner_pool
 from decoding.attention.backends import NAMES, backend_of
 from decoding.attention.draft_graphs import DraftGraphs
 from decoding.attention.graphs import Graphs, Work
@@ -35,7 +34,6 @@ def quick(target: LoadedModel, draft: LoadedModel, monkeypatch: pytest.MonkeyPat
     before = target.model.config._attn_implementation
     for loaded in (target, draft):
         loaded.model.set_attn_implementation(NAMES["reference"])
-    monkeypatch.setattr(runner_pool, "_CAPACITY_STEP", 128)
 
     def make(drafter: str = "./draft") -> Engine:
         config = EngineConfig("tiny", drafter, draft_length="fixed:2", max_batch=4)
@@ -52,8 +50,8 @@ def wrong(function: Callable[..., Any], spoil: Callable[[Any], Any]) -> Callable
 
 
 def off_by_one(*arguments: Any) -> None:
-    *others, position = arguments
-    reference.kv_scatter(*others, position + 1)
+    *others, slot = arguments
+    reference.kv_scatter(*others, slot + 1)
 
 
 @pytest.mark.parametrize("attention", [name for name, backend in BACKENDS.items() if backend.needs_triton])
@@ -110,7 +108,6 @@ def test_a_wrong_attention_is_replaced_by_pytorchs(
 def test_without_the_kernels_texts_are_the_same(
     rule: str, target: LoadedModel, draft: LoadedModel, monkeypatch
 ) -> None:
-    monkeypatch.setattr(runner_pool, "_CAPACITY_STEP", 32)
     request = Request("x = y", n=2, sampling=SamplingParams(1.0, top_p=1.0), max_new_tokens=4)
     config = EngineConfig(target="tiny", drafter="./draft", draft_length="fixed:2", acceptance=rule, max_batch=2)
     before = target.model.config._attn_implementation
@@ -122,7 +119,7 @@ def test_without_the_kernels_texts_are_the_same(
             if disabled:
                 for name in ("coupled", "maximal"):
                     monkeypatch.setattr(accept, name, None)
-                monkeypatch.setattr("decoding.memory.cache.kv_scatter", None)
+                monkeypatch.setattr(kv_scatter, "kv_scatter", None)
             engine = Engine(config, replace(target, disabled=disabled), draft, graphs=True)
             texts.append([s.token_ids for s in engine.generate(request).samples])
     finally:

@@ -12,7 +12,7 @@ from decoding.attention.flat_forward import FlatForward
 from decoding.attention.ragged import ATTENTION_NAME
 from decoding.attention.runner import ModelRunner
 from decoding.attention.taps import TAPS, decoder_layers, tapped
-from decoding.memory.prefix_cache import PrefixCache
+from decoding.memory.pages import PagePool
 from decoding.models.errors import ModelError
 from decoding.models.fusion import fuse
 from decoding.models.int8_blocks import Int8Blocks
@@ -37,6 +37,11 @@ def runner_of(target: LoadedModel, **options: object) -> ModelRunner:
     return ModelRunner(target.model, target.vocab_size, 4, taps=TAPPED, **options)  # type: ignore[arg-type]
 
 
+def states_of(runner: ModelRunner, row: int) -> torch.Tensor:
+    cache = runner.cache
+    return cache.states(TAPS, [(row, 0, len(cache.pages(row)) * cache.pool.page_size)])
+
+
 def prefill(runner: ModelRunner, row: int, tokens: list[int], **options: object) -> None:
     runner.start(row, tokens, 400, **options).finish()  # type: ignore[arg-type]
 
@@ -50,7 +55,7 @@ def test_the_inputs_of_the_layers_are_recorded(target: LoadedModel, flat: bool) 
     prefill(runner, 1, TOKENS[5:9])
     with torch.inference_mode():
         runner.forward([TOKENS[12:], TOKENS[9:10]])
-    states = [runner.cache.states(TAPS, row) for row in (0, 1)]
+    states = [states_of(runner, row) for row in (0, 1)]
     torch.testing.assert_close(states[0][: len(TOKENS)], reference(target.model, TOKENS), atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(states[1][:5], reference(target.model, TOKENS[5:10]), atol=1e-4, rtol=1e-4)
 
@@ -63,7 +68,7 @@ def test_between_8_bit_products_they_have_the_type_that_a_head_reads() -> None:
     model.set_attn_implementation(ATTENTION_NAME)
     runner = ModelRunner(model, 260, 1, taps=TAPPED)
     prefill(runner, 0, TOKENS)
-    assert runner.cache.states(TAPS, 0).dtype is torch.bfloat16
+    assert states_of(runner, 0).dtype is torch.bfloat16
 
 
 @torch.inference_mode()
@@ -73,35 +78,29 @@ def test_they_follow_their_rows_when_these_are_copied_forked_and_dropped(target:
     prefill(runner, 1, TOKENS[2:9])
     runner.start(2, TOKENS[:12], 400, source=0)
     runner.cache.fork(1)
-    states = [runner.cache.states(TAPS, row).clone() for row in range(4)]
+    states = [states_of(runner, row).clone() for row in range(4)]
     assert torch.equal(states[2][:12], states[0][:12])
     assert torch.equal(states[3][:7], states[1][:7])
     runner.cache.drop(0)  # row 3 takes its number
-    assert torch.equal(runner.cache.states(TAPS, 0)[:7], states[3][:7])
-    prefill(runner, 3, TOKENS[:5])  # for which the buffers move
-    assert torch.equal(runner.cache.states(TAPS, 0)[:7], states[3][:7])
+    assert torch.equal(states_of(runner, 0)[:7], states[3][:7])
+    prefill(runner, 3, TOKENS[:5])
+    assert torch.equal(states_of(runner, 0)[:7], states[3][:7])
 
 
 def test_a_prompt_from_the_prefix_cache_brings_its_states(target: LoadedModel) -> None:
-    known = PrefixCache(2**24, 4)
-    first, second = (runner_of(target, prefix_cache=known) for _ in range(2))
-    for runner in (first, second):
-        runner.prefill_chunk = 4
+    pool = PagePool(20, 4)
+    first, second = (runner_of(target, pool=pool) for _ in range(2))
     prefill(first, 0, TOKENS[:12], prefix_cache=True)
     prefill(second, 0, TOKENS[:14], prefix_cache=True)
-    assert torch.equal(second.cache.states(TAPS, 0)[:12], first.cache.states(TAPS, 0)[:12])
-    torch.testing.assert_close(
-        second.cache.states(TAPS, 0)[:14], reference(target.model, TOKENS[:14]), atol=1e-4, rtol=1e-4
-    )
-    blocks = list(known._blocks.values())
-    assert sum(tensor.nbytes for block in blocks for tensor in block.values()) == known.n_bytes
-    assert all(block[TAPS].nbytes for block in blocks), "the limit of the prefix cache counts them"
+    assert second.cache.pages(0)[:3] == first.cache.pages(0)
+    torch.testing.assert_close(states_of(second, 0)[:14], reference(target.model, TOKENS[:14]), atol=1e-4, rtol=1e-4)
+    assert TAPS in pool.buffers, "the bytes of a page count them"
 
 
 def test_nothing_is_recorded_without_taps(target: LoadedModel) -> None:
     runner = ModelRunner(target.model, target.vocab_size, 2)
     prefill(runner, 0, TOKENS)
-    assert all(name[0] in ("keys", "values") for name in runner.cache.read(0, 0, 1))
+    assert all(name[0] in ("keys", "values") for name in runner.cache.pool.buffers)
 
 
 def test_the_layers_of_other_architectures_are_found(loaded: Callable) -> None:

@@ -34,18 +34,18 @@ _BF16 = torch.bfloat16
 def _attend(
     heads: int, kv_heads: int, D: int, tokens: int, dtype: torch.dtype = _BF16, **how: Any
 ) -> Callable[[], object]:
-    """8 rows of 2048 slots, k + 1 = `tokens` new ones in each."""
+    """8 rows of up to 2048 tokens in pages of 16, k + 1 = `tokens` new ones in each."""
     device = torch.device("meta")
     q = torch.empty(8 * tokens, heads, D, dtype=dtype, device=device)
-    k, v = torch.empty(2, 8, kv_heads, 2048, D, dtype=dtype, device=device)
-    rows = RaggedRows.of([2000] * 8, [tokens] * 8, device)
+    k, v = torch.empty(2, 1025, 16, kv_heads, D, dtype=dtype, device=device).transpose(2, 3)
+    rows = RaggedRows.of([2000] * 8, [tokens] * 8, device, torch.empty(8, 128, dtype=torch.int32, device=device), 16)
     return partial(verify_attention.ragged, q, k, v, rows, D**-0.5, **how)
 
 
 def _scatter() -> None:
-    cache, new = torch.empty(8, 8, 2048, 128, dtype=_BF16, device="meta"), torch.empty(40, 8, 128, dtype=_BF16)
-    places = torch.empty(40, dtype=torch.int64, device="meta")
-    kv_scatter.kv_scatter(cache, cache, new.to("meta"), new.to("meta"), places, places)
+    pool = torch.empty(1025, 16, 8, 128, dtype=_BF16, device="meta").transpose(1, 2)
+    new, slot = torch.empty(40, 8, 128, dtype=_BF16), torch.empty(40, dtype=torch.int64, device="meta")
+    kv_scatter.kv_scatter(pool, pool, new.to("meta"), new.to("meta"), slot)
 
 
 def _accept(rule: Callable[..., object], *more: object) -> object:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from kernels import native_attention, reference
 from kernels.availability import KernelError
+from kernels.check import build_pool, shuffle_pages
 from kernels.native_attention import native, scatter
 from kernels.rows import RaggedRows
 
@@ -33,16 +34,18 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
 
 
 def problem(
-    rows: Rows, n_kv: int, group: int, dim: int, dtype: torch.dtype
+    rows: Rows, n_kv: int, group: int, dim: int, dtype: torch.dtype, page_size: int = 16
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, RaggedRows]:
     """Queries, keys and values of rows (length, count); NaN lies behind the end of each row."""
     made = torch.Generator().manual_seed(len(rows) + dim)
-    slots = max(length + count for length, count in rows) + 3
+    ends = [length + count for length, count in rows]
+    table = shuffle_pages(len(rows), max(ends) + 3, page_size, made)
     q = torch.randn(n_kv * group, sum(count for _, count in rows), dim, generator=made).to(dtype).transpose(0, 1)
-    k, v = torch.randn(2, len(rows), n_kv, slots, dim, generator=made).to(dtype)
-    for r, (length, count) in enumerate(rows):
-        k[r, :, length + count :] = v[r, :, length + count :] = torch.nan
-    return q, k, v, RaggedRows.of([length for length, _ in rows], [count for _, count in rows], CPU)
+    k, v = (
+        build_pool([torch.randn(n_kv, end, dim, generator=made).to(dtype) for end in ends], table, page_size)
+        for _ in range(2)
+    )
+    return q, k, v, RaggedRows.of(*map(list, zip(*rows, strict=True)), CPU, table, page_size)  # type: ignore[arg-type]
 
 
 def assert_like_the_reference(actual: torch.Tensor, q, k, v, rows, scale, window=None, **features) -> None:  # type: ignore[no-untyped-def]
@@ -95,8 +98,29 @@ def test_a_token_s_bits_do_not_depend_on_its_batch(
     q, k, v, rows = problem([(length, count), *others], 2, 7, 64, dtype)
     together = native(q, k, v, rows, 0.125, window)
     for t in range(count):
-        alone = native(q[t : t + 1], k[:1], v[:1], RaggedRows.of([length + t], [1], CPU), 0.125, window)
+        row = RaggedRows.of([length + t], [1], CPU, rows.table[:1], 16)
+        alone = native(q[t : t + 1], k, v, row, 0.125, window)
         assert torch.equal(alone[0], together[t]), t
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dim", [20, 64])
+@pytest.mark.parametrize("features", [{}, {"window": 70}, {"softcap": 0.5}])
+def test_the_bits_do_not_depend_on_the_pages(dtype: torch.dtype, dim: int, features: dict[str, float]) -> None:
+    lengths, counts = [0, 63, 129, 300, 5], [3, 1, 5, 5, 0]
+    ends = [length + count for length, count in zip(lengths, counts, strict=True)]
+    q = torch.randn(sum(counts), 6, dim).to(dtype)
+    states = [[torch.randn(2, end, dim).to(dtype) for end in ends] for _ in range(2)]
+    found = []
+    for page_size in (16, 32, 64, 128):
+        shuffled = shuffle_pages(len(ends), max(ends), page_size)
+        adjacent = torch.arange(1, shuffled.numel() + 1, dtype=torch.int32).view(shuffled.shape)
+        for table in (adjacent, shuffled):
+            k, v = (build_pool(each, table, page_size) for each in states)
+            rows = RaggedRows.of(lengths, counts, CPU, table, page_size)
+            found.append(native(q, k, v, rows, 0.125, **features))  # type: ignore[arg-type]
+            found.append(native(q, k.contiguous(), v.contiguous(), rows, 0.125, **features))  # type: ignore[arg-type]
+    assert all(torch.equal(found[0], each) for each in found[1:])
 
 
 def test_the_bits_do_not_depend_on_the_number_of_threads() -> None:
@@ -131,27 +155,34 @@ def test_keys_and_values_may_differ_in_size() -> None:
 def test_nan_stays_nan(spoilt: str, dtype: torch.dtype) -> None:
     """A model whose weights are broken is stopped by the NaN in its logits."""
     q, k, v, rows = problem([(20, 1)], 1, 1, 64, dtype)
-    {"q": q[0], "k": k[0, :, 4], "v": v[0, :, 4]}[spoilt].fill_(torch.nan)
+    page = int(rows.table[0, 0])
+    {"q": q[0], "k": k[page, :, 4], "v": v[page, :, 4]}[spoilt].fill_(torch.nan)
     assert native(q, k, v, rows, 0.125).isnan().all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_scatter_writes_what_the_reference_writes(dtype: torch.dtype) -> None:
-    # The last two of row 2 lie past its end: a C program must not write there.
-    row, position = torch.tensor([0, 0, 2, 2, 3]), torch.tensor([0, 1, 10, 11, 4])
-    keys, values = torch.randn(4, 2, 10, 24).to(dtype), torch.randn(4, 2, 10, 24).to(dtype)
-    new = torch.randn(2, 2, 5, 24).to(dtype).transpose(1, 2)
+    # The last four lie outside the pool: a C program must not write there.
+    slot = torch.tensor([16, 47, 33, -1, -(2**40), 64, 2**40])
+    keys, values = torch.randn(2, 4, 16, 2, 24).to(dtype).transpose(2, 3)
+    new = torch.randn(2, 2, 7, 24).to(dtype).transpose(1, 2)
     expected = keys.clone(), values.clone()
-    reference.kv_scatter(*expected, new[0], new[1], row, position)
-    scatter(keys, values, new[0], new[1], row, position)
+    reference.kv_scatter(*expected, new[0], new[1], slot)
+    scatter(keys, values, new[0], new[1], slot)
     assert torch.equal(keys, expected[0])
     assert torch.equal(values, expected[1])
 
 
-def test_nothing_is_read_past_the_end_of_the_cache() -> None:
+def test_nothing_is_read_past_the_end_of_a_row_or_of_its_table() -> None:
     q, k, v, rows = problem([(5, 1)], 1, 1, 16, torch.float32)
-    inside, past = k[:, :, :6], replace(rows, position=torch.tensor([100_000_000]))
-    assert torch.equal(native(q, inside, v[:, :, :6], past, 0.25), native(q, inside, v[:, :, :6], rows, 0.25))
+    expected = native(q, k, v, rows, 0.25)
+    past = replace(rows, position=torch.tensor([100_000_000]))
+    assert torch.equal(native(q, k, v, past, 0.25), expected)
+    whole = problem([(15, 1)], 1, 1, 16, torch.float32)
+    longer = replace(
+        whole[3], blocks=whole[3].table[:, :1], position=torch.tensor([100_000]), length=torch.tensor([99_999]).int()
+    )
+    assert torch.equal(native(*whole[:3], longer, 0.25), native(*whole, 0.25))
 
 
 def test_what_it_does_not_have_is_said() -> None:
@@ -160,6 +191,9 @@ def test_what_it_does_not_have_is_said() -> None:
         native(q, k, v, rows, 1.0)
     q, k, v, rows = problem([(2, 1)], 1, 1, 16, torch.float16)
     with pytest.raises(KernelError, match="has no float16"):
+        native(q, k, v, rows, 1.0)
+    q, k, v, rows = problem([(2, 1)], 1, 1, 16, torch.float32, 8)
+    with pytest.raises(KernelError, match="its pages have 8 tokens, and the kernel takes multiples of 16"):
         native(q, k, v, rows, 1.0)
 
 

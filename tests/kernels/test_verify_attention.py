@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from kernels import reference, verify_attention
+from kernels.check import build_pool, shuffle_pages
 from kernels.registry import BACKENDS
 from kernels.rows import RaggedRows
 from kernels.verify_attention import block_n
@@ -24,6 +25,7 @@ HEAD_DIMS = (64, 80, 96, 128, 256)
 COUNTS = (1, 2, 9, 16, 33)
 GROUPS = (1, 4, 7)
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+PAGE_SIZES = (16, 32, 64, 128)
 KERNELS = [name for name, backend in BACKENDS.items() if backend.needs_triton]
 CASES = [
     pytest.param(D, T, GROUPS[(i + j) % 3], DTYPES[(i + 2 * j + j // 3) % 3], id=f"D{D}-T{T}-case{5 * i + j}")
@@ -37,7 +39,7 @@ def lengths_around(block: int) -> list[int]:
 
 
 class Problem:
-    """Queries, a cache poisoned with NaN past each row's length, and the exact result."""
+    """Queries, pages poisoned with NaN past each row's last token, and the exact result."""
 
     def __init__(
         self,
@@ -49,18 +51,21 @@ class Problem:
         n_kv_heads: int = 1,
         window: int | None = None,
         features: dict[str, Any] | None = None,
+        page_size: int = 16,
     ) -> None:
         lengths = lengths_around(block_n(D, dtype.itemsize))
         counts = [T, max(T - 1, 1), 1, T, max(T // 2, 1), 0]
-        R, S = len(lengths), max(lengths) + T + 3
-        self.rows = RaggedRows.of(lengths, counts, device)
+        ends = [length + count for length, count in zip(lengths, counts, strict=True)]
+        table = shuffle_pages(len(ends), max(ends) + 3, page_size)
+        self.rows = RaggedRows.of(lengths, counts, device, table.to(device), page_size)
         self.scale, self.window = D**-0.5, window
-        # Views into larger tensors: neither queries nor cache are contiguous in the engine.
+        # Views: neither queries nor pages are contiguous in the engine.
         self.q = torch.randn(n_kv_heads * group, sum(counts), D, device=device, dtype=dtype).transpose(0, 1)
-        self.k, self.v = torch.randn(2, R + 1, n_kv_heads, S, D, device=device, dtype=dtype)[:, :R]
+        self.k, self.v = (
+            build_pool([torch.randn(n_kv_heads, end, D, dtype=dtype) for end in ends], table, page_size).to(device)
+            for _ in range(2)
+        )
         self.features = features or {}
-        for r, (length, count) in enumerate(zip(lengths, counts, strict=True)):
-            self.k[r, :, length + count :] = self.v[r, :, length + count :] = torch.nan
 
     def reference(self, dtype: torch.dtype) -> torch.Tensor:
         q, k, v = (t.to(dtype) for t in (self.q, self.k, self.v))
@@ -77,7 +82,7 @@ class Problem:
 
 @pytest.mark.parametrize(("D", "T", "group", "dtype"), CASES)
 def test_ragged_is_as_exact_as_pytorch(D: int, T: int, group: int, dtype: torch.dtype, device: torch.device) -> None:
-    p = Problem(D, T, group, dtype, device)
+    p = Problem(D, T, group, dtype, device, page_size=PAGE_SIZES[(D + T) % 4])
     p.check(verify_attention.ragged(p.q, p.k, p.v, p.rows, p.scale))
 
 
@@ -108,29 +113,54 @@ def test_soft_caps_and_sinks_change_what_they_should(name: str, dtype: torch.dty
     features = [{"softcap": 0.7}, {"sinks": sinks}, {"softcap": 0.7, "sinks": sinks}]
     problems = [Problem(64, 5, 2, dtype, device, n_kv_heads=2, features=each) for each in ({}, *features)]
     for p, plain in zip(problems[1:], problems, strict=False):
-        p.q, p.k, p.v = plain.q, plain.k, plain.v
+        p.q, p.k, p.v, p.rows = plain.q, plain.k, plain.v, plain.rows
         p.check(BACKENDS[name].load()(p.q, p.k, p.v, p.rows, p.scale, **p.features))
     exact = [p.reference(torch.float32) for p in problems]
     assert all((one - other).abs().max() > 0.1 for one, other in itertools.combinations(exact, 2))
 
 
 def test_a_rows_result_does_not_depend_on_the_lengths_of_the_others(device: torch.device) -> None:
-    q, (k, v) = torch.randn(8, 4, 64, device=device), torch.randn(2, 4, 2, 300, 64, device=device)
+    table = shuffle_pages(4, 300, 16).to(device)
+    q, (k, v) = torch.randn(8, 4, 64, device=device), torch.randn(2, 4 * 19 + 1, 2, 16, 64, device=device)
     here, elsewhere = (
-        verify_attention.ragged(q, k, v, RaggedRows.of(lengths, [2] * 4, device), 0.125)
+        verify_attention.ragged(q, k, v, RaggedRows.of(lengths, [2] * 4, device, table, 16), 0.125)
         for lengths in ([9, 200, 0, 31], [290, 200, 129, 2])
     )
     assert torch.equal(here[2:4], elsewhere[2:4])
 
 
+def test_padding_tokens_past_the_table_change_nothing(device: torch.device) -> None:
+    """A captured round has as many tokens in each row: those that a row does not need have no pages."""
+    p = Problem(64, 5, 2, torch.float32, device)
+    ends = p.rows.length + p.rows.count
+    longest = int(ends.argmax())
+    narrow = replace(p.rows, blocks=p.rows.table[:, : -(-int(ends.max()) // 16)], host=None)
+    count = narrow.count.clone()
+    count[longest] += 40
+    # The row's new tokens come last, so that the others' stay where they are.
+    start = narrow.query_start.clone()
+    start[longest] = len(p.q)
+    own = slice(int(p.rows.query_start[longest]), int(p.rows.query_start[longest] + p.rows.count[longest]))
+    q = torch.cat([p.q, p.q[own], torch.randn(40, *p.q.shape[1:], device=device)])
+    more = int(ends.max()) + torch.arange(40, device=device)
+    position = torch.cat([p.rows.position, p.rows.position[own], more])
+    rows = replace(narrow, query_start=start, count=count, position=position, max_count=int(count.max()))
+    # What lies behind the row's end in its last page is what the padding has written there.
+    k, v = p.k.nan_to_num(nan=1.0), p.v.nan_to_num(nan=1.0)
+    out = verify_attention.ragged(q, k, v, rows, p.scale)
+    out[own] = out[len(p.q) :][: int(p.rows.count[longest])]
+    p.check(out[: len(p.q)])
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_caches_beyond_two_to_the_31_elements_are_addressed(device: torch.device) -> None:
-    cache = torch.zeros(2, 33, 8, 65536, 128, dtype=torch.bfloat16, device=device)
+    cache = torch.zeros(2, 33 * 4096, 8, 16, 128, dtype=torch.bfloat16, device=device)
     lengths, counts = [0] * 32 + [65000], [1] * 33
-    cache[:, 32, :, 64000:65001] = torch.randn(2, 8, 1001, 128, device=device)
-    rows = RaggedRows.of(lengths, counts, device)
+    cache[:, 32 * 4096 + 4000 :] = torch.randn(2, 96, 8, 16, 128, device=device)
+    table = torch.arange(33 * 4096, dtype=torch.int32, device=device).view(33, 4096)
+    rows = RaggedRows.of(lengths, counts, device, table, 16)
     q = torch.randn(33, 8, 128, dtype=torch.bfloat16, device=device)
     out = verify_attention.ragged(q, *cache, rows, 0.09)
-    alone = RaggedRows.of([65000], [1], device)
-    assert torch.allclose(out[32:], reference.verify_attention(q[32:], *cache[:, 32:], alone, 0.09), atol=1e-2)
+    alone = RaggedRows.of([65000], [1], device, table[32:], 16)
+    assert torch.allclose(out[32:], reference.verify_attention(q[32:], *cache, alone, 0.09), atol=1e-2)

@@ -57,7 +57,7 @@ def test_a_block_of_training_computes_what_a_block_of_drafting_does(
     everything = LoadedHead(network, head.embedding, head.record)
     runner = ModelRunner(target.model, target.vocab_size, 2, taps=(0, 1, 1))
     runner.start(0, text[:-1], 128).finish()
-    exact = replace(recordings[0], taps=runner.cache.states(TAPS, 0)[: len(text) - 1])  # not rounded to bfloat16
+    exact = replace(recordings[0], taps=runner.cache.states(TAPS, [(0, 0, len(text) - 1)]))  # not rounded to bfloat16
     batch = DocumentBatch.of([exact])
     first = int(batch.known[0].nonzero()[0, 0])
     drafting = BlockRunner(everything, runner)
@@ -67,7 +67,7 @@ def test_a_block_of_training_computes_what_a_block_of_drafting_does(
         drafting.cache.clear()
         drafting.cache.start(0, 128)
         features = drafting.read([anchor])
-        layout = drafting.cache.begin([block], drafting.device)
+        layout = drafting.cache.begin([block])
         states = drafting.block(torch.tensor([text[anchor]]), features, layout, torch.tensor([anchor + block - 1]))
         at = (anchor - first) // 2
         torch.testing.assert_close(states[0], trained[at], atol=1e-4, rtol=1e-4)

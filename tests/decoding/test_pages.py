@@ -1,0 +1,279 @@
+"""Rows start, grow, fork, share, move and go in any order, and each keeps its own tokens; no page is lost or given back
+twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import ClassVar
+
+import pytest
+import torch
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from decoding.memory.cache import RaggedCache
+from decoding.memory.pages import OutOfPagesError, PagePool
+from decoding.memory.store import KVStore, Need
+from tests.decoding.conftest import held
+
+CPU = torch.device("cpu")
+TOKEN_BYTES = 2 * 4  # a key and a value, one number of four bytes each
+MOST, MAX_ROWS = 60, 6
+
+
+class Rows(RuleBasedStateMachine):
+    """A cache of one layer beside a plain list of the tokens of each row. Texts repeat, so that prompts are known."""
+
+    page_size: ClassVar[int] = 4
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Rows of the most tokens, and one page for each that is copied while its source still has it.
+        n_pages = MAX_ROWS * (MOST // self.page_size + 2)
+        self.pool = PagePool(n_pages, self.page_size, max_idle=5)
+        self.cache = RaggedCache(1, MAX_ROWS, self.pool, CPU, most=MOST)
+        self.model: list[list[int]] = []
+        self.next_token = 1
+
+    def append(self, new: list[list[int]], first_row: int = 0) -> None:
+        self.cache.begin([len(tokens) for tokens in new], first_row)
+        flat = torch.tensor([t for tokens in new for t in tokens], dtype=torch.float32).view(1, 1, -1, 1)
+        self.cache.update(flat, -flat, 0)
+
+    def tokens(self, n: int) -> list[int]:
+        self.next_token += n
+        return list(range(self.next_token - n, self.next_token))
+
+    @precondition(lambda self: len(self.model) < MAX_ROWS)
+    @rule(n=st.integers(1, 30), text=st.integers(0, 2), known=st.booleans())
+    def admit(self, n: int, text: int, *, known: bool) -> None:
+        """A prompt of one of three texts, which may begin with what is known of it, and is kept."""
+        row, tokens = len(self.model), [1000 * text + t for t in range(n)]
+        self.cache.start(row, MOST)
+        n_known = self.cache.restore(row, tokens) if known else 0
+        assert n_known % self.page_size == 0
+        if n_known < n:
+            self.append([tokens[n_known:]], row)
+            self.cache.commit([n - n_known], row)
+        if known:
+            self.cache.keep(row, tokens)
+            assert self.cache.n_known(tokens) == n // self.page_size * self.page_size
+        self.model.append(tokens)
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def share_a_prompt(self, data: st.DataObject) -> None:
+        """A new row, or one in place of a finished one, which begins with the tokens of another or of itself."""
+        source = data.draw(st.integers(0, len(self.model) - 1))
+        row = data.draw(st.integers(0, min(len(self.model), MAX_ROWS - 1)))
+        length = data.draw(st.integers(0, len(self.model[source])))
+        self.cache.start(row, MOST, length, source=source)
+        self.model[row : row + 1] = [self.model[source][:length]]
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def a_round(self, data: st.DataObject) -> None:
+        counts = [data.draw(st.sampled_from([n for n in (0, 1, 3, 9) if len(row) + n <= MOST])) for row in self.model]
+        if not any(counts):
+            return
+        new = [self.tokens(n) for n in counts]
+        self.append(new)
+        kept = [data.draw(st.integers(0, n)) for n in counts]
+        if len(self.model) < MAX_ROWS and data.draw(st.booleans()):  # between the verify and its commit
+            parent = data.draw(st.integers(0, len(self.model) - 1))
+            self.cache.fork(parent, counts[parent])
+            self.model.append(list(self.model[parent]))
+            new.append(new[parent])
+            kept.append(data.draw(st.integers(0, counts[parent])))
+        self.cache.commit(kept)
+        self.model = [row + tokens[:n] for row, tokens, n in zip(self.model, new, kept, strict=True)]
+
+    @precondition(lambda self: self.model)
+    @rule(n=st.integers(1, 9), T=st.integers(9, 12))
+    def a_captured_round(self, n: int, T: int) -> None:
+        """Each row is padded to T tokens, and there are rows that nobody has; none of that may harm anyone."""
+        if any(len(row) + n > MOST for row in self.model):
+            return
+        self.cache.prepare([n] * len(self.model))
+        row = torch.arange(MAX_ROWS).repeat_interleave(T)
+        lens = torch.tensor([*self.cache.lens, *[0] * (MAX_ROWS - len(self.model))])
+        slots = self.cache.slots_of(row, (lens[:, None] + torch.arange(T)).flatten())
+        new = [[*self.tokens(n), *[-7] * (T - n)] if r < len(self.model) else [-7] * T for r in range(MAX_ROWS)]
+        values = torch.tensor(new, dtype=torch.float32).flatten()[:, None, None]
+        self.cache.scatter(
+            self.pool.buffer(("keys", 0), values), self.pool.buffer(("values", 0), values), values, -values, slots
+        )
+        self.cache.commit([n] * len(self.model))
+        self.model = [row + tokens[:n] for row, tokens in zip(self.model, new, strict=False)]
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def finish(self, data: st.DataObject) -> None:
+        row = data.draw(st.integers(0, len(self.model) - 1))
+        self.cache.drop(row)
+        last = self.model.pop()
+        if row < len(self.model):
+            self.model[row] = last
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def rewind(self, data: st.DataObject) -> None:
+        row = data.draw(st.integers(0, len(self.model) - 1))
+        length = data.draw(st.integers(0, len(self.model[row])))
+        self.cache.rewind(row, length)
+        self.model[row] = self.model[row][:length]
+
+    @rule()
+    def finish_all(self) -> None:
+        self.cache.clear()
+        self.pool.trim()
+        self.model.clear()
+
+    @invariant()
+    def each_row_has_its_own_tokens(self) -> None:
+        assert self.cache.lens == [len(row) for row in self.model]
+        for r, row in enumerate(self.model):
+            if row:
+                keys, values = held(self.cache, r, len(row)).values()
+                assert keys[:, 0, 0].tolist() == row
+                assert values[:, 0, 0].tolist() == [-token for token in row]
+
+    @invariant()
+    def no_page_is_lost_or_counted_twice(self) -> None:
+        references = Counter(page for r in range(len(self.model)) for page in self.cache.pages(r))
+        assert 0 not in references
+        assert all(self.pool.n_references(page) == n for page, n in references.items())
+        assert self.pool.n_used == len(references)
+        assert self.pool.n_idle <= 5
+
+    @invariant()
+    def attention_sees_the_pages_of_each_row(self) -> None:
+        for r in range(MAX_ROWS):
+            pages = list(self.cache.pages(r)) if r < len(self.model) else []
+            shown = self.cache.table.pages[r].tolist()
+            assert shown == pages + [0] * (len(shown) - len(pages))
+
+    def teardown(self) -> None:
+        self.cache.clear()
+        assert self.pool.n_used == 0
+        taken = [self.pool.take() for _ in range(self.pool.n_pages)]
+        assert len(set(taken)) == self.pool.n_pages
+        with pytest.raises(OutOfPagesError):
+            self.pool.take()
+
+
+class RowsOfLongPages(Rows):
+    """The same rows in pages that are longer than most of them."""
+
+    page_size = 16
+
+
+quick = settings(deadline=None, max_examples=25, stateful_step_count=20)
+TestRows = Rows.TestCase
+TestRows.settings = quick
+TestRowsOfLongPages = RowsOfLongPages.TestCase
+TestRowsOfLongPages.settings = quick
+
+
+def prompt(pool: PagePool, tokens: list[int]) -> int:
+    """Let a row have a prompt that is kept, and end; return how many tokens were known."""
+    cache = RaggedCache(1, 1, pool, CPU)
+    cache.start(0, len(tokens))
+    n_known = cache.restore(0, tokens)
+    cache.prepare([len(tokens) - n_known])
+    cache.commit([len(tokens) - n_known])
+    cache.keep(0, tokens)
+    cache.clear()
+    return n_known
+
+
+def test_the_beginning_of_a_prompt_stays_longer_than_its_end_and_the_oldest_prompt_goes_first() -> None:
+    pool = PagePool(20, 4, max_idle=4)
+    old, new = [1] * 12, [2] * 8
+    assert [prompt(pool, each) for each in (old, old, new, new)] == [0, 12, 0, 8]
+    assert prompt(pool, old) == 8, "its last page made room"
+    assert prompt(pool, [3] * 40) == 0
+    assert prompt(pool, [3] * 40) == 16, "a prompt that does not fit leaves its beginning"
+
+
+def test_pages_of_earlier_prompts_go_once_rows_need_them_and_not_before() -> None:
+    pool = PagePool(6, 4)
+    assert [prompt(pool, [1] * 12), prompt(pool, [2] * 8)] == [0, 0]
+    using = RaggedCache(1, 2, pool, CPU)
+    using.start(0, 24)
+    assert using.restore(0, [2] * 8) == 8
+    using.prepare([16])
+    assert using.n_known([2] * 8) == 8, "it is in use"
+    assert using.n_known([1] * 12) == 0
+
+
+def test_memory_of_pages_that_no_row_has_goes_back_to_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("decoding.memory.pages._KEPT_BYTES", 0)
+    pool = PagePool(100, 64)
+    pool.buffer("keys", torch.empty(2, 0, 64))
+    cache = RaggedCache(1, 1, pool, CPU)
+    cache.start(0, 3000)
+    cache.prepare([3000])
+    pool.buffers["keys"][:] = 1
+    before = pool.n_bytes
+    cache.clear()
+    pool.trim()
+    assert pool.n_bytes < before / 20
+    assert not pool.buffers["keys"][1:].any()
+
+
+def two_accounts(n_pages: int) -> tuple[KVStore, list[RaggedCache]]:
+    store = KVStore(CPU, 64, n_pages * 64 * TOKEN_BYTES)
+    (pool,) = store.divide([{"keys": torch.empty(2, 0, 1)}], 10**6, 0)
+    return store, [RaggedCache(1, MAX_ROWS, pool, CPU) for _ in range(2)]
+
+
+def test_two_batches_share_what_there_is() -> None:
+    store, caches = two_accounts(12)
+    one, other = (store.open([cache]) for cache in caches)
+    one.take("a", Need(2, 200))
+    assert other.lacks(Need(2, 200))
+    assert not other.lacks(Need(1, 200))
+    assert not other.never_fits(Need(2, 200)), "it fits once the other has given back what it has"
+    assert other.never_fits(Need(4, 200))
+    one.give_back("a")
+    assert not other.lacks(Need(2, 200))
+
+
+def test_a_prompt_is_counted_once_for_all_rows_and_what_rows_have_is_not_counted_again() -> None:
+    store, (cache, _) = two_accounts(12)
+    account = store.open([cache])
+    need = Need(4, 400, 330)  # seven pages each, of which five are the prompt's
+    assert account.n_pages(need) == 5 + 4 * 2
+    assert account.never_fits(need)
+    assert account.fitting_tokens(need) == 384, "with a prompt of 314 tokens"
+    account.owners = lambda: ["a"] * 3
+    account.take("a", Need(3, 400, 330))
+    cache.start(0, 400)
+    cache.prepare([330])
+    cache.commit([330])
+    for row in (1, 2):
+        cache.start(row, 400, 330, source=0)
+    assert not account.lacks(Need(1, 64))
+    assert account.lacks(Need(1, 65))
+    cache.prepare([70, 70, 70])
+    assert not account.lacks(Need(1, 64))
+
+
+def test_tokens_of_an_earlier_prompt_that_others_use_are_not_counted_again() -> None:
+    store, (cache, _) = two_accounts(12)
+    account = store.open([cache])
+    rows: list[str] = []
+    account.owners = lambda: rows
+    for row, owner in enumerate("ab"):
+        account.take(owner, Need(1, 384))
+        rows.append(owner)
+        cache.start(row, 384)
+        n_known = cache.restore(row, [7] * 320)
+        cache.prepare([320 - n_known] if row == 0 else [0, 0])
+        cache.commit([320 - n_known], row)
+        cache.keep(row, [7] * 320)
+    assert cache.pool.n_used == 5
+    assert not account.lacks(Need(1, 5 * 64))
+    assert account.lacks(Need(1, 5 * 64 + 1))
