@@ -15,6 +15,7 @@ from decoding.attention.prefill import Prefill
 from decoding.models.threads import all_threads
 from decoding.request import SamplingParams
 from decoding.state.proposal import Proposal
+from kernels.upload import upload
 
 
 class BlockDrafts(Drafts[BlockRunner, BlockGraphs]):
@@ -67,8 +68,8 @@ class BlockDrafts(Drafts[BlockRunner, BlockGraphs]):
         block = runner.head.shape.block
         layout = runner.cache.begin([block if length else 0 for length in lengths])
         drawing = [r for r, length in enumerate(lengths) if length]
-        anchors = torch.tensor([pending[r] for r in drawing], device=runner.device)
-        end = torch.tensor([runner.cache.lens[r] + block - 1 for r in drawing], device=runner.device)
+        anchors = upload([pending[r] for r in drawing], runner.device)
+        end = upload([runner.cache.lens[r] + block - 1 for r in drawing], runner.device)
         states = runner.block(anchors, features, layout, end)[:, : max(lengths)]
         return _Pass(runner, {r: at for at, r in enumerate(drawing)}, states, runner.head.logits(states), pending)
 
@@ -95,8 +96,8 @@ class _Pass:
         return self.runner.device
 
     def logits(self, step: int, rows: Sequence[int], drafts: Sequence[Sequence[int]]) -> torch.Tensor:
-        at = torch.tensor([self.at[r] for r in rows], device=self.device)
-        before = torch.tensor([drafts[r][-1] if step else self.pending[r] for r in rows], device=self.device)
+        at = upload([self.at[r] for r in rows], self.device)
+        before = upload([drafts[r][-1] if step else self.pending[r] for r in rows], self.device)
         return self.runner.head.chained(self.base[at, step], self.states[at, step], self.runner.embedded(before))
 
     def target_ids(self, q: Distribution) -> Distribution:

@@ -23,6 +23,7 @@ from decoding.memory.layout import Layout
 from decoding.memory.pages import PagePool
 from decoding.models.threads import all_threads
 from decoding.models.trained_heads import LoadedHead
+from kernels.upload import upload
 
 
 class BlockRunner:
@@ -47,7 +48,7 @@ class BlockRunner:
         self._loaded = loaded
         self._target = target
         self._ids = loaded.head.token_ids
-        self._mask = self.embedded(torch.tensor([self.head.shape.mask_token], device=target.device))[0]
+        self._mask = self.embedded(upload([self.head.shape.mask_token], target.device))[0]
         self._cost = cost or PromptCost()
 
     @property
@@ -97,7 +98,7 @@ class BlockRunner:
         features = self.keep(layout, self.head.features(self._target.cache.states(TAPS, spans)))
         self.cache.commit(counts, first_row)
         last = [end - 1 for end, n in zip(accumulate(counts), counts, strict=True) if n]
-        return features[torch.tensor(last, device=self.device)]
+        return features[upload(last, self.device)]
 
     def features_at(self, row: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
         """Return the features [N, H] of positions that the target has read, in a graph."""

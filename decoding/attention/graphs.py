@@ -28,6 +28,7 @@ from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
 from decoding.models.errors import first_line
 from kernels.rows import RaggedRows
+from kernels.upload import stage
 
 _log = logging.getLogger(__name__)
 _TOKENS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, MAX_DRAFT_LENGTH + 1)
@@ -167,9 +168,6 @@ def _fill(work: Work, values: dict[str, Any]) -> None:
     """Copy values into the inputs; a value smaller than its input fills the beginning."""
     for name, value in values.items():
         buffer = work.inputs[name]
-        tensor = value if isinstance(value, torch.Tensor) else torch.tensor(value)
-        if buffer.is_cuda and not tensor.is_cuda:
-            # From pinned memory the copy is queued behind the work before it, and the host does not wait.
-            tensor = tensor.pin_memory()
+        tensor = stage(value, buffer.device)
         part = buffer[tuple(slice(size) for size in tensor.shape)]
         part.copy_(tensor, non_blocking=True)

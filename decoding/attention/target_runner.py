@@ -20,6 +20,7 @@ from decoding.memory.layout import rectangle
 from decoding.request import SamplingParams
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 from decoding.state.row import Row
+from kernels.upload import upload
 
 
 class TargetRunner:
@@ -105,18 +106,18 @@ class TargetRunner:
         counts = [1 + len(draft) for draft in proposal.tokens]
         if any(self.n_unread(rows)):
             logits = self._runner.forward(fed, n_last=counts)
-            gather = torch.tensor(rectangle(counts), device=self.device)
+            gather = upload(rectangle(counts), self.device)
             position = self.cache.layout.last_positions(counts)
         else:
             logits = self._runner.forward(fed)
             gather, position = self.cache.layout.gather, self.cache.layout.position
         n_samples = [len(row.samples) for row in rows]
-        row_of = torch.tensor([r for r, n in enumerate(n_samples) for _ in range(n)], device=self.device)
-        seeds = torch.tensor([seed for row in rows for seed in row.seeds], device=self.device)
+        row_of = upload([r for r, n in enumerate(n_samples) for _ in range(n)], self.device)
+        seeds = upload([seed for row in rows for seed in row.seeds], self.device)
         dist_row = gather[row_of]
         k = dist_row.shape[1] - 1
         padded = [draft + [NO_TOKEN] * (k - len(draft)) for draft in proposal.tokens]
-        draft = torch.tensor(padded, dtype=torch.int64, device=self.device)[row_of]
+        draft = upload(torch.tensor(padded, dtype=torch.int64), self.device)[row_of]
 
         p = to_distributions(logits, [row.sampling for row, n in zip(rows, counts, strict=True) for _ in range(n)])
         where = Positions(dist_row, position[dist_row] + 1)
