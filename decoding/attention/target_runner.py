@@ -85,20 +85,20 @@ class TargetRunner:
 
         Reads the device once in graphs. All log-probabilities of a draw are NaN where logits were not numbers.
         """
-        n_top = max(row.n_top for row in rows)
-        if self._graphs is not None and not n_top:  # a graph leaves no logits to search
+        if self._graphs is not None:
             assert all(len(row.samples) == 1 for row in rows)
             draws = self._graphs.verify(
                 [row.tokens[-1] for row in rows],
                 [row.seeds[0] for row in rows],
                 proposal,
                 [row.sampling for row in rows],
+                [row.n_top for row in rows],
             )
             if draws is not None:
                 return [[draw] for draw in draws]
-        return self._verify_by_forward(rows, proposal.materialized(), n_top)
+        return self._verify_by_forward(rows, proposal.materialized())
 
-    def _verify_by_forward(self, rows: Sequence[Row], proposal: Proposal, n_top: int) -> list[list[Draw]]:
+    def _verify_by_forward(self, rows: Sequence[Row], proposal: Proposal) -> list[list[Draw]]:
         fed = [
             [*row.tokens[length:], *draft]
             for row, draft, length in zip(rows, proposal.tokens, self.cache.lens, strict=True)
@@ -123,7 +123,7 @@ class TargetRunner:
         where = Positions(dist_row, position[dist_row] + 1)
         decided = decide(self._rule.accept, logits, p, where, draft, seeds, proposal.q, waits=True)
         top: list[TopIds] = []
-        if n_top:
+        if n_top := max(row.n_top for row in rows):
             kept = torch.arange(k + 1, device=self.device) <= decided[:, :1]
             top = top_logprobs(logits, dist_row[kept], n_top)
         draws = iter(draws_of(decided.tolist(), top))
