@@ -58,11 +58,12 @@ class BlockDrafts(Drafts[BlockRunner, BlockGraphs]):
             if proposal is not None:
                 return proposal
         first = [read + 1 for read in runner.read_by_target]
-        done = self._pass(pending, unread, lengths)
+        done = self.run_blocks(pending, unread, lengths)
         proposal = draw(done, first, lengths, seeds, sampling, self._rule)
         return replace(proposal, confidence=done.confidence(lengths), n_steps=1)
 
-    def _pass(self, pending: Sequence[int], unread: Sequence[int], lengths: Sequence[int]) -> _Pass:
+    def run_blocks(self, pending: Sequence[int], unread: Sequence[int], lengths: Sequence[int]) -> _Pass:
+        """Read what is new in each row and pass over a block of the rows with a length, without a graph."""
         runner = self._runner
         features = runner.read(unread)
         block = runner.head.shape.block

@@ -46,7 +46,7 @@ class BlockRunner:
             scatter=target.backend.load_scatter() if target.backend.takes_any_rows else None,
         )
         self._loaded = loaded
-        self._target = target
+        self.target = target
         self._ids = loaded.head.token_ids
         self._mask = self.embedded(upload([self.head.shape.mask_token], target.device))[0]
         self._cost = cost or PromptCost()
@@ -54,13 +54,13 @@ class BlockRunner:
     @property
     def device(self) -> torch.device:
         """The device that it runs on."""
-        device: torch.device = self._target.device
+        device: torch.device = self.target.device
         return device
 
     @property
     def read_by_target(self) -> list[int]:
         """How many tokens of each row the target has read: all but the last."""
-        return self._target.cache.lens
+        return self.target.cache.lens
 
     def embedded(self, tokens: torch.Tensor) -> torch.Tensor:
         """Return the embeddings [N, H] of the target's tokens [N]."""
@@ -73,7 +73,7 @@ class BlockRunner:
         What the target leaves to the first round, and the last position that it reads, are left for the first draft,
         which needs the features of that position.
         """
-        n, most = max(len(tokens) - 2, 0), self._target.cache.most(slot)
+        n, most = max(len(tokens) - 2, 0), self.target.cache.most(slot)
         if source is not None:
             self.cache.start(slot, most, min(n, self.cache.lens[source]), source=source)
             return Prefill()
@@ -83,7 +83,7 @@ class BlockRunner:
         def read(start: int, end: int) -> None:
             self.read([end - start], slot)
 
-        chunk = self._target.prefill_chunk
+        chunk = self.target.prefill_chunk
         readable = lambda: self.read_by_target[slot]  # noqa: E731
         return Prefill(Reading(read, 0, n, chunk, self._cost.token, self.device, readable))
 
@@ -95,14 +95,14 @@ class BlockRunner:
         ends = zip(self.cache.lens[first_row:], counts, strict=False)
         spans = [(row, start, start + n) for row, (start, n) in enumerate(ends, start=first_row) if n]
         layout = self.cache.begin(counts, first_row)
-        features = self.keep(layout, self.head.features(self._target.cache.states(TAPS, spans)))
+        features = self.keep(layout, self.head.features(self.target.cache.states(TAPS, spans)))
         self.cache.commit(counts, first_row)
         last = [end - 1 for end, n in zip(accumulate(counts), counts, strict=True) if n]
         return features[upload(last, self.device)]
 
     def features_at(self, row: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
         """Return the features [N, H] of positions that the target has read, in a graph."""
-        cache = self._target.cache
+        cache = self.target.cache
         return self.head.features(cache.pool.flat(TAPS)[cache.slots_of(row, position)])
 
     def keep(self, layout: Layout, features: torch.Tensor) -> torch.Tensor:
@@ -134,7 +134,7 @@ class BlockRunner:
         self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, layout: Layout, masks: MaskStore
     ) -> torch.Tensor:
         """Return [N, Hq, D] of queries [N, Hq, D], each of which sees its row up to its position in `layout`."""
-        scale, backend = self.head.shape.layer.head_dim**-0.5, self._target.backend
+        scale, backend = self.head.shape.layer.head_dim**-0.5, self.target.backend
         # In a graph lengths are on the device alone, out of the sight of masks.
         if backend.takes_any_rows or layout.rows.host is None:
             return backend.load()(q, keys, values, layout.rows, scale)

@@ -87,6 +87,11 @@ class Graphs(Generic[Runner]):
         self._works: dict[Hashable, Work] = {}
         self._pool = torch.cuda.graph_pool_handle() if runner.device.type == "cuda" else None
 
+    @property
+    def shapes(self) -> list[Any]:
+        """What is captured, by its rows first."""
+        return list(self._works)
+
     def replay(
         self, key: Hashable, make: Callable[[], Work], values: dict[str, Any]
     ) -> tuple[torch.Tensor, ...] | None:

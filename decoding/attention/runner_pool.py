@@ -200,11 +200,6 @@ class RunnerPool:
         return self._has_dropped or any(each is not None and not each.ready for each in (self._verify, self._draft))
 
     @property
-    def draft_graphs(self) -> DraftGraphs | None:
-        """The graphs of the draft model, if there are any."""
-        return self._draft if isinstance(self._draft, DraftGraphs) else None
-
-    @property
     def n_bytes(self) -> int:
         """The bytes of the caches and graphs that stay between batches."""
         kept = (self._store, self._verify, self._draft)
