@@ -133,7 +133,8 @@ class Graphs(Generic[Runner]):
                 work.run()
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
+        # Other threads decode meanwhile: only what this one starts must fit into a graph.
+        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
             outputs = work.run()
         self.n_bytes += max(torch.cuda.memory_reserved() - reserved, 0)
 

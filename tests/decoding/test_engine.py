@@ -80,7 +80,7 @@ def test_greedy_is_the_same_under_the_maximal_rule(engine: MakeEngine, plain_tok
 
 def test_greedy_is_what_transformers_generates(engine: MakeEngine, target: LoadedModel) -> None:
     ours = tokens_of(engine(drafter="./draft"), request(temperature=0.0, n=1))[0]
-    ids = torch.tensor([target.tokenizer(PROMPT)["input_ids"]])
+    ids = torch.tensor([target.tokenizer(PROMPT)["input_ids"]], device=target.device)
     target.model.set_attn_implementation("eager")
     try:
         theirs = target.model.generate(ids, max_new_tokens=48, do_sample=False, eos_token_id=256, pad_token_id=0)
@@ -91,7 +91,7 @@ def test_greedy_is_what_transformers_generates(engine: MakeEngine, target: Loade
 
 def test_a_prompt_prefilled_in_chunks_is_what_transformers_reads(engine: MakeEngine, target: LoadedModel) -> None:
     prompt = "".join(f"def f{i}(a, b):\n    return a + {i} * b\n" for i in range(18))
-    ids = torch.tensor([target.tokenizer(prompt)["input_ids"]])
+    ids = torch.tensor([target.tokenizer(prompt)["input_ids"]], device=target.device)
     # Beyond the 512 keys that PyTorch's attention sums in one block, and many pieces.
     assert ids.shape[1] > 512 > 6 * PREFILL_CHUNK["cpu"]
     target.model.set_attn_implementation("eager")
@@ -195,7 +195,8 @@ def test_logprobs_are_the_targets_own_at_temperature_one(engine: MakeEngine, tar
     target.model.set_attn_implementation("eager")
     try:
         with torch.inference_mode():
-            logits = target.model(torch.tensor([prompt + sample.token_ids])).logits[0, len(prompt) - 1 : -1]
+            ids = torch.tensor([prompt + sample.token_ids], device=target.device)
+            logits = target.model(ids).logits[0, len(prompt) - 1 : -1].cpu()
     finally:
         target.model.set_attn_implementation("ragged_cache")
     expected = logits[:, : target.vocab_size].log_softmax(1).gather(1, torch.tensor(sample.token_ids)[:, None])[:, 0]

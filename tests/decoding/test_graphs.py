@@ -16,7 +16,6 @@ from decoding.acceptance.sampling import (
     to_distribution,
     to_distribution_nosync,
 )
-from decoding.attention.backends import NAMES
 from decoding.attention.graphs import Graphs, bucket_rows, bucket_tokens
 from decoding.attention.runner import ModelRunner
 from decoding.attention.target_runner import TargetRunner
@@ -29,15 +28,7 @@ pytest.importorskip("triton")
 PROMPT = "def add(a, b):\n    return a + b\n\ndef add("
 
 
-@pytest.fixture(autouse=True)
-def _quick_attention(target: LoadedModel, draft: LoadedModel) -> Any:
-    """Attention that takes lengths from tensors, as graphs need it, and is quick on a CPU."""
-    before = target.model.config._attn_implementation
-    for loaded in (target, draft):
-        loaded.model.set_attn_implementation(NAMES["reference"])
-    yield
-    for loaded in (target, draft):
-        loaded.model.set_attn_implementation(before)
+pytestmark = pytest.mark.usefixtures("in_graphs")
 
 
 def texts(target: LoadedModel, draft: LoadedModel, request: Request, *, graphs: bool, **settings: Any) -> list[Any]:

@@ -132,7 +132,7 @@ def test_texts_and_logprobs_do_not_depend_on_the_clock(
         pytest.skip("with AMX, bf16 products depend on the number of tokens beyond 32 (docs/decoding-texts.md)")
     packed = model(dtype)
     prepack(packed)
-    target = loaded(packed)
+    target = loaded(packed, torch.device("cpu"))
     noise = torch.Generator().manual_seed(0)
     observe = RoundCost.observe
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -30,17 +30,13 @@ pytestmark = pytest.mark.slow
 
 pytest.importorskip("triton")
 SHAPE = check.AttentionShape(n_kv=2, group=2, dim=16, dtype=torch.float32)
-CPU = torch.device("cpu")
 
 
 @pytest.fixture
-def quick(target: LoadedModel, draft: LoadedModel, head: LoadedHead) -> Iterator[Callable[..., Engine]]:
-    """Make an engine with graphs over attention that takes lengths from tensors and is quick on a CPU."""
-    before = target.model.config._attn_implementation
-    for loaded in (target, draft):
-        loaded.model.set_attn_implementation(NAMES["reference"])
+def quick(target: LoadedModel, draft: LoadedModel, head: LoadedHead, in_graphs: None) -> Callable[..., Engine]:
+    """Make an engine with graphs."""
 
-    def make(drafter: str = "./draft", **settings: Any) -> Engine:
+    def make(drafter: str = DRAFT, **settings: Any) -> Engine:
         config = EngineConfig("tiny", drafter, draft_length="fixed:2", max_batch=4, **settings)
         # The output layer has padding rows beyond the vocabulary, and no sample ends by itself.
         model = replace(target, vocab_size=256)
@@ -48,9 +44,7 @@ def quick(target: LoadedModel, draft: LoadedModel, head: LoadedHead) -> Iterator
             config, model, draft if drafter == DRAFT else None, head if drafter == "trained" else None, graphs=True
         )
 
-    yield make
-    for loaded in (target, draft):
-        loaded.model.set_attn_implementation(before)
+    return make
 
 
 def wrong(function: Callable[..., Any], spoil: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -64,16 +58,16 @@ def off_by_one(*arguments: Any) -> None:
 
 @pytest.mark.parametrize("attention", [name for name, backend in BACKENDS.items() if backend.needs_triton])
 @pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.thorough)])
-def test_kernels_that_work_pass(attention: str, dtype: torch.dtype) -> None:
-    assert check.failures(replace(SHAPE, dtype=dtype), attention, CPU) == {}
+def test_kernels_that_work_pass(attention: str, dtype: torch.dtype, device: torch.device) -> None:
+    assert check.failures(replace(SHAPE, dtype=dtype), attention, device) == {}
 
 
-def test_each_wrong_kernel_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_wrong_kernel_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch, device: torch.device) -> None:
     shape, ragged = replace(SHAPE, n_kv=1), verify_attention.ragged
     for spoil in (lambda out: out + 0.01, lambda out: out.fill_(torch.nan), lambda out: out.roll(1, 0)):
         with monkeypatch.context() as patch:
             patch.setattr(verify_attention, "ragged", wrong(ragged, spoil))
-            found = check.failures(shape, "ragged", CPU)
+            found = check.failures(shape, "ragged", device)
         assert list(found) == ["ragged"]
         assert "differs from its reference by" in found["ragged"]
 
@@ -83,12 +77,12 @@ def test_each_wrong_kernel_is_named_with_the_reason(monkeypatch: pytest.MonkeyPa
     with monkeypatch.context() as patch:
         patch.setattr(kv_scatter, "kv_scatter", off_by_one)
         patch.setattr(accept, "maximal", wrong(accept.maximal, lambda out: (out[0], out[1] + 1)))
-        assert check.failures(shape, "ragged", CPU) == {
+        assert check.failures(shape, "ragged", device) == {
             "kv_scatter": "writes other slots than its reference",
             "accept": "decides differently from its reference",
         }
     monkeypatch.setattr(accept, "coupled", broken)
-    assert check.failures(shape, "ragged", CPU) == {"accept": "out of resource: shared memory"}
+    assert check.failures(shape, "ragged", device) == {"accept": "out of resource: shared memory"}
 
 
 def test_a_wrong_attention_is_replaced_by_pytorchs(

@@ -28,7 +28,7 @@ def reference(model: PreTrainedModel, tokens: list[int]) -> torch.Tensor:
     before = model.config._attn_implementation
     model.set_attn_implementation("eager")
     with torch.inference_mode():
-        states = model(torch.tensor([tokens]), output_hidden_states=True).hidden_states
+        states = model(torch.tensor([tokens], device=model.device), output_hidden_states=True).hidden_states
     model.set_attn_implementation(before)
     return torch.cat([states[tap][0] for tap in TAPPED], dim=1)
 
