@@ -11,7 +11,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedModel, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
-from decoding.attention.ragged import ATTENTION_NAME
+from decoding.attention.backends import NAMES
 from decoding.config import EngineConfig
 from decoding.drafters import registry
 from decoding.engine import Engine
@@ -101,7 +101,7 @@ def disturbed(model: PreTrainedModel, amount: float) -> PreTrainedModel:
 @pytest.fixture(scope="session")
 def loaded(tokenizer: PreTrainedTokenizerFast) -> Callable[[PreTrainedModel], LoadedModel]:
     def load(model: PreTrainedModel) -> LoadedModel:
-        model.set_attn_implementation(ATTENTION_NAME)
+        model.set_attn_implementation(NAMES["sdpa"])
         return LoadedModel(
             model=model,
             tokenizer=tokenizer,
