@@ -23,9 +23,9 @@ from jinja2 import TemplateError
 
 from decoding.acceptance.registry import make_rule
 from decoding.attention.backends import get_backend
-from decoding.attention.draft_graphs import DraftGraphs
 from decoding.attention.runner_pool import RunnerPool, Runners
 from decoding.checks import calibration, self_check
+from decoding.checks.graph_check import find_error
 from decoding.checks.invariance import MIN_ROWS, is_batch_invariant
 from decoding.config import EngineConfig, parse_draft_length
 from decoding.costs.costs import Costs
@@ -402,13 +402,17 @@ class Engine:
         pool = self._pool
         if not pool.has_graphs:
             return
-        if error := self_check.check_rounds(self.target, pool.make_runner(self.target, 1), self.generate_many):
+        error = self_check.check_rounds(self.target, pool.make_runner(self.target, 1), self.generate_many)
+        drafts_error = None
+        if error is None:
+            prompts = self_check.encode_probes(self.target)
+            with pool.acquire(self.config.max_batch) as runners:
+                error, drafts_error = (*(find_error(graphs, prompts) for graphs in runners.graphs), None)[:2]
+        if error is not None:
             self._disabled["graphs"] = error
             pool.drop_graphs()
             self.costs.forget_rounds()  # they were learnt in graphs
             self.warm_up()
-        elif self.draft is not None and isinstance(pool.draft_graphs, DraftGraphs):
-            runner = pool.make_runner(self.draft, 1)
-            if error := self_check.check_drafts(self.target, runner, pool.draft_graphs):
-                self._disabled["draft graphs"] = error
-                pool.drop_draft_graphs()
+        elif drafts_error is not None:
+            self._disabled["draft graphs"] = drafts_error
+            pool.drop_draft_graphs()

@@ -29,6 +29,7 @@ from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
 from decoding.models.errors import first_line
 from kernels.rows import RaggedRows
+from kernels.upload import stage
 
 _log = logging.getLogger(__name__)
 _TOKENS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, MAX_DRAFT_LENGTH + 1)
@@ -86,6 +87,11 @@ class Graphs(ABC, Generic[Runner]):
         self.n_bytes = 0
         self._works: dict[Hashable, Work] = {}
         self._pool = torch.cuda.graph_pool_handle() if runner.device.type == "cuda" else None
+
+    @property
+    def shapes(self) -> list[Any]:
+        """What is captured, by its rows first."""
+        return list(self._works)
 
     @abstractmethod
     def prepare(self, max_rows: int, longest_draft: int) -> None:
@@ -172,9 +178,6 @@ def _fill(work: Work, values: dict[str, Any]) -> None:
     """Copy values into the inputs; a value smaller than its input fills the beginning."""
     for name, value in values.items():
         buffer = work.inputs[name]
-        tensor = value if isinstance(value, torch.Tensor) else torch.tensor(value)
-        if buffer.is_cuda and not tensor.is_cuda:
-            # From pinned memory the copy is queued behind the work before it, and the host does not wait.
-            tensor = tensor.pin_memory()
+        tensor = stage(value, buffer.device)
         part = buffer[tuple(slice(size) for size in tensor.shape)]
         part.copy_(tensor, non_blocking=True)

@@ -21,6 +21,7 @@ from decoding.attention.backends import OWN, get_backend
 from decoding.attention.runner import ModelRunner
 from decoding.memory.cache import RaggedCache
 from decoding.memory.pages import Kinds, PagePool
+from kernels.upload import upload
 
 
 class RowCaches(RaggedCache):
@@ -103,7 +104,7 @@ class RowByRowRunner(ModelRunner):
         parts: dict[int, torch.Tensor] = {}
         for r, row in enumerate(tokens):
             if row:
-                ids = torch.tensor([row], device=self.device)
+                ids = upload([row], self.device)
                 n = len(row) if n_last is None else n_last[r]
                 keep = {"logits_to_keep": n} if self._selects else {}
                 # No mask and no positions: the model takes both from the length of the row's cache.

@@ -17,6 +17,7 @@ from decoding.costs.costs import PromptCost
 from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
 from decoding.memory.pages import PAGE_SIZE, PagePool, n_pages_for
+from kernels.upload import upload
 
 GATHERS = "bassline_gathers"
 """The attribute of a model that computes with the keys that a layer of the cache returns, before its attention."""
@@ -135,11 +136,11 @@ class ModelRunner:
         """
         counts = [len(row) for row in tokens]
         layout = self.cache.begin(counts, first_row)
-        packed = torch.tensor([[t for row in tokens for t in row]], device=self.device)
+        packed = upload([[t for row in tokens for t in row]], self.device)
         keep = None
         if n_last is not None:
             ends = zip(accumulate(counts), n_last, strict=True)
-            keep = torch.tensor([at for end, n in ends for at in range(end - n, end)], device=self.device)
+            keep = upload([at for end, n in ends for at in range(end - n, end)], self.device)
         if self._flat is not None:
             return self._flat(packed, layout, self.cache, keep, self.taps)[:, : self.vocab_size]
         return self.forward_packed(packed, layout, keep)

@@ -200,11 +200,6 @@ class RunnerPool:
         return () if self._kept is None else self._kept.graphs
 
     @property
-    def draft_graphs(self) -> DraftGraphs | BlockGraphs | None:
-        """The graphs of what drafts, if there are any."""
-        return None if self._kept is None or self._kept.draft is None else self._kept.draft.graphs
-
-    @property
     def n_bytes(self) -> int:
         """The bytes of the caches and graphs that stay between batches."""
         return self._store.n_bytes + sum(graphs.n_bytes for graphs in self._graphs)
@@ -218,11 +213,13 @@ class RunnerPool:
 
     def _drop_failed(self) -> None:
         """Drop graphs whose capture has failed, with the caches that were kept for them."""
-        self._has_dropped = self.has_failed
-        if self._kept is not None and not self.has_graphs:
-            self.drop_graphs()
-        elif self.draft_graphs is not None and not self.draft_graphs.ready:
+        if all(graphs.ready for graphs in self._graphs):
+            return
+        self._has_dropped = True
+        if self.has_graphs:
             self.drop_draft_graphs()
+        else:
+            self.drop_graphs()
 
     def drop_graphs(self) -> None:
         """Run all rounds without graphs from now on, and give their buffers back."""

@@ -22,6 +22,13 @@ from decoding.training.initial import new_head
 
 EOS = 256
 DRAFT = "./draft"
+CUDA = torch.cuda.is_available()
+
+
+@pytest.fixture(scope="session")
+def device() -> torch.device:
+    """Where tiny models run: a GPU where there is one."""
+    return torch.device("cuda" if CUDA else "cpu")
 
 
 @pytest.fixture(scope="session", autouse=True)

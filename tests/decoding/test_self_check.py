@@ -5,21 +5,26 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 
+from decoding.acceptance.sampling import KINDS
 from decoding.attention.backends import NAMES, get_backend
 from decoding.attention.draft_graphs import DraftGraphs
 from decoding.attention.graphs import Graphs, Work
 from decoding.checks import self_check
+from decoding.checks.graph_check import find_error
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models.loaded import LoadedModel
+from decoding.models.trained_heads import LoadedHead
 from decoding.request import Request, SamplingParams
 from kernels import accept, check, kv_scatter, reference, verify_attention
 from kernels.registry import BACKENDS
+from tests.decoding.conftest import DRAFT
 
 pytestmark = pytest.mark.slow
 
@@ -29,16 +34,19 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture
-def quick(target: LoadedModel, draft: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Engine]]:
+def quick(target: LoadedModel, draft: LoadedModel, head: LoadedHead) -> Iterator[Callable[..., Engine]]:
     """Make an engine with graphs over attention that takes lengths from tensors and is quick on a CPU."""
     before = target.model.config._attn_implementation
     for loaded in (target, draft):
         loaded.model.set_attn_implementation(NAMES["reference"])
 
-    def make(drafter: str = "./draft") -> Engine:
-        config = EngineConfig("tiny", drafter, draft_length="fixed:2", max_batch=4)
+    def make(drafter: str = "./draft", **settings: Any) -> Engine:
+        config = EngineConfig("tiny", drafter, draft_length="fixed:2", max_batch=4, **settings)
         # The output layer has padding rows beyond the vocabulary, and no sample ends by itself.
-        return Engine(config, replace(target, vocab_size=256), draft if "draft" in drafter else None, graphs=True)
+        model = replace(target, vocab_size=256)
+        return Engine(
+            config, model, draft if drafter == DRAFT else None, head if drafter == "trained" else None, graphs=True
+        )
 
     yield make
     for loaded in (target, draft):
@@ -128,13 +136,63 @@ def test_without_the_kernels_texts_are_the_same(
     assert texts[0] == texts[1]
 
 
-def test_graphs_that_work_stay(quick: Callable[..., Engine]) -> None:
-    engine = quick()
+@pytest.mark.parametrize("drafter", ["./draft", "trained"])
+@pytest.mark.parametrize("acceptance", ["coupled", pytest.param("maximal", marks=pytest.mark.thorough)])
+def test_graphs_that_work_stay(drafter: str, acceptance: str, quick: Callable[..., Engine]) -> None:
+    engine = quick(drafter, acceptance=acceptance)
+    engine.warm_up()
+    with engine._pool.acquire(1) as runners:
+        verify, drawing = runners.graphs
+        assert {(R, T) for R in (1, 2, 4) for T in (1, 2, 3)} <= set(verify.shapes)
+        assert set(drawing.shapes) == {(R, T, kind) for R in (1, 2, 4) for T in drawing.widths for kind in KINDS}
+        before = [graphs.runner.cache.pool.n_used for graphs in runners.graphs]
     engine.check_graphs()
-    assert engine._pool.has_graphs
-    assert engine._pool.draft_graphs is not None
+    with engine._pool.acquire(1) as runners:
+        assert len(runners.graphs) == 2
+        assert [graphs.runner.cache.pool.n_used for graphs in runners.graphs] == before
     assert engine.disabled == []
     assert engine.provenance()["disabled"] is None
+
+
+@pytest.mark.parametrize("drafter", ["none", "./draft", "trained"])
+def test_every_shape_is_compared(drafter: str, quick: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other is made wrong, in what it computes for the last row before the padding."""
+    engine = quick(drafter)
+    engine.warm_up()
+    prompts = self_check.encode_probes(engine.target)
+    with engine._pool.acquire(1) as runners, torch.inference_mode():
+        for graphs in runners.graphs:
+            for shape in graphs.shapes:
+                right, last = graphs._works[shape], shape[0] - 1 - (shape[0] > 2)
+                graphs._works[shape] = Work(right.inputs, partial(spoil, right.run, shape, last))
+                with monkeypatch.context() as patch:  # a draft model's two steps are checked together
+                    alike = [other for other in graphs.shapes if (other[0], other[2:]) == (shape[0], shape[2:])]
+                    patch.setattr(Graphs, "shapes", property(lambda _, alike=alike: alike))
+                    error = find_error(graphs, prompts)
+                graphs._works[shape] = right
+                assert error is not None
+                assert "log-probabilities are off by" in error
+
+
+def spoil(run: Callable[[], tuple[torch.Tensor, ...]], shape: Any, row: int) -> tuple[torch.Tensor, ...]:
+    """Replay a graph, and move what it says of a row: logits, or drawn tokens."""
+    first, *rest = run()
+    first = first.clone()
+    values = first.view(shape[0], -1, first.shape[-1]) if len(shape) == 2 else first
+    values[row] = values[row].roll(1, -1) if len(shape) == 2 else (values[row] + 2) % 256
+    return first, *rest
+
+
+def test_a_shape_that_is_wrong_is_named_and_graphs_are_switched_off(quick: Callable[..., Engine]) -> None:
+    engine = quick("none")
+    engine.warm_up()
+    with engine._pool.acquire(1) as runners:
+        works = runners.graphs[0]._works
+        R, T = shape = next(shape for shape in works if shape[1] > 1)  # which no text without drafts is decoded in
+        works[shape] = Work(works[shape].inputs, partial(spoil, works[shape].run, shape, 0))
+    engine.check_graphs()
+    assert engine.disabled == ["graphs"]
+    assert engine._disabled["graphs"].startswith(f"{R} x {T}: log-probabilities are off by")
 
 
 def stale(name: str) -> Callable[[Graphs, Work], Work]:
