@@ -22,7 +22,7 @@ import torch
 from jinja2 import TemplateError
 
 from decoding.acceptance.registry import make_rule
-from decoding.attention.backends import backend_of
+from decoding.attention.backends import get_backend
 from decoding.attention.runner_pool import RunnerPool, Runners
 from decoding.checks import calibration, self_check
 from decoding.checks.graph_check import find_error
@@ -115,7 +115,7 @@ class Engine:
         self._answers = Answers()
         if graphs is None:
             graphs = target.device.type == "cuda" and all(
-                backend_of(each.model).supports_graphs for each in self._loaded
+                get_backend(each.model).supports_graphs for each in self._loaded
             )
         self._disabled = {name: why for each in self._loaded for name, why in each.disabled.items()}
         self._pool = RunnerPool(
@@ -217,7 +217,7 @@ class Engine:
         """Whether a token's logits do not depend on its batch here, so that a repeat gives the same texts."""
         with self._threads():
             return self.target.measured_once(
-                "batch_invariant", lambda: is_batch_invariant(self._pool.new_runner(self.target, MIN_ROWS))
+                "batch_invariant", lambda: is_batch_invariant(self._pool.make_runner(self.target, MIN_ROWS))
             )
 
     def memory(self) -> dict[ModelSpec | EngineConfig, int]:
@@ -402,7 +402,7 @@ class Engine:
         pool = self._pool
         if not pool.has_graphs:
             return
-        error = self_check.check_rounds(self.target, pool.new_runner(self.target, 1), self.generate_many)
+        error = self_check.check_rounds(self.target, pool.make_runner(self.target, 1), self.generate_many)
         drafts_error = None
         if error is None:
             prompts = self_check.encode_probes(self.target)

@@ -52,9 +52,9 @@ class BlockDrafts(Drafts[BlockRunner, BlockGraphs]):
             read - own if length else 0
             for read, own, length in zip(runner.read_by_target, self.cache.lens, lengths, strict=True)
         ]
-        if self._graphs is not None:
-            unread = self._read_all_but_last(unread, self._graphs.widths[-1])
-            proposal = self._graphs.propose(pending, unread, lengths, seeds, sampling)
+        if self.graphs is not None:
+            unread = self._read_all_but_last(unread, self.graphs.widths[-1])
+            proposal = self.graphs.propose(pending, unread, lengths, seeds, sampling)
             if proposal is not None:
                 return proposal
         first = [read + 1 for read in runner.read_by_target]

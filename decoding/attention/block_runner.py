@@ -13,8 +13,9 @@ from itertools import accumulate
 import torch
 
 from decoding.acceptance.distribution import Distribution
+from decoding.attention.backends import attend
 from decoding.attention.prefill import Prefill, Reading
-from decoding.attention.ragged import MaskStore, attend_rows
+from decoding.attention.ragged import MaskStore
 from decoding.attention.runner import ModelRunner
 from decoding.attention.taps import TAPS
 from decoding.costs.costs import PromptCost
@@ -43,7 +44,7 @@ class BlockRunner:
             pool or PagePool(own.pool.n_pages, own.pool.page_size),
             target.device,
             most=target.most,
-            scatter=target.backend.load_scatter() if target.backend.takes_any_rows else None,
+            scatter=target.cache.scatter,
         )
         self._loaded = loaded
         self.target = target
@@ -122,24 +123,14 @@ class BlockRunner:
         head = self.head
         x = head.inputs(self.embedded(anchors), features, self._mask)
         rotary = head.rotary(layout.position)
-        last, masks = end.repeat_interleave(head.shape.block), MaskStore()
+        last, masks, scale = end.repeat_interleave(head.shape.block), MaskStore(), head.shape.layer.head_dim**-0.5
         seen = replace(layout, rows=replace(layout.rows, position=last))
         for i, slots in enumerate(self.cache.layers):
             q, k, v = head.read(i, x, *rotary)
             keys, values = slots.update(k.transpose(0, 1)[None], v.transpose(0, 1)[None])
-            x = head.finish(i, x, self._attend(q, keys, values, seen, masks).flatten(1))
+            attended = attend(self.target.backend, q, keys, values, seen, masks, scale)
+            x = head.finish(i, x, attended.flatten(1))
         return head.outputs(x)
-
-    def _attend(
-        self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, layout: Layout, masks: MaskStore
-    ) -> torch.Tensor:
-        """Return [N, Hq, D] of queries [N, Hq, D], each of which sees its row up to its position in `layout`."""
-        scale, backend = self.head.shape.layer.head_dim**-0.5, self.target.backend
-        # In a graph lengths are on the device alone, out of the sight of masks.
-        if backend.takes_any_rows or layout.rows.host is None:
-            return backend.load()(q, keys, values, layout.rows, scale)
-        mask = masks.get(layout, q.shape[1] // keys.shape[1], None, q.dtype)
-        return attend_rows(q.transpose(0, 1), keys, values, layout, mask, scale)
 
     def target_ids(self, q: Distribution) -> Distribution:
         """Return distributions [N, C] over the head's own tokens as ones over the target's; padding stays negative."""

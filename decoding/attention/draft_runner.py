@@ -36,9 +36,9 @@ class DraftRunner(Drafts[ModelRunner, DraftGraphs]):
 
         Commits the tokens it feeds; the caller rewinds the cache after the acceptance.
         """
-        if self._graphs is not None:
+        if self.graphs is not None:
             unseen = self._feed_all_but_last(unseen, lengths)
-            proposal = self._graphs.propose(unseen, lengths, seeds, sampling)
+            proposal = self.graphs.propose(unseen, lengths, seeds, sampling)
             if proposal is not None:
                 return proposal
         first = [length + len(tokens) for length, tokens in zip(self.cache.lens, unseen, strict=True)]

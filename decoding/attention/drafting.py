@@ -27,7 +27,7 @@ class Drafts(Generic[Runner, Drawing]):
     def __init__(self, runner: Runner, rule: AcceptanceRule, graphs: Drawing | None = None) -> None:
         self._runner = runner
         self._rule = rule
-        self._graphs = graphs
+        self.graphs = graphs
 
     @property
     def cache(self) -> RaggedCache:

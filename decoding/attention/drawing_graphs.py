@@ -35,8 +35,8 @@ class DrawingGraphs(Graphs[Runner], ABC):
         self.rule = rule
         self._uses_kernel = uses_kernel
 
-    def prepare(self, max_rows: int) -> None:
-        """Capture the steps of up to `max_rows` rows, for every kind of distribution, before a clock runs."""
+    def prepare(self, max_rows: int, longest_draft: int) -> None:
+        """Capture the steps for every kind of distribution."""
         for R in row_buckets(max_rows):
             for kind in KINDS:
                 for T in self.widths:

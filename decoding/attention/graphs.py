@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -73,7 +74,7 @@ class Captured(Protocol):
 Runner = TypeVar("Runner", bound=Captured)
 
 
-class Graphs(Generic[Runner]):
+class Graphs(ABC, Generic[Runner]):
     """The captured graphs of one runner over its cache, by shape; `ready` is False once a capture has failed.
 
     `captured_s` are the seconds that captures have taken, `n_bytes` the memory of the graphs on a GPU.
@@ -91,6 +92,10 @@ class Graphs(Generic[Runner]):
     def shapes(self) -> list[Any]:
         """What is captured, by its rows first."""
         return list(self._works)
+
+    @abstractmethod
+    def prepare(self, max_rows: int, longest_draft: int) -> None:
+        """Capture the shapes of up to `max_rows` rows and drafts of up to `longest_draft` before a clock runs."""
 
     def replay(
         self, key: Hashable, make: Callable[[], Work], values: dict[str, Any]
@@ -167,7 +172,7 @@ def forward(
     R, T = ids.shape
     layout = rectangle(runner.cache, R, T, length)
     runner.cache.use(layout)
-    return runner.forward_packed(ids.view(1, -1), layout, keep, layout.rows)
+    return runner.forward_packed(ids.view(1, -1), layout, keep)
 
 
 def _fill(work: Work, values: dict[str, Any]) -> None:

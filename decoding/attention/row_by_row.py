@@ -17,7 +17,7 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
-from decoding.attention.backends import OWN, backend_of
+from decoding.attention.backends import OWN, get_backend
 from decoding.attention.runner import ModelRunner
 from decoding.memory.cache import RaggedCache
 from decoding.memory.pages import Kinds, PagePool
@@ -117,14 +117,14 @@ class RowByRowRunner(ModelRunner):
         return torch.cat([parts[r] for r in sorted(parts)])
 
 
-def runner_of(model: PreTrainedModel, vocab_size: int, max_rows: int, **options: Any) -> ModelRunner:
+def make_runner(model: PreTrainedModel, vocab_size: int, max_rows: int, **options: Any) -> ModelRunner:
     """Return what runs a model: packed over the ragged cache, or row by row where it keeps its own attention."""
-    kind = RowByRowRunner if backend_of(model) == OWN else ModelRunner
+    kind = RowByRowRunner if get_backend(model) == OWN else ModelRunner
     return kind(model, vocab_size, max_rows, **options)
 
 
 @torch.inference_mode()
-def kinds_of(runner: ModelRunner) -> Kinds:
+def measure_kinds(runner: ModelRunner) -> Kinds:
     """Return what a token holds in the cache of a new runner, as a forward of one token shows."""
     runner.cache.start(0, 1)
     runner.forward([[0]])

@@ -29,7 +29,7 @@ class TargetRunner:
     def __init__(self, runner: ModelRunner, rule: AcceptanceRule, graphs: VerifyGraphs | None = None) -> None:
         self._runner = runner
         self._rule = rule
-        self._graphs = graphs
+        self.graphs = graphs
 
     @property
     def device(self) -> torch.device:
@@ -65,7 +65,7 @@ class TargetRunner:
     @property
     def reads_in_rounds(self) -> bool:
         """Whether the rest of a prompt may be left to `verify`: graphs do not support it."""
-        return self._graphs is None and self._runner.reads_in_rounds
+        return self.graphs is None and self._runner.reads_in_rounds
 
     def n_unread(self, rows: Sequence[Row]) -> list[int]:
         """Return how many tokens before its pending one each row still has to read: the rest of its prompt, or none."""
@@ -85,9 +85,9 @@ class TargetRunner:
 
         Reads the device once in graphs. All log-probabilities of a draw are NaN where logits were not numbers.
         """
-        if self._graphs is not None:
+        if self.graphs is not None:
             assert all(len(row.samples) == 1 for row in rows)
-            draws = self._graphs.verify(
+            draws = self.graphs.verify(
                 [row.tokens[-1] for row in rows],
                 [row.seeds[0] for row in rows],
                 proposal,
@@ -135,13 +135,13 @@ class TargetRunner:
         Takes an empty cache and leaves it empty.
         """
         cache = self.cache
-        if self._graphs is not None:
+        if self.graphs is not None:
             n_rows = min(-(-n_tokens // 8), cache.max_rows)
             n_each = min(-(-n_tokens // n_rows), MAX_DRAFT_LENGTH + 1)
             for row in range(n_rows):
                 cache.start(row, n_each + 1, 1)
             dummy = Proposal([[0] * (n_each - 1)] * n_rows, [MODEL_EVIDENCE] * n_rows)
-            draws = self._graphs.verify([0] * n_rows, [0] * n_rows, dummy, [SamplingParams()] * n_rows)
+            draws = self.graphs.verify([0] * n_rows, [0] * n_rows, dummy, [SamplingParams()] * n_rows)
             cache.clear()
             if draws is not None:
                 return

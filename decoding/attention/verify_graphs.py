@@ -38,7 +38,7 @@ class VerifyGraphs(Graphs[ModelRunner]):
         self._logits: torch.Tensor | None = None
 
     def prepare(self, max_rows: int, longest_draft: int) -> None:
-        """Capture the shapes of up to `max_rows` rows and drafts of up to `longest_draft` before a clock runs."""
+        """Capture the forward of every shape."""
         for R in row_buckets(max_rows):
             for T in sorted({bucket_tokens(n) for n in range(1, longest_draft + 2)}, reverse=True):
                 self._forward(R, T, {})

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 
-from decoding.attention.backends import NAMES, backend_of
+from decoding.attention.backends import NAMES, get_backend
 from decoding.attention.runner import ModelRunner
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.models.errors import first_line
@@ -40,7 +40,7 @@ _FEWEST_TOKENS = 2  # a drafter has states of all but the last two
 
 def check_kernels(loaded: LoadedModel) -> dict[str, str]:
     """Return why kernels that the model relies on must not be used, by name; replace a wrong attention by PyTorch's."""
-    backend = backend_of(loaded.model)
+    backend = get_backend(loaded.model)
     # A model that keeps its own attention stays as it is: it may be wrong with any other.
     if not backend.needs_triton:
         return {}

@@ -12,7 +12,6 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedModel, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 from decoding.attention.backends import NAMES
-from decoding.attention.ragged import ATTENTION_NAME
 from decoding.config import EngineConfig
 from decoding.drafters import registry
 from decoding.engine import Engine
@@ -128,7 +127,7 @@ def disturbed(model: PreTrainedModel, amount: float) -> PreTrainedModel:
 @pytest.fixture(scope="session")
 def loaded(tokenizer: PreTrainedTokenizerFast, device: torch.device) -> Callable[..., LoadedModel]:
     def load(model: PreTrainedModel, device: torch.device = device) -> LoadedModel:
-        model.to(device).set_attn_implementation(ATTENTION_NAME)
+        model.to(device).set_attn_implementation(NAMES["sdpa"])
         return LoadedModel(
             model=model,
             tokenizer=tokenizer,

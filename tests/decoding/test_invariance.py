@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
 from decoding.acceptance import sampling
-from decoding.attention.ragged import ATTENTION_NAME
+from decoding.attention.backends import NAMES
 from decoding.attention.runner import ModelRunner
 from decoding.checks.invariance import MIN_ROWS, is_batch_invariant
 from decoding.config import EngineConfig
@@ -46,7 +46,7 @@ def model(dtype: torch.dtype) -> PreTrainedModel:
     with torch.no_grad():
         made.lm_head.weight.normal_(0, 0.2)
     made = made.to(dtype)
-    made.set_attn_implementation(ATTENTION_NAME)
+    made.set_attn_implementation(NAMES["sdpa"])
     return made
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from decoding.acceptance.sampling import KINDS
-from decoding.attention.backends import NAMES, backend_of
+from decoding.attention.backends import NAMES, get_backend
 from decoding.attention.draft_graphs import DraftGraphs
 from decoding.attention.graphs import Graphs, Work
 from decoding.checks import self_check
@@ -95,8 +95,8 @@ def test_a_wrong_attention_is_replaced_by_pytorchs(
     try:
         disabled = self_check.check_kernels(target)
         assert list(disabled) == ["ragged"]
-        assert backend_of(target.model) == BACKENDS["sdpa"]
-        assert backend_of(draft.model) == BACKENDS["ragged"], "another model is left as it is"
+        assert get_backend(target.model) == BACKENDS["sdpa"]
+        assert get_backend(draft.model) == BACKENDS["ragged"], "another model is left as it is"
         engine = Engine(EngineConfig(target="tiny"), replace(target, disabled=disabled), None)
         assert engine.provenance()["disabled"] == "ragged"
         assert engine.provenance()["attention"] == "sdpa"
