@@ -10,6 +10,7 @@ from itertools import product
 import pytest
 import torch
 
+from decoding.attention.backends import NAMES
 from decoding.attention.prefill import PREFILL_CHUNK
 from decoding.drafters.lookup import LookupDrafter
 from decoding.engine import Engine
@@ -85,7 +86,7 @@ def test_greedy_is_what_transformers_generates(engine: MakeEngine, target: Loade
     try:
         theirs = target.model.generate(ids, max_new_tokens=48, do_sample=False, eos_token_id=256, pad_token_id=0)
     finally:
-        target.model.set_attn_implementation("ragged_cache")
+        target.model.set_attn_implementation(NAMES["sdpa"])
     assert ours == [t for t in theirs[0, ids.shape[1] :].tolist() if t != 256]
 
 
@@ -98,7 +99,7 @@ def test_a_prompt_prefilled_in_chunks_is_what_transformers_reads(engine: MakeEng
     try:
         theirs = target.model.generate(ids, max_new_tokens=12, do_sample=False, eos_token_id=256, pad_token_id=0)
     finally:
-        target.model.set_attn_implementation("ragged_cache")
+        target.model.set_attn_implementation(NAMES["sdpa"])
     expected = [t for t in theirs[0, ids.shape[1] :].tolist() if t != EOS]
     for drafter in ("none", "./draft"):
         wanted = request(prompt=prompt, temperature=0.0, n=1, max_new_tokens=12)
@@ -198,7 +199,7 @@ def test_logprobs_are_the_targets_own_at_temperature_one(engine: MakeEngine, tar
             ids = torch.tensor([prompt + sample.token_ids], device=target.device)
             logits = target.model(ids).logits[0, len(prompt) - 1 : -1].cpu()
     finally:
-        target.model.set_attn_implementation("ragged_cache")
+        target.model.set_attn_implementation(NAMES["sdpa"])
     expected = logits[:, : target.vocab_size].log_softmax(1).gather(1, torch.tensor(sample.token_ids)[:, None])[:, 0]
     assert torch.allclose(torch.tensor(sample.logprobs), expected, atol=1e-4)
 

@@ -22,6 +22,7 @@ from decoding.acceptance.registry import RULES
 from decoding.acceptance.rule import NO_TOKEN
 from decoding.acceptance.sampling import to_distribution
 from decoding.attention import drafting
+from decoding.attention.backends import NAMES
 from decoding.attention.block_runner import BlockRunner
 from decoding.config import EngineConfig
 from decoding.drafters import registry
@@ -116,7 +117,7 @@ def law(target: LoadedModel, sampling: SamplingParams) -> torch.Tensor:
     with torch.inference_mode():
         ids = torch.cat([torch.tensor(prompt).expand(len(texts), -1), texts], dim=1).to(target.device)
         logits = target.model(ids).logits[..., :V].cpu()
-    target.model.set_attn_implementation("ragged_cache")
+    target.model.set_attn_implementation(NAMES["sdpa"])
     joint = torch.ones(len(texts), dtype=torch.float64)
     for i in range(N_TOKENS):
         here = to_distribution(logits[:, len(prompt) - 1 + i], sampling)
