@@ -41,7 +41,7 @@ def free_bytes(device: torch.device) -> int:
         return available_bytes(device.type) - int(psutil.Process().memory_info().rss)
     free: int = torch.cuda.mem_get_info(device)[0]
     index = torch.cuda.current_device() if device.index is None else device.index
-    for segment in torch.cuda.memory_snapshot():
+    for segment in torch.cuda.memory_snapshot():  # type: ignore[no-untyped-call]
         if segment["device"] == index and segment["segment_pool_id"] == _COMMON_POOL:
             free += segment["total_size"] - segment["allocated_size"]
     return free
