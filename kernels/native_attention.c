@@ -1,15 +1,17 @@
 /* Attention of packed tokens over rows in a pool of pages, for CPUs: native_attention.py compiles it and says why.
 
-   One work item is one row, one key-value head, and up to QUERIES of its queries (a query is a token in a query head;
-   all heads that share the keys are in one item). It goes through the keys in blocks of BLOCK and keeps a running
-   maximum and sum of each query (online softmax; FlashAttention, arXiv 2205.14135). The arithmetic is float32.
+   One work item is one row, one key-value head, up to QUERIES of its queries (a query is a token in a query head; all
+   heads that share the keys are in one item), and up to SPAN keys. It goes through the keys in blocks of BLOCK and keeps
+   a running maximum and sum of each query (online softmax; FlashAttention, arXiv 2205.14135). The spans of a longer row
+   are joined in their order, so that one long row keeps all threads busy. The arithmetic is float32.
 
    Each query goes through the same operations in the same order, wherever its item ends and whatever other queries are
    in it: keys that it does not see have a weight of exactly zero, and adding zero or scaling by one changes no bit.
-   Blocks are counted from the start of the row, so the order is also the same whatever pages its tokens lie in. A page
+   Blocks and spans are counted from the start of the row, so the order is also the same whatever pages its tokens lie in. A page
    holds a multiple of LANES tokens, so LANES tokens of a block are in one page. */
 #include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #ifdef __AVX512F__
@@ -20,6 +22,7 @@
 #define TILE 4               /* queries and vectors that one product keeps in registers */
 #define BLOCK (TILE * LANES) /* keys */
 #define QUERIES 64
+#define SPAN 1024            /* keys; whole blocks */
 #define LEAST -1e30f
 
 typedef float floats __attribute__((vector_size(LANES * 4), aligned(4)));
@@ -236,22 +239,45 @@ static float weigh(
     return shrinks;
 }
 
-static void attend_item(const problem *p, int r, int head, int from) {
+/* What the queries of an item have summed up over one span of a row; a sum of zero: they see none of its keys. */
+typedef struct {
+    float most[QUERIES], sum[QUERIES], sums[QUERIES * (MAX_DIM + BLOCK)];
+} part;
+
+static inline int n_keys_of(const problem *p, int r) {
+    int n = p->length[r] + p->count[r], n_slots = p->n_pages * p->page_size;
+    return n < n_slots ? n : n_slots;
+}
+
+static inline int n_spans_of(const problem *p, int r) {
+    int n = rounded(n_keys_of(p, r), SPAN) / SPAN;
+    return n > 1 ? n : 1;
+}
+
+static void finish(const problem *p, int r, int head, int from, int n, int width, const part *done) {
+    for (int i = 0; i < n; i++) {
+        int at = from + i, token = p->start[r] + at / p->group, query_head = head * p->group + at % p->group;
+        element *out = p->out + token * p->result.outer + query_head * p->result.head;
+        for (int d = 0; d < p->value_dim; d++) out[d] = narrow(done->sums[i * width + d] / done->sum[i]);
+    }
+}
+
+static inline int n_queries(const problem *p, int r, int from) {
+    int n = p->count[r] * p->group - from;
+    return n < QUERIES ? n : QUERIES;
+}
+
+static void attend_span(const problem *p, int r, int head, int from, int span, part *to) {
     float keys[MAX_DIM * BLOCK] __attribute__((aligned(64)));
     float values[BLOCK * (MAX_DIM + BLOCK)] __attribute__((aligned(64)));
     float queries[QUERIES * MAX_DIM] __attribute__((aligned(64)));
     float weights[QUERIES * BLOCK] __attribute__((aligned(64)));
-    float sums[QUERIES * (MAX_DIM + BLOCK)] __attribute__((aligned(64)));
-    float most[QUERIES], sum[QUERIES];
+    float *most = to->most, *sum = to->sum, *sums = to->sums;
     int begin[QUERIES], end[QUERIES], first = INT32_MAX, last = 0;
     int dim = rounded(p->dim, LANES), width = rounded(p->value_dim, BLOCK);
-    int n = p->count[r] * p->group - from;
-    if (n > QUERIES) n = QUERIES;
-    int n_padded = rounded(n, TILE);
-    int n_keys = p->length[r] + p->count[r], n_slots = p->n_pages * p->page_size;
+    int n = n_queries(p, r, from), n_padded = rounded(n, TILE), n_keys = n_keys_of(p, r);
     const element *k = p->k + head * p->key.head, *v = p->v + head * p->value.head;
     const int32_t *pages = p->blocks + (int64_t)r * p->blocks_stride;
-    if (n_keys > n_slots) n_keys = n_slots;
 
     for (int i = 0; i < n_padded; i++) {
         int at = from + (i < n ? i : 0); /* the padding repeats the first query */
@@ -263,9 +289,11 @@ static void attend_item(const problem *p, int r, int head, int from) {
         begin[i] = p->window && end[i] > p->window ? end[i] - p->window : 0;
         if (end[i] > last) last = end[i];
         if (begin[i] < first) first = begin[i];
-        most[i] = p->sinks ? p->sinks[query_head] : LEAST;
-        sum[i] = p->sinks ? 1.f : 0.f;
+        most[i] = p->sinks && !span ? p->sinks[query_head] : LEAST;
+        sum[i] = p->sinks && !span ? 1.f : 0.f;
     }
+    if (first < span * SPAN) first = span * SPAN;
+    if (last > (span + 1) * SPAN) last = (span + 1) * SPAN;
     memset(sums, 0, n_padded * width * sizeof(float));
     for (int block = first / BLOCK * BLOCK; block < last; block += BLOCK) {
         int left = last - block, here = left < BLOCK ? left : BLOCK, after = left - here < BLOCK ? left - here : BLOCK;
@@ -286,20 +314,69 @@ static void attend_item(const problem *p, int r, int head, int from) {
             for (int d = 0; d < width; d += BLOCK)
                 multiply(weights + i * BLOCK, BLOCK, values + d, width, BLOCK, sums + i * width + d, width, 1);
     }
+}
+
+/* Adds the next span of a row to the ones before it. */
+static void join(part *before, const part *next, int n, int width) {
     for (int i = 0; i < n; i++) {
-        int at = from + i, token = p->start[r] + at / p->group, query_head = head * p->group + at % p->group;
-        element *out = p->out + token * p->result.outer + query_head * p->result.head;
-        for (int d = 0; d < p->value_dim; d++) out[d] = narrow(sums[i * width + d] / sum[i]);
+        if (next->sum[i] == 0.f) continue;
+        float most = next->most[i] > before->most[i] ? next->most[i] : before->most[i];
+        float old = exponential(filled(before->most[i] - most))[0], new = exponential(filled(next->most[i] - most))[0];
+        before->most[i] = most;
+        before->sum[i] = before->sum[i] * old + next->sum[i] * new;
+        for (int d = 0; d < width; d += LANES) {
+            floats *sum = (floats *)(before->sums + i * width + d);
+            *sum = *sum * old + *(const floats *)(next->sums + i * width + d) * new;
+        }
     }
 }
 
-void attend(const problem *p) {
-    int n_parts = rounded(p->most * p->group, QUERIES) / QUERIES, n_items = p->n_rows * p->n_kv * n_parts;
-#pragma omp parallel for schedule(dynamic, 1)
-    for (int item = 0; item < n_items; item++) {
-        int part = item % n_parts, head = item / n_parts % p->n_kv, r = item / n_parts / p->n_kv;
-        if (part * QUERIES < p->count[r] * p->group) attend_item(p, r, head, part * QUERIES);
+/* Returns 0, or 1 where there is no memory for the parts of long rows. */
+int attend(const problem *p) {
+    int n_parts = rounded(p->most * p->group, QUERIES) / QUERIES, n_items = p->n_rows * p->n_kv * n_parts, n_spans = 1;
+    int width = rounded(p->value_dim, BLOCK), n_split = 0;
+    int *split = malloc(sizeof(int) * (p->n_rows + 1)); /* where the parts of each long row begin */
+    if (!split) return 1;
+    for (int r = 0; r < p->n_rows; r++) {
+        int n = n_spans_of(p, r);
+        split[r] = n_split;
+        if (n > 1 && p->count[r]) n_split += n * p->n_kv * n_parts;
+        if (n > n_spans && p->count[r]) n_spans = n;
     }
+    part *parts = n_split ? malloc(sizeof(part) * n_split) : NULL;
+    if (n_split && !parts) {
+        free(split);
+        return 1;
+    }
+#pragma omp parallel
+    {
+#pragma omp for schedule(dynamic, 1)
+        for (int each = 0; each < n_items * n_spans; each++) {
+            int item = each % n_items, span = each / n_items;
+            int from = item % n_parts * QUERIES, head = item / n_parts % p->n_kv, r = item / n_parts / p->n_kv;
+            int n = n_spans_of(p, r);
+            if (span >= n || from >= p->count[r] * p->group) continue;
+            if (n > 1) {
+                attend_span(p, r, head, from, span, parts + split[r] + (item - r * p->n_kv * n_parts) * n + span);
+            } else {
+                part whole __attribute__((aligned(64)));
+                attend_span(p, r, head, from, 0, &whole);
+                finish(p, r, head, from, n_queries(p, r, from), width, &whole);
+            }
+        }
+#pragma omp for schedule(dynamic, 1)
+        for (int item = 0; item < (n_split ? n_items : 0); item++) {
+            int from = item % n_parts * QUERIES, head = item / n_parts % p->n_kv, r = item / n_parts / p->n_kv;
+            int n = n_spans_of(p, r), here = n_queries(p, r, from);
+            if (n == 1 || here <= 0) continue;
+            part *own = parts + split[r] + (item - r * p->n_kv * n_parts) * n;
+            for (int span = 1; span < n; span++) join(own, own + span, here, width);
+            finish(p, r, head, from, here, width, own);
+        }
+    }
+    free(parts);
+    free(split);
+    return 0;
 }
 
 /* Writes each token's keys or values to its slot, page * page_size + offset, unless that lies outside the pool. */

@@ -113,7 +113,8 @@ def native(
         scale=scale,
         softcap=softcap or 0.0,
     )
-    load_library(q.dtype).attend(ctypes.byref(problem))
+    if load_library(q.dtype).attend(ctypes.byref(problem)):
+        raise MemoryError("the native attention has no memory for the parts of a long row")
     return out
 
 

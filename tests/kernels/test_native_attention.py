@@ -22,6 +22,8 @@ from kernels.rows import RaggedRows
 CPU = torch.device("cpu")
 DTYPES = [torch.bfloat16, torch.float32]
 Rows = list[tuple[int, int]]
+AROUND_SPANS = st.one_of(st.integers(0, 600), st.integers(990, 1060), st.integers(2015, 2080))
+"""Tokens of a row: in one span of the kernel, at the border of two, and of three."""
 
 
 @pytest.fixture
@@ -56,7 +58,7 @@ def assert_like_the_reference(actual: torch.Tensor, q, k, v, rows, scale, window
 
 @settings(deadline=None, max_examples=60)
 @given(
-    lengths=st.lists(st.tuples(st.integers(0, 200), st.integers(0, 40)), min_size=1, max_size=5),
+    lengths=st.lists(st.tuples(AROUND_SPANS, st.integers(0, 40)), min_size=1, max_size=4),
     n_kv=st.integers(1, 3),
     group=st.integers(1, 7),
     dim=st.sampled_from([4, 8, 20, 64, 80, 128, 256]),
@@ -86,20 +88,22 @@ def test_each_token_gets_what_the_reference_gives_it(
 
 @settings(deadline=None, max_examples=40)
 @given(
-    others=st.lists(st.tuples(st.integers(0, 700), st.integers(1, 40)), max_size=4),
-    length=st.integers(0, 600),
+    others=st.lists(st.tuples(AROUND_SPANS, st.integers(1, 40)), max_size=3),
+    length=AROUND_SPANS,
     count=st.integers(1, 33),
     dtype=st.sampled_from(DTYPES),
-    window=st.sampled_from([None, 70]),
+    window=st.sampled_from([None, 70, 1500]),
+    has_sinks=st.booleans(),
 )
 def test_a_token_s_bits_do_not_depend_on_its_batch(
-    others: Rows, length: int, count: int, dtype: torch.dtype, window: int | None
+    others: Rows, length: int, count: int, dtype: torch.dtype, window: int | None, has_sinks: bool
 ) -> None:
     q, k, v, rows = problem([(length, count), *others], 2, 7, 64, dtype)
-    together = native(q, k, v, rows, 0.125, window)
+    sinks = torch.linspace(-2, 2, 14).to(dtype) if has_sinks else None
+    together = native(q, k, v, rows, 0.125, window, sinks=sinks)
     for t in range(count):
         row = RaggedRows.of([length + t], [1], CPU, rows.table[:1], 16)
-        alone = native(q[t : t + 1], k, v, row, 0.125, window)
+        alone = native(q[t : t + 1], k, v, row, 0.125, window, sinks=sinks)
         assert torch.equal(alone[0], together[t]), t
 
 
@@ -107,7 +111,7 @@ def test_a_token_s_bits_do_not_depend_on_its_batch(
 @pytest.mark.parametrize("dim", [20, 64])
 @pytest.mark.parametrize("features", [{}, {"window": 70}, {"softcap": 0.5}])
 def test_the_bits_do_not_depend_on_the_pages(dtype: torch.dtype, dim: int, features: dict[str, float]) -> None:
-    lengths, counts = [0, 63, 129, 300, 5], [3, 1, 5, 5, 0]
+    lengths, counts = [0, 63, 129, 1300, 5], [3, 1, 5, 5, 0]
     ends = [length + count for length, count in zip(lengths, counts, strict=True)]
     q = torch.randn(sum(counts), 6, dim).to(dtype)
     states = [[torch.randn(2, end, dim).to(dtype) for end in ends] for _ in range(2)]
@@ -124,7 +128,7 @@ def test_the_bits_do_not_depend_on_the_pages(dtype: torch.dtype, dim: int, featu
 
 
 def test_the_bits_do_not_depend_on_the_number_of_threads() -> None:
-    q, k, v, rows = problem([(300, 5)] * 8, 2, 7, 64, torch.bfloat16)
+    q, k, v, rows = problem([(1300, 5), *[(300, 5)] * 7], 2, 7, 64, torch.bfloat16)
     n = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
