@@ -213,16 +213,9 @@ def test_an_answer_may_use_what_stands_beside_it_in_its_file(finished, sandbox):
         assert not Grader(sandbox).judge(task.program("    return NoPrice(net)\n"), task).passed
 
 
-def test_the_same_source_gives_the_same_bytes_and_no_path_of_this_machine_is_in_them(
-    finished, opened, sandbox, tmp_path
+def test_a_run_that_was_killed_goes_on_and_gives_the_bytes_of_another_run_without_a_path_of_this_machine(
+    finished, opened, sandbox, tmp_path, monkeypatch
 ):
-    again = made(opened, sandbox, tmp_path / "other")
-    assert again.completion_file() == finished.completion_file()
-    assert again.infilling_file() == finished.infilling_file()
-    assert str(tmp_path).encode() not in finished.completion_file() + finished.infilling_file()
-
-
-def test_a_run_that_was_killed_goes_on_and_gives_the_same_bytes(finished, opened, sandbox, tmp_path, monkeypatch):
     real, calls = build.make, []
 
     def killed(*arguments):
@@ -243,6 +236,8 @@ def test_a_run_that_was_killed_goes_on_and_gives_the_same_bytes(finished, opened
     assert 2 <= again.resumed < 10
     assert again.resumed + len(calls) == 10
     assert again.completion_file() == finished.completion_file()
+    assert again.infilling_file() == finished.infilling_file()
+    assert str(tmp_path).encode() not in again.completion_file() + again.infilling_file()
 
 
 def test_another_source_command_or_option_has_another_state(opened, tmp_path):
