@@ -190,7 +190,8 @@ def test_both_forms_load_and_their_own_solutions_pass_by_proxy(finished, sandbox
 
 def test_the_infilling_form_shows_the_file_and_judges_a_program_that_runs(opened, sandbox, tmp_path):
     options = Options(before=4, after=3, limit_s=60.0)
-    finished = made(opened, sandbox, tmp_path / "state", options=options)
+    tests = "import shop\nfor i in range(30):\n    shop.gross(i / 4)\n"
+    finished = made(opened, sandbox, tmp_path / "state", tests, options, shop=SHOP.partition("\n\ndef pairs")[0])
     task = parse_dataset(finished.infilling_file(), "mine", "mine.jsonl").tasks[0]
     before, _, rest = task.prompt.partition("# For example:\n")
     assert before == "\n\n"
