@@ -22,9 +22,10 @@ import torch
 from jinja2 import TemplateError
 
 from decoding.acceptance.registry import make_rule
-from decoding.attention.backends import backend_of
+from decoding.attention.backends import get_backend
 from decoding.attention.runner_pool import RunnerPool, Runners
 from decoding.checks import calibration, self_check
+from decoding.checks.graph_check import find_error
 from decoding.checks.invariance import MIN_ROWS, is_batch_invariant
 from decoding.config import EngineConfig, parse_draft_length
 from decoding.costs.costs import Costs
@@ -114,7 +115,7 @@ class Engine:
         self._answers = Answers()
         if graphs is None:
             graphs = target.device.type == "cuda" and all(
-                backend_of(each.model).supports_graphs for each in self._loaded
+                get_backend(each.model).supports_graphs for each in self._loaded
             )
         self._disabled = {name: why for each in self._loaded for name, why in each.disabled.items()}
         self._pool = RunnerPool(
@@ -216,7 +217,7 @@ class Engine:
         """Whether a token's logits do not depend on its batch here, so that a repeat gives the same texts."""
         with self._threads():
             return self.target.measured_once(
-                "batch_invariant", lambda: is_batch_invariant(self._pool.new_runner(self.target, MIN_ROWS))
+                "batch_invariant", lambda: is_batch_invariant(self._pool.make_runner(self.target, MIN_ROWS))
             )
 
     def memory(self) -> dict[ModelSpec | EngineConfig, int]:
@@ -401,13 +402,17 @@ class Engine:
         pool = self._pool
         if not pool.has_graphs:
             return
-        if error := self_check.check_rounds(self.target, pool.new_runner(self.target, 1), self.generate_many):
+        error = self_check.check_rounds(self.target, pool.make_runner(self.target, 1), self.generate_many)
+        drafts_error = None
+        if error is None:
+            prompts = self_check.encode_probes(self.target)
+            with pool.acquire(self.config.max_batch) as runners:
+                error, drafts_error = (*(find_error(graphs, prompts) for graphs in runners.graphs), None)[:2]
+        if error is not None:
             self._disabled["graphs"] = error
             pool.drop_graphs()
             self.costs.forget_rounds()  # they were learnt in graphs
             self.warm_up()
-        elif self.draft is not None and pool.draft_graphs is not None:
-            runner = pool.new_runner(self.draft, 1)
-            if error := self_check.check_drafts(self.target, runner, pool.draft_graphs):
-                self._disabled["draft graphs"] = error
-                pool.drop_draft_graphs()
+        elif drafts_error is not None:
+            self._disabled["draft graphs"] = drafts_error
+            pool.drop_draft_graphs()

@@ -9,7 +9,7 @@ from functools import cache
 import torch
 from transformers import PreTrainedModel
 
-from decoding.attention.backends import OWN, backend_of
+from decoding.attention.backends import OWN, get_backend
 from decoding.attention.choice import pick_attention
 from decoding.attention.flat_forward import FlatForward
 from decoding.checks import self_check
@@ -72,7 +72,7 @@ def load_head(target: LoadedModel) -> LoadedHead:
 
 def refuse_row_by_row(target: LoadedModel) -> None:
     """Raise ModelError for a target whose states no trained drafter can read."""
-    if backend_of(target.model) == OWN:
+    if get_backend(target.model) == OWN:
         raise ModelError(
             f"{target.name} computes attention by itself, row by row, where no trained drafter can read its states:"
             " choose the drafter ngram or sibling."

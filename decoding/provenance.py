@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 import transformers
 
-from decoding.attention.backends import backend_of
+from decoding.attention.backends import get_backend
 from decoding.models.device import device_name
 from decoding.models.loaded import LoadedModel
 from decoding.models.threads import n_threads
@@ -28,7 +28,7 @@ def provenance_of(
         "threads": n_threads() if target.device.type == "cpu" else None,
         "dtype": str(target.dtype).removeprefix("torch."),
         "weights": target.weights,
-        "attention": backend_of(target.model).name,
+        "attention": get_backend(target.model).name,
         "torch": torch.__version__,
         "transformers": transformers.__version__,
     }

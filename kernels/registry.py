@@ -62,8 +62,12 @@ class AttentionBackend:
     needs_compiler: bool = False  # a C compiler, or what one has left in the cache
     # launches depend on shapes alone, so that a captured CUDA graph can be replayed while row lengths change
     supports_graphs: bool = False
-    # any number of tokens a row, each of which sees its row up to any position: whole prompts and a drafter's blocks
-    takes_any_rows: bool = False
+    # new tokens of a row; PyTorch's attention, the faster one for many queries, reads longer rows. None: any number
+    max_tokens: int | None = None
+
+    def supports(self, rows: RaggedRows) -> bool:
+        """Return whether `function` computes the attention of such rows."""
+        return self.function is not None and (self.max_tokens is None or rows.max_count <= self.max_tokens)
 
     def load(self) -> VerifyAttention:
         """Import `function`. Raises ValueError for a backend without one."""
@@ -81,6 +85,7 @@ def _import(path: str) -> object:
     return getattr(import_module(module), name)
 
 
+_MAX_ROUND = 33  # a draft and one more token
 _TRITON_SCATTER = "kernels.kv_scatter:kv_scatter"
 BACKENDS = {
     backend.name: backend
@@ -91,13 +96,21 @@ BACKENDS = {
             "kernels.native_attention:native",
             "kernels.native_attention:scatter",
             needs_compiler=True,
-            takes_any_rows=True,
         ),
         AttentionBackend(
-            "ragged", "kernels.verify_attention:ragged", _TRITON_SCATTER, needs_triton=True, supports_graphs=True
+            "ragged",
+            "kernels.verify_attention:ragged",
+            _TRITON_SCATTER,
+            needs_triton=True,
+            supports_graphs=True,
+            max_tokens=_MAX_ROUND,
         ),
-        AttentionBackend("pad", "kernels.verify_attention:pad", _TRITON_SCATTER, needs_triton=True),
-        AttentionBackend("split", "kernels.verify_attention:split", _TRITON_SCATTER, needs_triton=True),
+        AttentionBackend(
+            "pad", "kernels.verify_attention:pad", _TRITON_SCATTER, needs_triton=True, max_tokens=_MAX_ROUND
+        ),
+        AttentionBackend(
+            "split", "kernels.verify_attention:split", _TRITON_SCATTER, needs_triton=True, max_tokens=_MAX_ROUND
+        ),
         AttentionBackend("reference", "kernels.reference:verify_attention"),
     )
 }

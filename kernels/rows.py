@@ -12,6 +12,8 @@ from itertools import accumulate
 
 import torch
 
+from kernels.upload import upload
+
 NO_TOKEN = -1
 """Where nothing was proposed, or nothing is emitted."""
 
@@ -44,12 +46,12 @@ class RaggedRows:
         """Return rows with `counts[r]` new tokens after `lengths[r]` others, in the pages `blocks`."""
         start = [0, *accumulate(counts)][:-1]
         position = [length + t for length, n in zip(lengths, counts, strict=True) for t in range(n)]
-        starts, n_new, n_old = torch.tensor([start, [*counts], [*lengths]], dtype=torch.int32, device=device)
+        starts, n_new, n_old = upload(torch.tensor([start, [*counts], [*lengths]], dtype=torch.int32), device)
         return cls(
             query_start=starts,
             count=n_new,
             length=n_old,
-            position=torch.tensor(position, dtype=torch.int64, device=device),
+            position=upload(torch.tensor(position, dtype=torch.int64), device),
             max_count=max(counts),
             host=tuple(zip(lengths, counts, strict=True)),
             blocks=blocks,

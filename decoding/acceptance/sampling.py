@@ -19,6 +19,7 @@ import torch
 from decoding.acceptance.distribution import Distribution, join
 from decoding.acceptance.highest import highest
 from decoding.request import SamplingParams
+from kernels.upload import upload
 
 Kind = Literal["greedy", "whole", "nucleus"]
 KINDS: tuple[Kind, ...] = ("greedy", "whole", "nucleus")
@@ -90,7 +91,7 @@ def _rows_by_params(sampling: Sequence[SamplingParams]) -> dict[SamplingParams, 
 
 
 def _index(rows: list[int], logits: torch.Tensor) -> torch.Tensor:
-    return torch.tensor(rows, device=logits.device)
+    return upload(rows, logits.device)
 
 
 def draft_kind(sampling: Sequence[SamplingParams]) -> Kind:

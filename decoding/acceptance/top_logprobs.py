@@ -8,6 +8,7 @@ import torch
 
 from decoding.acceptance.highest import highest
 from decoding.acceptance.sampling import log_mass, raw_logprobs
+from kernels.upload import upload
 
 TopIds = tuple[tuple[int, float], ...]
 """The most likely tokens at one position, in descending order: (token id, log-probability)."""
@@ -28,6 +29,6 @@ def top_logprobs(logits: torch.Tensor, dist_row: torch.Tensor, n: int) -> list[T
 def given_logprobs(logits: torch.Tensor, tokens: Sequence[int], n: int) -> list[tuple[float, TopIds]]:
     """Return the log-probability of token i at row i of `logits` [N, V], and the `n` most likely tokens there."""
     rows = torch.arange(len(tokens), device=logits.device)
-    logprobs = raw_logprobs(logits, rows, torch.tensor(tokens, device=logits.device)).tolist()
+    logprobs = raw_logprobs(logits, rows, upload(tokens, logits.device)).tolist()
     tops: list[TopIds] = top_logprobs(logits, rows, n) if n else [()] * len(tokens)
     return list(zip(logprobs, tops, strict=True))

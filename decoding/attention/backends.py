@@ -1,7 +1,7 @@
-"""The attention backends of `kernels/registry.py`, registered with transformers.
+"""The attention of packed tokens over the pages of their rows: one function for every backend, model and drafter.
 
-A Triton backend is used for verifying, where a row has at most a draft and one more token. Beside it prompts are
-prefilled by PyTorch's scaled dot product attention (ragged.py): it is the faster kernel for many queries of one row.
+`RaggedCache.begin` prepares a forward, and in CUDA graphs `rectangle` does: both give a `Layout`. A layer's `update`
+writes keys and values to their pages, and `attend` reads them. Transformers' models call it under the names in `NAMES`.
 """
 
 from __future__ import annotations
@@ -11,74 +11,69 @@ from typing import Any
 import torch
 from transformers import AttentionInterface
 
-from decoding.attention.ragged import (
-    ATTENTION_NAME,
-    MaskStore,
-    UnsupportedAttentionError,
-    check_supported,
-    ragged_cache_attention,
-)
-from decoding.limits import MAX_DRAFT_LENGTH
+from decoding.attention.ragged import MaskStore, attend_by_pytorch, check_supported
 from decoding.memory.layout import Layout
-from kernels.registry import BACKENDS, AttentionBackend, VerifyAttention
-from kernels.rows import RaggedRows
+from kernels.registry import BACKENDS, AttentionBackend
 
-NAMES = {name: f"{ATTENTION_NAME}_{name}" if backend.function else ATTENTION_NAME for name, backend in BACKENDS.items()}
+NAMES = {name: f"bassline_{name}" for name in BACKENDS}
 """The name under which each backend is registered with transformers."""
 OWN = AttentionBackend("own, row by row")
 """The attention of a model that does not let it be exchanged (row_by_row.py)."""
 
 
-def backend_of(model: Any) -> AttentionBackend:
+def get_backend(model: Any) -> AttentionBackend:
     """Return the backend that a model runs with, `OWN` if it computes attention by itself."""
     implementation = model.config.get_text_config()._attn_implementation
     return next((BACKENDS[name] for name, registered in NAMES.items() if registered == implementation), OWN)
 
 
-def _register(name: str, verify: VerifyAttention, *, takes_any_rows: bool) -> None:
-    def attend(
-        module: torch.nn.Module,
-        query: torch.Tensor,  # [1, Hq, N, D], packed
-        key: torch.Tensor,  # [P, Hkv, page_size, D], the pages of the cache
-        value: torch.Tensor,  # [P, Hkv, page_size, D]
+def attend(
+    backend: AttentionBackend,
+    query: torch.Tensor,  # [N, Hq, D], packed
+    key: torch.Tensor,  # [P, Hkv, page_size, D], the pages of the cache
+    value: torch.Tensor,  # [P, Hkv, page_size, Dv]
+    layout: Layout,
+    masks: MaskStore,
+    scale: float,
+    window: int | None = None,
+    *,
+    softcap: float | None = None,
+    sinks: torch.Tensor | None = None,  # [Hq]
+) -> torch.Tensor:
+    """Return [N, Hq, Dv]: each token attends to its row's keys up to its position in `layout`.
+
+    By the backend's kernel, or by PyTorch where it has none for such rows. `softcap` limits the scores (Gemma 2);
+    `sinks` are the scores of one further key per head whose value is zero (gpt-oss).
+    """
+    if backend.supports(layout.rows):
+        return backend.load()(query, key, value, layout.rows, scale, window, softcap=softcap, sinks=sinks)
+    return attend_by_pytorch(query, key, value, layout, masks, scale, window, softcap=softcap, sinks=sinks)
+
+
+def _register(backend: AttentionBackend) -> None:
+    def attend_for_transformers(
+        module: torch.nn.Module,  # noqa: ARG001 (transformers' calling convention)
+        query: torch.Tensor,  # [1, Hq, N, D]
+        key: torch.Tensor,
+        value: torch.Tensor,
         attention_mask: torch.Tensor | None,
         scaling: float | None = None,
         sliding_window: int | None = None,
         layout: Layout | None = None,
         masks: MaskStore | None = None,
-        rows: RaggedRows | None = None,
         softcap: float | None = None,
-        s_aux: torch.Tensor | None = None,  # [Hq]
+        s_aux: torch.Tensor | None = None,
         **kwargs: Any,
     ) -> tuple[torch.Tensor, None]:
-        """Return [1, N, Hq, D]: each packed token attends to its own row's slots up to its own position."""
-        if rows is None or (not takes_any_rows and rows.max_count > MAX_DRAFT_LENGTH + 1):
-            return ragged_cache_attention(
-                module,
-                query,
-                key,
-                value,
-                attention_mask,
-                scaling,
-                sliding_window,
-                layout,
-                masks,
-                softcap=softcap,
-                s_aux=s_aux,
-                **kwargs,
-            )
-        assert layout is not None
-        check_supported(attention_mask, kwargs, layout, key)
+        """Return [1, N, Hq, Dv]; raises `UnsupportedAttentionError` for a model that needs more than that."""
+        layout, masks = check_supported(attention_mask, kwargs, layout, masks, key)
         scale = query.shape[3] ** -0.5 if scaling is None else scaling
-        if value.shape[3] != key.shape[3] and not takes_any_rows:
-            raise UnsupportedAttentionError("its keys and values differ in size")
-        q = query[0].transpose(0, 1)
-        found = verify(q, key, value, rows, scale, sliding_window, softcap=softcap, sinks=s_aux)
+        packed = query[0].transpose(0, 1)
+        found = attend(backend, packed, key, value, layout, masks, scale, sliding_window, softcap=softcap, sinks=s_aux)
         return found.unsqueeze(0).contiguous(), None
 
-    AttentionInterface.register(NAMES[name], attend)
+    AttentionInterface.register(NAMES[backend.name], attend_for_transformers)
 
 
 for _backend in BACKENDS.values():
-    if _backend.function:
-        _register(_backend.name, _backend.load(), takes_any_rows=_backend.takes_any_rows)
+    _register(_backend)

@@ -15,6 +15,7 @@ from decoding.attention.prefill import Prefill
 from decoding.models.threads import all_threads
 from decoding.request import SamplingParams
 from decoding.state.proposal import Proposal
+from kernels.upload import upload
 
 
 class BlockDrafts(Drafts[BlockRunner, BlockGraphs]):
@@ -51,24 +52,25 @@ class BlockDrafts(Drafts[BlockRunner, BlockGraphs]):
             read - own if length else 0
             for read, own, length in zip(runner.read_by_target, self.cache.lens, lengths, strict=True)
         ]
-        if self._graphs is not None:
-            unread = self._read_all_but_last(unread, self._graphs.widths[-1])
-            proposal = self._graphs.propose(pending, unread, lengths, seeds, sampling)
+        if self.graphs is not None:
+            unread = self._read_all_but_last(unread, self.graphs.widths[-1])
+            proposal = self.graphs.propose(pending, unread, lengths, seeds, sampling)
             if proposal is not None:
                 return proposal
         first = [read + 1 for read in runner.read_by_target]
-        done = self._pass(pending, unread, lengths)
+        done = self.run_blocks(pending, unread, lengths)
         proposal = draw(done, first, lengths, seeds, sampling, self._rule)
         return replace(proposal, confidence=done.confidence(lengths), n_steps=1)
 
-    def _pass(self, pending: Sequence[int], unread: Sequence[int], lengths: Sequence[int]) -> _Pass:
+    def run_blocks(self, pending: Sequence[int], unread: Sequence[int], lengths: Sequence[int]) -> _Pass:
+        """Read what is new in each row and pass over a block of the rows with a length, without a graph."""
         runner = self._runner
         features = runner.read(unread)
         block = runner.head.shape.block
         layout = runner.cache.begin([block if length else 0 for length in lengths])
         drawing = [r for r, length in enumerate(lengths) if length]
-        anchors = torch.tensor([pending[r] for r in drawing], device=runner.device)
-        end = torch.tensor([runner.cache.lens[r] + block - 1 for r in drawing], device=runner.device)
+        anchors = upload([pending[r] for r in drawing], runner.device)
+        end = upload([runner.cache.lens[r] + block - 1 for r in drawing], runner.device)
         states = runner.block(anchors, features, layout, end)[:, : max(lengths)]
         return _Pass(runner, {r: at for at, r in enumerate(drawing)}, states, runner.head.logits(states), pending)
 
@@ -95,8 +97,8 @@ class _Pass:
         return self.runner.device
 
     def logits(self, step: int, rows: Sequence[int], drafts: Sequence[Sequence[int]]) -> torch.Tensor:
-        at = torch.tensor([self.at[r] for r in rows], device=self.device)
-        before = torch.tensor([drafts[r][-1] if step else self.pending[r] for r in rows], device=self.device)
+        at = upload([self.at[r] for r in rows], self.device)
+        before = upload([drafts[r][-1] if step else self.pending[r] for r in rows], self.device)
         return self.runner.head.chained(self.base[at, step], self.states[at, step], self.runner.embedded(before))
 
     def target_ids(self, q: Distribution) -> Distribution:

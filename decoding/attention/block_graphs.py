@@ -77,6 +77,6 @@ class BlockGraphs(DrawingGraphs[BlockRunner]):
             tokens.append(drawn)
             dists.append(dist)
         drafts = torch.cat(tokens, dim=1)
-        if not self._needs_q:
+        if not self.rule.needs_q:
             return (drafts,)
         return drafts, torch.stack([d.ids for d in dists], dim=1), torch.stack([d.logp for d in dists], dim=1)

@@ -13,8 +13,9 @@ from itertools import accumulate
 import torch
 
 from decoding.acceptance.distribution import Distribution
+from decoding.attention.backends import attend
 from decoding.attention.prefill import Prefill, Reading
-from decoding.attention.ragged import MaskStore, attend_rows
+from decoding.attention.ragged import MaskStore
 from decoding.attention.runner import ModelRunner
 from decoding.attention.taps import TAPS
 from decoding.costs.costs import PromptCost
@@ -23,6 +24,7 @@ from decoding.memory.layout import Layout
 from decoding.memory.pages import PagePool
 from decoding.models.threads import all_threads
 from decoding.models.trained_heads import LoadedHead
+from kernels.upload import upload
 
 
 class BlockRunner:
@@ -42,24 +44,24 @@ class BlockRunner:
             pool or PagePool(own.pool.n_pages, own.pool.page_size),
             target.device,
             most=target.most,
-            scatter=target.backend.load_scatter() if target.backend.takes_any_rows else None,
+            scatter=target.cache.scatter,
         )
         self._loaded = loaded
-        self._target = target
+        self.target = target
         self._ids = loaded.head.token_ids
-        self._mask = self.embedded(torch.tensor([self.head.shape.mask_token], device=target.device))[0]
+        self._mask = self.embedded(upload([self.head.shape.mask_token], target.device))[0]
         self._cost = cost or PromptCost()
 
     @property
     def device(self) -> torch.device:
         """The device that it runs on."""
-        device: torch.device = self._target.device
+        device: torch.device = self.target.device
         return device
 
     @property
     def read_by_target(self) -> list[int]:
         """How many tokens of each row the target has read: all but the last."""
-        return self._target.cache.lens
+        return self.target.cache.lens
 
     def embedded(self, tokens: torch.Tensor) -> torch.Tensor:
         """Return the embeddings [N, H] of the target's tokens [N]."""
@@ -72,7 +74,7 @@ class BlockRunner:
         What the target leaves to the first round, and the last position that it reads, are left for the first draft,
         which needs the features of that position.
         """
-        n, most = max(len(tokens) - 2, 0), self._target.cache.most(slot)
+        n, most = max(len(tokens) - 2, 0), self.target.cache.most(slot)
         if source is not None:
             self.cache.start(slot, most, min(n, self.cache.lens[source]), source=source)
             return Prefill()
@@ -82,7 +84,7 @@ class BlockRunner:
         def read(start: int, end: int) -> None:
             self.read([end - start], slot)
 
-        chunk = self._target.prefill_chunk
+        chunk = self.target.prefill_chunk
         readable = lambda: self.read_by_target[slot]  # noqa: E731
         return Prefill(Reading(read, 0, n, chunk, self._cost.token, self.device, readable))
 
@@ -94,14 +96,14 @@ class BlockRunner:
         ends = zip(self.cache.lens[first_row:], counts, strict=False)
         spans = [(row, start, start + n) for row, (start, n) in enumerate(ends, start=first_row) if n]
         layout = self.cache.begin(counts, first_row)
-        features = self.keep(layout, self.head.features(self._target.cache.states(TAPS, spans)))
+        features = self.keep(layout, self.head.features(self.target.cache.states(TAPS, spans)))
         self.cache.commit(counts, first_row)
         last = [end - 1 for end, n in zip(accumulate(counts), counts, strict=True) if n]
-        return features[torch.tensor(last, device=self.device)]
+        return features[upload(last, self.device)]
 
     def features_at(self, row: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
         """Return the features [N, H] of positions that the target has read, in a graph."""
-        cache = self._target.cache
+        cache = self.target.cache
         return self.head.features(cache.pool.flat(TAPS)[cache.slots_of(row, position)])
 
     def keep(self, layout: Layout, features: torch.Tensor) -> torch.Tensor:
@@ -121,24 +123,14 @@ class BlockRunner:
         head = self.head
         x = head.inputs(self.embedded(anchors), features, self._mask)
         rotary = head.rotary(layout.position)
-        last, masks = end.repeat_interleave(head.shape.block), MaskStore()
+        last, masks, scale = end.repeat_interleave(head.shape.block), MaskStore(), head.shape.layer.head_dim**-0.5
         seen = replace(layout, rows=replace(layout.rows, position=last))
         for i, slots in enumerate(self.cache.layers):
             q, k, v = head.read(i, x, *rotary)
             keys, values = slots.update(k.transpose(0, 1)[None], v.transpose(0, 1)[None])
-            x = head.finish(i, x, self._attend(q, keys, values, seen, masks).flatten(1))
+            attended = attend(self.target.backend, q, keys, values, seen, masks, scale)
+            x = head.finish(i, x, attended.flatten(1))
         return head.outputs(x)
-
-    def _attend(
-        self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, layout: Layout, masks: MaskStore
-    ) -> torch.Tensor:
-        """Return [N, Hq, D] of queries [N, Hq, D], each of which sees its row up to its position in `layout`."""
-        scale, backend = self.head.shape.layer.head_dim**-0.5, self._target.backend
-        # In a graph lengths are on the device alone, out of the sight of masks.
-        if backend.takes_any_rows or layout.rows.host is None:
-            return backend.load()(q, keys, values, layout.rows, scale)
-        mask = masks.get(layout, q.shape[1] // keys.shape[1], None, q.dtype)
-        return attend_rows(q.transpose(0, 1), keys, values, layout, mask, scale)
 
     def target_ids(self, q: Distribution) -> Distribution:
         """Return distributions [N, C] over the head's own tokens as ones over the target's; padding stays negative."""

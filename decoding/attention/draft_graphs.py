@@ -75,7 +75,7 @@ class DraftGraphs(DrawingGraphs[ModelRunner]):
             values = {"ids": drawn, "length": length}
             if step == 0:
                 values |= draws | {"read": [1] * R}
-        if not self._needs_q:
+        if not self.rule.needs_q:
             return torch.cat(tokens, dim=1), None
         ids, logp = (torch.stack(each, dim=1).flatten(0, 1) for each in zip(*dists, strict=True))
         return torch.cat(tokens, dim=1), Distribution(ids, logp)
@@ -93,4 +93,4 @@ class DraftGraphs(DrawingGraphs[ModelRunner]):
         length = inputs["length"] + inputs["read"]
         dist = draft_distribution(logits, kind, inputs["limits"])
         drawn = self._draw(dist, inputs["seeds"], length)
-        return (drawn, length, *((dist.ids, dist.logp) if self._needs_q else ()))
+        return (drawn, length, *((dist.ids, dist.logp) if self.rule.needs_q else ()))

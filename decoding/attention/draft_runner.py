@@ -36,13 +36,13 @@ class DraftRunner(Drafts[ModelRunner, DraftGraphs]):
 
         Commits the tokens it feeds; the caller rewinds the cache after the acceptance.
         """
-        if self._graphs is not None:
+        if self.graphs is not None:
             unseen = self._feed_all_but_last(unseen, lengths)
-            proposal = self._graphs.propose(unseen, lengths, seeds, sampling)
+            proposal = self.graphs.propose(unseen, lengths, seeds, sampling)
             if proposal is not None:
                 return proposal
         first = [length + len(tokens) for length, tokens in zip(self.cache.lens, unseen, strict=True)]
-        return draw(_Forwards(self._runner, unseen), first, lengths, seeds, sampling, self._rule)
+        return draw(DraftSteps(self._runner, unseen), first, lengths, seeds, sampling, self._rule)
 
     def _feed_all_but_last(self, unseen: list[list[int]], lengths: Sequence[int]) -> list[list[int]]:
         """Feed the tokens that exceed a graph, after rounds in which others drafted; return the rest."""
@@ -57,7 +57,7 @@ class DraftRunner(Drafts[ModelRunner, DraftGraphs]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Forwards:
+class DraftSteps:
     """A forward of the model for each step, which commits what it reads."""
 
     runner: ModelRunner
@@ -65,10 +65,12 @@ class _Forwards:
 
     @property
     def device(self) -> torch.device:
+        """The device of its logits."""
         device: torch.device = self.runner.device
         return device
 
     def logits(self, step: int, rows: Sequence[int], drafts: Sequence[Sequence[int]]) -> torch.Tensor:
+        """Return the logits of the next token of some rows, and commit what it feeds."""
         feed: list[list[int]] = [[] for _ in drafts]
         for r in rows:
             feed[r] = [drafts[r][-1]] if step else self.unseen[r]
@@ -77,4 +79,5 @@ class _Forwards:
         return logits
 
     def target_ids(self, q: Distribution) -> Distribution:
+        """Return `q`: it has the target's tokens."""
         return q

@@ -16,6 +16,7 @@ from decoding.attention.graphs import Runner
 from decoding.memory.cache import RaggedCache
 from decoding.request import SamplingParams
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
+from kernels.upload import upload
 
 Drawing = TypeVar("Drawing", bound=DrawingGraphs[Any])
 
@@ -26,7 +27,7 @@ class Drafts(Generic[Runner, Drawing]):
     def __init__(self, runner: Runner, rule: AcceptanceRule, graphs: Drawing | None = None) -> None:
         self._runner = runner
         self._rule = rule
-        self._graphs = graphs
+        self.graphs = graphs
 
     @property
     def cache(self) -> RaggedCache:
@@ -68,11 +69,11 @@ def draw(
         # A nucleus is not searched beyond the most likely tokens: a draft may be drawn from any distribution.
         q, _ = to_distributions_nosync(steps.logits(step, rows, drafts), [sampling[r] for r in rows])
         q = steps.target_ids(q)
-        positions = torch.tensor([first[r] + step for r in rows], device=device)
-        row_seeds = torch.tensor([seeds[r] for r in rows], device=device)
+        positions = upload([first[r] + step for r in rows], device)
+        row_seeds = upload([seeds[r] for r in rows], device)
         drawn = q.sample(row_seeds, positions, rule.draft_role)
         for r, token in zip(rows, drawn.tolist(), strict=True):
             drafts[r].append(token)
-        parts.append((torch.tensor([r * k + step for r in rows], device=device), q))
+        parts.append((upload([r * k + step for r in rows], device), q))
     joined = join(parts, n_rows * k) if rule.needs_q else None
     return Proposal(drafts, [MODEL_EVIDENCE] * n_rows, joined, n_steps=k)

@@ -32,12 +32,11 @@ class DrawingGraphs(Graphs[Runner], ABC):
 
     def __init__(self, runner: Runner, rule: AcceptanceRule, *, uses_kernel: bool = True) -> None:
         super().__init__(runner)
-        self._role = rule.draft_role
-        self._needs_q = rule.needs_q
+        self.rule = rule
         self._uses_kernel = uses_kernel
 
-    def prepare(self, max_rows: int) -> None:
-        """Capture the steps of up to `max_rows` rows, for every kind of distribution, before a clock runs."""
+    def prepare(self, max_rows: int, longest_draft: int) -> None:
+        """Capture the steps for every kind of distribution."""
         for R in row_buckets(max_rows):
             for kind in KINDS:
                 for T in self.widths:
@@ -70,9 +69,9 @@ class DrawingGraphs(Graphs[Runner], ABC):
     def _draw(self, dist: Distribution, seeds: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
         """Return a draft token per row, int64 [R, 1], drawn at `position` [R]."""
         if not self._uses_kernel:
-            return dist.sample(seeds, position, self._role)[:, None]
+            return dist.sample(seeds, position, self.rule.draft_role)[:, None]
         rows = torch.arange(len(seeds), device=seeds.device)[:, None]
-        return accept.coupled(dist.ids, dist.logp, rows, position[:, None], rows[:, :0], seeds, self._role)[1]
+        return accept.coupled(dist.ids, dist.logp, rows, position[:, None], rows[:, :0], seeds, self.rule.draft_role)[1]
 
     @staticmethod
     def _proposal(lengths: Sequence[int], tokens: torch.Tensor, q: Distribution | None, n_steps: int) -> Proposal:

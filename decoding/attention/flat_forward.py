@@ -82,9 +82,7 @@ class FlatForward:
             keys, values = slots.update(k, v)
             window = getattr(attention, "sliding_window", None)
             with _threads(q, layout):
-                attended, _ = self._attend(
-                    attention, q, keys, values, None, attention.scaling, window, layout, masks, rows=layout.rows
-                )
+                attended, _ = self._attend(attention, q, keys, values, None, attention.scaling, window, layout, masks)
             attended = attended[0].flatten(1)  # [N, Hq * D]
             if i < last:
                 x, heads = steps.following(i, x, attended)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -28,6 +29,7 @@ from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
 from decoding.models.errors import first_line
 from kernels.rows import RaggedRows
+from kernels.upload import stage
 
 _log = logging.getLogger(__name__)
 _TOKENS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, MAX_DRAFT_LENGTH + 1)
@@ -72,7 +74,7 @@ class Captured(Protocol):
 Runner = TypeVar("Runner", bound=Captured)
 
 
-class Graphs(Generic[Runner]):
+class Graphs(ABC, Generic[Runner]):
     """The captured graphs of one runner over its cache, by shape; `ready` is False once a capture has failed.
 
     `captured_s` are the seconds that captures have taken, `n_bytes` the memory of the graphs on a GPU.
@@ -85,6 +87,15 @@ class Graphs(Generic[Runner]):
         self.n_bytes = 0
         self._works: dict[Hashable, Work] = {}
         self._pool = torch.cuda.graph_pool_handle() if runner.device.type == "cuda" else None
+
+    @property
+    def shapes(self) -> list[Any]:
+        """What is captured, by its rows first."""
+        return list(self._works)
+
+    @abstractmethod
+    def prepare(self, max_rows: int, longest_draft: int) -> None:
+        """Capture the shapes of up to `max_rows` rows and drafts of up to `longest_draft` before a clock runs."""
 
     def replay(
         self, key: Hashable, make: Callable[[], Work], values: dict[str, Any]
@@ -127,7 +138,8 @@ class Graphs(Generic[Runner]):
                 work.run()
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
+        # Other threads decode meanwhile: only what this one starts must fit into a graph.
+        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
             outputs = work.run()
         self.n_bytes += max(torch.cuda.memory_reserved() - reserved, 0)
 
@@ -160,16 +172,13 @@ def forward(
     R, T = ids.shape
     layout = rectangle(runner.cache, R, T, length)
     runner.cache.use(layout)
-    return runner.forward_packed(ids.view(1, -1), layout, keep, layout.rows)
+    return runner.forward_packed(ids.view(1, -1), layout, keep)
 
 
 def _fill(work: Work, values: dict[str, Any]) -> None:
     """Copy values into the inputs; a value smaller than its input fills the beginning."""
     for name, value in values.items():
         buffer = work.inputs[name]
-        tensor = value if isinstance(value, torch.Tensor) else torch.tensor(value)
-        if buffer.is_cuda and not tensor.is_cuda:
-            # From pinned memory the copy is queued behind the work before it, and the host does not wait.
-            tensor = tensor.pin_memory()
+        tensor = stage(value, buffer.device)
         part = buffer[tuple(slice(size) for size in tensor.shape)]
         part.copy_(tensor, non_blocking=True)

@@ -1,8 +1,7 @@
-"""PyTorch's attention over the ragged cache, registered with transformers as `ragged_cache`: the backend `sdpa`.
+"""PyTorch's attention over pages: the backend `sdpa`, and what reads rows that a kernel does not support.
 
-It is registered without a mask function, so that transformers builds no mask and does not ask the cache for one length
-of all rows; the masks here handle causality and unequal lengths. The queries of all heads that share a key-value head
-form one tile (GQA packing), so that keys and values are read once and not repeated per head.
+The queries of all heads that share a key-value head form one tile (GQA packing), so that keys and values are read once
+and not repeated per head.
 """
 
 from __future__ import annotations
@@ -11,12 +10,10 @@ from collections.abc import Mapping
 
 import torch
 from torch.nn import functional as F
-from transformers import AttentionInterface
 
 from decoding.memory.layout import Layout
 from decoding.memory.pages import is_buffer
 
-ATTENTION_NAME = "ragged_cache"
 # Tensors that some models pass to their attention and that do not change its result.
 _IGNORED = ("position_ids", "cache_position")
 # PyTorch computes attention in blocks of 32, 64 or 256 queries, and sums in another order in a last block of fewer than
@@ -28,54 +25,42 @@ class UnsupportedAttentionError(RuntimeError):
     """The model's attention needs a feature that ours lacks."""
 
 
-def ragged_cache_attention(
-    module: torch.nn.Module,  # noqa: ARG001 (transformers' calling convention)
-    query: torch.Tensor,  # [1, Hq, N, D], packed
-    key: torch.Tensor,  # [P, Hkv, page_size, D], the pages of the cache
-    value: torch.Tensor,  # [P, Hkv, page_size, D]
-    attention_mask: torch.Tensor | None,
-    scaling: float | None = None,
-    sliding_window: int | None = None,
-    layout: Layout | None = None,
-    masks: MaskStore | None = None,
+def attend_by_pytorch(
+    query: torch.Tensor,  # [N, Hq, D], packed
+    key: torch.Tensor,  # [P, Hkv, page_size, D]
+    value: torch.Tensor,  # [P, Hkv, page_size, Dv]
+    layout: Layout,
+    masks: MaskStore,
+    scale: float,
+    window: int | None = None,
+    *,
     softcap: float | None = None,
-    s_aux: torch.Tensor | None = None,  # [Hq]
-    **kwargs: object,
-) -> tuple[torch.Tensor, None]:
-    """Return [1, N, Hq, Dv]: each packed token attends to its own row's slots up to its own position.
-
-    `softcap` limits the scores (Gemma 2). `s_aux` are sinks: the scores of one further key per head whose value is
-    zero (gpt-oss). Raises `UnsupportedAttentionError` for a model that needs more than that.
-    """
-    if layout is None or masks is None:
-        raise UnsupportedAttentionError("this model does not pass keyword arguments to its attention")
-    check_supported(attention_mask, kwargs, layout, key)
-
+    sinks: torch.Tensor | None = None,  # [Hq]
+) -> torch.Tensor:
+    """Return [N, Hq, Dv]: each packed token attends to its row's keys up to its position in `layout`."""
     at, attended = 0, []
     for part in layout.parts:
         n = sum(part.counts)
-        mask = masks.get(part, query.shape[1] // key.shape[1], sliding_window, query.dtype)
-        attended.append(attend_rows(query[0, :, at : at + n], key, value, part, mask, scaling, softcap, s_aux))
+        mask = masks.get(part, query.shape[1] // key.shape[1], window, query.dtype)
+        attended.append(_attend_rows(query[at : at + n], key, value, part, mask, scale, softcap, sinks))
         at += n
-    found = attended[0] if len(attended) == 1 else torch.cat(attended)
-    return found.unsqueeze(0).contiguous(), None
+    return attended[0] if len(attended) == 1 else torch.cat(attended)
 
 
-def attend_rows(
-    query: torch.Tensor,  # [Hq, N, D], packed
+def _attend_rows(
+    tokens: torch.Tensor,  # [N, Hq, D], packed
     key: torch.Tensor,  # [P, Hkv, page_size, D]
     value: torch.Tensor,  # [P, Hkv, page_size, D]
     layout: Layout,
     mask: torch.Tensor,  # [R, 1, M, L]
-    scaling: float | None,
-    softcap: float | None = None,
-    s_aux: torch.Tensor | None = None,  # [Hq]
+    scale: float,
+    softcap: float | None,
+    s_aux: torch.Tensor | None,  # [Hq]
 ) -> torch.Tensor:
     """Return [N, Hq, Dv]: each packed token attends to the slots of its row that `mask` leaves."""
     R, Hkv, D, Dv = layout.n_rows, key.shape[1], key.shape[3], value.shape[3]
-    Hq, T = query.shape[0], max(layout.counts)
+    Hq, T = tokens.shape[1], max(layout.counts)
     group = Hq // Hkv
-    tokens = query.transpose(0, 1)  # [N, Hq, D]
     rows = tokens if layout.is_rectangular else tokens[layout.gather.flatten()]
     # [R, T, Hkv, g, D] -> [R, Hkv, g * T, D]
     tile = rows.reshape(R, T, Hkv, group, D).permute(0, 2, 3, 1, 4).reshape(R, Hkv, group * T, D)
@@ -85,9 +70,9 @@ def attend_rows(
         tile = F.pad(tile, (0, 0, 0, extra))
         sinks = None if sinks is None else F.pad(sinks, (0, extra))
     if softcap is None and sinks is None:
-        out = F.scaled_dot_product_attention(tile, keys, values, attn_mask=mask, scale=scaling)
+        out = F.scaled_dot_product_attention(tile, keys, values, attn_mask=mask, scale=scale)
     else:
-        out = _attend(tile, keys, values, mask, D**-0.5 if scaling is None else scaling, softcap, sinks)
+        out = _attend(tile, keys, values, mask, scale, softcap, sinks)
     out = out[:, :, : group * T].reshape(R, Hkv, group, T, Dv).permute(0, 3, 1, 2, 4).reshape(R * T, Hq, Dv)
     if not layout.is_rectangular:
         out = out[layout.scatter]
@@ -114,12 +99,19 @@ def _attend(
 
 
 def check_supported(
-    attention_mask: torch.Tensor | None, features: Mapping[str, object], layout: Layout, key: torch.Tensor
-) -> None:
-    """Raise `UnsupportedAttentionError` if a model passes its attention a tensor that ours would ignore.
+    attention_mask: torch.Tensor | None,
+    features: Mapping[str, object],
+    layout: Layout | None,
+    masks: MaskStore | None,
+    key: torch.Tensor,
+) -> tuple[Layout, MaskStore]:
+    """Return the layout and the masks that a model passed on to its attention.
 
-    Also if it has computed with the keys of the cache: it would do so with all pages.
+    Raises `UnsupportedAttentionError` if it did not, if it passes a tensor that ours would ignore, and if it has
+    computed with the keys of the cache: it would do so with all pages.
     """
+    if layout is None or masks is None:
+        raise UnsupportedAttentionError("this model does not pass keyword arguments to its attention")
     if not (layout.is_dense or is_buffer(key)):
         raise UnsupportedAttentionError("it computes with all keys before its attention")
     if attention_mask is not None:
@@ -127,6 +119,7 @@ def check_supported(
     for name, feature in features.items():
         if isinstance(feature, torch.Tensor) and name not in _IGNORED:
             raise UnsupportedAttentionError(f"its attention takes {name}, which ours does not")
+    return layout, masks
 
 
 class MaskStore:
@@ -154,6 +147,3 @@ class MaskStore:
         R, T, L = mask.shape
         queries = mask[:, None, None].expand(R, 1, group, T, L).reshape(R, 1, group * T, L)
         return F.pad(queries, (0, 0, 0, -(group * T) % _QUERY_MULTIPLE))
-
-
-AttentionInterface.register(ATTENTION_NAME, ragged_cache_attention)

@@ -17,10 +17,11 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
-from decoding.attention.backends import OWN, backend_of
+from decoding.attention.backends import OWN, get_backend
 from decoding.attention.runner import ModelRunner
 from decoding.memory.cache import RaggedCache
 from decoding.memory.pages import Kinds, PagePool
+from kernels.upload import upload
 
 
 class RowCaches(RaggedCache):
@@ -103,7 +104,7 @@ class RowByRowRunner(ModelRunner):
         parts: dict[int, torch.Tensor] = {}
         for r, row in enumerate(tokens):
             if row:
-                ids = torch.tensor([row], device=self.device)
+                ids = upload([row], self.device)
                 n = len(row) if n_last is None else n_last[r]
                 keep = {"logits_to_keep": n} if self._selects else {}
                 # No mask and no positions: the model takes both from the length of the row's cache.
@@ -116,14 +117,14 @@ class RowByRowRunner(ModelRunner):
         return torch.cat([parts[r] for r in sorted(parts)])
 
 
-def runner_of(model: PreTrainedModel, vocab_size: int, max_rows: int, **options: Any) -> ModelRunner:
+def make_runner(model: PreTrainedModel, vocab_size: int, max_rows: int, **options: Any) -> ModelRunner:
     """Return what runs a model: packed over the ragged cache, or row by row where it keeps its own attention."""
-    kind = RowByRowRunner if backend_of(model) == OWN else ModelRunner
+    kind = RowByRowRunner if get_backend(model) == OWN else ModelRunner
     return kind(model, vocab_size, max_rows, **options)
 
 
 @torch.inference_mode()
-def kinds_of(runner: ModelRunner) -> Kinds:
+def measure_kinds(runner: ModelRunner) -> Kinds:
     """Return what a token holds in the cache of a new runner, as a forward of one token shows."""
     runner.cache.start(0, 1)
     runner.forward([[0]])

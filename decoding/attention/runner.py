@@ -8,7 +8,7 @@ from itertools import accumulate
 import torch
 from transformers import PreTrainedModel
 
-from decoding.attention.backends import backend_of
+from decoding.attention.backends import get_backend
 from decoding.attention.flat_forward import FlatForward
 from decoding.attention.prefill import PREFILL_CHUNK, Prefill, Reading, spans
 from decoding.attention.ragged import MaskStore
@@ -17,7 +17,7 @@ from decoding.costs.costs import PromptCost
 from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
 from decoding.memory.pages import PAGE_SIZE, PagePool, n_pages_for
-from kernels.rows import RaggedRows
+from kernels.upload import upload
 
 GATHERS = "bassline_gathers"
 """The attribute of a model that computes with the keys that a layer of the cache returns, before its attention."""
@@ -52,7 +52,7 @@ class ModelRunner:
         self.vocab_size = vocab_size
         self.device = model.device
         config = model.config.get_text_config()
-        self.backend = backend_of(model)
+        self.backend = get_backend(model)
         gathers = getattr(model, GATHERS, False)
         self._flat = None if gathers else FlatForward.of(model)
         self.prefill_chunk = PREFILL_CHUNK[self.device.type]
@@ -136,14 +136,14 @@ class ModelRunner:
         """
         counts = [len(row) for row in tokens]
         layout = self.cache.begin(counts, first_row)
-        packed = torch.tensor([[t for row in tokens for t in row]], device=self.device)
+        packed = upload([[t for row in tokens for t in row]], self.device)
         keep = None
         if n_last is not None:
             ends = zip(accumulate(counts), n_last, strict=True)
-            keep = torch.tensor([at for end, n in ends for at in range(end - n, end)], device=self.device)
+            keep = upload([at for end, n in ends for at in range(end - n, end)], self.device)
         if self._flat is not None:
             return self._flat(packed, layout, self.cache, keep, self.taps)[:, : self.vocab_size]
-        return self.forward_packed(packed, layout, keep, layout.rows if self.backend.function else None)
+        return self.forward_packed(packed, layout, keep)
 
     @property
     def reads_in_rounds(self) -> bool:
@@ -153,12 +153,8 @@ class ModelRunner:
         """
         return self._flat is not None
 
-    def forward_packed(
-        self, packed: torch.Tensor, layout: Layout, keep: torch.Tensor | None, rows: RaggedRows | None
-    ) -> torch.Tensor:
+    def forward_packed(self, packed: torch.Tensor, layout: Layout, keep: torch.Tensor | None) -> torch.Tensor:
         """Return the logits that transformers computes of packed tokens [1, N], at `keep` only if given."""
-        if self.cache.gathers:
-            rows = None if rows is None else layout.dense.rows
         with tapped(self.model, self.taps) as inputs:
             logits: torch.Tensor = self.model(
                 input_ids=packed,
@@ -168,7 +164,6 @@ class ModelRunner:
                 logits_to_keep=0 if keep is None else keep,
                 layout=layout.dense if self.cache.gathers else layout,
                 masks=MaskStore(),
-                rows=rows,
             ).logits[0]
         if self.taps:
             self.cache.record(TAPS, torch.cat([inputs[tap][0] for tap in self.taps], dim=1))

@@ -20,6 +20,7 @@ from decoding.memory.layout import rectangle
 from decoding.request import SamplingParams
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 from decoding.state.row import Row
+from kernels.upload import upload
 
 
 class TargetRunner:
@@ -28,7 +29,7 @@ class TargetRunner:
     def __init__(self, runner: ModelRunner, rule: AcceptanceRule, graphs: VerifyGraphs | None = None) -> None:
         self._runner = runner
         self._rule = rule
-        self._graphs = graphs
+        self.graphs = graphs
 
     @property
     def device(self) -> torch.device:
@@ -64,7 +65,7 @@ class TargetRunner:
     @property
     def reads_in_rounds(self) -> bool:
         """Whether the rest of a prompt may be left to `verify`: graphs do not support it."""
-        return self._graphs is None and self._runner.reads_in_rounds
+        return self.graphs is None and self._runner.reads_in_rounds
 
     def n_unread(self, rows: Sequence[Row]) -> list[int]:
         """Return how many tokens before its pending one each row still has to read: the rest of its prompt, or none."""
@@ -84,20 +85,20 @@ class TargetRunner:
 
         Reads the device once in graphs. All log-probabilities of a draw are NaN where logits were not numbers.
         """
-        n_top = max(row.n_top for row in rows)
-        if self._graphs is not None and not n_top:  # a graph leaves no logits to search
+        if self.graphs is not None:
             assert all(len(row.samples) == 1 for row in rows)
-            draws = self._graphs.verify(
+            draws = self.graphs.verify(
                 [row.tokens[-1] for row in rows],
                 [row.seeds[0] for row in rows],
                 proposal,
                 [row.sampling for row in rows],
+                [row.n_top for row in rows],
             )
             if draws is not None:
                 return [[draw] for draw in draws]
-        return self._verify_by_forward(rows, proposal.materialized(), n_top)
+        return self._verify_by_forward(rows, proposal.materialized())
 
-    def _verify_by_forward(self, rows: Sequence[Row], proposal: Proposal, n_top: int) -> list[list[Draw]]:
+    def _verify_by_forward(self, rows: Sequence[Row], proposal: Proposal) -> list[list[Draw]]:
         fed = [
             [*row.tokens[length:], *draft]
             for row, draft, length in zip(rows, proposal.tokens, self.cache.lens, strict=True)
@@ -105,24 +106,24 @@ class TargetRunner:
         counts = [1 + len(draft) for draft in proposal.tokens]
         if any(self.n_unread(rows)):
             logits = self._runner.forward(fed, n_last=counts)
-            gather = torch.tensor(rectangle(counts), device=self.device)
+            gather = upload(rectangle(counts), self.device)
             position = self.cache.layout.last_positions(counts)
         else:
             logits = self._runner.forward(fed)
             gather, position = self.cache.layout.gather, self.cache.layout.position
         n_samples = [len(row.samples) for row in rows]
-        row_of = torch.tensor([r for r, n in enumerate(n_samples) for _ in range(n)], device=self.device)
-        seeds = torch.tensor([seed for row in rows for seed in row.seeds], device=self.device)
+        row_of = upload([r for r, n in enumerate(n_samples) for _ in range(n)], self.device)
+        seeds = upload([seed for row in rows for seed in row.seeds], self.device)
         dist_row = gather[row_of]
         k = dist_row.shape[1] - 1
         padded = [draft + [NO_TOKEN] * (k - len(draft)) for draft in proposal.tokens]
-        draft = torch.tensor(padded, dtype=torch.int64, device=self.device)[row_of]
+        draft = upload(torch.tensor(padded, dtype=torch.int64), self.device)[row_of]
 
         p = to_distributions(logits, [row.sampling for row, n in zip(rows, counts, strict=True) for _ in range(n)])
         where = Positions(dist_row, position[dist_row] + 1)
         decided = decide(self._rule.accept, logits, p, where, draft, seeds, proposal.q, waits=True)
         top: list[TopIds] = []
-        if n_top:
+        if n_top := max(row.n_top for row in rows):
             kept = torch.arange(k + 1, device=self.device) <= decided[:, :1]
             top = top_logprobs(logits, dist_row[kept], n_top)
         draws = iter(draws_of(decided.tolist(), top))
@@ -134,13 +135,13 @@ class TargetRunner:
         Takes an empty cache and leaves it empty.
         """
         cache = self.cache
-        if self._graphs is not None:
+        if self.graphs is not None:
             n_rows = min(-(-n_tokens // 8), cache.max_rows)
             n_each = min(-(-n_tokens // n_rows), MAX_DRAFT_LENGTH + 1)
             for row in range(n_rows):
                 cache.start(row, n_each + 1, 1)
             dummy = Proposal([[0] * (n_each - 1)] * n_rows, [MODEL_EVIDENCE] * n_rows)
-            draws = self._graphs.verify([0] * n_rows, [0] * n_rows, dummy, [SamplingParams()] * n_rows)
+            draws = self.graphs.verify([0] * n_rows, [0] * n_rows, dummy, [SamplingParams()] * n_rows)
             cache.clear()
             if draws is not None:
                 return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import torch
@@ -12,10 +13,12 @@ from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.draws import decide, draws_of
 from decoding.acceptance.rule import NO_TOKEN, AcceptanceRule, Draw, Positions
 from decoding.acceptance.sampling import to_distributions, to_distributions_nosync
+from decoding.acceptance.top_logprobs import top_logprobs
 from decoding.attention.graphs import Graphs, Work, bucket_rows, bucket_tokens, forward, row_buckets
 from decoding.attention.runner import ModelRunner
 from decoding.request import SamplingParams
 from decoding.state.proposal import PENDING, Proposal
+from kernels.upload import upload
 
 
 class VerifyGraphs(Graphs[ModelRunner]):
@@ -24,26 +27,59 @@ class VerifyGraphs(Graphs[ModelRunner]):
     The acceptance is a few dozen kernels, which the host starts while the forward runs. It stays outside the graph, so
     it may depend on the requests' sampling parameters and one graph serves every request. Without `uses_kernel`
     PyTorch computes it.
+
+    The logits of all graphs are one buffer, which holds until the next replay: each graph would retain its own.
     """
 
     def __init__(self, runner: ModelRunner, rule: AcceptanceRule, *, uses_kernel: bool = True) -> None:
         super().__init__(runner)
         self._needs_q = rule.needs_q
         self._accept = rule.accept_in_kernel if uses_kernel else rule.accept
+        self._logits: torch.Tensor | None = None
 
     def prepare(self, max_rows: int, longest_draft: int) -> None:
-        """Capture the shapes of up to `max_rows` rows and drafts of up to `longest_draft` before a clock runs."""
+        """Capture the forward of every shape."""
         for R in row_buckets(max_rows):
             for T in sorted({bucket_tokens(n) for n in range(1, longest_draft + 2)}, reverse=True):
                 self._forward(R, T, {})
 
     def verify(
-        self, last: Sequence[int], seeds: Sequence[int], proposal: Proposal, sampling: Sequence[SamplingParams]
+        self,
+        last: Sequence[int],
+        seeds: Sequence[int],
+        proposal: Proposal,
+        sampling: Sequence[SamplingParams],
+        n_top: Sequence[int] = (),
     ) -> list[Draw] | None:
-        """Return the draw of each row after its pending token `last[r]`; None when graphs do not work here."""
-        n = len(last)
+        """Return the draw of each row after its pending token `last[r]`; None when graphs do not work here.
+
+        `n_top[r]` asks for so many top tokens at each token that a row draws.
+        """
+        out = self._score(last, seeds, proposal)
+        if out is None:
+            return None
+        logits, (R, T) = out[0], out[1].shape
+        n, k = len(last), max(map(len, proposal.tokens))
+        q = _padded(proposal.q, n, k, R, T - 1) if self._needs_q and k and proposal.q is not None else None
+        per_token = [params for params in [*sampling, *[sampling[0]] * (R - n)] for _ in range(T)]
+        p, complete = to_distributions_nosync(logits, per_token)
+        rows = self._decide(p, complete, q, *out)[:n].tolist()
+        if not all(complete for complete, *_ in rows):
+            # Some nucleus was wider than the search: decide again on the same logits, with a search of any width.
+            p = to_distributions(logits, per_token)
+            rows = self._decide(p, torch.ones_like(complete), q, *out)[:n].tolist()
+        draws = draws_of([decided for _, *decided in rows])
+        return _with_top(draws, n_top, logits, T) if any(n_top) else draws
+
+    def score(self, last: Sequence[int], proposal: Proposal) -> torch.Tensor | None:
+        """Return the logits [n, T, V] after each pending token and draft; None when graphs do not work here."""
+        out = self._score(last, [0] * len(last), proposal)
+        return None if out is None else out[0].view(*out[1].shape, -1)[: len(last)]
+
+    def _score(self, last: Sequence[int], seeds: Sequence[int], proposal: Proposal) -> tuple[torch.Tensor, ...] | None:
+        """Return what `_forward` does for the bucket of these rows."""
         drafted = [len(tokens) for tokens in proposal.tokens]
-        k = max(drafted)
+        n, k = len(last), max(drafted)
         R, T = bucket_rows(n), bucket_tokens(k + 1)
         lens = self.runner.cache.lens
         self.runner.cache.prepare([1 + n for n in drafted])
@@ -57,18 +93,7 @@ class VerifyGraphs(Graphs[ModelRunner]):
         }
         if proposal.pending is not None:
             values["pending"] = proposal.pending[:n, :k]
-        out = self._forward(R, T, values)
-        if out is None:
-            return None
-        q = _padded(proposal.q, n, k, R, T - 1) if self._needs_q and k and proposal.q is not None else None
-        per_token = [params for params in [*sampling, *[sampling[0]] * idle] for _ in range(T)]
-        p, complete = to_distributions_nosync(out[0], per_token)
-        rows = self._decide(p, complete, q, *out)[:n].tolist()
-        if not all(complete for complete, *_ in rows):
-            # Some nucleus was wider than the search: decide again on the same logits, with a search of any width.
-            p = to_distributions(out[0], per_token)
-            rows = self._decide(p, torch.ones_like(complete), q, *out)[:n].tolist()
-        return draws_of([decided for _, *decided in rows])
+        return self._forward(R, T, values)
 
     def _forward(self, R: int, T: int, values: dict[str, Any]) -> tuple[torch.Tensor, ...] | None:
         """Return logits [R * T, V], the tokens [R, T] they follow, and `length`, `seeds` and `drafted` [R]."""
@@ -79,12 +104,21 @@ class VerifyGraphs(Graphs[ModelRunner]):
             def run() -> tuple[torch.Tensor, ...]:
                 ids = inputs["ids"].clone()
                 ids[:, 1:] = torch.where(ids[:, 1:] == PENDING, inputs["pending"][:, : T - 1], ids[:, 1:])
-                logits = forward(self.runner, ids, inputs["length"])
+                logits = self._keep(forward(self.runner, ids, inputs["length"]))
                 return logits, ids, inputs["length"], inputs["seeds"], inputs["drafted"]
 
             return Work(inputs, run)
 
         return self.replay((R, T), make, values)
+
+    def _keep(self, logits: torch.Tensor) -> torch.Tensor:
+        """Copy logits to the beginning of the buffer that all graphs share, and return that.
+
+        The largest shape is captured first; its runs before the capture make the buffer.
+        """
+        if self._logits is None or len(self._logits) < len(logits):
+            self._logits = torch.empty_like(logits, memory_format=torch.contiguous_format)
+        return self._logits[: len(logits)].copy_(logits)
 
     def _decide(
         self,
@@ -105,6 +139,18 @@ class VerifyGraphs(Graphs[ModelRunner]):
         decided = decide(self._accept, logits, p, where, draft, seeds, q, waits=False)
         enough = (complete.view(R, T) | (step > decided[:, :1])).all(dim=1)
         return torch.cat([enough[:, None].double(), decided], dim=1)
+
+
+def _with_top(draws: Sequence[Draw], n_top: Sequence[int], logits: torch.Tensor, T: int) -> list[Draw]:
+    """Return the draws of rows of T positions of `logits`, with the top tokens of the rows that ask for some."""
+    asked = [
+        r * T + t for r, (draw, n) in enumerate(zip(draws, n_top, strict=True)) if n for t in range(len(draw.tokens))
+    ]
+    tops = iter(top_logprobs(logits, upload(asked, logits.device), max(n_top)))
+    return [
+        draw._replace(top=tuple(islice(tops, len(draw.tokens)))) if n else draw
+        for draw, n in zip(draws, n_top, strict=True)
+    ]
 
 
 def _padded(q: Distribution, n: int, k: int, R: int, steps: int) -> Distribution:

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 
-from decoding.attention.backends import NAMES, backend_of
-from decoding.attention.draft_graphs import DraftGraphs
+from decoding.attention.backends import NAMES, get_backend
 from decoding.attention.runner import ModelRunner
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.models.errors import first_line
@@ -20,6 +19,7 @@ from decoding.models.loaded import LoadedModel
 from decoding.request import Completion, Request, RequestError, SamplingParams
 from decoding.state.request_state import encode
 from kernels import check
+from kernels.upload import upload
 
 Decode = Callable[[Sequence[Request]], Iterator[tuple[int, Completion | RequestError]]]
 
@@ -35,12 +35,12 @@ _PROBES = (
     "x =",
 )
 _N_TOKENS = MAX_DRAFT_LENGTH + 8
-_N_DRAFTED = 4
+_FEWEST_TOKENS = 2  # a drafter has states of all but the last two
 
 
 def check_kernels(loaded: LoadedModel) -> dict[str, str]:
     """Return why kernels that the model relies on must not be used, by name; replace a wrong attention by PyTorch's."""
-    backend = backend_of(loaded.model)
+    backend = get_backend(loaded.model)
     # A model that keeps its own attention stays as it is: it may be wrong with any other.
     if not backend.needs_triton:
         return {}
@@ -59,6 +59,12 @@ def attention_shape(loaded: LoadedModel) -> check.AttentionShape:
     return check.AttentionShape(n_kv, n_heads // n_kv, dim, loaded.dtype)
 
 
+def encode_probes(target: LoadedModel) -> list[list[int]]:
+    """Return the tokens of texts of unequal length."""
+    prompts = [encode(target, text) for text in _PROBES]
+    return [prompt for prompt in prompts if len(prompt) > _FEWEST_TOKENS]
+
+
 def check_rounds(target: LoadedModel, runner: ModelRunner, decode: Decode) -> str | None:
     """Return why greedy texts of rounds in graphs differ from forwards of `runner`; None if they do not.
 
@@ -68,32 +74,11 @@ def check_rounds(target: LoadedModel, runner: ModelRunner, decode: Decode) -> st
     try:
         for position, outcome in decode(probes):
             if isinstance(outcome, Completion) and (tokens := outcome.samples[0].token_ids):
-                noted = torch.tensor(outcome.samples[0].logprobs, device=runner.device)
+                noted = upload(outcome.samples[0].logprobs, runner.device)
                 if error := _difference(runner, encode(target, _PROBES[position]), tokens, noted):
                     return error
     except Exception as failure:  # a device fails in its own ways
         return first_line(failure)
-    return None
-
-
-@torch.inference_mode()
-def check_drafts(target: LoadedModel, runner: ModelRunner, graphs: DraftGraphs) -> str | None:
-    """Return why greedy drafts from graphs differ from forwards of `runner`; None if they do not."""
-    prompts = [encode(target, text) for text in _PROBES]
-    cache = graphs.runner.cache
-    try:
-        cache.clear()
-        for slot, prompt in enumerate(prompts):
-            graphs.runner.start(slot, prompt[:-1], len(prompt) + MAX_DRAFT_LENGTH).finish()
-        pending = [prompt[-1:] for prompt in prompts]
-        drawn = graphs.draft(pending, [0] * len(prompts), _N_DRAFTED, [_GREEDY] * len(prompts))
-        for prompt, tokens in zip(prompts, drawn[0].tolist() if drawn else [], strict=False):
-            if error := _difference(runner, prompt, tokens):
-                return error
-    except Exception as failure:  # a device fails in its own ways
-        return first_line(failure)
-    finally:
-        cache.clear()
     return None
 
 
@@ -105,17 +90,23 @@ def warn(disabled: Mapping[str, str], device: str) -> None:
 
 
 @torch.inference_mode()
-def _difference(
-    runner: ModelRunner, prompt: Sequence[int], tokens: Sequence[int], noted: torch.Tensor | None = None
-) -> str | None:
+def _difference(runner: ModelRunner, prompt: Sequence[int], tokens: Sequence[int], noted: torch.Tensor) -> str | None:
     """Return how far greedy `tokens` are from a forward's top tokens, and their `noted` log-probabilities from its."""
     runner.start(0, prompt[:-1], len(prompt) + len(tokens)).finish()
-    logp = runner.forward([[prompt[-1], *tokens[:-1]]]).float().log_softmax(dim=1)
+    logits = runner.forward([[prompt[-1], *tokens[:-1]]])
     runner.cache.clear()
-    own = logp.gather(1, torch.tensor(tokens, device=logp.device)[:, None])[:, 0]
-    off = (logp.amax(dim=1) - own).max()
-    if noted is not None:
-        off = torch.maximum(off, (own - noted).abs().max())
-    if bool(off <= _TOLERANCE.get(runner.model.dtype, _TOLERANCE_HALF)):  # written so that NaN fails
+    return compare_top(logits, upload(tokens, logits.device), noted)
+
+
+def compare_top(logits: torch.Tensor, tokens: torch.Tensor, noted: torch.Tensor) -> str | None:
+    """Return how far `tokens` [N] are from the top ones of `logits` [N, V], and their `noted` log-probabilities."""
+    logp = logits.float().log_softmax(dim=1)
+    own = logp.gather(1, tokens[:, None])[:, 0]
+    return describe_error(torch.maximum(logp.amax(dim=1) - own, (own - noted).abs()).max(), logits.dtype)
+
+
+def describe_error(nats: torch.Tensor, dtype: torch.dtype) -> str | None:
+    """Return by how much log-probabilities differ, None where two ways to compute with `dtype` may differ as much."""
+    if bool(nats <= _TOLERANCE.get(dtype, _TOLERANCE_HALF)):  # written so that NaN fails
         return None
-    return f"log-probabilities are off by {off:.2g} nats"
+    return f"log-probabilities are off by {nats:.2g} nats"

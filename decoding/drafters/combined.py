@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-import torch
-
 from decoding.acceptance.distribution import Distribution, empty
 from decoding.attention.prefill import Prefill
 from decoding.drafters.base import Drafter
 from decoding.drafters.lookup import LookupDrafter
 from decoding.state.proposal import Proposal
 from decoding.state.row import Row
+from kernels.upload import upload
 
 
 class Choice(Protocol):
@@ -88,6 +87,6 @@ def _with_certainties(q: Distribution, looked_up: list[list[int]], k: int) -> Di
     for r, tokens in enumerate(looked_up):
         if tokens:
             ids[r], logp[r] = padding, float("-inf")
-            ids[r, : len(tokens), 0] = torch.tensor(tokens, device=ids.device)
+            ids[r, : len(tokens), 0] = upload(tokens, ids.device)
             logp[r, : len(tokens), 0] = 0.0
     return wide

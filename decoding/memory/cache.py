@@ -21,13 +21,20 @@ from decoding.memory.pages import Kinds, PagePool, flattened, n_pages_for
 from decoding.memory.table import BlockTable
 from kernels.registry import Scatter
 from kernels.rows import find_slots
+from kernels.upload import upload
 
 
 def _index_copy(
     keys: torch.Tensor, values: torch.Tensor, new_keys: torch.Tensor, new_values: torch.Tensor, slot: torch.Tensor
 ) -> None:
-    flattened(keys).index_copy_(0, slot, new_keys.flatten(1))
-    flattened(values).index_copy_(0, slot, new_values.flatten(1))
+    _write(keys, slot, new_keys.flatten(1))
+    _write(values, slot, new_values.flatten(1))
+
+
+def _write(buffer: torch.Tensor, slot: torch.Tensor, states: torch.Tensor) -> None:
+    """Write `states` [N, H * D] to their slots; to the last slot of all where one is -1."""
+    held = flattened(buffer)
+    held.index_copy_(0, slot % len(held), states)
 
 
 class RaggedLayer(CacheLayerMixin):
@@ -219,19 +226,18 @@ class RaggedCache(Cache):
             at = np.arange(start, end)
             parts.append(table[row, at // size] * np.int64(size) + at % size)
         found = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        return torch.from_numpy(found).to(self.device)
+        return upload(torch.from_numpy(found), self.device)
 
     def slots_of(self, row: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-        """Return where tokens are, int64 [N], for graphs; what has no place has the last slot of the unused page."""
+        """Return where tokens are, int64 [N], for graphs; -1 for what has no place."""
         slot = find_slots(self.table.pages, row, position, self.pool.page_size)
-        return torch.where(slot < self.pool.page_size, self.pool.page_size - 1, slot)
+        return slot.masked_fill(slot < self.pool.page_size, -1)
 
     # Hidden states ------------------------------------------------------------------------------------------------
 
     def record(self, name: str, states: torch.Tensor) -> None:
         """Keep hidden states [N, F] of the tokens of the current forward in their rows' pages."""
-        self.pool.buffer(name, states[None])
-        self.pool.flat(name).index_copy_(0, self.layout.slot, states)
+        _write(self.pool.buffer(name, states[None]), self.layout.slot, states)
 
     def states(self, name: str, spans: Sequence[tuple[int, int, int]]) -> torch.Tensor:
         """Return the states [N, F] that were recorded under a name for the tokens of (row, start, end)."""

@@ -18,6 +18,7 @@ import torch
 
 from decoding.memory.pages import flattened
 from kernels.rows import RaggedRows
+from kernels.upload import upload
 
 # Attention reads key slots in multiples of this. Masked slots after a row's last token add exact zeros, and PyTorch's
 # attention on a CPU sums in an order that is the same for all such numbers of slots, so that the sum does not depend on
@@ -103,14 +104,14 @@ class Layout:
     @cached_property
     def gather(self) -> torch.Tensor:
         """The packed index of each row's t-th token, [R, T]: T the longest count, short rows repeat their last one."""
-        return torch.tensor(rectangle(self.counts), device=self.slot.device)
+        return upload(rectangle(self.counts), self.slot.device)
 
     @cached_property
     def scatter(self) -> torch.Tensor:
         """The index of each packed token in the flattened [R * T] rectangle, [N]."""
         T = max(self.counts)
         places = [at for r, count in enumerate(self.counts) for at in range(r * T, r * T + count)]
-        return torch.tensor(places, device=self.slot.device)
+        return upload(places, self.slot.device)
 
     @cached_property
     def is_rectangular(self) -> bool:
@@ -121,7 +122,7 @@ class Layout:
         """Return the positions in their texts of the last `n_last[r]` tokens of each row, [sum(n_last)]."""
         ends = [length + count for length, count in self._host]
         places = [at for end, n in zip(ends, n_last, strict=True) for at in range(end - n, end)]
-        return torch.tensor(places, device=self.slot.device)
+        return upload(places, self.slot.device)
 
     @cached_property
     def parts(self) -> list[Layout]:
@@ -150,7 +151,7 @@ class Layout:
         at = torch.arange(self.attended, device=self.slot.device)
         page = (at // self.rows.page_size).clamp(max=self._blocks.shape[1] - 1)
         slot = self._blocks.long()[:, page] * self.rows.page_size + at % self.rows.page_size
-        end = torch.tensor([length + count for length, count in self._host], device=slot.device)
+        end = upload([length + count for length, count in self._host], slot.device)
         return slot.masked_fill_(at >= end[:, None], 0).flatten()
 
     def gathered(self, pages: torch.Tensor) -> torch.Tensor:

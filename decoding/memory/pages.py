@@ -5,7 +5,8 @@ rows of one prompt share its pages, and who writes into a shared one copies it f
 may be kept after their rows have gone, for prompts that begin with the same tokens: they are found by the hash of
 their tokens and of the page before, as in vLLM and SGLang, and the least recently used go first once others need them.
 
-Page 0 is never handed out. Whatever has no place is written to its last slot, and its first one stays zero.
+Two more pages are never handed out. Page 0 stays zero: attention may read it where a row has no page. The last one
+takes what has no place, from writers that cannot skip it.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class PagePool:
         if name not in self.buffers:
             # A token's heads lie side by side, so that it is written, and gathered, in one piece.
             H, _, D = like.shape[-3:]
-            made = self._zeros((self.n_pages + 1, self.page_size, H, D), like)
+            made = self._zeros((self.n_pages + 2, self.page_size, H, D), like)
             self.buffers[name] = made.transpose(1, 2)
             setattr(self.buffers[name], _MARK, True)
         return self.buffers[name]
@@ -80,12 +81,12 @@ class PagePool:
     @property
     def page_bytes(self) -> int:
         """The bytes of a page in all buffers."""
-        return sum(buffer.nbytes for buffer in self.buffers.values()) // (self.n_pages + 1)
+        return sum(buffer.nbytes // len(buffer) for buffer in self.buffers.values())
 
     @property
     def n_bytes(self) -> int:
         """The bytes that the pool takes: on a CPU only pages that were in use take any."""
-        n_pages = len(self._references) if self._maps else self.n_pages + 1
+        n_pages = len(self._references) if self._maps else self.n_pages + 2
         return n_pages * self.page_bytes
 
     def _zeros(self, shape: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:

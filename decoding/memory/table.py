@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from kernels.upload import upload
+
 
 class BlockTable:
     """Page numbers of each row, int32 [rows, width], 0 past a row's last page.
@@ -42,6 +44,5 @@ class BlockTable:
         if self._changed:
             at = np.fromiter(self._changed, dtype=np.int64, count=len(self._changed))
             self._changed.clear()
-            sent = torch.from_numpy(np.stack([at, self.host.reshape(-1)[at]])).pin_memory()
-            there = sent.to(self.pages.device, non_blocking=True)
+            there = upload(torch.from_numpy(np.stack([at, self.host.reshape(-1)[at]])), self.pages.device)
             self.pages.view(-1).index_copy_(0, there[0], there[1].int())

@@ -12,7 +12,7 @@ from itertools import takewhile
 import torch
 
 from decoding.acceptance.registry import make_rule
-from decoding.attention.row_by_row import kinds_of
+from decoding.attention.row_by_row import measure_kinds
 from decoding.attention.runner import ModelRunner
 from decoding.attention.runner_pool import Runners
 from decoding.attention.taps import OUTPUT, output_states
@@ -66,7 +66,7 @@ def record(
     texts = [""] * len(requests)
     costs = Costs()
     store = KVStore(target.device, PAGE_SIZE[target.device.type])
-    kinds = kinds_of(RecordingRunner(target.model, target.vocab_size, 1, most=1, taps=taps))
+    kinds = measure_kinds(RecordingRunner(target.model, target.vocab_size, 1, most=1, taps=taps))
     most = target.context_length + MAX_DRAFT_LENGTH + 1
     (pool,) = store.divide([kinds], MAX_ROWS * (most + store.page_size), 0)
     runner = RecordingRunner(

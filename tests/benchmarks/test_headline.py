@@ -19,7 +19,7 @@ from benchmarks import _headline_rows as rows
 from benchmarks._arms import Arms, Speed, attention_on
 from benchmarks._headline_plan import CELLS, DRAFTERS, PREFIX, QWEN, VERDICTS, runnable
 from benchmarks._headline_rows import IncomparableError, Prompt
-from decoding.attention.backends import backend_of
+from decoding.attention.backends import get_backend
 from decoding.attention.choice import pick_attention
 
 WHOLE_AT_8 = next(cell for cell in CELLS if cell.model == QWEN and cell.n == 8 and cell.whole)
@@ -70,7 +70,7 @@ def test_every_drafter_is_an_arm_with_both_kinds_of_weights_and_a_head_is_asked_
 def test_what_is_measured_is_the_attention_that_every_engine_has_by_default() -> None:
     """Two reports of November 2026 measured PyTorch's attention and were taken for reports of the one in C."""
     arms = Arms("smollm2-135m", [], "float32", "cpu", 8)
-    assert backend_of(arms.target.model).name == attention_on("cpu") == pick_attention("auto", torch.device("cpu"))
+    assert get_backend(arms.target.model).name == attention_on("cpu") == pick_attention("auto", torch.device("cpu"))
 
 
 def row(values: Sequence[float], better: str = "higher") -> dict[str, Any]:

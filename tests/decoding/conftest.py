@@ -11,7 +11,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedModel, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
-from decoding.attention.ragged import ATTENTION_NAME
+from decoding.attention.backends import NAMES
 from decoding.config import EngineConfig
 from decoding.drafters import registry
 from decoding.engine import Engine
@@ -22,6 +22,32 @@ from decoding.training.initial import new_head
 
 EOS = 256
 DRAFT = "./draft"
+CUDA = torch.cuda.is_available()
+GRAPHS_ATTENTION = NAMES["ragged" if CUDA else "reference"]
+"""Attention that takes lengths from tensors, as graphs need it: in Triton's interpreter it would take minutes."""
+
+
+@pytest.fixture(scope="session")
+def device() -> torch.device:
+    """Where tiny models run: a GPU where there is one."""
+    return torch.device("cuda" if CUDA else "cpu")
+
+
+@pytest.fixture(autouse=True)
+def _skip_without_gpu(request: pytest.FixtureRequest) -> None:
+    if request.node.get_closest_marker("gpu") and not CUDA:
+        pytest.skip("needs a CUDA device")
+
+
+@pytest.fixture
+def in_graphs(target: LoadedModel, draft: LoadedModel) -> Iterator[None]:
+    """Give the tiny models the attention of graphs."""
+    before = target.model.config._attn_implementation
+    for each in (target, draft):
+        each.model.set_attn_implementation(GRAPHS_ATTENTION)
+    yield
+    for each in (target, draft):
+        each.model.set_attn_implementation(before)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -99,9 +125,9 @@ def disturbed(model: PreTrainedModel, amount: float) -> PreTrainedModel:
 
 
 @pytest.fixture(scope="session")
-def loaded(tokenizer: PreTrainedTokenizerFast) -> Callable[[PreTrainedModel], LoadedModel]:
-    def load(model: PreTrainedModel) -> LoadedModel:
-        model.set_attn_implementation(ATTENTION_NAME)
+def loaded(tokenizer: PreTrainedTokenizerFast, device: torch.device) -> Callable[..., LoadedModel]:
+    def load(model: PreTrainedModel, device: torch.device = device) -> LoadedModel:
+        model.to(device).set_attn_implementation(NAMES["sdpa"])
         return LoadedModel(
             model=model,
             tokenizer=tokenizer,
@@ -111,7 +137,7 @@ def loaded(tokenizer: PreTrainedTokenizerFast) -> Callable[[PreTrainedModel], Lo
             source="test",
             folder=Path(),
             dtype=torch.float32,
-            device=torch.device("cpu"),
+            device=device,
             n_parameters=model.num_parameters(),
             n_weight_bytes=4 * model.num_parameters(),
             context_length=512,
@@ -125,12 +151,12 @@ def loaded(tokenizer: PreTrainedTokenizerFast) -> Callable[[PreTrainedModel], Lo
 
 
 @pytest.fixture(scope="session")
-def target(loaded: Callable[[PreTrainedModel], LoadedModel]) -> LoadedModel:
+def target(loaded: Callable[..., LoadedModel]) -> LoadedModel:
     return loaded(tiny_qwen2())
 
 
 @pytest.fixture(scope="session")
-def draft(loaded: Callable[[PreTrainedModel], LoadedModel]) -> LoadedModel:
+def draft(loaded: Callable[..., LoadedModel]) -> LoadedModel:
     return loaded(disturbed(tiny_qwen2(), 0.05))
 
 
@@ -156,8 +182,8 @@ def engine(target: LoadedModel, draft: LoadedModel, head: LoadedHead) -> Callabl
 
 def held(cache: RaggedCache, row: int, n: int) -> dict[Any, torch.Tensor]:
     """What a cache holds of the first tokens of a row, [n, H, D] by the name of the buffer."""
-    size, pages = cache.pool.page_size, torch.tensor([*cache.pages(row)], dtype=torch.int64)
-    at = torch.arange(n)
+    size, pages = cache.pool.page_size, torch.tensor([*cache.pages(row)], dtype=torch.int64, device=cache.device)
+    at = torch.arange(n, device=cache.device)
     return {name: buffer[pages[at // size], :, at % size] for name, buffer in cache.pool.buffers.items()}
 
 

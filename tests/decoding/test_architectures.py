@@ -25,7 +25,7 @@ from transformers import (
     __version__,
 )
 
-from decoding.attention.backends import OWN, backend_of
+from decoding.attention.backends import OWN, get_backend
 from decoding.attention.choice import pick_attention
 from decoding.checks import compatibility
 from decoding.checks.compatibility import fit
@@ -166,7 +166,7 @@ def test_greedy_output_is_what_transformers_generates(name: str, loaded: Load) -
     prompts = [torch.tensor([tokenizer(prompt)["input_ids"]]) for prompt in PROMPTS]
     want = [alone(model, prompt, 12) for prompt in prompts]
     target = fitted(loaded, model)
-    assert backend_of(model) == (OWN if name in ROW_BY_ROW else BACKENDS[pick_attention("auto", model.device)])
+    assert get_backend(model) == (OWN if name in ROW_BY_ROW else BACKENDS[pick_attention("auto", model.device)])
     requests = [Request(p, n=2, sampling=SamplingParams(temperature=0), max_new_tokens=12) for p in PROMPTS]
     for drafter in ("none", "sibling"):
         # Three prompts of two samples in four places: rows part, end, and give their places to others.
@@ -259,7 +259,7 @@ def test_a_mask_of_the_models_own_is_not_ignored(loaded: Load) -> None:
         IncompatibleModelError, match=r"takes a mask, which ours does not.*use attention auto instead of 'sdpa'"
     ):
         fitted(loaded, random_model({"model_type": "doge", **SMALL}), "sdpa")
-    assert backend_of(fitted(loaded, random_model({"model_type": "doge", **SMALL})).model) == OWN
+    assert get_backend(fitted(loaded, random_model({"model_type": "doge", **SMALL})).model) == OWN
 
 
 def test_running_row_by_row_is_said_once_with_the_reason(loaded: Load, caplog: pytest.LogCaptureFixture) -> None:

@@ -18,12 +18,13 @@ from transformers import (
     PreTrainedModel,
 )
 
-from decoding.attention.backends import NAMES, backend_of
+from decoding.attention.backends import NAMES, get_backend
 from decoding.attention.choice import pick_attention
 from decoding.checks import compatibility
 from decoding.checks.compatibility import fit
 from decoding.config import EngineConfig
 from decoding.engine import Engine
+from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel
 from decoding.request import Request, RequestError, SamplingParams
@@ -75,7 +76,7 @@ def test_a_kernel_that_a_model_is_too_much_for_gives_way_to_pytorch(
     model.set_attn_implementation(own)
     news: list[str] = []
     fit(target, "auto", news.append)
-    assert backend_of(model) == BACKENDS["sdpa"]
+    assert get_backend(model) == BACKENDS["sdpa"]
     why = "with attention 'ragged' it fails (its keys and values differ in size)"
     assert news == [f"tiny: runs with attention 'sdpa' ({why})"]
     model.set_attn_implementation(own)
@@ -134,3 +135,9 @@ def test_each_backend_runs_with_what_it_declares(monkeypatch: pytest.MonkeyPatch
                 backend.load()(q, k, v, rows, 0.25)
         elif backend.function:
             assert backend.load()(q, k, v, rows, 0.25).shape == q.shape
+
+
+def test_a_kernel_reads_the_longest_draft_and_the_token_after_it():
+    limits = [backend.max_tokens for backend in BACKENDS.values() if backend.max_tokens is not None]
+    assert limits
+    assert min(limits) > MAX_DRAFT_LENGTH

@@ -129,7 +129,7 @@ def test_rows_that_are_gone_have_no_slots() -> None:
     cache = prefilled(3)
     cache.drop(0)
     rows, first = torch.arange(3), torch.zeros(3, dtype=torch.int64)
-    assert (cache.slots_of(rows, first) // 4).tolist() == [cache.pages(0)[0], cache.pages(1)[0], 0]
+    assert cache.slots_of(rows, first).tolist() == [4 * cache.pages(0)[0], 4 * cache.pages(1)[0], -1]
 
 
 def test_a_pool_without_pages_refuses_and_loses_none() -> None:

@@ -10,6 +10,7 @@ from itertools import product
 import pytest
 import torch
 
+from decoding.attention.backends import NAMES
 from decoding.attention.prefill import PREFILL_CHUNK
 from decoding.drafters.lookup import LookupDrafter
 from decoding.engine import Engine
@@ -80,25 +81,25 @@ def test_greedy_is_the_same_under_the_maximal_rule(engine: MakeEngine, plain_tok
 
 def test_greedy_is_what_transformers_generates(engine: MakeEngine, target: LoadedModel) -> None:
     ours = tokens_of(engine(drafter="./draft"), request(temperature=0.0, n=1))[0]
-    ids = torch.tensor([target.tokenizer(PROMPT)["input_ids"]])
+    ids = torch.tensor([target.tokenizer(PROMPT)["input_ids"]], device=target.device)
     target.model.set_attn_implementation("eager")
     try:
         theirs = target.model.generate(ids, max_new_tokens=48, do_sample=False, eos_token_id=256, pad_token_id=0)
     finally:
-        target.model.set_attn_implementation("ragged_cache")
+        target.model.set_attn_implementation(NAMES["sdpa"])
     assert ours == [t for t in theirs[0, ids.shape[1] :].tolist() if t != 256]
 
 
 def test_a_prompt_prefilled_in_chunks_is_what_transformers_reads(engine: MakeEngine, target: LoadedModel) -> None:
     prompt = "".join(f"def f{i}(a, b):\n    return a + {i} * b\n" for i in range(18))
-    ids = torch.tensor([target.tokenizer(prompt)["input_ids"]])
+    ids = torch.tensor([target.tokenizer(prompt)["input_ids"]], device=target.device)
     # Beyond the 512 keys that PyTorch's attention sums in one block, and many pieces.
     assert ids.shape[1] > 512 > 6 * PREFILL_CHUNK["cpu"]
     target.model.set_attn_implementation("eager")
     try:
         theirs = target.model.generate(ids, max_new_tokens=12, do_sample=False, eos_token_id=256, pad_token_id=0)
     finally:
-        target.model.set_attn_implementation("ragged_cache")
+        target.model.set_attn_implementation(NAMES["sdpa"])
     expected = [t for t in theirs[0, ids.shape[1] :].tolist() if t != EOS]
     for drafter in ("none", "./draft"):
         wanted = request(prompt=prompt, temperature=0.0, n=1, max_new_tokens=12)
@@ -195,9 +196,10 @@ def test_logprobs_are_the_targets_own_at_temperature_one(engine: MakeEngine, tar
     target.model.set_attn_implementation("eager")
     try:
         with torch.inference_mode():
-            logits = target.model(torch.tensor([prompt + sample.token_ids])).logits[0, len(prompt) - 1 : -1]
+            ids = torch.tensor([prompt + sample.token_ids], device=target.device)
+            logits = target.model(ids).logits[0, len(prompt) - 1 : -1].cpu()
     finally:
-        target.model.set_attn_implementation("ragged_cache")
+        target.model.set_attn_implementation(NAMES["sdpa"])
     expected = logits[:, : target.vocab_size].log_softmax(1).gather(1, torch.tensor(sample.token_ids)[:, None])[:, 0]
     assert torch.allclose(torch.tensor(sample.logprobs), expected, atol=1e-4)
 

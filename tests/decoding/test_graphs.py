@@ -16,9 +16,9 @@ from decoding.acceptance.sampling import (
     to_distribution,
     to_distribution_nosync,
 )
-from decoding.attention.backends import NAMES
 from decoding.attention.graphs import Graphs, bucket_rows, bucket_tokens
 from decoding.attention.runner import ModelRunner
+from decoding.attention.target_runner import TargetRunner
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models.loaded import LoadedModel
@@ -28,15 +28,7 @@ pytest.importorskip("triton")
 PROMPT = "def add(a, b):\n    return a + b\n\ndef add("
 
 
-@pytest.fixture(autouse=True)
-def _quick_attention(target: LoadedModel, draft: LoadedModel) -> Any:
-    """Attention that takes lengths from tensors, as graphs need it, and is quick on a CPU."""
-    before = target.model.config._attn_implementation
-    for loaded in (target, draft):
-        loaded.model.set_attn_implementation(NAMES["reference"])
-    yield
-    for loaded in (target, draft):
-        loaded.model.set_attn_implementation(before)
+pytestmark = pytest.mark.usefixtures("in_graphs")
 
 
 def texts(target: LoadedModel, draft: LoadedModel, request: Request, *, graphs: bool, **settings: Any) -> list[Any]:
@@ -78,15 +70,27 @@ def test_requests_with_different_sampling_are_decoded_in_one_graph(drafter, targ
 
 
 @pytest.mark.parametrize("drafter", ["none", "sibling", "./model"])
-def test_requests_for_likelier_tokens_are_decoded_between_others_in_graphs(drafter, target, draft) -> None:
+def test_requests_for_top_tokens_are_decoded_between_others_in_graphs(drafter, target, draft, monkeypatch) -> None:
     plain = Request(PROMPT, n=2, sampling=SamplingParams(0.8, 1.0), max_new_tokens=8)
     asking = replace(plain, top_logprobs=2, prompt_logprobs=1)
     config = EngineConfig("tiny", drafter, "fixed:2", max_batch=4)
-    engine = Engine(config, target, draft if "model" in drafter else None, graphs=True)
-    expected = [sample.token_ids for sample in engine.generate(plain).samples]
+    model = draft if "model" in drafter else None
+    expected = Engine(config, target, model, graphs=False).generate(asking).samples
+    engine = Engine(config, target, model, graphs=True)
+    engine.warm_up()
+    shapes = replays(monkeypatch)
+    monkeypatch.setattr(TargetRunner, "_verify_by_forward", None)
     done = dict(engine.generate_many([plain, asking, plain]))
-    assert [[sample.token_ids for sample in done[i].samples] for i in range(3)] == [expected] * 3
-    assert [len(sample.top_logprobs) for sample in done[1].samples] == [8, 8]
+    n_rounds = max(len(done[i].rounds) for i in range(3))
+    assert sum(len(shape) == 2 for shape in shapes) >= n_rounds, "every round replays a graph of the target"
+    for i in range(3):
+        assert [sample.token_ids for sample in done[i].samples] == [sample.token_ids for sample in expected]
+    assert [len(sample.top_logprobs) for i in (0, 2) for sample in done[i].samples] == [0] * 4
+    for sample, alone in zip(done[1].samples, expected, strict=True):
+        assert len(sample.top_logprobs) == 8
+        for tops, others in zip(sample.top_logprobs, alone.top_logprobs, strict=True):
+            assert [text for text, _ in tops] == [text for text, _ in others]
+            assert [logp for _, logp in tops] == pytest.approx([logp for _, logp in others], abs=1e-5)
     scored = done[1].prompt_logprobs
     assert scored is not None
     assert len(scored) == len(PROMPT)
@@ -185,6 +189,19 @@ def test_graphs_of_the_target_are_captured_before_the_first_request(target, monk
     engine.generate(Request(PROMPT, n=3, sampling=SamplingParams(0.5), max_new_tokens=6))
     assert len(captured) == n_captured
     assert n_captured >= 3 * 3  # 1, 2 and 4 rows of 1, 2 and 3 tokens, and what verifies were measured with
+
+
+def test_all_graphs_of_the_target_leave_their_logits_in_one_buffer(target) -> None:
+    config = EngineConfig(target="tiny", drafter="sibling", draft_length="fixed:4", max_batch=5)
+    engine = Engine(config, target, None, graphs=True)
+    engine.warm_up()
+    with engine._pool.acquire(5) as runners, torch.inference_mode():
+        (graphs,) = runners.graphs
+        logits = [work.run()[0] for work in graphs._works.values()]
+    assert len(logits) > 10
+    (place,) = {each.untyped_storage().data_ptr() for each in logits}
+    assert {each.data_ptr() for each in logits} == {place}
+    assert logits[0].untyped_storage().nbytes() == max(each.nbytes for each in logits)
 
 
 @pytest.mark.parametrize("drafter", ["sibling", "./model"])

@@ -15,8 +15,8 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from decoding.attention import flat_forward
+from decoding.attention.backends import NAMES
 from decoding.attention.flat_forward import FlatForward
-from decoding.attention.ragged import ATTENTION_NAME
 from decoding.attention.runner import ModelRunner
 from decoding.config import EngineConfig
 from decoding.engine import Engine
@@ -131,7 +131,7 @@ def test_graphs_compute_what_quantized_layers_compute_apart(dtype):
     FlatForward.use_blocks(graphs, Int8Blocks(graphs))
     logits = []
     for model in (apart, graphs):
-        model.set_attn_implementation(ATTENTION_NAME)
+        model.set_attn_implementation(NAMES["sdpa"])
         runner = ModelRunner(model, 260, 2)
         for row, n in enumerate((20, 9)):
             runner.cache.start(row, 64)
@@ -157,7 +157,7 @@ def test_graphs_take_the_place_of_the_weights():
 @pytest.fixture
 def int8(loaded, monkeypatch):
     """The tiny target as `load_model` makes it with 8-bit weights."""
-    monkeypatch.setattr("decoding.prepare.load", lambda *_: loaded(tiny_qwen2()))
+    monkeypatch.setattr("decoding.prepare.load", lambda *_: loaded(tiny_qwen2(), torch.device("cpu")))
     monkeypatch.setattr("decoding.prepare.fit", lambda *_: None)  # its attention is ours already
     return load_model(ModelSpec("tiny", "float32", "cpu", "auto", "int8"))
 

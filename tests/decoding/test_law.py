@@ -33,7 +33,7 @@ from decoding.models.trained_heads import HeadRecord, ready
 from decoding.request import Request, SamplingParams
 from decoding.training.initial import new_head
 from kernels import accept
-from tests.decoding.conftest import disturbed
+from tests.decoding.conftest import GRAPHS_ATTENTION, disturbed
 from tests.thorough import quick_first
 
 pytestmark = pytest.mark.slow
@@ -91,7 +91,7 @@ def on_path(pair: tuple[LoadedModel, LoadedModel], monkeypatch: pytest.MonkeyPat
     def choose(graphs: bool) -> None:
         if graphs:
             for loaded in pair:
-                loaded.model.set_attn_implementation(NAMES["reference"])
+                loaded.model.set_attn_implementation(GRAPHS_ATTENTION)
             # Triton's interpreter takes a second for what a thousand samples need; test_accept.py shows they agree.
             for rule in (Coupled, Maximal):
                 monkeypatch.setattr(rule, "accept_in_kernel", rule.accept)
@@ -115,8 +115,9 @@ def law(target: LoadedModel, sampling: SamplingParams) -> torch.Tensor:
     texts = torch.tensor(list(product(range(V), repeat=N_TOKENS)))
     target.model.set_attn_implementation("eager")
     with torch.inference_mode():
-        logits = target.model(torch.cat([torch.tensor(prompt).expand(len(texts), -1), texts], dim=1)).logits[..., :V]
-    target.model.set_attn_implementation("ragged_cache")
+        ids = torch.cat([torch.tensor(prompt).expand(len(texts), -1), texts], dim=1).to(target.device)
+        logits = target.model(ids).logits[..., :V].cpu()
+    target.model.set_attn_implementation(NAMES["sdpa"])
     joint = torch.ones(len(texts), dtype=torch.float64)
     for i in range(N_TOKENS):
         here = to_distribution(logits[:, len(prompt) - 1 + i], sampling)
@@ -143,7 +144,7 @@ def chi2(
     target, draft = pair
     expected = [law(target, sampling) * N_SAMPLES for sampling in samplings]
     if graphs:
-        target.model.set_attn_implementation(NAMES["reference"])
+        target.model.set_attn_implementation(GRAPHS_ATTENTION)
     config = EngineConfig(target="tiny", draft_length="fixed:2", max_batch=AT_ONCE, **settings)
     engine = make_engine(config, target, draft, graphs=graphs)
     observed = [torch.zeros(V**N_TOKENS, dtype=torch.float64) for _ in samplings]
@@ -221,7 +222,7 @@ def test_a_chain_whose_q_forgets_the_token_before_is_found_out(
     target_ids = BlockRunner.target_ids
 
     def without(runner: BlockRunner, q: Distribution) -> Distribution:
-        assert (q.ids == torch.arange(2)).all()
+        assert (q.ids.cpu() == torch.arange(2)).all()
         told.append((sampled := target_ids(runner, q), target_ids(runner, replace(q, logp=given[-1].log_softmax(-1)))))
         return sampled
 
@@ -275,4 +276,4 @@ def test_what_a_draft_was_drawn_from_sums_to_one(
     engine = make_engine(config, *pair, graphs=graphs)
     for sampling in (SAMPLING, SamplingParams(0.8, top_p=0.9)):
         engine.generate(Request(PROMPT, n=40, sampling=sampling, max_new_tokens=24))
-    assert torch.allclose(torch.cat(sums), torch.ones((), dtype=torch.float64), atol=1e-5)
+    assert torch.allclose(torch.cat(sums).cpu(), torch.ones((), dtype=torch.float64), atol=1e-5)

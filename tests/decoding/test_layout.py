@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decoding.attention.ragged import MaskStore, ragged_cache_attention
+from decoding.attention.ragged import MaskStore, attend_by_pytorch
 from decoding.memory.layout import Layout
 from decoding.memory.pages import PagePool
 
@@ -44,10 +44,7 @@ def attended(
 ) -> torch.Tensor:
     layout = layout_of(lens, counts)
     keys, values = in_pages(layout, keys), in_pages(layout, values)
-    result, _ = ragged_cache_attention(
-        torch.nn.Identity(), queries, keys, values, None, SCALE, None, layout, MaskStore()
-    )
-    return result[0]
+    return attend_by_pytorch(queries[0].transpose(0, 1), keys, values, layout, MaskStore(), SCALE)
 
 
 @settings(deadline=None, max_examples=60)

@@ -140,6 +140,10 @@ class Rows(RuleBasedStateMachine):
                 assert values[:, 0, 0].tolist() == [-token for token in row]
 
     @invariant()
+    def what_no_row_has_stays_zero(self) -> None:
+        assert not any(buffer[0].any() for buffer in self.pool.buffers.values())
+
+    @invariant()
     def no_page_is_lost_or_counted_twice(self) -> None:
         references = Counter(page for r in range(len(self.model)) for page in self.cache.pages(r))
         assert 0 not in references

@@ -24,7 +24,7 @@ def own_logprobs(model, ids: list[int]) -> torch.Tensor:
     """Log-probabilities [T, V] of the known tokens by transformers' forward, with its own attention."""
     model.config._attn_implementation, before = "eager", model.config._attn_implementation
     with torch.inference_mode():
-        logits = model(torch.tensor([ids])).logits[0, :, : EOS + 1].float()
+        logits = model(torch.tensor([ids], device=model.device)).logits[0, :, : EOS + 1].float().cpu()
     model.config._attn_implementation = before
     return logits.log_softmax(dim=1)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from decoding.attention.ragged import ATTENTION_NAME
+from decoding.attention.backends import NAMES
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models import loading
@@ -21,13 +21,13 @@ PROMPT = 'def fibonacci(n):\n    """Return the n-th Fibonacci number."""\n    a,
 
 @pytest.fixture(scope="module")
 def target() -> LoadedModel:
-    return loading.load(MODEL, "float32", "cpu", attention=ATTENTION_NAME)
+    return loading.load(MODEL, "float32", "cpu", attention=NAMES["sdpa"])
 
 
 @pytest.fixture(scope="module")
 def draft() -> LoadedModel:
     """The same model rounded to bfloat16: a draft model that is nearly always right."""
-    return loading.load(MODEL, "bfloat16", "cpu", attention=ATTENTION_NAME)
+    return loading.load(MODEL, "bfloat16", "cpu", attention=NAMES["sdpa"])
 
 
 def texts(target: LoadedModel, draft: LoadedModel, drafter: str, length: str, n: int, temperature: float) -> list[str]:
@@ -58,6 +58,6 @@ def test_greedy_is_what_transformers_generates(target: LoadedModel, draft: Loade
     try:
         theirs = target.model.generate(ids, max_new_tokens=10, do_sample=False, attention_mask=torch.ones_like(ids))
     finally:
-        target.model.set_attn_implementation(ATTENTION_NAME)
+        target.model.set_attn_implementation(NAMES["sdpa"])
     text = target.tokenizer.decode(theirs[0, ids.shape[1] :], skip_special_tokens=True)
     assert texts(target, draft, "sibling", "goodput", 1, 0.0) == [text]

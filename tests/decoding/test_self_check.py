@@ -3,46 +3,48 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 
-from decoding.attention.backends import NAMES, backend_of
+from decoding.acceptance.sampling import KINDS
+from decoding.attention.backends import NAMES, get_backend
 from decoding.attention.draft_graphs import DraftGraphs
 from decoding.attention.graphs import Graphs, Work
 from decoding.checks import self_check
+from decoding.checks.graph_check import find_error
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models.loaded import LoadedModel
+from decoding.models.trained_heads import LoadedHead
 from decoding.request import Request, SamplingParams
 from kernels import accept, check, kv_scatter, reference, verify_attention
 from kernels.registry import BACKENDS
+from tests.decoding.conftest import DRAFT
 
 pytestmark = pytest.mark.slow
 
 pytest.importorskip("triton")
 SHAPE = check.AttentionShape(n_kv=2, group=2, dim=16, dtype=torch.float32)
-CPU = torch.device("cpu")
 
 
 @pytest.fixture
-def quick(target: LoadedModel, draft: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Engine]]:
-    """Make an engine with graphs over attention that takes lengths from tensors and is quick on a CPU."""
-    before = target.model.config._attn_implementation
-    for loaded in (target, draft):
-        loaded.model.set_attn_implementation(NAMES["reference"])
+def quick(target: LoadedModel, draft: LoadedModel, head: LoadedHead, in_graphs: None) -> Callable[..., Engine]:
+    """Make an engine with graphs."""
 
-    def make(drafter: str = "./draft") -> Engine:
-        config = EngineConfig("tiny", drafter, draft_length="fixed:2", max_batch=4)
+    def make(drafter: str = DRAFT, **settings: Any) -> Engine:
+        config = EngineConfig("tiny", drafter, draft_length="fixed:2", max_batch=4, **settings)
         # The output layer has padding rows beyond the vocabulary, and no sample ends by itself.
-        return Engine(config, replace(target, vocab_size=256), draft if "draft" in drafter else None, graphs=True)
+        model = replace(target, vocab_size=256)
+        return Engine(
+            config, model, draft if drafter == DRAFT else None, head if drafter == "trained" else None, graphs=True
+        )
 
-    yield make
-    for loaded in (target, draft):
-        loaded.model.set_attn_implementation(before)
+    return make
 
 
 def wrong(function: Callable[..., Any], spoil: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -56,16 +58,16 @@ def off_by_one(*arguments: Any) -> None:
 
 @pytest.mark.parametrize("attention", [name for name, backend in BACKENDS.items() if backend.needs_triton])
 @pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.thorough)])
-def test_kernels_that_work_pass(attention: str, dtype: torch.dtype) -> None:
-    assert check.failures(replace(SHAPE, dtype=dtype), attention, CPU) == {}
+def test_kernels_that_work_pass(attention: str, dtype: torch.dtype, device: torch.device) -> None:
+    assert check.failures(replace(SHAPE, dtype=dtype), attention, device) == {}
 
 
-def test_each_wrong_kernel_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_wrong_kernel_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch, device: torch.device) -> None:
     shape, ragged = replace(SHAPE, n_kv=1), verify_attention.ragged
     for spoil in (lambda out: out + 0.01, lambda out: out.fill_(torch.nan), lambda out: out.roll(1, 0)):
         with monkeypatch.context() as patch:
             patch.setattr(verify_attention, "ragged", wrong(ragged, spoil))
-            found = check.failures(shape, "ragged", CPU)
+            found = check.failures(shape, "ragged", device)
         assert list(found) == ["ragged"]
         assert "differs from its reference by" in found["ragged"]
 
@@ -75,12 +77,12 @@ def test_each_wrong_kernel_is_named_with_the_reason(monkeypatch: pytest.MonkeyPa
     with monkeypatch.context() as patch:
         patch.setattr(kv_scatter, "kv_scatter", off_by_one)
         patch.setattr(accept, "maximal", wrong(accept.maximal, lambda out: (out[0], out[1] + 1)))
-        assert check.failures(shape, "ragged", CPU) == {
+        assert check.failures(shape, "ragged", device) == {
             "kv_scatter": "writes other slots than its reference",
             "accept": "decides differently from its reference",
         }
     monkeypatch.setattr(accept, "coupled", broken)
-    assert check.failures(shape, "ragged", CPU) == {"accept": "out of resource: shared memory"}
+    assert check.failures(shape, "ragged", device) == {"accept": "out of resource: shared memory"}
 
 
 def test_a_wrong_attention_is_replaced_by_pytorchs(
@@ -93,8 +95,8 @@ def test_a_wrong_attention_is_replaced_by_pytorchs(
     try:
         disabled = self_check.check_kernels(target)
         assert list(disabled) == ["ragged"]
-        assert backend_of(target.model) == BACKENDS["sdpa"]
-        assert backend_of(draft.model) == BACKENDS["ragged"], "another model is left as it is"
+        assert get_backend(target.model) == BACKENDS["sdpa"]
+        assert get_backend(draft.model) == BACKENDS["ragged"], "another model is left as it is"
         engine = Engine(EngineConfig(target="tiny"), replace(target, disabled=disabled), None)
         assert engine.provenance()["disabled"] == "ragged"
         assert engine.provenance()["attention"] == "sdpa"
@@ -128,13 +130,63 @@ def test_without_the_kernels_texts_are_the_same(
     assert texts[0] == texts[1]
 
 
-def test_graphs_that_work_stay(quick: Callable[..., Engine]) -> None:
-    engine = quick()
+@pytest.mark.parametrize("drafter", ["./draft", "trained"])
+@pytest.mark.parametrize("acceptance", ["coupled", pytest.param("maximal", marks=pytest.mark.thorough)])
+def test_graphs_that_work_stay(drafter: str, acceptance: str, quick: Callable[..., Engine]) -> None:
+    engine = quick(drafter, acceptance=acceptance)
+    engine.warm_up()
+    with engine._pool.acquire(1) as runners:
+        verify, drawing = runners.graphs
+        assert {(R, T) for R in (1, 2, 4) for T in (1, 2, 3)} <= set(verify.shapes)
+        assert set(drawing.shapes) == {(R, T, kind) for R in (1, 2, 4) for T in drawing.widths for kind in KINDS}
+        before = [graphs.runner.cache.pool.n_used for graphs in runners.graphs]
     engine.check_graphs()
-    assert engine._pool.has_graphs
-    assert engine._pool.draft_graphs is not None
+    with engine._pool.acquire(1) as runners:
+        assert len(runners.graphs) == 2
+        assert [graphs.runner.cache.pool.n_used for graphs in runners.graphs] == before
     assert engine.disabled == []
     assert engine.provenance()["disabled"] is None
+
+
+@pytest.mark.parametrize("drafter", ["none", "./draft", "trained"])
+def test_every_shape_is_compared(drafter: str, quick: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other is made wrong, in what it computes for the last row before the padding."""
+    engine = quick(drafter)
+    engine.warm_up()
+    prompts = self_check.encode_probes(engine.target)
+    with engine._pool.acquire(1) as runners, torch.inference_mode():
+        for graphs in runners.graphs:
+            for shape in graphs.shapes:
+                right, last = graphs._works[shape], shape[0] - 1 - (shape[0] > 2)
+                graphs._works[shape] = Work(right.inputs, partial(spoil, right.run, shape, last))
+                with monkeypatch.context() as patch:  # a draft model's two steps are checked together
+                    alike = [other for other in graphs.shapes if (other[0], other[2:]) == (shape[0], shape[2:])]
+                    patch.setattr(Graphs, "shapes", property(lambda _, alike=alike: alike))
+                    error = find_error(graphs, prompts)
+                graphs._works[shape] = right
+                assert error is not None
+                assert "log-probabilities are off by" in error
+
+
+def spoil(run: Callable[[], tuple[torch.Tensor, ...]], shape: Any, row: int) -> tuple[torch.Tensor, ...]:
+    """Replay a graph, and move what it says of a row: logits, or drawn tokens."""
+    first, *rest = run()
+    first = first.clone()
+    values = first.view(shape[0], -1, first.shape[-1]) if len(shape) == 2 else first
+    values[row] = values[row].roll(1, -1) if len(shape) == 2 else (values[row] + 2) % 256
+    return first, *rest
+
+
+def test_a_shape_that_is_wrong_is_named_and_graphs_are_switched_off(quick: Callable[..., Engine]) -> None:
+    engine = quick("none")
+    engine.warm_up()
+    with engine._pool.acquire(1) as runners:
+        works = runners.graphs[0]._works
+        R, T = shape = next(shape for shape in works if shape[1] > 1)  # which no text without drafts is decoded in
+        works[shape] = Work(works[shape].inputs, partial(spoil, works[shape].run, shape, 0))
+    engine.check_graphs()
+    assert engine.disabled == ["graphs"]
+    assert engine._disabled["graphs"].startswith(f"{R} x {T}: log-probabilities are off by")
 
 
 def stale(name: str) -> Callable[[Graphs, Work], Work]:

@@ -185,7 +185,7 @@ def test_of_requests_that_wait_the_one_with_the_earliest_deadline_joins_first(
     unending: MakeEngine, machine: Machine
 ) -> None:
     made = unending(max_batch=1)
-    made._pool._verify = None
+    made._pool.drop_graphs()
     budgets = [30.0, 9.0, 20.0, 6.0]
     order: list[int] = []
     wanted = [asked(n=32, seed=i, budget_s=budget) for i, budget in enumerate(budgets)]

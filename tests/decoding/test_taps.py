@@ -8,8 +8,8 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
 
+from decoding.attention.backends import NAMES
 from decoding.attention.flat_forward import FlatForward
-from decoding.attention.ragged import ATTENTION_NAME
 from decoding.attention.runner import ModelRunner
 from decoding.attention.taps import TAPS, decoder_layers, tapped
 from decoding.memory.pages import PagePool
@@ -28,7 +28,7 @@ def reference(model: PreTrainedModel, tokens: list[int]) -> torch.Tensor:
     before = model.config._attn_implementation
     model.set_attn_implementation("eager")
     with torch.inference_mode():
-        states = model(torch.tensor([tokens]), output_hidden_states=True).hidden_states
+        states = model(torch.tensor([tokens], device=model.device), output_hidden_states=True).hidden_states
     model.set_attn_implementation(before)
     return torch.cat([states[tap][0] for tap in TAPPED], dim=1)
 
@@ -65,7 +65,7 @@ def test_between_8_bit_products_they_have_the_type_that_a_head_reads() -> None:
     model = tiny_qwen2().to(torch.bfloat16)
     fuse(model)
     FlatForward.use_blocks(model, Int8Blocks(model))
-    model.set_attn_implementation(ATTENTION_NAME)
+    model.set_attn_implementation(NAMES["sdpa"])
     runner = ModelRunner(model, 260, 1, taps=TAPPED)
     prefill(runner, 0, TOKENS)
     assert states_of(runner, 0).dtype is torch.bfloat16

@@ -1,0 +1,192 @@
+"""Every captured graph, compared once with forwards without graphs over the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from decoding.acceptance.distribution import Distribution
+from decoding.acceptance.noise import gumbel
+from decoding.acceptance.sampling import Kind, draft_distribution, kind_of, limits_of
+from decoding.attention.block_drafts import BlockDrafts
+from decoding.attention.block_graphs import BlockGraphs
+from decoding.attention.draft_graphs import DraftGraphs
+from decoding.attention.draft_runner import DraftSteps
+from decoding.attention.drafting import Steps
+from decoding.attention.drawing_graphs import DrawingGraphs
+from decoding.attention.graphs import Graphs
+from decoding.attention.verify_graphs import VerifyGraphs
+from decoding.checks.self_check import compare_top, describe_error
+from decoding.limits import MAX_DRAFT_LENGTH
+from decoding.memory.pages import n_pages_for
+from decoding.models.errors import first_line
+from decoding.request import SamplingParams
+from decoding.state.proposal import MODEL_EVIDENCE, Proposal
+from kernels.upload import upload
+
+# One for each kind of distribution that drafts are drawn from.
+_SAMPLING = {kind_of(params): params for params in (SamplingParams(0.0), SamplingParams(1.0, 1.0), SamplingParams(1.0))}
+_N_STEPS = 2  # of a draft model: the first one reads two tokens of a row, and later ones read one
+
+
+@torch.inference_mode()
+def find_error(graphs: Graphs[Any], prompts: Sequence[Sequence[int]]) -> str | None:
+    """Return why a captured graph computes something else than a forward; None if all are right.
+
+    `prompts` of three tokens or more begin the rows. Takes the caches of the graphs empty and leaves them empty.
+    """
+    if isinstance(graphs, VerifyGraphs):
+        return _find_error(graphs, [graphs.runner], prompts, _check_verify)
+    if isinstance(graphs, DraftGraphs):
+        return _find_error(graphs, [graphs.runner], prompts, _check_draft)
+    assert isinstance(graphs, BlockGraphs)
+    return _find_error(graphs, [graphs.runner.target, graphs.runner], prompts, _check_block)
+
+
+def _find_error(
+    graphs: Any,
+    runners: Sequence[Any],
+    prompts: Sequence[Sequence[int]],
+    check: Callable[[Any, Sequence[Sequence[int]], Any], str | None],
+) -> str | None:
+    """Check all shapes, the largest first, with a row less than a bucket has: its padding is checked as well."""
+    try:
+        rows = [prompts[r % len(prompts)] for r in range(_count_rows(graphs, runners, prompts))]
+        _start_rows(runners, rows, len(prompts))
+        for shape in sorted(graphs.shapes, key=lambda shape: -shape[0]):
+            n = shape[0] - (shape[0] > 2)
+            if n > len(rows):
+                continue
+            while len(rows) > n:
+                rows.pop()
+                for runner in runners:
+                    runner.cache.drop(len(rows))
+            if error := check(graphs, rows, shape):
+                return f"{' x '.join(map(str, shape))}: {error}"
+    except Exception as failure:  # a device fails in its own ways
+        return first_line(failure)
+    finally:
+        for runner in runners:
+            runner.cache.clear()
+    return None
+
+
+def _count_rows(graphs: Graphs[Any], runners: Sequence[Any], prompts: Sequence[Sequence[int]]) -> int:
+    """Return the rows of the largest shape, or as many as there are pages for."""
+    n_tokens = _capacity(max(prompts, key=len))
+    fits: int = min(
+        pool.n_free // n_pages_for(n_tokens, pool.page_size) for pool in (each.cache.pool for each in runners)
+    )
+    largest: int = max((shape[0] for shape in graphs.shapes), default=0)
+    return min(fits, largest)
+
+
+def _capacity(prompt: Sequence[int]) -> int:
+    return len(prompt) + MAX_DRAFT_LENGTH + 1
+
+
+def _start_rows(runners: Sequence[Any], rows: Sequence[Sequence[int]], n_prompts: int) -> None:
+    """Begin rows with all but the last token of their prompts; rows of one prompt share its pages."""
+    model, *heads = runners
+    for r, prompt in enumerate(rows):
+        source = None if r < n_prompts else r % n_prompts
+        model.start(r, prompt[:-1], _capacity(prompt), source).finish()
+        for head in heads:
+            head.start(r, prompt, source).finish()
+
+
+def _check_verify(graphs: VerifyGraphs, rows: Sequence[Sequence[int]], shape: tuple[int, int]) -> str | None:
+    """Compare the logits after the last draft token of each row."""
+    _, T = shape
+    n_drafted = [(T - 1 - r) % T for r in range(len(rows))]
+    drafts = [[row[t % len(row)] for t in range(n)] for row, n in zip(rows, n_drafted, strict=True)]
+    last = [row[-1] for row in rows]
+    expected = graphs.runner.forward(
+        [[token, *draft] for token, draft in zip(last, drafts, strict=True)], n_last=[1] * len(rows)
+    )
+    logits = graphs.score(last, Proposal(drafts, [MODEL_EVIDENCE] * len(rows)))
+    if logits is None:
+        return None
+    each = torch.arange(len(rows), device=logits.device)
+    noted, tokens = logits[each, upload(n_drafted, logits.device)].float().log_softmax(dim=1).max(dim=1)
+    return compare_top(expected, tokens, noted)
+
+
+def _check_draft(graphs: DraftGraphs, rows: Sequence[Sequence[int]], shape: tuple[int, int, Kind]) -> str | None:
+    """Compare the tokens of two steps, which are two shapes: the one for one token alone is checked with the other."""
+    _, T, kind = shape
+    if T == 1:
+        return None
+    sampling, cache = _SAMPLING[kind], graphs.runner.cache
+    feed = [[row[-1], *row[: r % 2]] for r, row in enumerate(rows)]
+    seeds = list(range(len(rows)))
+    lens = cache.lens
+    drawn = graphs.draft(feed, seeds, _N_STEPS, [sampling] * len(rows))
+    if drawn is None:
+        return None
+    first = [length + len(fed) for length, fed in zip(lens, feed, strict=True)]
+    error = _compare_draws(graphs, DraftSteps(graphs.runner, feed), drawn[0], first, seeds, sampling)
+    for r, length in enumerate(lens):
+        cache.rewind(r, length)
+    return error
+
+
+def _check_block(graphs: BlockGraphs, rows: Sequence[Sequence[int]], shape: tuple[int, int, Kind]) -> str | None:
+    """Compare the tokens of a block after up to T positions that the head has not read."""
+    _, T, kind = shape
+    runner, sampling = graphs.runner, _SAMPLING[kind]
+    pending, seeds, lengths = [row[-1] for row in rows], list(range(len(rows))), [runner.head.n_proposed] * len(rows)
+    unread = [min(T, n) for n in runner.read_by_target]
+    before = [n - new for n, new in zip(runner.read_by_target, unread, strict=True)]
+    for r, length in enumerate(before):
+        runner.cache.rewind(r, length)
+    proposal = graphs.propose(pending, unread, lengths, seeds, [sampling] * len(rows))
+    if proposal is None or proposal.pending is None:
+        return None
+    for r, length in enumerate(before):
+        runner.cache.rewind(r, length)
+    first = [n + 1 for n in runner.read_by_target]
+    steps = BlockDrafts(runner, graphs.rule).run_blocks(pending, unread, lengths)
+    return _compare_draws(graphs, steps, proposal.pending, first, seeds, sampling)
+
+
+def _compare_draws(
+    graphs: DrawingGraphs[Any],
+    steps: Steps,
+    drawn: torch.Tensor,  # [n, k]
+    first: Sequence[int],
+    seeds: Sequence[int],
+    sampling: SamplingParams,
+) -> str | None:
+    """Return how far drawn tokens are from the best ones, by log-probability and noise, of forwards without graphs.
+
+    Rounding may exchange two tokens that are nearly as good, and move one over the edge of a nucleus.
+    """
+    tokens, device = drawn.tolist(), drawn.device
+    limits, each_seed = upload([limits_of(sampling)] * len(tokens), device), upload(seeds, device)
+    kind = kind_of(sampling)
+    for step in range(len(tokens[0])):
+        logits = steps.logits(step, range(len(tokens)), [row[:step] for row in tokens])
+        own = drawn[:, step, None]
+        ids = torch.arange(logits.shape[1], device=device).expand(logits.shape)
+        everything = steps.target_ids(Distribution(ids, logits.float().log_softmax(dim=1)))
+        dist = steps.target_ids(draft_distribution(logits, kind, limits))
+        position = upload([n + step for n in first], device)
+        # What the logs of a filtered distribution are above the logs of the whole one.
+        shift = dist.logp[:, :1] - _find(everything, dist.ids[:, :1])
+        logp = _find(everything, own) + shift
+        noise = [torch.zeros((), device=device)] * 2
+        if kind != "greedy":
+            noise = [gumbel(each_seed, position, graphs.rule.draft_role, each) for each in (dist.ids, own)]
+        gap = (dist.logp + noise[0]).amax(dim=1) - (logp + noise[1])[:, 0]
+        least = dist.logp.masked_fill(dist.logp.isneginf(), torch.inf).amin(dim=1)
+        if error := describe_error(torch.maximum(gap, least - logp[:, 0]).max(), logits.dtype):
+            return error
+    return None
+
+
+def _find(dist: Distribution, ids: torch.Tensor) -> torch.Tensor:
+    """Return the log-probability of `ids` [N, 1], float32 [N, 1]; -inf for one that a row does not have."""
+    return dist.logp.masked_fill(dist.ids != ids, -torch.inf).amax(dim=1, keepdim=True)
