@@ -14,6 +14,7 @@ from decoding.models.device import pick_device
 
 # The limit of a container: cgroup v2, then v1. Without a limit they hold "max" or a number beyond any memory.
 _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+_COMMON_POOL = (0, 0)  # of PyTorch's allocator for GPUs; each set of graphs has another
 # What PyTorch's allocator for CPUs says, on POSIX and on Windows.
 _NO_MEMORY = ("can't allocate memory", "not enough memory")
 
@@ -32,10 +33,18 @@ def available_bytes(device: str) -> int:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Return the bytes that this process could still allocate on `device`."""
-    on_gpu = device.type == "cuda"
-    used: int = torch.cuda.memory_allocated(device) if on_gpu else psutil.Process().memory_info().rss
-    return available_bytes(device.type) - used
+    """Return the bytes that this process could still allocate on `device`.
+
+    On a GPU what graphs hold in pools of their own is not among them: only their captures can use it.
+    """
+    if device.type == "cpu":
+        return available_bytes(device.type) - int(psutil.Process().memory_info().rss)
+    free: int = torch.cuda.mem_get_info(device)[0]
+    index = torch.cuda.current_device() if device.index is None else device.index
+    for segment in torch.cuda.memory_snapshot():  # type: ignore[no-untyped-call]
+        if segment["device"] == index and segment["segment_pool_id"] == _COMMON_POOL:
+            free += segment["total_size"] - segment["allocated_size"]
+    return free
 
 
 def release_unused() -> None:

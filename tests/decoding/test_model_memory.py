@@ -79,3 +79,14 @@ def test_releasing_frees_what_only_refers_to_itself() -> None:
     del net
     device_memory.release_unused()
     assert gone() is None
+
+
+def test_what_graphs_hold_in_their_own_pools_is_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    def segment(pool: tuple[int, int], total: int, allocated: int, device: int = 0) -> dict[str, object]:
+        return {"device": device, "segment_pool_id": pool, "total_size": total, "allocated_size": allocated}
+
+    segments = [segment((0, 0), 50, 20), segment((0, 7), 1000, 10), segment((0, 0), 9, 0, device=1)]
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (400, 900))
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: segments)
+    assert device_memory.free_bytes(torch.device("cuda")) == 430
