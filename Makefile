@@ -45,6 +45,9 @@ demo: setup ## evaluate a real model on HumanEval for two minutes
 serve: setup ## start the service on http://127.0.0.1:8000
 	@$(BIN)/bassline serve
 
+# Bytecode is written whatever the environment says: hundreds of processes import the same modules.
+export PYTHONDONTWRITEBYTECODE :=
+
 # More processes than cores: many tests wait for servers and workers that they started. A file stays in one process,
 # because its tests share what they started.
 PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder

@@ -11,10 +11,17 @@ import torch
 if not torch.cuda.is_available():  # Triton reads this when a kernel is defined
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
-if importlib.util.find_spec("hypothesis") and "CI" not in os.environ:  # there Hypothesis does the same by itself
-    from hypothesis import HealthCheck, settings
 
-    settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def pytest_configure(config: pytest.Config) -> None:
+    """Set up Hypothesis for a busy machine; a run without the thorough tests takes half of its usual examples."""
+    if importlib.util.find_spec("hypothesis") is None:
+        return
+    from hypothesis import HealthCheck, settings  # noqa: PLC0415
+
+    usual = settings.get_profile("ci" if "CI" in os.environ else "default")
+    examples = usual.max_examples // 2 if config.option.markexpr else usual.max_examples
+    known = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+    settings.register_profile("busy machine", usual, max_examples=examples, **known)
     settings.load_profile("busy machine")
 
 

@@ -10,6 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import MappingProxyType
 from typing import Any
 
+from tests.http_servers import serve
+
 EVENTS = {"Content-Type": "text/event-stream"}
 DONE = "data: [DONE]\n\n"
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
@@ -108,13 +110,11 @@ def serve_stub(
     http = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     http.daemon_threads = True
     stub.url = f"http://127.0.0.1:{http.server_port}/v1"
-    threading.Thread(target=http.serve_forever, daemon=True).start()
-    try:
-        yield stub
-    finally:
-        stub.released.set()
-        http.shutdown()
-        http.server_close()
+    with serve(http):
+        try:
+            yield stub
+        finally:
+            stub.released.set()
 
 
 def event(*choices: Any, **fields: Any) -> str:

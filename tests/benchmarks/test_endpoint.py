@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from benchmarks import decode
 from benchmarks._peers import Endpoint, find_peers
 from benchmarks._report import Report
+from tests.http_servers import serve
 
 
 @pytest.fixture(params=["makes n choices", "makes n choices and counts each by itself", "makes one choice"])
@@ -45,11 +45,8 @@ def server(request):
         def log_message(self, *_):
             pass
 
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=http.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{http.server_port}/v1", obeys_n, asked
-    http.shutdown()
-    http.server_close()
+    with serve(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as http:
+        yield f"http://127.0.0.1:{http.server_port}/v1", obeys_n, asked
 
 
 def test_all_tokens_of_n_samples_are_counted_whatever_way_the_server_makes_them(server):

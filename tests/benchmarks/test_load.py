@@ -24,6 +24,7 @@ from evaluation.load_metrics import LoadedRequest, build_point
 from evaluation.metrics import SampleOutcome
 from evaluation.sandbox import Sandbox, SandboxUnavailableError
 from tests.decoding.conftest import byte_tokenizer, tiny_qwen2
+from tests.http_servers import serve
 
 TASKS = [
     Task(f"add/{i}", f'def add(a, b):\n    """Sum {i}."""\n', "add", "def check(c):\n    assert c(1, 2) == 3\n", body)
@@ -83,10 +84,8 @@ def service():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.asked = []
     server.url = f"http://127.0.0.1:{server.server_port}"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with serve(server):
+        yield server
 
 
 def completion(*samples, state: str = "finished") -> dict:

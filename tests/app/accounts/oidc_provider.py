@@ -91,7 +91,7 @@ class Provider:
         self.key = self.signing_key = RSAKey.generate_key(2048, {"kid": "one", "use": "sig"})
         self.server = make_server("127.0.0.1", 0, self.make_app(), threaded=True)
         self.issuer = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
 
     def stop(self) -> None:
         self.server.shutdown()

@@ -20,7 +20,7 @@ from app.samples.models import Sample
 from app.site.factory import create_app
 from evaluation import dataset_files
 from evaluation.languages import registry
-from evaluation.languages.base import ToolchainError
+from evaluation.languages.base import Toolchain, ToolchainError
 from tests.fakes import RIGHT
 
 ROW = {
@@ -118,9 +118,12 @@ def test_a_run_without_its_toolchain_is_refused_before_it_is_stored(ctx, stored,
         assert session.scalars(select(Run)).all() == []
 
 
-def test_doctor_names_what_is_there_and_the_command_that_installs_the_rest(no_node):
+def test_doctor_names_what_is_there_and_the_command_that_installs_the_rest(no_node, monkeypatch):
+    for name in registry.LANGUAGES.keys() - {"javascript"}:  # the test of the whole command finds the real ones
+        monkeypatch.setattr(registry.language(name).toolchain, "find", lambda name=name: Toolchain(f"{name} 1", None))
     found = {each["name"]: each for each in machine.list_languages()}
     assert set(found) == {"python", *registry.LANGUAGES}
+    assert (found["rust"]["available"], found["rust"]["version"]) == (True, "rust 1")
     javascript = found["javascript"]
     assert (javascript["available"], javascript["version"]) == (False, None)
     assert javascript["install"] == "pip install 'bassline[javascript]'"

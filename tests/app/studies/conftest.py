@@ -30,7 +30,7 @@ GRID = (
 def bassline(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Runs the command line; returns click's result."""
     monkeypatch.setattr("app.cli.common.make_context", lambda: ctx)
-    monkeypatch.setattr("app.cli.live_progress.BEAT_S", 0.02)
+    monkeypatch.setattr("app.cli.live_progress.BEAT_S", 0.1)
 
     def run(*words: object, **more: object) -> Result:
         ctx.stopping.clear()

@@ -305,7 +305,7 @@ JUNK = st.recursive(
 def test_any_value_anywhere_is_loaded_or_refused_and_never_half_stored(archive, here):
     whole = json.loads(gzip.decompress(archive))
 
-    @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(suppress_health_check=list(HealthCheck))
     @given(path=st.sampled_from(list(leaves(whole))), value=JUNK)
     @example(path=("arms", 0, "tasks"), value=[])  # an arm that finished no task
     def load(path, value):

@@ -190,7 +190,8 @@ def test_both_forms_load_and_their_own_solutions_pass_by_proxy(finished, sandbox
 
 def test_the_infilling_form_shows_the_file_and_judges_a_program_that_runs(opened, sandbox, tmp_path):
     options = Options(before=4, after=3, limit_s=60.0)
-    finished = made(opened, sandbox, tmp_path / "state", options=options)
+    tests = "import shop\nfor i in range(30):\n    shop.gross(i / 4)\n"
+    finished = made(opened, sandbox, tmp_path / "state", tests, options, shop=SHOP.partition("\n\ndef pairs")[0])
     task = parse_dataset(finished.infilling_file(), "mine", "mine.jsonl").tasks[0]
     before, _, rest = task.prompt.partition("# For example:\n")
     assert before == "\n\n"
@@ -213,16 +214,9 @@ def test_an_answer_may_use_what_stands_beside_it_in_its_file(finished, sandbox):
         assert not Grader(sandbox).judge(task.program("    return NoPrice(net)\n"), task).passed
 
 
-def test_the_same_source_gives_the_same_bytes_and_no_path_of_this_machine_is_in_them(
-    finished, opened, sandbox, tmp_path
+def test_a_run_that_was_killed_goes_on_and_gives_the_bytes_of_another_run_without_a_path_of_this_machine(
+    finished, opened, sandbox, tmp_path, monkeypatch
 ):
-    again = made(opened, sandbox, tmp_path / "other")
-    assert again.completion_file() == finished.completion_file()
-    assert again.infilling_file() == finished.infilling_file()
-    assert str(tmp_path).encode() not in finished.completion_file() + finished.infilling_file()
-
-
-def test_a_run_that_was_killed_goes_on_and_gives_the_same_bytes(finished, opened, sandbox, tmp_path, monkeypatch):
     real, calls = build.make, []
 
     def killed(*arguments):
@@ -243,6 +237,8 @@ def test_a_run_that_was_killed_goes_on_and_gives_the_same_bytes(finished, opened
     assert 2 <= again.resumed < 10
     assert again.resumed + len(calls) == 10
     assert again.completion_file() == finished.completion_file()
+    assert again.infilling_file() == finished.infilling_file()
+    assert str(tmp_path).encode() not in again.completion_file() + again.infilling_file()
 
 
 def test_another_source_command_or_option_has_another_state(opened, tmp_path):

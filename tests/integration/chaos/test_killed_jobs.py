@@ -4,6 +4,7 @@ again."""
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -23,7 +24,6 @@ from app.background import handlers
 from app.background.jobs import get_job, open_job
 from app.background.models import BackgroundJob
 from app.background.work import run_job
-from app.cli.main import cli
 from app.core.context import Context
 from app.core.db import migrate
 from app.core.db.archives import read_archive
@@ -49,13 +49,14 @@ from evaluation.datasets import Dataset, Task
 from evaluation.from_code import run
 from evaluation.languages import registry
 from evaluation.languages.base import ToolchainError
-from tests.decoding.model_files import put_trainable_model
 from tests.fakes import RIGHT, FakeEngine, FakeGrader
 from tests.integration.waiting import wait_for
 from tests.thorough import thorough
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[3]
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload([__name__])  # to import the service takes three seconds, and each kill a process
 BATCH = 3
 N_TASKS = 5
 
@@ -63,7 +64,7 @@ N_TASKS = 5
 def make_context(folder: Path) -> Context:
     """The context of each process of the drill, with steps as short as they can be."""
     hidden_runs.BATCH, checking.STEP_S, translation.CHUNK, trying.STEP_S = BATCH, 0.0, 2, 0.0
-    settings = Settings(_env_file=None, data_dir=folder, reap_interval_s=0.2, lease_s=4, heartbeat_s=1)
+    settings = Settings(_env_file=None, data_dir=folder, reap_interval_s=0.2, lease_s=4, heartbeat_s=1, exec_workers=1)
     engine = FakeEngine()
     return Context(
         settings, Database(settings.database), MemoryBus(), load_engine=lambda *_: engine, make_grader=FakeGrader
@@ -169,6 +170,8 @@ def write_project(folder: Path) -> Path:
 
 def begin_training(folder: Path) -> list[object]:
     """The command for a tiny model."""
+    from tests.decoding.model_files import put_trainable_model  # loads torch, which no other kind needs
+
     (folder / "model").mkdir()
     model = put_trainable_model(folder / "model")
     return ["drafter", "train", "--target", model, "--tokens", 1_000, "--epochs", 1]
@@ -225,6 +228,11 @@ def test_a_worker_that_is_killed_loses_at_most_a_step(tmp_path, kind):
 
 def run_worker(folder: Path, kind: str, kill_after: int, words: list[object]) -> int:
     """The exit status of a process that does the job, or the command, and kills itself in the middle of a step."""
+    if kind in KINDS:
+        worker = FORKS.Process(target=main, args=(str(folder), kind, str(kill_after), *map(str, words)))
+        worker.start()
+        worker.join(300)
+        return worker.exitcode
     own = {"BASSLINE_DATA_DIR": str(folder), "BASSLINE_CACHE_DIR": str(folder / "cache"), "BASSLINE_EXEC_WORKERS": "1"}
     environment = {**os.environ, **own, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     module = [sys.executable, "-m", "tests.integration.chaos.test_killed_jobs"]
@@ -276,6 +284,8 @@ def main(folder: str, kind: str, kill_after: str, *words: str) -> None:
         watch(handlers.Step, "save", lambda step, *_: json.dumps(step.cursor, sort_keys=True))
         watch(handlers.Step, "save", lambda step, *_: json.dumps(step.cursor, sort_keys=True), stores=False)
     if kind in COMMANDS:
+        from app.cli.main import cli
+
         cli(words)
     ctx, job_id = make_context(Path(folder)), uuid.UUID(words[0])
     if kind not in LONG:

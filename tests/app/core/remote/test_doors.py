@@ -26,6 +26,7 @@ from app.studies import service as studies
 from app.studies.schemas import StudySpec
 from app.web.http.schemas import parse_spec
 from tests.app.stub_server import CHAT, COMPLETIONS, DONE, Reply, choice, event, serve_stub, tokens
+from tests.http_servers import serve
 from tests.integration.waiting import wait_for
 
 SECRETS = {KEY: "sk-very-secret-key", HEADERS: json.dumps({"x-api-key": "very-secret-header"})}
@@ -121,10 +122,8 @@ def https(tmp_path):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     server.socket = context.wrap_socket(server.socket, server_side=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"https://127.0.0.1:{server.server_port}/v1"
-    server.shutdown()
-    server.server_close()
+    with serve(server):
+        yield f"https://127.0.0.1:{server.server_port}/v1"
 
 
 def list_wrong_addresses(https: str, stub_url: str) -> dict[str, str]:

@@ -28,6 +28,7 @@ from tests.app.openai_service import MODEL, served_service
 from tests.app.stub_server import DONE, choice, serve_stub
 from tests.app.stub_server import event as write_event
 from tests.fakes import RIGHT, WRONG, FakeEngine
+from tests.http_servers import serve
 
 SECRET = "sk-very-secret"
 
@@ -79,11 +80,8 @@ def crooked() -> Iterator[tuple[str, list]]:
         def log_message(self, *_):
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/v1", answers, seen
-    server.shutdown()
-    server.server_close()
+    with serve(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
+        yield f"http://127.0.0.1:{server.server_port}/v1", answers, seen
 
 
 EVENTS = {"Content-Type": "text/event-stream"}

@@ -106,8 +106,9 @@ def test_every_route_asks_a_token_for_its_scope(app, world):
 def test_every_route_asks_a_browser_for_its_scope(app):
     for scope in Scope:
         client = sign_in(app, scope)
+        word = find_csrf_token(client.get("/tokens").text)
         for endpoint, method, path in sorted(list_routes(app), key=lambda route: route[0] == "accounts.logout"):
-            form = {"csrf_token": find_csrf_token(client.get("/tokens").text)} if method == "POST" else None
+            form = {"csrf_token": word} if method == "POST" else None
             answer = client.open(path, method=method, data=form)
             if is_api(path) and method not in SAFE:
                 assert answer.status_code == 401, (endpoint, "a session changes nothing on the API")

@@ -42,6 +42,7 @@ def app(ctx):
 def server(app, monkeypatch):
     monkeypatch.setattr(waitress_server, "WEB_THREADS", 16)
     found = WaitressServer(app, "127.0.0.1", 0)
+    found.adj.asyncore_loop_timeout = 0.02  # it notices only then that it was closed, by default after a second
 
     def run() -> None:
         with contextlib.suppress(OSError):  # waitress knows no other end than a closed socket

@@ -18,8 +18,8 @@ from app.web.ui.display import TERMS
     ],
 )
 def test_a_page_explains_a_word_once(world, path, words):
-    world.add_run("one", drafter="sibling", limit=None)
-    world.add_run("two", drafter="sibling", limit=None)
+    world.add_run("one", drafter="sibling")
+    world.add_run("two", drafter="sibling")
     page = world.client.get(path).text
     for word in words:
         assert page.count(f'popovertarget="term-{word.replace(" ", "-")}"') == 1, word
