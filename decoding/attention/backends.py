@@ -15,8 +15,8 @@ from decoding.attention.ragged import MaskStore, attend_by_pytorch, check_suppor
 from decoding.memory.layout import Layout
 from kernels.registry import BACKENDS, AttentionBackend
 
-NAMES = {name: f"bassline_{name}" for name in BACKENDS}
-"""The name under which each backend is registered with transformers."""
+NAMES = {name: f"bassline_{name}" if backend.function else "bassline" for name, backend in BACKENDS.items()}
+"""The name under which each backend is registered with transformers, which refuses some models a name with `sdpa`."""
 OWN = AttentionBackend("own, row by row")
 """The attention of a model that does not let it be exchanged (row_by_row.py)."""
 
