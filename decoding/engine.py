@@ -402,17 +402,17 @@ class Engine:
         pool = self._pool
         if not pool.has_graphs:
             return
-        error = self_check.check_rounds(self.target, pool.make_runner(self.target, 1), self.generate_many)
-        drafts_error = None
-        if error is None:
+        # The target's graphs come first, then the ones of what drafts.
+        errors = [self_check.check_rounds(self.target, pool.make_runner(self.target, 1), self.generate_many)]
+        if errors == [None]:
             prompts = self_check.encode_probes(self.target)
             with pool.acquire(self.config.max_batch) as runners:
-                error, drafts_error = (*(find_error(graphs, prompts) for graphs in runners.graphs), None)[:2]
-        if error is not None:
-            self._disabled["graphs"] = error
+                errors = [find_error(graphs, prompts) for graphs in runners.graphs]
+        if errors[0] is not None:
+            self._disabled["graphs"] = errors[0]
             pool.drop_graphs()
             self.costs.forget_rounds()  # they were learnt in graphs
             self.warm_up()
-        elif drafts_error is not None:
-            self._disabled["draft graphs"] = drafts_error
+        elif errors[-1] is not None:
+            self._disabled["draft graphs"] = errors[-1]
             pool.drop_draft_graphs()

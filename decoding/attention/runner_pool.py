@@ -105,8 +105,11 @@ class RunnerPool:
         if draft is not None:
             self._drafting = _Drafting(lambda _, rows: self.make_runner(draft, rows), DraftGraphs, DraftRunner)
         elif head is not None:
-            make = lambda target, _: BlockRunner(head, target, costs.prompts[-1], self._pools[-1])  # noqa: E731
-            self._drafting = _Drafting(make, BlockGraphs, BlockDrafts)
+            self._drafting = _Drafting(
+                lambda target, _: BlockRunner(head, target, costs.prompts[-1], self._pools[-1]),
+                BlockGraphs,
+                BlockDrafts,
+            )
         self._kept: Runners | None = None
         self._is_in_use = False
         # A capture failed, and its graphs were dropped.
