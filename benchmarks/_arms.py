@@ -72,17 +72,17 @@ class Arms:
         self.max_tokens = max_tokens
         self._peers = peers or {}
         ours = [name for name in names if is_ours(name)]
-        weights = dict.fromkeys(["dense", *(weights_of(name) for name in ours)])
+        weights = dict.fromkeys(["dense", *(parse_weights(name) for name in ours)])
         self.targets = {each: _load(target, dtype, device, each) for each in weights}
         self.target = self.targets["dense"]
-        refs = {ref for name in ours if (ref := parse_drafter(_settings(name)[0]).model)}
+        refs = {ref for name in ours if (ref := parse_drafter(_parse_settings(name)[0]).model)}
         self._drafts = {ref: _load(ref, dtype, device, "dense") for ref in refs}
-        self._engines = {name: self._engine(name) for name in ours}
+        self._engines = {name: self._load_engine(name) for name in ours}
         self._stock = loading.load(target, dtype, device, attention="sdpa") if GENERATE in names else None
 
-    def _engine(self, name: str) -> Engine:
-        drafter, length, rule = _settings(name)
-        target = self.targets[weights_of(name)]
+    def _load_engine(self, name: str) -> Engine:
+        drafter, length, rule = _parse_settings(name)
+        target = self.targets[parse_weights(name)]
         config = EngineConfig(
             target=target.ref,
             drafter=drafter,
@@ -151,12 +151,12 @@ def is_ours(name: str) -> bool:
     return name != GENERATE and not name.startswith(PEER)
 
 
-def weights_of(name: str) -> str:
+def parse_weights(name: str) -> str:
     """The weights of the target in an arm, a name of `decoding.config.WEIGHTS`."""
     return "int8" if name.startswith(INT8) else "dense"
 
 
-def attention_on(device: str) -> str:
+def choose_attention(device: str) -> str:
     """Return the attention backend of our arms: the one that every engine has by default, except on a GPU.
 
     There it is sdpa, with which no CUDA graphs are captured within the measured time; benchmarks.gpu measures graphs.
@@ -164,16 +164,16 @@ def attention_on(device: str) -> str:
     return "sdpa" if device == "cuda" else pick_attention("auto", torch.device(device))
 
 
-def dtype_on(device: str, dtype: str = "auto") -> str:
+def choose_dtype(device: str, dtype: str = "auto") -> str:
     """Return the name of the dtype that `dtype` is on a device. Raises ModelError for one that is not here."""
     return str(pick_dtype(dtype, pick_device(device))).removeprefix("torch.")
 
 
-def _settings(name: str) -> tuple[str, str, str]:
+def _parse_settings(name: str) -> tuple[str, str, str]:
     """Drafter, draft length and rule of an arm; empty where they are not named."""
     drafter, length, rule, *_ = [*name.removeprefix(INT8).split("/"), "", ""]
     return drafter, length, rule
 
 
 def _load(ref: str, dtype: str, device: str, weights: str) -> LoadedModel:
-    return load_model(ModelSpec(ref, dtype, device, attention=attention_on(device), weights=weights))
+    return load_model(ModelSpec(ref, dtype, device, attention=choose_attention(device), weights=weights))

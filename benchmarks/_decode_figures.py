@@ -15,9 +15,9 @@ from benchmarks._arms import (
     TRAINED,
     Speed,
     is_ours,
-    weights_of,
+    parse_weights,
 )
-from benchmarks._report import spread
+from benchmarks._report import compute_quartiles
 from decoding.models.loaded import LoadedModel
 from decoding.request import Round
 
@@ -28,15 +28,15 @@ LLAMA_CPP = f"{PEER}llamacpp"
 """The peer of this name is compared with plain decoding."""
 
 
-def rows(model: str, n: int, temperature: float, speeds: Speeds) -> Iterator[dict[str, Any]]:
+def build_rows(model: str, n: int, temperature: float, speeds: Speeds) -> Iterator[dict[str, Any]]:
     """A line of the table for each arm."""
     for arm, runs in speeds.items():
-        low, middle, high = spread([run.rate for run in runs])
+        low, middle, high = compute_quartiles([run.rate for run in runs])
         samples = [s for run in runs if run.completion for s in run.completion.samples]
         rounds = sum(s.n_rounds for s in samples)
         drafted = sum(s.n_drafted for s in samples)
         accepted = sum(s.n_accepted for s in samples)
-        first, last, mean = _latencies(runs)
+        first, last, mean = _compute_latencies(runs)
         yield {
             "model": model,
             "n": n,
@@ -44,9 +44,11 @@ def rows(model: str, n: int, temperature: float, speeds: Speeds) -> Iterator[dic
             "arm": arm,
             "tokens/s": middle,
             "quartiles": f"{low:.0f} to {high:.0f}",
-            "vs plain": _shown(_ratio(speeds, arm, PLAIN)),
-            "vs generate": _shown(_ratio(speeds, arm, GENERATE)),
-            "first finished s": spread([run.first_s for run in runs if run.first_s is not None] or [float("nan")])[1],
+            "vs plain": _format_ratio(_compute_ratio(speeds, arm, PLAIN)),
+            "vs generate": _format_ratio(_compute_ratio(speeds, arm, GENERATE)),
+            "first finished s": compute_quartiles(
+                [run.first_s for run in runs if run.first_s is not None] or [float("nan")]
+            )[1],
             "acceptance length": 1 + accepted / rounds if rounds else float("nan"),
             "acceptance rate": accepted / drafted if drafted else float("nan"),
             "other texts": _count_other_texts(speeds, arm),
@@ -56,13 +58,15 @@ def rows(model: str, n: int, temperature: float, speeds: Speeds) -> Iterator[dic
         }
 
 
-def figures(model: str, n: int, temperature: float, speeds: Speeds, known: Mapping[str, float]) -> dict[str, float]:
+def compute_figures(
+    model: str, n: int, temperature: float, speeds: Speeds, known: Mapping[str, float]
+) -> dict[str, float]:
     """Ratios between arms, per temperature and for the best temperature; `known` are the ratios of other temperatures.
 
     Where several arms are named, the best one of ours counts, against the best of the others.
     """
     speculative = [arm for arm in speeds if is_ours(arm) and arm not in (PLAIN, INT8 + PLAIN)]
-    dense = [arm for arm in speculative if weights_of(arm) == "dense"]
+    dense = [arm for arm in speculative if parse_weights(arm) == "dense"]
     quantized = [arm for arm in speculative if arm not in dense]
     peers = [arm for arm in speeds if not is_ours(arm)]
     wanted = {
@@ -81,41 +85,41 @@ def figures(model: str, n: int, temperature: float, speeds: Speeds, known: Mappi
         worst = [
             min(ratios)
             for arm in ours
-            if (ratios := [r[1] for other in others if (r := _ratio(speeds, arm, other)) is not None])
+            if (ratios := [r[1] for other in others if (r := _compute_ratio(speeds, arm, other)) is not None])
         ]
         if worst:
             found[f"{model}.b{n}.t{temperature:g}.{key}"] = max(worst)
             found[f"{model}.b{n}.{key}"] = max(*worst, known.get(f"{model}.b{n}.{key}", 0.0))
     for arm in dense:
-        if ratio := _ratio(speeds, arm, PLAIN):
+        if ratio := _compute_ratio(speeds, arm, PLAIN):
             found[f"{model}.b{n}.t{temperature:g}.{arm}.vs_plain"] = ratio[1]
     return found
 
 
 def round_vs_weight_read(target: LoadedModel, runs: Sequence[Speed], bandwidth: float) -> float:
     """Return the mean time of a round over the time to read the target's weights once; the runs must have rounds."""
-    rounds = _rounds(runs)
-    return _seconds(rounds) / len(rounds) / (target.n_weight_bytes / bandwidth)
+    rounds = _collect_rounds(runs)
+    return _sum_seconds(rounds) / len(rounds) / (target.n_weight_bytes / bandwidth)
 
 
-def _rounds(runs: Sequence[Speed]) -> list[Round]:
+def _collect_rounds(runs: Sequence[Speed]) -> list[Round]:
     return [r for run in runs if run.completion for r in run.completion.rounds]
 
 
-def _seconds(rounds: Sequence[Round]) -> float:
+def _sum_seconds(rounds: Sequence[Round]) -> float:
     return sum(r.draft_s + r.verify_s + r.other_s for r in rounds)
 
 
-def _ratio(speeds: Speeds, arm: str, base: str) -> tuple[float, float, float] | None:
+def _compute_ratio(speeds: Speeds, arm: str, base: str) -> tuple[float, float, float] | None:
     """Quartiles of the ratio of two arms over the prompts."""
     if arm not in speeds or base not in speeds or arm == base:
         return None
-    return spread([a.rate / b.rate for a, b in zip(speeds[arm], speeds[base], strict=True)])
+    return compute_quartiles([a.rate / b.rate for a, b in zip(speeds[arm], speeds[base], strict=True)])
 
 
 def _count_other_texts(speeds: Speeds, arm: str) -> int | str:
     """How many samples have another text than plain decoding with the same weights gives them."""
-    plain = INT8 + PLAIN if weights_of(arm) == "int8" else PLAIN
+    plain = INT8 + PLAIN if parse_weights(arm) == "int8" else PLAIN
     if not is_ours(arm) or plain not in speeds or arm == plain:
         return "-"
     pairs = zip(speeds[arm], speeds[plain], strict=True)
@@ -123,11 +127,11 @@ def _count_other_texts(speeds: Speeds, arm: str) -> int | str:
     return sum(x.text != y.text for ours, theirs in both for x, y in zip(ours, theirs, strict=True))
 
 
-def _shown(ratio: tuple[float, float, float] | None) -> str:
+def _format_ratio(ratio: tuple[float, float, float] | None) -> str:
     return f"{ratio[1]:.2f} ({ratio[0]:.2f} to {ratio[2]:.2f})" if ratio else "-"
 
 
-def _latencies(runs: Sequence[Speed]) -> tuple[float, float, float]:
+def _compute_latencies(runs: Sequence[Speed]) -> tuple[float, float, float]:
     """Medians over the prompts of First, Last and All (BASS, section 4), ms per token."""
     timed = []
     for run in runs:
@@ -139,5 +143,5 @@ def _latencies(runs: Sequence[Speed]) -> tuple[float, float, float]:
         if done:
             timed.append((done[0][1], done[-1][1], sum(ms for _, ms in done) / len(done)))
     nothing = float("nan")
-    first, last, mean = (spread([t[i] for t in timed])[1] if timed else nothing for i in range(3))
+    first, last, mean = (compute_quartiles([t[i] for t in timed])[1] if timed else nothing for i in range(3))
     return first, last, mean

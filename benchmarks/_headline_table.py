@@ -30,7 +30,7 @@ def split_page(page: Path) -> tuple[str, str, str]:
     return whole[:start], whole[start:end].strip("\n"), whole[end:]
 
 
-def text(report: Mapping[str, Any]) -> str:
+def format_report(report: Mapping[str, Any]) -> str:
     """Return the block: machine and settings, the ratios by kind of request, and the rows of no request."""
     settings, rows = report["settings"], report["rows"]
     commit = f", commit {settings['git_commit'][:8]}" if settings["git_commit"] else ""
@@ -49,18 +49,18 @@ def text(report: Mapping[str, Any]) -> str:
     lines: dict[str, dict[str, str]] = {}
     for row in rows:
         if row["column"]:
-            lines.setdefault(row["label"], dict.fromkeys(columns, ""))[row["column"]] = _cell(row)
+            lines.setdefault(row["label"], dict.fromkeys(columns, ""))[row["column"]] = _format_cell(row)
     first = [{"ratio": label, **cells} for label, cells in lines.items()]
-    second = [{"beside decoding": row["label"], "": _cell(row)} for row in rows if not row["column"]]
-    return "\n\n".join([head + left_out, *(_markdown(table) for table in (first, second) if table)])
+    second = [{"beside decoding": row["label"], "": _format_cell(row)} for row in rows if not row["column"]]
+    return "\n\n".join([head + left_out, *(_format_table(table) for table in (first, second) if table)])
 
 
-def _cell(row: Mapping[str, Any]) -> str:
+def _format_cell(row: Mapping[str, Any]) -> str:
     arm = f", {row['arm'].removeprefix('int8:').partition('/')[0]}" if row["arm"] else ""
     return f"{row['median']:.2f} ({row['q1']:.2f} to {row['q3']:.2f}){arm}"
 
 
-def _markdown(rows: Sequence[Mapping[str, str]]) -> str:
+def _format_table(rows: Sequence[Mapping[str, str]]) -> str:
     lines = [[*rows[0]], ["---"] * len(rows[0]), *[[*row.values()] for row in rows]]
     return "\n".join(f"| {' | '.join(line)} |".replace("|  ", "| ") for line in lines)
 
@@ -74,7 +74,7 @@ def write_table(page: Path, table: str) -> None:
 def main() -> None:
     """Write the tables."""
     for page, report in PAGES.items():
-        write_table(page, text(json.loads(report.read_text("utf-8"))))
+        write_table(page, format_report(json.loads(report.read_text("utf-8"))))
 
 
 if __name__ == "__main__":

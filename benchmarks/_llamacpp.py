@@ -33,7 +33,7 @@ class LlamaCpp:
     def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
         """`log` gets what the process writes on standard error. Raises EngineError if it cannot load the model."""
         self._process, self._log = process, log
-        self.version = str(self._line()["version"])
+        self.version = str(self._read_line()["version"])
         self.run("def add(a, b):\n", 1, 0.2, 4)  # a process started for one sample cannot decode two
 
     def run(self, prompt: str, n: int, temperature: float, max_tokens: int) -> Speed:
@@ -43,10 +43,10 @@ class LlamaCpp:
         with contextlib.suppress(BrokenPipeError):  # then it gives no answer either
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
-        done = self._line()
+        done = self._read_line()
         return Speed(done["tokens"], done["seconds"], first_s=done["first_s"])
 
-    def _line(self) -> dict[str, Any]:
+    def _read_line(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -56,13 +56,13 @@ class LlamaCpp:
         return answer
 
 
-def missing() -> str | None:
+def find_obstacle() -> str | None:
     """Return why llama.cpp cannot run here, None if it can."""
     return None if importlib.util.find_spec("llama_cpp") else "llama-cpp-python is not installed"
 
 
 @contextmanager
-def running(model: str, n_threads: int, n_samples: int) -> Iterator[LlamaCpp]:
+def run_llamacpp(model: str, n_threads: int, n_samples: int) -> Iterator[LlamaCpp]:
     """Run llama.cpp on a registered model for up to `n_samples` samples. Raises NoSourceError and EngineError."""
     with tempfile.TemporaryDirectory() as folder:
         file = _fetch_gguf(model, Path(folder))

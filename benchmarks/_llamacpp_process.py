@@ -39,11 +39,11 @@ class Model:
         """Return the tokens of n samples, the seconds they took, and the seconds until the first had finished."""
         started = time.perf_counter()
         lib.llama_memory_clear(self._memory, True)
-        tokens = self._tokens(prompt.encode())
+        tokens = self._tokenize(prompt.encode())
         self._decode([(token, place, 0) for place, token in enumerate(tokens)])
         for sample in range(1, n):
             lib.llama_memory_seq_cp(self._memory, 0, sample, -1, -1)
-        samplers = [_sampler(temperature, top_p, seed) for seed in range(n)]
+        samplers = [_build_sampler(temperature, top_p, seed) for seed in range(n)]
         length, first_s = [0] * n, None
         # Where the logits of each sample lie in the last batch; -1 is the end of the prompt.
         active = dict.fromkeys(range(n), -1)
@@ -64,7 +64,7 @@ class Model:
             lib.llama_sampler_free(sampler)
         return {"tokens": sum(length), "seconds": time.perf_counter() - started, "first_s": first_s}
 
-    def _tokens(self, text: bytes) -> list[int]:
+    def _tokenize(self, text: bytes) -> list[int]:
         found = (lib.llama_token * (len(text) + 8))()
         n = lib.llama_tokenize(self._vocab, text, len(text), found, len(found), False, True)
         return list(found[:n])
@@ -80,7 +80,7 @@ class Model:
             raise RuntimeError("llama.cpp failed to decode")
 
 
-def _sampler(temperature: float, top_p: float, seed: int) -> Any:
+def _build_sampler(temperature: float, top_p: float, seed: int) -> Any:
     chain = lib.llama_sampler_chain_init(lib.llama_sampler_chain_default_params())
     for step in (
         lib.llama_sampler_init_top_k(TOP_K),

@@ -36,7 +36,7 @@ class Planned:
     seed: int
 
 
-def arrivals(rate: float, duration_s: float, seed: int) -> list[float]:
+def draw_arrivals(rate: float, duration_s: float, seed: int) -> list[float]:
     """When requests are due, in seconds: Poisson arrivals at `rate` per second, given their expected number.
 
     Given their number, the arrivals of a Poisson process are independent and uniform over the window. The number is
@@ -47,30 +47,30 @@ def arrivals(rate: float, duration_s: float, seed: int) -> list[float]:
     return [float(due) for due in np.sort(draws)]
 
 
-def shuffled(tasks: Sequence[Task], seed: int) -> list[Task]:
+def shuffle_tasks(tasks: Sequence[Task], seed: int) -> list[Task]:
     """The tasks in an order that the seed decides."""
     return [tasks[i] for i in np.random.default_rng(seed).permutation(len(tasks))]
 
 
-def how_many_prompts(rates: Sequence[float], duration_s: float, budget_s: float) -> int:
+def count_prompts(rates: Sequence[float], duration_s: float, budget_s: float) -> int:
     """How many prompts a test takes: as many as the idle service surely answers in one window, at most as needed.
 
     Every rate asks for the same prompts in turn, and so does the idle service. So a difference between two rates is
     not one between their prompts.
     """
-    most = max(len(arrivals(rate, duration_s, 0)) for rate in rates)
+    most = max(len(draw_arrivals(rate, duration_s, 0)) for rate in rates)
     return max(1, min(most, int(duration_s / budget_s)))
 
 
-def window(rate: float, duration_s: float, prompts: Sequence[Task], seed: int) -> list[Planned]:
+def plan_window(rate: float, duration_s: float, prompts: Sequence[Task], seed: int) -> list[Planned]:
     """The requests at one rate, in the order in which they are due; each has a seed of its own."""
     return [
         Planned(f"{rate:g}/{i}", due, prompts[i % len(prompts)], seed + i)
-        for i, due in enumerate(arrivals(rate, duration_s, seed))
+        for i, due in enumerate(draw_arrivals(rate, duration_s, seed))
     ]
 
 
-def one_by_one(prompts: Sequence[Task], seed: int) -> list[Planned]:
+def plan_idle_requests(prompts: Sequence[Task], seed: int) -> list[Planned]:
     """The requests to the idle service: each prompt once."""
     return [Planned(f"idle/{i}", 0.0, task, seed + i) for i, task in enumerate(prompts)]
 
@@ -121,15 +121,15 @@ class Client:
 
     def open_loop(self, requests: Sequence[Planned], on_progress: OnProgress) -> tuple[list[Reply], float]:
         """(the replies in the order of the requests, seconds until the last was settled). Sends each when it is due."""
-        return run_in_own_loop(self._all(requests, on_progress))
+        return run_in_own_loop(self._send_all(requests, on_progress))
 
     def in_turn(self, requests: Sequence[Planned], on_progress: OnProgress) -> tuple[list[Reply], float]:
         """(the replies, seconds spent waiting for them). Sends each after the one before, with a pause in between."""
-        return run_in_own_loop(self._each(requests, on_progress))
+        return run_in_own_loop(self._send_each(requests, on_progress))
 
-    async def _all(self, requests: Sequence[Planned], on_progress: OnProgress) -> tuple[list[Reply], float]:
+    async def _send_all(self, requests: Sequence[Planned], on_progress: OnProgress) -> tuple[list[Reply], float]:
         tasks: list[asyncio.Task[Reply]] = []
-        async with self._http() as http, self._watched():
+        async with self._open_http() as http, self._watch():
             began = time.perf_counter()
             reporter = asyncio.create_task(_report(began, tasks, on_progress))
             for request in requests:
@@ -139,10 +139,10 @@ class Client:
             reporter.cancel()
         return replies, time.perf_counter() - began
 
-    async def _each(self, requests: Sequence[Planned], on_progress: OnProgress) -> tuple[list[Reply], float]:
+    async def _send_each(self, requests: Sequence[Planned], on_progress: OnProgress) -> tuple[list[Reply], float]:
         replies: list[Reply] = []
         waited = 0.0
-        async with self._http() as http:
+        async with self._open_http() as http:
             for request in requests:
                 began = time.perf_counter()
                 replies.append(await self._ask(http, request, began))
@@ -152,7 +152,7 @@ class Client:
         return replies, waited
 
     @contextlib.asynccontextmanager
-    async def _watched(self) -> AsyncIterator[None]:
+    async def _watch(self) -> AsyncIterator[None]:
         async with self.watch_queue() as watch:
             yield
         self.queue.mean_s, self.queue.most_waiting = watch.mean_s, watch.most_waiting
@@ -162,7 +162,7 @@ class Client:
         """Nothing is known of a service's queue."""
         yield QueueWatch()
 
-    def _http(self) -> httpx2.AsyncClient:
+    def _open_http(self) -> httpx2.AsyncClient:
         # Kept connections would save little, and a service that closes one while it is used looks like a failure.
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=0)
         timeout = httpx2.Timeout(self.budget_s + PATIENCE_S, connect=self.budget_s)
@@ -173,7 +173,7 @@ class Client:
         """`due` is on the clock of time.perf_counter."""
         reply = Reply(request, late_s=time.perf_counter() - due)
         try:
-            answer = await http.post(f"{self.url}/api/v1/complete", json=body_of(self.body, request))
+            answer = await http.post(f"{self.url}/api/v1/complete", json=build_body(self.body, request))
         except httpx2.HTTPError as error:
             reply.fault = f"{type(error).__name__}: {error}".rstrip(": ")
             return reply
@@ -182,12 +182,12 @@ class Client:
             reply.fate, reply.content = "answered", answer.content
         else:
             reply.fate = "refused" if answer.status_code in REFUSALS else "failed"
-            reply.retry_after_s = _seconds(answer.headers.get("Retry-After"))
-            reply.fault = _detail(answer)
+            reply.retry_after_s = _parse_seconds(answer.headers.get("Retry-After"))
+            reply.fault = _get_detail(answer)
         return reply
 
 
-def body_of(common: dict[str, Any], request: Planned) -> dict[str, Any]:
+def build_body(common: dict[str, Any], request: Planned) -> dict[str, Any]:
     """The body of POST /api/v1/complete: the prompt of the task as `bassline eval` asks for it, without its test."""
     task = request.task
     suffix = {} if task.suffix is None else {"suffix": task.suffix}
@@ -200,11 +200,11 @@ async def _report(began: float, tasks: list[asyncio.Task[Reply]], on_progress: O
         on_progress(len(tasks), sum(task.done() for task in tasks), time.perf_counter() - began)
 
 
-def _seconds(header: str | None) -> float | None:
+def _parse_seconds(header: str | None) -> float | None:
     return float(header) if header is not None and header.isdecimal() else None
 
 
-def _detail(answer: httpx2.Response) -> str:
+def _get_detail(answer: httpx2.Response) -> str:
     """The sentence of a problem document, else the status."""
     try:
         return str(answer.json()["detail"])

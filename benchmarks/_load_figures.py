@@ -42,7 +42,7 @@ class Measured:
         return LoadedService(idle, self.tried)
 
 
-def row(point: Point) -> dict[str, Any]:
+def build_row(point: Point) -> dict[str, Any]:
     """A line of the table: shares in per cent with their intervals, times in seconds."""
     return {
         "rate": "idle" if point.rate is None else f"{point.rate:g}",
@@ -52,14 +52,14 @@ def row(point: Point) -> dict[str, Any]:
         "failed": point.failed,
         "Pass@First": _share(point.pass_first, point.pass_first_interval),
         "Pass@All": _share(point.pass_all, point.pass_all_interval),
-        "first p50": _seconds(point.first_finished_p50_s),
-        "p95": _seconds(point.first_finished_p95_s),
-        "answer p50": _seconds(point.answer_p50_s),
-        "p95 ": _seconds(point.answer_p95_s),
+        "first p50": _format_seconds(point.first_finished_p50_s),
+        "p95": _format_seconds(point.first_finished_p95_s),
+        "answer p50": _format_seconds(point.answer_p50_s),
+        "p95 ": _format_seconds(point.answer_p95_s),
         "over": f"{100 * point.over_budget:.0f} %",
         "tokens/s": point.tokens_per_s,
-        "right/s": _rate(point),
-        "queue": _seconds(point.server_queue_s),
+        "right/s": _format_rate(point),
+        "queue": _format_seconds(point.server_queue_s),
         "waiting": "-" if point.server_waiting_max is None else point.server_waiting_max,
         "others": "-" if point.lost_to_others is None else f"{100 * point.lost_to_others:.0f} %",
     }
@@ -73,7 +73,7 @@ def draw_quality(measured: Measured) -> Iterator[str]:
         yield f"  {rate:>6}  {'█' * filled}{'·' * (BAR - filled)} {100 * point.pass_first:.0f} %"
 
 
-def figures(measured: Measured) -> dict[str, float]:
+def compute_figures(measured: Measured) -> dict[str, float]:
     """Every point as flat names, and the capacity of the service (0: below every tried rate)."""
     found: dict[str, float] = {}
     for rate, point in measured.points.items():
@@ -91,7 +91,7 @@ def figures(measured: Measured) -> dict[str, float]:
     return found
 
 
-def sentences(measured: Measured) -> list[str]:
+def build_sentences(measured: Measured) -> list[str]:
     """What the service carries, and whether its own clock can be believed, a line each."""
     lines = [describe_capacity(measured.summarize())] if measured.loaded else []
     unclocked = max((point.unclocked_p95_s or 0.0 for point in measured.points.values()), default=0.0)
@@ -107,11 +107,11 @@ def _share(value: float, interval: tuple[float, float]) -> str:
     return f"{100 * value:.0f} % ({100 * interval[0]:.0f} to {100 * interval[1]:.0f})"
 
 
-def _rate(point: Point) -> str:
+def _format_rate(point: Point) -> str:
     """Right answers in time per second; the interval of Pass@First, times the requests of a second."""
     low, high = (bound * point.requests / point.window_s for bound in point.pass_first_interval)
     return f"{point.right_in_time_per_s:.3f} ({low:.3f} to {high:.3f})"
 
 
-def _seconds(value: float | None) -> str:
+def _format_seconds(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"

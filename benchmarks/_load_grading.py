@@ -48,17 +48,19 @@ class Judge:
     def asked(self, replies: Sequence[Reply]) -> list[LoadedRequest]:
         """The requests with their samples judged."""
         answers = [(reply, _answer(reply)) for reply in replies]
-        programs = [[self._program(reply, answer, s) for s in answer.get("samples", ())] for reply, answer in answers]
+        programs = [
+            [self._extract_program(reply, answer, s) for s in answer.get("samples", ())] for reply, answer in answers
+        ]
         self._judge(
             [(p, reply.planned.task) for (reply, _), own in zip(answers, programs, strict=True) for p in own if p]
         )
-        return [self._one(reply, answer, own) for (reply, answer), own in zip(answers, programs, strict=True)]
+        return [self._judge_reply(reply, answer, own) for (reply, answer), own in zip(answers, programs, strict=True)]
 
     def close(self) -> None:
         """End the process that reads answers."""
         self._extractor.close()
 
-    def _program(self, reply: Reply, answer: dict[str, Any], sample: dict[str, Any]) -> str:
+    def _extract_program(self, reply: Reply, answer: dict[str, Any], sample: dict[str, Any]) -> str:
         """The program of a finished sample, "" for another."""
         if sample["finish_reason"] not in FINISHED:
             return ""
@@ -71,7 +73,7 @@ class Judge:
         for position, verdict in self._grader.judge_many(list(new.values()), os.cpu_count() or 1):
             self._passed[keys[position]] = verdict.status == Status.PASSED
 
-    def _one(self, reply: Reply, answer: dict[str, Any], programs: Sequence[str]) -> LoadedRequest:
+    def _judge_reply(self, reply: Reply, answer: dict[str, Any], programs: Sequence[str]) -> LoadedRequest:
         planned = reply.planned
         if not answer:
             fate: Fate = "refused" if reply.fate == "refused" else "failed"

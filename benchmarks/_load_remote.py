@@ -32,7 +32,7 @@ class RemoteClient(Client):
 
     engine: RemoteEngine = field(kw_only=True)
 
-    def _http(self) -> Any:
+    def _open_http(self) -> Any:
         return contextlib.nullcontext()
 
     async def _ask(self, http: Any, request: Planned, due: float) -> Reply:

@@ -55,13 +55,13 @@ class Load:
 
     def run(self, address: str) -> None:
         """Measure a service. Raises RefusedError and ServiceError."""
-        client = self._client(address)
+        client = self._open_client(address)
         _print(f"loading {self._options.target}, then prompts to answer: {len(self.prompts)}")
         self._warm(client)
         self._windows_left = len(self._options.rates)
-        self._idle(client)
+        self._measure_idle(client)
         for rate in self._options.rates:
-            self._loaded(client, rate)
+            self._measure_rate(client, rate)
 
     def document(self, dataset: Dataset) -> dict[str, Any]:
         """The load test: what was measured, and its points."""
@@ -95,7 +95,7 @@ class Load:
             "points": [asdict(point) for point in self.measured.loaded],
         }
 
-    def _client(self, url: str) -> Client:
+    def _open_client(self, url: str) -> Client:
         options = self._options
         body = {
             "target": options.target,
@@ -116,11 +116,11 @@ class Load:
 
         Raises RefusedError for a request that it does not understand, ServiceError if it does not answer.
         """
-        requests = _load_client.one_by_one(self.prompts, self._options.seed)
+        requests = _load_client.plan_idle_requests(self.prompts, self._options.seed)
         least = replace(client, body=client.body | {"n": 1, "max_tokens": 1, "budget_s": LOADING_S}, budget_s=LOADING_S)
         deadline = time.monotonic() + LOADING_S
         while True:
-            (reply,), _ = least.in_turn(requests[:1], _silent)
+            (reply,), _ = least.in_turn(requests[:1], _ignore_progress)
             if reply.fate == "answered" and reply.document["samples"]:
                 break
             if reply.fate == "answered":
@@ -131,25 +131,25 @@ class Load:
                 raise ServiceError(f"{client.url} does not answer: {reply.fault}")
             time.sleep(reply.retry_after_s or BUSY_S)
         self.provenance = reply.document["run"]["provenance"]
-        least.in_turn(requests[1:], _silent)
-        client.in_turn(requests[:1], _silent)
+        least.in_turn(requests[1:], _ignore_progress)
+        client.in_turn(requests[:1], _ignore_progress)
 
-    def _idle(self, client: Client) -> None:
+    def _measure_idle(self, client: Client) -> None:
         def progress(_sent: int, settled: int, _seconds: float) -> None:
             if settled % 10 == 0:
-                self._progress(f"idle: {settled} of {len(requests)} answered", 0.0)
+                self._report_progress(f"idle: {settled} of {len(requests)} answered", 0.0)
 
-        requests = _load_client.one_by_one(self.prompts, self._options.seed)
-        self._progress(f"idle: 0 of {len(requests)} answered, one at a time", 0.0)
+        requests = _load_client.plan_idle_requests(self.prompts, self._options.seed)
+        self._report_progress(f"idle: 0 of {len(requests)} answered, one at a time", 0.0)
         lost = self._watch()
         replies, waited = client.in_turn(requests, progress)
         self._settle(None, replies, waited, waited, lost())
 
-    def _loaded(self, client: Client, rate: float) -> None:
-        requests = _load_client.window(rate, self._options.duration, self.prompts, self._options.seed)
+    def _measure_rate(self, client: Client, rate: float) -> None:
+        requests = _load_client.plan_window(rate, self._options.duration, self.prompts, self._options.seed)
 
         def progress(sent: int, settled: int, seconds: float) -> None:
-            self._progress(f"at {rate:g}/s: {sent} of {len(requests)} sent, {settled} settled", seconds)
+            self._report_progress(f"at {rate:g}/s: {sent} of {len(requests)} sent, {settled} settled", seconds)
 
         progress(0, 0, 0.0)
         lost = self._watch()
@@ -188,7 +188,7 @@ class Load:
             f"in time per second, {found.refused} refused, {found.failed} failed"
         )
 
-    def _progress(self, what: str, seconds: float) -> None:
+    def _report_progress(self, what: str, seconds: float) -> None:
         window = self._options.duration + self._options.budget
         left = max(0.0, self._windows_left * window - seconds)
         _print(f"{what}; about {left:.0f} s of windows left")
@@ -198,5 +198,5 @@ def _print(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _silent(_sent: int, _settled: int, _seconds: float) -> None:
+def _ignore_progress(_sent: int, _settled: int, _seconds: float) -> None:
     """No progress."""

@@ -33,7 +33,7 @@ class ServiceError(RuntimeError):
 
 
 @contextmanager
-def own_service() -> Iterator[str]:
+def serve_own() -> Iterator[str]:
     """The address of a service with the settings of this process. Raises ServiceError where it does not start."""
     with tempfile.TemporaryDirectory(prefix="bassline-load-") as folder:
         log = Path(folder) / "log"
@@ -44,7 +44,7 @@ def own_service() -> Iterator[str]:
                 start_new_session=True,  # Ctrl-C is for the benchmark, which stops it when it has reported
             )  # fmt: skip
         try:
-            yield _address(process, log)
+            yield _read_address(process, log)
         finally:
             process.terminate()
             try:
@@ -54,7 +54,7 @@ def own_service() -> Iterator[str]:
                 process.wait()
 
 
-def _address(process: subprocess.Popen[bytes], log: Path) -> str:
+def _read_address(process: subprocess.Popen[bytes], log: Path) -> str:
     deadline = time.monotonic() + _START_S
     while (found := _ADDRESS.search(said := log.read_text(errors="replace"))) is None:
         if process.poll() is not None or time.monotonic() > deadline:
@@ -70,16 +70,16 @@ def watch_others() -> Callable[[], float | None]:
     Others are all but this process and its children: the services that it measures. None where the system does not
     show it.
     """
-    before = machine_use.read(_own_s())
+    before = machine_use.read(_measure_cpu_seconds())
 
     def lost() -> float | None:
-        use = machine_use.compute_use_since(before, _own_s())
+        use = machine_use.compute_use_since(before, _measure_cpu_seconds())
         return None if use is None else min((use.others_cpu_s + use.steal_s) / use.capacity_s, 1.0)
 
     return lost
 
 
-def _own_s() -> float:
+def _measure_cpu_seconds() -> float:
     """CPU seconds of this process and its children, also of those that have ended."""
     this, total = psutil.Process(), 0.0
     for process in (this, *this.children(recursive=True)):

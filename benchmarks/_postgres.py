@@ -36,7 +36,7 @@ class Cluster:
         return subprocess.run(self._pg_isready, capture_output=True, check=False).returncode == 0
 
 
-def programs() -> Path | None:
+def find_programs() -> Path | None:
     """The folder of initdb, postgres and pg_isready of the newest version; None where there is none."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda file: float(file.parts[-3]))
     if found:
@@ -45,7 +45,7 @@ def programs() -> Path | None:
     return Path(on_path).parent if on_path else None
 
 
-def server_identity() -> dict[str, Any]:
+def choose_server_identity() -> dict[str, Any]:
     """Arguments for subprocess: PostgreSQL refuses to run as root, so there it runs as `postgres`.
 
     Not as `nobody`: the sandbox runs programs as `nobody`, and its self-test looks for processes that they left.
@@ -56,7 +56,7 @@ def server_identity() -> dict[str, Any]:
 def create_cluster(*options: str) -> Cluster:
     """A new cluster with an empty database; `options` are settings of the server (NAME=VALUE). Raises
     NotInstalledError."""
-    where = programs()
+    where = find_programs()
     if where is None:
         raise NotInstalledError(
             "PostgreSQL is not installed (initdb not found): install it, or name an empty database with --database"
@@ -66,7 +66,7 @@ def create_cluster(*options: str) -> Cluster:
         shutil.chown(folder, "postgres")
     data = str(folder / "data")
     initdb = [str(where / "initdb"), "-D", data, "-U", "bassline", "-A", "trust", "-E", "UTF8", "--no-locale"]
-    subprocess.run([*initdb, "--no-sync"], check=True, capture_output=True, cwd=folder, **server_identity())
+    subprocess.run([*initdb, "--no-sync"], check=True, capture_output=True, cwd=folder, **choose_server_identity())
     settings = [word for option in ("listen_addresses=", *options) for word in ("-c", option)]
     return Cluster(
         folder,
@@ -77,7 +77,7 @@ def create_cluster(*options: str) -> Cluster:
 
 
 @contextmanager
-def running_cluster() -> Iterator[str]:
+def run_cluster() -> Iterator[str]:
     """The URL of an empty database in a running cluster with the server's default settings, removed afterwards.
 
     Raises NotInstalledError, and RuntimeError where the server does not start.
@@ -87,7 +87,7 @@ def running_cluster() -> Iterator[str]:
     with log.open("wb") as output:
         server = subprocess.Popen(
             cluster.command, cwd=cluster.folder, stdout=output, stderr=output, start_new_session=True,
-            **server_identity(),
+            **choose_server_identity(),
         )  # fmt: skip
     try:
         deadline = time.monotonic() + _START_S

@@ -35,7 +35,7 @@ class Report:
             Path(file).write_text(text)
 
 
-def spread(values: Sequence[float]) -> tuple[float, float, float]:
+def compute_quartiles(values: Sequence[float]) -> tuple[float, float, float]:
     """Return (first quartile, median, third quartile); with fewer than two values all are the same."""
     if len(values) < 2:
         return values[0], values[0], values[0]
@@ -47,13 +47,13 @@ def print_table(rows: Sequence[dict[str, Any]]) -> None:
     """Print the rows in columns named by their keys."""
     if not rows:
         return
-    lines = [[*rows[0]], *[[_cell(value) for value in row.values()] for row in rows]]
+    lines = [[*rows[0]], *[[_format_cell(value) for value in row.values()] for row in rows]]
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     for line in lines:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
-def _cell(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
@@ -63,11 +63,11 @@ def build_parser(name: str, description: str | None) -> argparse.ArgumentParser:
         prog=f"bassline bench {name}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     saved = "also write the report as JSON; - for standard output"
-    parser.add_argument("--json", metavar="FILE", type=_writable, help=saved)
+    parser.add_argument("--json", metavar="FILE", type=_check_writable, help=saved)
     return parser
 
 
-def _writable(text: str) -> str:
+def _check_writable(text: str) -> str:
     folder = Path(text).parent
     if text != "-" and (Path(text).is_dir() or not os.access(text if Path(text).exists() else folder, os.W_OK)):
         raise argparse.ArgumentTypeError(f"{text} cannot be written: give a file in a folder that exists, or -")

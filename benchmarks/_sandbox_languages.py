@@ -30,7 +30,7 @@ def measure(name: str, rounds: int, workers: int, limit: int, device: str) -> Re
     """Return the report; figures are verdicts per second over all workers, in each tier that works here."""
     language = registry.language(name)
     toolchain = language.toolchain.find()
-    items = list(islice(_items(name), min(limit, _SAMPLES)))
+    items = list(islice(_list_programs(name), min(limit, _SAMPLES)))
     figures: dict[str, float] = {}
     rows = []
     for tier in TIERS:
@@ -54,7 +54,7 @@ def measure(name: str, rounds: int, workers: int, limit: int, device: str) -> Re
     return Report("sandbox", device, {**settings, "samples": len(items)}, figures, rows)
 
 
-def _items(name: str) -> Iterator[tuple[str, Task]]:
+def _list_programs(name: str) -> Iterator[tuple[str, Task]]:
     """(program, task) of tasks that can be translated."""
     language, sandbox = registry.language(name), Sandbox.detect()
     for task in dataset_files.load("humaneval").tasks:

@@ -108,7 +108,7 @@ def _load(_config: EngineConfig, _on_progress: OnProgress | None = None) -> _Eng
     return _Engine()
 
 
-def ms_per_task(database_url: str, folder: Path, tasks: int, rounds: int) -> list[float]:
+def measure_ms_per_task(database_url: str, folder: Path, tasks: int, rounds: int) -> list[float]:
     """Milliseconds per task from submit to the finished run, for each of `rounds` runs, which are deleted afterwards.
 
     The time includes queues, leases, claims, stored samples and verdicts, figures and curve. A first, short run, which

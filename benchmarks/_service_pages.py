@@ -34,9 +34,9 @@ class Page:
 def measure(ctx: Context, requests: int) -> Iterator[tuple[Page, list[float], int, int]]:
     """Yield each page with the milliseconds of its requests, the bytes of the last response and its queries."""
     client = create_server_app(ctx).test_client()
-    for page in _pages(ctx):
+    for page in _list_pages(ctx):
         rng = random.Random(page.name)
-        with _recorded(ctx.database.engine) as queries:
+        with _record_queries(ctx.database.engine) as queries:
             for _ in range(WARM_UP):
                 _get(client, page.address(rng))
         times, size = [], 0
@@ -48,13 +48,13 @@ def measure(ctx: Context, requests: int) -> Iterator[tuple[Page, list[float], in
         yield page, times, size, len(queries)
 
 
-def percentiles(times: Sequence[float]) -> tuple[float, float]:
+def compute_percentiles(times: Sequence[float]) -> tuple[float, float]:
     """The median and the 95th percentile."""
     middle, high = np.percentile(times, (50, 95))
     return float(middle), float(high)
 
 
-def _pages(ctx: Context) -> list[Page]:
+def _list_pages(ctx: Context) -> list[Page]:
     with ctx.database.read() as session:
         runs = session.execute(select(Run.id, Run.dataset_id).order_by(Run.id)).all()
         tasks = session.execute(select(Task.dataset_id, Task.task_id)).all()
@@ -121,7 +121,7 @@ def _get(client: FlaskClient, address: str) -> int:
 
 
 @contextmanager
-def _recorded(engine: Engine) -> Iterator[set[str]]:
+def _record_queries(engine: Engine) -> Iterator[set[str]]:
     """The distinct SELECTs sent inside the block."""
     queries: set[str] = set()
 

@@ -92,22 +92,22 @@ def fill(ctx: Context, runs: int, tell: Callable[[str], None]) -> None:
     Raises BadInputError for a database with other content.
     """
     with ctx.database.session() as session:
-        found = _generated(session)
+        found = _count_generated(session)
     if found == runs:
         return
     if found:
         raise BadInputError(f"the database holds {found} generated runs: give --runs {found}, or an empty database")
-    stored = [datasets.require(ctx, "humaneval"), *(_imported(ctx, name) for name in ("interviews", "regressions"))]
+    stored = [datasets.require(ctx, "humaneval"), *(_import_tasks(ctx, name) for name in ("interviews", "regressions"))]
     rng = random.Random(0)
     with ctx.database.session() as session:
-        for number, run in enumerate(_runs(stored, runs, rng), start=1):
+        for number, run in enumerate(_generate_runs(stored, runs, rng), start=1):
             _write(session, run, rng)
             if number % 100 == 0:
                 tell(f"{number} of {runs} runs")
-    vacuum(ctx)
+    analyze_tables(ctx)
 
 
-def vacuum(ctx: Context) -> None:
+def analyze_tables(ctx: Context) -> None:
     """Do what autovacuum does within a minute."""
     with ctx.database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.exec_driver_sql("VACUUM ANALYZE")
@@ -120,7 +120,7 @@ def refuse_foreign_tables(connection: Connection) -> None:
         raise BadInputError(f"the database holds the table {min(foreign)}: give --database an empty one")
 
 
-def _generated(session: Session) -> int:
+def _count_generated(session: Session) -> int:
     """The number of generated runs. Raises BadInputError if there is any other row."""
     others = [t.name for t in metadata.sorted_tables if t.name not in FILLED and session.execute(select(t)).first()]
     if session.scalar(select(Run.id).where(Run.pinned_worker.is_distinct_from(MADE_BY)).limit(1)):
@@ -130,13 +130,13 @@ def _generated(session: Session) -> int:
     return session.scalar(select(func.count()).select_from(Run)) or 0
 
 
-def _imported(ctx: Context, name: str) -> Dataset:
+def _import_tasks(ctx: Context, name: str) -> Dataset:
     """HumanEval's tasks under other ids, as an imported dataset."""
     tasks = tuple(replace(t, task_id=f"{name}/{i}") for i, t in enumerate(dataset_files.load("humaneval").tasks))
     return datasets.store(ctx, files.Dataset(name, tasks, sha256(name.encode()).hexdigest()), DatasetKind.IMPORTED)
 
 
-def _runs(stored: Sequence[Dataset], n: int, rng: random.Random) -> Iterator[Run]:
+def _generate_runs(stored: Sequence[Dataset], n: int, rng: random.Random) -> Iterator[Run]:
     """Runs of the last year, oldest first; one in twelve did not finish."""
     now = get_utc_time()
     for number in range(n):
@@ -147,7 +147,7 @@ def _runs(stored: Sequence[Dataset], n: int, rng: random.Random) -> Iterator[Run
         states = (RunState.FINISHED, RunState.INTERRUPTED, RunState.CANCELLED)
         (device,) = rng.choices(DEVICES, (7, 3))
         yield Run(
-            id=uuid.UUID(_id(created_at, rng)),
+            id=uuid.UUID(_make_id(created_at, rng)),
             name=f"{target.rsplit('/', maxsplit=1)[-1]} {drafter} {number}",
             kind=RunKind.EVAL,
             state=rng.choices(states, (22, 1, 1))[0],
@@ -196,8 +196,9 @@ def _write(session: Session, run: Run, rng: random.Random) -> None:
     all_tasks = run.stored_dataset.tasks
     for position, task in enumerate(all_tasks):
         job = _Row(
-            id=_id(run.created_at, rng), run_id=run.id, task_pk=task.id, position=position, state=TaskState.SKIPPED,
-            attempt=0, queued_at=run.created_at, task=task, **dict.fromkeys((*_MEASURED, *_UNREAD)),
+            id=_make_id(run.created_at, rng), run_id=run.id, task_pk=task.id, position=position,
+            state=TaskState.SKIPPED, attempt=0, queued_at=run.created_at, task=task,
+            **dict.fromkeys((*_MEASURED, *_UNREAD)),
         )  # fmt: skip
         job.samples = _decode(run, job, task, rng) if position < done else []
         jobs.append(job)
@@ -238,10 +239,12 @@ def _sample(
     late = finished_s > run.budget_s
     verdict = Status.PASSED if passes else rng.choice(list(FAULTS))
     wrong = verdict == Status.WRONG_ANSWER
-    raw = _written(task.canonical_solution if passes else task.canonical_solution.replace("0", "1"), index, rng)
-    fault = _fault(verdict, rng) if not passes else None
+    raw = _rewrite_solution(
+        task.canonical_solution if passes else task.canonical_solution.replace("0", "1"), index, rng
+    )
+    fault = _choose_fault(verdict, rng) if not passes else None
     return _Row(
-        id=_id(run.created_at, rng),
+        id=_make_id(run.created_at, rng),
         run_id=run.id,
         run_task_id=job.id,
         index=index,
@@ -276,14 +279,14 @@ def _sample(
     )
 
 
-def _written(solution: str, index: int, rng: random.Random) -> str:
+def _rewrite_solution(solution: str, index: int, rng: random.Random) -> str:
     """A solution with names of its own, and sometimes a rare word."""
     a, b, c, d = rng.choices(NAMES, cum_weights=NAME_WEIGHTS, k=4)
     ticket = f"    # see ticket_{rng.randrange(TICKETS)}\n" if rng.random() < TICKET_SHARE else ""
     return f"    # attempt {index}: {a} of {b}\n{ticket}    {c} = []\n    {d} = len({c})\n{solution}"
 
 
-def _fault(verdict: Status, rng: random.Random) -> str:
+def _choose_fault(verdict: Status, rng: random.Random) -> str:
     (name,) = rng.choices(NAMES, cum_weights=NAME_WEIGHTS)
     return rng.choice(FAULTS[verdict]).format(name, line=rng.randint(4, 30))
 
@@ -297,7 +300,7 @@ def _copy(connection: Connection, table: str, names: Sequence[str], rows: Iterab
             copy.write_row(values(row))
 
 
-def _id(at: dt.datetime, rng: random.Random) -> str:
+def _make_id(at: dt.datetime, rng: random.Random) -> str:
     """A UUIDv7 for that time."""
     chance = rng.getrandbits(72)
     return f"{int(at.timestamp() * 1000):012x}7{chance >> 60:03x}8{chance & (2**60 - 1):015x}"

@@ -21,15 +21,15 @@ OWN_TOKENS = 32
 PREFIX_REPEATS = 6
 
 
-def n_copies(n_bytes: int) -> int:
+def count_copies(n_bytes: int) -> int:
     """Return how many copies of inputs of `n_bytes` to rotate among, so that none stays in the cache."""
     return max(1, min(-(-_COLD_BYTES // max(n_bytes, 1)), _MAX_COPIES))
 
 
-def seconds_each(works: Sequence[Callable[[], object]], device: torch.device) -> float:
+def time_each(works: Sequence[Callable[[], object]], device: torch.device) -> float:
     """Return the median seconds of one of `works`, run one after the other as one CUDA graph, or plainly on a CPU."""
     if device.type != "cuda":
-        return _median(lambda: [work() for work in works]) / len(works)
+        return _time_median(lambda: [work() for work in works]) / len(works)
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -57,7 +57,7 @@ def copy_bandwidth(device: torch.device) -> float:
     n_bytes = 2**30 if device.type == "cuda" else 2**28
     source = torch.randint(0, 255, (n_bytes,), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    return 2 * n_bytes / seconds_each([lambda: target.copy_(source)], device)
+    return 2 * n_bytes / time_each([lambda: target.copy_(source)], device)
 
 
 def read_bandwidth(device: torch.device) -> float:
@@ -65,17 +65,17 @@ def read_bandwidth(device: torch.device) -> float:
     little. A copy on a CPU says less about it: some processes copy twice as fast as others."""
     n_bytes = 2**30 if device.type == "cuda" else 2**28
     source = torch.randint(0, 255, (n_bytes,), dtype=torch.uint8, device=device).view(torch.int64)
-    return n_bytes / seconds_each([source.sum], device)
+    return n_bytes / time_each([source.sum], device)
 
 
-def matmul_rate(device: torch.device, dtype: torch.dtype) -> float:
+def measure_matmul_rate(device: torch.device, dtype: torch.dtype) -> float:
     """Return the floating-point operations per second of a large matrix product: the limit of arithmetic."""
     n = 8192 if device.type == "cuda" else 2048
     a, b = torch.randn(2, n, n, device=device, dtype=dtype)
-    return 2 * n**3 / seconds_each([lambda: a @ b], device)
+    return 2 * n**3 / time_each([lambda: a @ b], device)
 
 
-def _median(work: Callable[[], object]) -> float:
+def _time_median(work: Callable[[], object]) -> float:
     times = []
     for _ in range(_REPEATS):
         before = time.perf_counter()
@@ -84,21 +84,21 @@ def _median(work: Callable[[], object]) -> float:
     return statistics.median(times)
 
 
-def first_token_ratios(engine: Engine) -> list[float]:
+def measure_first_token_ratios(engine: Engine) -> list[float]:
     """Return the time to the first token of a second request over the first one's, of PREFIX_REPEATS pairs.
 
     Their prompts share SHARED_TOKENS tokens and end with OWN_TOKENS others.
     """
     ratios = []
     for repeat in range(PREFIX_REPEATS):
-        shared = _text(engine, SHARED_TOKENS, 7919 * (repeat + 1))
-        own = (_text(engine, OWN_TOKENS, 104729 * (2 * repeat + which)) for which in (1, 2))
-        first, second = (_first_token_s(engine, shared + text) for text in own)
+        shared = _build_text(engine, SHARED_TOKENS, 7919 * (repeat + 1))
+        own = (_build_text(engine, OWN_TOKENS, 104729 * (2 * repeat + which)) for which in (1, 2))
+        first, second = (_time_first_token(engine, shared + text) for text in own)
         ratios.append(second / first)
     return ratios
 
 
-def _text(engine: Engine, n_tokens: int, seed: int) -> str:
+def _build_text(engine: Engine, n_tokens: int, seed: int) -> str:
     """Words that are tokens of their own, so that joined texts have joined tokens."""
     tokenizer = engine.target.tokenizer
     words = [word for word in ("def", "return", "import", "class", "for", "while", "print", "list", "value", "name")
@@ -106,7 +106,7 @@ def _text(engine: Engine, n_tokens: int, seed: int) -> str:
     return "".join(" " + words[(seed * (place + 1) >> 3) % len(words)] for place in range(n_tokens))
 
 
-def _first_token_s(engine: Engine, prompt: str) -> float:
+def _time_first_token(engine: Engine, prompt: str) -> float:
     (sample,) = engine.generate(Request(prompt, n=1, max_new_tokens=4, prefix_cache=True)).samples
     assert sample.first_token_s is not None
     return sample.first_token_s

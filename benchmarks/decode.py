@@ -36,14 +36,14 @@ from benchmarks._arms import (
     Arms,
     Peer,
     Speed,
-    attention_on,
-    dtype_on,
+    choose_attention,
+    choose_dtype,
     is_ours,
-    weights_of,
+    parse_weights,
 )
-from benchmarks._decode_figures import figures, round_vs_weight_read, rows
+from benchmarks._decode_figures import build_rows, compute_figures, round_vs_weight_read
 from benchmarks._report import Report, build_parser, print_table
-from benchmarks._timing import first_token_ratios, read_bandwidth
+from benchmarks._timing import measure_first_token_ratios, read_bandwidth
 from decoding.models import trained_heads
 from decoding.models.device import DTYPES, device_name
 
@@ -74,10 +74,10 @@ ARMS = {
 
 def main(argv: list[str] | None = None) -> int:
     """Run the arms, print the table, write JSON if asked; return 0."""
-    options = _options(argv)
+    options = _parse_options(argv)
     device = torch.device(options.device)
-    options.dtype = dtype_on(options.device, options.dtype)
-    report = Report("decode", device_name(device), {**vars(options), "attention": attention_on(options.device)})
+    options.dtype = choose_dtype(options.device, options.dtype)
+    report = Report("decode", device_name(device), {**vars(options), "attention": choose_attention(options.device)})
     bandwidth = read_bandwidth(device)
     report.settings["read_bandwidth_gb_per_s"] = bandwidth / 1e9
     peers: dict[str, Peer] = {}
@@ -86,24 +86,24 @@ def main(argv: list[str] | None = None) -> int:
         from benchmarks._peers import find_peers  # noqa: PLC0415
 
         peers, report.settings["not_run"] = find_peers(options.endpoint, options.openvino)
-    cells = list(product(_numbers(options.batches, int), _numbers(options.temperatures, float)))
+    cells = list(product(_parse_numbers(options.batches, int), _parse_numbers(options.temperatures, float)))
     for name in options.models.split(","):
-        names = options.arms.split(",") if options.arms else _usual_arms(name, options.device)
+        names = options.arms.split(",") if options.arms else _choose_usual_arms(name, options.device)
         arms = Arms(name, [*names, *peers], options.dtype, options.device, options.max_tokens, peers)
         started = time.monotonic()
         for i, (n, temperature) in enumerate(cells):
             speeds = _measure(arms, options.tasks, n, temperature)
-            report.rows += rows(name, n, temperature, speeds)
-            report.figures |= figures(name, n, temperature, speeds, report.figures)
+            report.rows += build_rows(name, n, temperature, speeds)
+            report.figures |= compute_figures(name, n, temperature, speeds, report.figures)
             for arm in filter(is_ours, speeds):
                 at = f"{name}.b{n}.t{temperature:g}.{arm}"
-                target = arms.targets[weights_of(arm)]
+                target = arms.targets[parse_weights(arm)]
                 report.figures[f"{at}.round_vs_weight_read"] = round_vs_weight_read(target, speeds[arm], bandwidth)
             left = (time.monotonic() - started) / (i + 1) * (len(cells) - i - 1)
             print(f"{name}: batch {n} at temperature {temperature:g} done, {left:.0f} s left", file=sys.stderr)
         if PLAIN in names:
             report.figures.setdefault(
-                "prefix.first_token_ratio", statistics.median(first_token_ratios(arms.engine(PLAIN)))
+                "prefix.first_token_ratio", statistics.median(measure_first_token_ratios(arms.engine(PLAIN)))
             )
     settings = f"{options.tasks} prompts, at most {options.max_tokens} tokens, {options.dtype}"
     print(f"{report.device}; {settings}; memory read at {bandwidth / 1e9:.1f} GB/s")
@@ -116,7 +116,7 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def _endpoint(text: str) -> tuple[str, str, str]:
+def _parse_endpoint(text: str) -> tuple[str, str, str]:
     """(name, model, address) of NAME=MODEL@URL."""
     name, _, address = text.partition("=")
     model, _, url = address.rpartition("@")
@@ -125,10 +125,10 @@ def _endpoint(text: str) -> tuple[str, str, str]:
     return name, model, url
 
 
-def _usual_arms(model: str, device: str) -> list[str]:
+def _choose_usual_arms(model: str, device: str) -> list[str]:
     """The arms that suit a model: 8-bit weights run on a CPU only, a trained drafter where there is one."""
     head = (TRAINED, SIBLING_TRAINED) if trained_heads.find(model) else ()
-    return [arm for arm in (*ARMS.get(model, LOOKUP_ARMS), *head) if device == "cpu" or weights_of(arm) == "dense"]
+    return [arm for arm in (*ARMS.get(model, LOOKUP_ARMS), *head) if device == "cpu" or parse_weights(arm) == "dense"]
 
 
 def _measure(arms: Arms, n_tasks: int, n: int, temperature: float) -> dict[str, list[Speed]]:
@@ -139,11 +139,11 @@ def _measure(arms: Arms, n_tasks: int, n: int, temperature: float) -> dict[str, 
     return speeds
 
 
-def _numbers(text: str, kind: type) -> list[Any]:
+def _parse_numbers(text: str, kind: type) -> list[Any]:
     return [kind(part) for part in text.split(",")]
 
 
-def _options(argv: list[str] | None) -> argparse.Namespace:
+def _parse_options(argv: list[str] | None) -> argparse.Namespace:
     parser = build_parser("decode", __doc__)
     parser.add_argument("--models", default=",".join(MODELS), help="targets, comma-separated")
     parser.add_argument("--arms", help="comma-separated; default: the arms that suit the model")
@@ -161,7 +161,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--endpoint",
         action="append",
-        type=_endpoint,
+        type=_parse_endpoint,
         default=[],
         metavar="NAME=MODEL@URL",
         help="another server on this machine that speaks OpenAI's /v1/completions, as an arm (repeat for several)",

@@ -38,7 +38,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from benchmarks import kernels
 from benchmarks._report import Report, build_parser, print_table
-from benchmarks._timing import copy_bandwidth, matmul_rate
+from benchmarks._timing import copy_bandwidth, measure_matmul_rate
 from decoding.attention.backends import NAMES
 from decoding.config import EngineConfig
 from decoding.engine import Engine
@@ -61,7 +61,7 @@ TINY = {"hidden_size": 128, "intermediate_size": 128, "num_hidden_layers": 1, "n
 
 def main(argv: list[str] | None = None) -> int:
     """Check and measure, print and write the report; return 1 if a kernel is wrong or none can run."""
-    options = _options(argv)
+    options = _parse_options(argv)
     started = time.perf_counter()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if device.type == "cpu" and not options.tiny:
@@ -83,12 +83,12 @@ def main(argv: list[str] | None = None) -> int:
     _print(started, "kernels are right")
 
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-    bandwidth, rate = copy_bandwidth(device), matmul_rate(device, dtype)
+    bandwidth, rate = copy_bandwidth(device), measure_matmul_rate(device, dtype)
     report.figures |= {"copy_gb_per_s": bandwidth / 1e9, "matmul_tflop_per_s": rate / 1e12}
     print(f"\n{name}: copy {bandwidth / 1e9:.0f} GB/s, matrix product {rate / 1e12:.0f} TFLOP/s in {dtype}\n")
     report.rows += list(_measure_kernels(options, dtype, device, bandwidth))
     print_table(report.rows)
-    report.figures |= kernels.figures(report.rows)
+    report.figures |= kernels.compute_figures(report.rows)
     report.write(options.json)  # in case the rest fails
     _print(started, "kernels measured")
 
@@ -133,11 +133,11 @@ def _measure_engine(
     until: float,
 ) -> Iterator[dict[str, Any]]:
     """Yield a row per batch and arm; an arm starts only if the time left exceeds the longest arm so far."""
-    target, draft = (_model(shape, options, dtype, device) for shape in _shapes(options))
+    target, draft = (_build_model(shape, options, dtype, device) for shape in _build_shapes(options))
     n_weights = sum(p.numel() for name, p in target.model.named_parameters() if "embed_tokens" not in name)
     targets = {"": target}
     if options.tiny or fp8.is_supported(device):
-        targets["fp8 "] = _model(_shapes(options)[0], options, dtype, device)
+        targets["fp8 "] = _build_model(_build_shapes(options)[0], options, dtype, device)
         fp8.quantize(targets["fp8 "].model)
     longest_s = 0.0
     plain: dict[int, float] = {}
@@ -151,7 +151,7 @@ def _measure_engine(
         if k:
             _write_permutation(draft.model, acceptance)
         done, warm_s = _decode(targets[weights], draft if k else None, batch, k, options)
-        row = _line(done, batch, weights + (f"accept {acceptance:g}, k {k}" if k else "plain"))
+        row = _build_row(done, batch, weights + (f"accept {acceptance:g}, k {k}" if k else "plain"))
         floor_ms = 1000 * n_weights * (1 if weights else dtype.itemsize) / bandwidth
         steps = done.rounds
         row["ms per round"] = 1000 * statistics.median(r.draft_s + r.verify_s + r.other_s for r in steps)
@@ -200,7 +200,7 @@ def _decode(
     return runs[len(runs) // 2], warm_s
 
 
-def _line(done: Completion, batch: int, arm: str) -> dict[str, Any]:
+def _build_row(done: Completion, batch: int, arm: str) -> dict[str, Any]:
     each = sorted(sample.ms_per_token or 0.0 for sample in done.samples)
     rounds = sum(sample.n_rounds for sample in done.samples)
     return {
@@ -247,11 +247,13 @@ def _generate(target: LoadedModel, batch: int, options: argparse.Namespace, plai
     return row | {"vs plain": rate / plain if plain else "-", "warm-up s": "-"}
 
 
-def _shapes(options: argparse.Namespace) -> tuple[dict[str, int], dict[str, int]]:
+def _build_shapes(options: argparse.Namespace) -> tuple[dict[str, int], dict[str, int]]:
     return (TINY, TINY) if options.tiny else (TARGET_7_8B, DRAFT_310M)
 
 
-def _model(shape: dict[str, int], options: argparse.Namespace, dtype: torch.dtype, device: torch.device) -> LoadedModel:
+def _build_model(
+    shape: dict[str, int], options: argparse.Namespace, dtype: torch.dtype, device: torch.device
+) -> LoadedModel:
     """Return a Llama with random weights on the device, whose output is the permutation of `_write_permutation`."""
     vocabulary = 512 if options.tiny else 51_200
     config = LlamaConfig(
@@ -280,7 +282,7 @@ def _model(shape: dict[str, int], options: argparse.Namespace, dtype: torch.dtyp
     n_parameters = sum(p.numel() for p in weights)
     return LoadedModel(
         model=model,
-        tokenizer=_tokenizer(vocabulary),
+        tokenizer=_build_tokenizer(vocabulary),
         ref="random",
         name=f"random {n_parameters / 1e9:.2f}B",
         sha256="",
@@ -317,7 +319,7 @@ def _write_permutation(model: Any, share: float) -> None:
     head[follows] = (_LOGIT_GAIN * directions).to(head.dtype)
 
 
-def _tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
+def _build_tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
     """Return a tokenizer whose words are the numbers of its tokens."""
     inner = Tokenizer(WordLevel({str(i): i for i in range(vocabulary)}, unk_token="0"))
     inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -328,7 +330,7 @@ def _print(started: float, what: str) -> None:
     print(f"[{time.perf_counter() - started:4.0f} s] {what}", file=sys.stderr, flush=True)
 
 
-def _options(argv: list[str] | None) -> argparse.Namespace:
+def _parse_options(argv: list[str] | None) -> argparse.Namespace:
     def numbers(text: str) -> list[int]:
         return [int(part) for part in text.split(",")]
 

@@ -33,12 +33,12 @@ import torch
 from app.core.provenance import of_this_process
 from benchmarks import _headline_rows as rows
 from benchmarks import _llamacpp
-from benchmarks._arms import attention_on, dtype_on
+from benchmarks._arms import choose_attention, choose_dtype
 from benchmarks._decode_figures import LLAMA_CPP
 from benchmarks._headline_plan import CELLS, PREFIX, VERDICTS, WHOLE
 from benchmarks._headline_rows import Comparison, IncomparableError, Prompt
 from benchmarks._headline_run import Run
-from benchmarks._report import Report, build_parser, print_table, spread
+from benchmarks._report import Report, build_parser, compute_quartiles, print_table
 from decoding.models import fetch, trained_heads
 from decoding.models.device import device_name
 from decoding.models.errors import ModelError
@@ -51,44 +51,46 @@ QUIET_SHARE = 0.05
 
 def main(argv: list[str] | None = None) -> int:
     """Measure, print the table, write JSON if asked; return 1 if a ratio fell. Exits with 2 and 130 as said above."""
-    parser, options = _options(argv)
+    parser, options = _parse_options(argv)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # its processes must not outlive it
     device = device_name(torch.device("cpu"))
     try:
-        report = Report("headline", device, _settings(options))
-        before, engine = rows.stored(options.against, device, report.settings) if options.against else ([], None)
+        report = Report("headline", device, _collect_settings(options))
+        before, engine = (
+            rows.load_stored_rows(options.against, device, report.settings) if options.against else ([], None)
+        )
         run = Run(report.settings)
         run.all()
-        report.rows = _rows(run, report.settings)
-        comparisons = rows.compared(report.rows, before)
-        fallen = _fallen_twice(comparisons, before, report.settings)
+        report.rows = _build_rows(run, report.settings)
+        comparisons = rows.compare_rows(report.rows, before)
+        fallen = _confirm_fallen_rows(comparisons, before, report.settings)
     except (IncomparableError, ModelError, _llamacpp.EngineError, subprocess.CalledProcessError) as error:
         parser.exit(2, f"{error}\n")
     except KeyboardInterrupt:
         parser.exit(INTERRUPTED, "interrupted: nothing is stored\n")
     _fill(report, run)
-    report.rows = rows.with_noise(report.rows, before, engine == report.settings[rows.ENGINE])
+    report.rows = rows.add_noise(report.rows, before, engine == report.settings[rows.ENGINE])
     _print(report, sys.stderr if options.json == "-" else sys.stdout)
     report.write(options.json)
     return _judge(comparisons, fallen, {row["row"] for row in before} - {row["row"] for row in report.rows})
 
 
-def _settings(options: argparse.Namespace) -> dict[str, Any]:
+def _collect_settings(options: argparse.Namespace) -> dict[str, Any]:
     """What decides the figures. Fetches models that are not in the cache. Raises ModelError."""
     models = dict.fromkeys(cell.model for cell in CELLS)
     heads = {model: head.sha256 for model in models if (head := trained_heads.find(model))}
     reasons = {f"trained drafter of {model}": "none is trained here" for model in models if model not in heads}
-    if missing := _llamacpp.missing():
+    if missing := _llamacpp.find_obstacle():
         reasons[LLAMA_CPP] = missing
     if missing := int8_missing():
         reasons["8-bit weights"] = missing
     return {
         "tasks": options.tasks,
         "max_tokens": options.max_tokens,
-        "dtype": dtype_on("cpu"),
-        "attention": attention_on("cpu"),
-        rows.ENGINE: engine_hash(Path(__file__).parents[1]),
-        "processor": _processor(),
+        "dtype": choose_dtype("cpu"),
+        "attention": choose_attention("cpu"),
+        rows.ENGINE: hash_engine(Path(__file__).parents[1]),
+        "processor": _describe_processor(),
         "models": {model: fetch.ensure(model).sha256 for model in models},
         "heads": heads,
         "not_run": reasons,
@@ -96,7 +98,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def engine_hash(root: Path) -> str:
+def hash_engine(root: Path) -> str:
     """Return the hash of the code that decodes, in the checkout `root`: without training, which no run measures."""
     found = hashlib.sha256()
     sources = (path for room in ("decoding", "kernels") for path in (root / room).rglob("*"))
@@ -106,7 +108,7 @@ def engine_hash(root: Path) -> str:
     return found.hexdigest()
 
 
-def _processor() -> str:
+def _describe_processor() -> str:
     """Return family and model of the CPU: virtual machines give processors of several generations one name."""
     cpuinfo = Path("/proc/cpuinfo")
     if not cpuinfo.exists():
@@ -120,25 +122,27 @@ def _fill(report: Report, run: Run) -> None:
     cells = run.cells()
     if not run.part(VERDICTS)["ours"]:
         report.settings["not_run"][VERDICTS] = "the sandbox does not work here: see bassline sandbox selftest"
-    report.figures = rows.figures(CELLS, cells, report.rows)
+    report.figures = rows.flatten_figures(CELLS, cells, report.rows)
     every = [prompt for prompts in cells.values() for prompt in prompts]
-    report.figures["others_share"] = _others_share(every)
+    report.figures["others_share"] = _compute_others_share(every)
     reading = [prompt.read_gb_per_s for prompt in every]
-    report.figures |= dict(zip(("read_gb_per_s.q1", "read_gb_per_s", "read_gb_per_s.q3"), spread(reading), strict=True))
+    report.figures |= dict(
+        zip(("read_gb_per_s.q1", "read_gb_per_s", "read_gb_per_s.q3"), compute_quartiles(reading), strict=True)
+    )
 
 
-def _rows(run: Run, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _build_rows(run: Run, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the rows of what a run measured."""
-    found = [*rows.decoded(CELLS, run.cells(), settings["dtype"])]
+    found = [*rows.build_decoding_rows(CELLS, run.cells(), settings["dtype"])]
     if ratios := run.part(PREFIX):
-        found.append(rows.prefix(ratios))
+        found.append(rows.build_prefix_row(ratios))
     judged = run.part(VERDICTS)
     if judged and judged["ours"]:
-        found.append(rows.verdicts(judged["ours"], judged["theirs"]))
+        found.append(rows.build_verdicts_row(judged["ours"], judged["theirs"]))
     return found
 
 
-def _fallen_twice(
+def _confirm_fallen_rows(
     comparisons: Sequence[Comparison], before: Sequence[dict[str, Any]], settings: Mapping[str, Any]
 ) -> list[Comparison]:
     """Measure the parts with fallen rows a second time; return the rows that fell again. Raises as Run.all does."""
@@ -146,12 +150,12 @@ def _fallen_twice(
     if not once:
         return []
     print(f"{len(once)} of {len(comparisons)} ratios fell, so their prompts are measured again:", file=sys.stderr)
-    second = Run(settings, {rows.part_of(row) for row in once})
+    second = Run(settings, {rows.get_part(row) for row in once})
     second.all()
-    return [each for each in rows.compared(_rows(second, settings), before) if each.row in once and each.fell]
+    return [each for each in rows.compare_rows(_build_rows(second, settings), before) if each.row in once and each.fell]
 
 
-def _others_share(prompts: Sequence[Prompt]) -> float:
+def _compute_others_share(prompts: Sequence[Prompt]) -> float:
     """Return the share of the CPU that other programs took while ours decoded."""
     return sum(prompt.others_s for prompt in prompts) / max(sum(prompt.capacity_s for prompt in prompts), 1e-9)
 
@@ -183,7 +187,7 @@ def _judge(comparisons: Sequence[Comparison], twice: Sequence[Comparison], missi
     return int(bool(twice))
 
 
-def _options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+def _parse_options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     parser = build_parser("headline", __doc__)
     parser.add_argument("--tasks", type=int, default=6, help="HumanEval prompts, and rounds of verdicts (default 6)")
     parser.add_argument("--max-tokens", type=int, default=WHOLE, help=f"tokens of an answer at most (default {WHOLE})")

@@ -27,24 +27,24 @@ import torch
 from torch.nn import functional as F
 
 from benchmarks._report import Report, build_parser, print_table
-from benchmarks._timing import copy_bandwidth, n_copies, seconds_each
+from benchmarks._timing import copy_bandwidth, count_copies, time_each
 from decoding.models.device import device_name
 from kernels import reference
 from kernels.availability import INTERPRETED, KernelError, require
 from kernels.check import build_pool, shuffle_pages
-from kernels.native_attention import native, require_native
+from kernels.native_attention import attend_native, require_native
 from kernels.registry import BACKENDS, VerifyAttention
 from kernels.rows import RaggedRows
 
 TRITON = {name: backend.load() for name, backend in BACKENDS.items() if backend.needs_triton}
-NATIVE: dict[str, VerifyAttention] = {"native": native}
+NATIVE: dict[str, VerifyAttention] = {"native": attend_native}
 OTHERS = ("sdpa", "flash_attn", "flex")
 # FlashAttention's bound: at most twice the error that PyTorch makes in the same dtype.
 _ERROR_FACTOR, _ERROR_FLOOR = 2.0, 1e-5
 _PAGE_SIZE = {"cuda": 16, "cpu": 64}  # tokens, as the engine has them
 
 
-def variants(device: torch.device) -> dict[str, VerifyAttention]:
+def list_kernels(device: torch.device) -> dict[str, VerifyAttention]:
     """Return our kernels that run on `device`, by name. Raises KernelError if none does."""
     if device.type == "cpu" and not INTERPRETED:
         require_native(device)
@@ -139,7 +139,7 @@ class Problem:
 
 def check(device: torch.device, *, tiny: bool) -> Iterator[dict[str, Any]]:
     """Yield, per shape and variant, the largest error against float32, and whether it is within the bound."""
-    ours = variants(device)
+    ours = list_kernels(device)
     dtypes = [torch.float32] if tiny else [torch.float32, torch.bfloat16]
     if ours is TRITON and not tiny:
         dtypes.append(torch.float16)
@@ -174,13 +174,13 @@ def sweep(
     until: float,
 ) -> Iterator[dict[str, Any]]:
     """Yield one row per batch, context and k + 1, largest contexts first, until `until` (seconds of perf_counter)."""
-    ours = variants(device)
+    ours = list_kernels(device)
     for context, batch, T in product(sorted(contexts, reverse=True), batches, tokens):
         if time.perf_counter() > until:
             return
         lengths = [context - T - (context // 2) * r // max(batch, 1) for r in range(batch)]
         first = Problem(shape, lengths, [T] * batch, dtype, device)
-        n_others = 0 if INTERPRETED else n_copies(first.n_bytes) - 1
+        n_others = 0 if INTERPRETED else count_copies(first.n_bytes) - 1
         others = [Problem(shape, lengths, [T] * batch, dtype, device) for _ in range(n_others)]
         problems = [first, *others]
         arms: dict[str, list[Callable[[], torch.Tensor]]] = {
@@ -193,18 +193,18 @@ def sweep(
             arms["flex"] = [p.flex() for p in problems]
         row: dict[str, Any] = {"batch": batch, "context": context, "k+1": T}
         for name in (*ours, *OTHERS):
-            seconds = _seconds(name, arms.get(name, []), device, is_ours=name in ours)
+            seconds = _time_arm(name, arms.get(name, []), device, is_ours=name in ours)
             row[f"{name} us"] = 1e6 * seconds if seconds else "-"
             row[f"{name} of copy"] = first.n_bytes / seconds / bandwidth if seconds else "-"
         yield row
 
 
-def _seconds(
+def _time_arm(
     name: str, works: Sequence[Callable[[], torch.Tensor]], device: torch.device, *, is_ours: bool
 ) -> float | None:
     """Time an arm; None where another library does not support the shape."""
     try:
-        return seconds_each(works, device) if works else None
+        return time_each(works, device) if works else None
     except Exception as error:
         if is_ours:
             raise
@@ -212,7 +212,7 @@ def _seconds(
         return None
 
 
-def figures(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+def compute_figures(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
     """Return the flat figures of a sweep: share of the copy bandwidth, and time over the time of our kernel, by arm.
 
     Our kernel is `ragged` on a GPU and `native` on a CPU.
@@ -229,10 +229,10 @@ def figures(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
 
 def main(argv: list[str] | None = None) -> int:
     """Check and measure the kernels; return 1 if one is wrong."""
-    options = _options(argv)
+    options = _parse_options(argv)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        variants(device)
+        list_kernels(device)
     except KernelError as error:
         print(error, file=sys.stderr)
         return 1
@@ -248,9 +248,9 @@ def main(argv: list[str] | None = None) -> int:
     print(f"\n{name}: a copy reads and writes {bandwidth / 1e9:.0f} GB/s")
     for row in sweep(
         Shape.parse("4x2x64" if options.tiny else options.shape),
-        _numbers("1,2" if options.tiny else options.batches),
-        _numbers("32" if options.tiny else options.contexts),
-        _numbers("1,4" if options.tiny else options.tokens),
+        _parse_numbers("1,2" if options.tiny else options.batches),
+        _parse_numbers("32" if options.tiny else options.contexts),
+        _parse_numbers("1,4" if options.tiny else options.tokens),
         torch.float32 if options.tiny else getattr(torch, options.dtype),
         device,
         bandwidth,
@@ -259,16 +259,16 @@ def main(argv: list[str] | None = None) -> int:
         report.rows.append(row)
         print(f"batch {row['batch']}, context {row['context']}, k+1 {row['k+1']} done", file=sys.stderr)
     print_table(report.rows)
-    report.figures |= figures(report.rows)
+    report.figures |= compute_figures(report.rows)
     report.write(options.json)
     return 0
 
 
-def _numbers(text: str) -> list[int]:
+def _parse_numbers(text: str) -> list[int]:
     return [int(part) for part in text.split(",")]
 
 
-def _options(argv: list[str] | None) -> argparse.Namespace:
+def _parse_options(argv: list[str] | None) -> argparse.Namespace:
     parser = build_parser("kernels", __doc__)
     parser.add_argument("--batches", default="1,2,4,8,16,32", help="rows, comma-separated")
     parser.add_argument(

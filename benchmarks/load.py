@@ -29,11 +29,11 @@ from app.cli.common import open_context
 from app.core.errors import BasslineError
 from app.core.remote.target import is_remote, parse
 from app.datasets.service import as_plain, require
-from benchmarks._load_client import how_many_prompts, shuffled
-from benchmarks._load_figures import draw_quality, figures, row, sentences
+from benchmarks._load_client import count_prompts, shuffle_tasks
+from benchmarks._load_figures import build_row, build_sentences, compute_figures, draw_quality
 from benchmarks._load_grading import Judge
 from benchmarks._load_run import Load, RefusedError
-from benchmarks._load_service import ServiceError, own_service
+from benchmarks._load_service import ServiceError, serve_own
 from benchmarks._report import Report, build_parser, print_table
 from evaluation import dataset_files
 from evaluation.datasets import Dataset, DatasetError
@@ -54,21 +54,21 @@ class LoadReport(Report):
 
 def main(argv: list[str] | None = None) -> int:
     """Measure, print the table, write JSON if asked. Return 0, or 1 after Ctrl-C."""
-    parser, options = _options(argv)
+    parser, options = _parse_options(argv)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # its services must not outlive it
     try:
-        dataset = _dataset(options.dataset)
+        dataset = _load_dataset(options.dataset)
         judge = Judge()
     except (DatasetError, SandboxUnavailableError, BasslineError) as error:
         parser.exit(2, f"{error}\n")
-    wanted = how_many_prompts(options.rates, options.duration, options.budget)
-    prompts = judge.sound(shuffled(dataset.tasks, options.seed), wanted)
+    wanted = count_prompts(options.rates, options.duration, options.budget)
+    prompts = judge.sound(shuffle_tasks(dataset.tasks, options.seed), wanted)
     load = Load(options, prompts, judge)
     interrupted = False
     try:
         with contextlib.ExitStack() as services:
             is_elsewhere = options.url is not None or is_remote(options.target)
-            load.run(options.url or "" if is_elsewhere else services.enter_context(own_service()))
+            load.run(options.url or "" if is_elsewhere else services.enter_context(serve_own()))
     except KeyboardInterrupt:
         interrupted = True
         print("interrupted: finished rates are reported, the current one is not", file=sys.stderr)
@@ -82,7 +82,7 @@ def main(argv: list[str] | None = None) -> int:
     return int(interrupted)
 
 
-def _dataset(name: str) -> Dataset:
+def _load_dataset(name: str) -> Dataset:
     """The built-in dataset, or one that was imported into the database. Raises BasslineError and DatasetError."""
     if name == BUILTIN:
         return dataset_files.load(name)
@@ -96,8 +96,8 @@ def _report(options: argparse.Namespace, load: Load, dataset: Dataset) -> LoadRe
     report = LoadReport("load", load.device, settings | {"prompts": len(load.prompts), "provenance": load.provenance})
     measured = load.measured
     report.load_tests = [load.document(dataset)] if measured.loaded else []
-    report.rows = [row(point) for point in measured.points.values()]
-    report.figures = figures(measured)
+    report.rows = [build_row(point) for point in measured.points.values()]
+    report.figures = compute_figures(measured)
     out = sys.stderr if options.json == "-" else sys.stdout
     with contextlib.redirect_stdout(out):
         print(
@@ -108,27 +108,37 @@ def _report(options: argparse.Namespace, load: Load, dataset: Dataset) -> LoadRe
         print("\nPass@First by requests per second:")
         for line in draw_quality(measured):
             print(line)
-        for line in (*sentences(measured), *load.faults):
+        for line in (*build_sentences(measured), *load.faults):
             print(line)
     return report
 
 
-def _options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+def _parse_options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     parser = build_parser("load", __doc__)
     parser.add_argument("--target", required=True, help="the model that the service decodes with, or openai:MODEL@URL")
-    parser.add_argument("--rates", type=_rates, default="0.1,0.2,0.5,1,2", help="requests per second, comma-separated")
-    parser.add_argument("--budget", type=_number(0, LARGEST_BUDGET_S), default=5.0, help="seconds for each request")
-    parser.add_argument("--n", type=_whole(1, 10_000), default=4, help="samples of each request")
-    parser.add_argument("--duration", type=_number(0, 86400), default=60.0, help="seconds for which requests arrive")
+    parser.add_argument(
+        "--rates", type=_parse_rates, default="0.1,0.2,0.5,1,2", help="requests per second, comma-separated"
+    )
+    parser.add_argument(
+        "--budget", type=_make_number_parser(0, LARGEST_BUDGET_S), default=5.0, help="seconds for each request"
+    )
+    parser.add_argument("--n", type=_make_integer_parser(1, 10_000), default=4, help="samples of each request")
+    parser.add_argument(
+        "--duration", type=_make_number_parser(0, 86400), default=60.0, help="seconds for which requests arrive"
+    )
     parser.add_argument("--dataset", default=BUILTIN, help="name of a dataset")
     parser.add_argument("--drafter", default="", help="source of proposed tokens; by default the service's")
     parser.add_argument("--temperature", type=float, default=0.2)
-    parser.add_argument("--max-tokens", type=_whole(1, 10_000), default=256)
+    parser.add_argument("--max-tokens", type=_make_integer_parser(1, 10_000), default=256)
     parser.add_argument(
         "--prompt-mode", choices=("auto", *MODES), default="auto", help="how a task becomes a prompt; auto: as in eval"
     )
-    parser.add_argument("--seed", type=_whole(0, 2**62), default=0, help="of arrivals, prompts and samples")
-    parser.add_argument("--url", type=_url, help="a running service, such as http://HOST:8000; default: one of its own")
+    parser.add_argument(
+        "--seed", type=_make_integer_parser(0, 2**62), default=0, help="of arrivals, prompts and samples"
+    )
+    parser.add_argument(
+        "--url", type=_parse_url, help="a running service, such as http://HOST:8000; default: one of its own"
+    )
     parser.add_argument("--token", default="", help="for --url: an API token of the scope submit")
     parser.add_argument("--name", default="", help="the name of the load test in the JSON")
     options = parser.parse_args(argv)
@@ -145,7 +155,7 @@ def _options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.
     return parser, options
 
 
-def _rates(text: str) -> list[float]:
+def _parse_rates(text: str) -> list[float]:
     remedy = f"{text!r}: give different rates, comma-separated, each above 0 and at most 1000, such as 0.1,0.5,1"
     try:
         rates = sorted(float(part) for part in text.split(","))
@@ -156,7 +166,7 @@ def _rates(text: str) -> list[float]:
     return rates
 
 
-def _number(above: float, most: float) -> Callable[[str], float]:
+def _make_number_parser(above: float, most: float) -> Callable[[str], float]:
     def parse(text: str) -> float:
         try:
             value = float(text)
@@ -169,7 +179,7 @@ def _number(above: float, most: float) -> Callable[[str], float]:
     return parse
 
 
-def _whole(least: int, most: int) -> Callable[[str], int]:
+def _make_integer_parser(least: int, most: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
         if not (text.isdecimal() and least <= int(text) <= most):
             raise argparse.ArgumentTypeError(f"{text!r}: give a whole number from {least}")
@@ -178,7 +188,7 @@ def _whole(least: int, most: int) -> Callable[[str], int]:
     return parse
 
 
-def _url(text: str) -> str:
+def _parse_url(text: str) -> str:
     if not text.startswith(("http://", "https://")):
         raise argparse.ArgumentTypeError(f"{text!r}: give the address of the service, such as http://127.0.0.1:8000")
     return text.rstrip("/")

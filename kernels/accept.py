@@ -10,13 +10,13 @@ from __future__ import annotations
 import torch
 
 from kernels.availability import jit, jit_for_any, next_power_of_two, require, tl
-from kernels.noise import gumbel_of, role_offset, state_at, uniform_of
+from kernels.noise import compute_role_offset, gumbel_of, state_at, uniform_of
 from kernels.rows import NO_TOKEN
 
 _MAX_BLOCK = 1024
 
 
-def coupled(
+def accept_coupled(
     ids: torch.Tensor,  # int64 [N, C]
     logp: torch.Tensor,  # float32 [N, C]
     dist_row: torch.Tensor,  # int64 [S, T]
@@ -35,7 +35,7 @@ def coupled(
     return _launch(ids, logp, dist_row, position, draft, seeds, None, None, role, coupled_rule=True)
 
 
-def maximal(
+def accept_maximal(
     ids: torch.Tensor,  # int64 [N, C]
     logp: torch.Tensor,  # float32 [N, C]
     dist_row: torch.Tensor,  # int64 [S, T]
@@ -103,8 +103,8 @@ def _launch(
         logp.stride(0),
         COUPLED=coupled_rule,
         HAS_Q=q is not None,
-        ACCEPT_OFFSET=role_offset(accept_role or 0),
-        DRAW_OFFSET=role_offset(draw_role),
+        ACCEPT_OFFSET=compute_role_offset(accept_role or 0),
+        DRAW_OFFSET=compute_role_offset(draw_role),
         N_BISECT=q_ids.shape[1].bit_length(),
         BLOCK=min(next_power_of_two(C), _MAX_BLOCK),
         num_warps=4,

@@ -34,12 +34,12 @@ class AttentionShape:
     dtype: torch.dtype
 
 
-def failures(
+def find_failures(
     shape: AttentionShape, attention: str, device: torch.device, page_size: int = _PAGE_SIZE
 ) -> dict[str, str]:
     """Return the reason for each kernel of backend `attention` that fails here, by name; empty if all are right."""
     checks: dict[str, Callable[[], None]] = {
-        attention: lambda: _attention(attention, shape, device, page_size),
+        attention: lambda: _check_attention(attention, shape, device, page_size),
         "kv_scatter": lambda: _scatter(shape, device, page_size),
         "accept": lambda: _accept(device),
     }
@@ -68,7 +68,7 @@ def build_pool(states: Sequence[torch.Tensor], table: torch.Tensor, page_size: i
     return pool
 
 
-def _attention(name: str, shape: AttentionShape, device: torch.device, page_size: int) -> None:
+def _check_attention(name: str, shape: AttentionShape, device: torch.device, page_size: int) -> None:
     """Compare with float32: the error may be twice the error of PyTorch in the same dtype (FlashAttention's bound)."""
     block = verify_attention.block_n(shape.dim, shape.dtype.itemsize)
     lengths = [0, 1, block - 1, block, block + 1, 3 * block + 5]
@@ -98,8 +98,8 @@ def _scatter(shape: AttentionShape, device: torch.device, page_size: int) -> Non
     cache = torch.randn(2, 4, page_size, shape.n_kv, shape.dim, generator=make).to(device, shape.dtype).transpose(2, 3)
     new = torch.randn(2, shape.n_kv, 6, shape.dim, generator=make).to(device, shape.dtype).transpose(1, 2)
     expected = cache.clone()
-    reference.kv_scatter(expected[0], expected[1], new[0], new[1], slot)
-    kv_scatter.kv_scatter(cache[0], cache[1], new[0], new[1], slot)
+    reference.write_kv(expected[0], expected[1], new[0], new[1], slot)
+    kv_scatter.write_kv(cache[0], cache[1], new[0], new[1], slot)
     if not torch.equal(cache, expected):
         raise WrongKernelError("writes other slots than its reference")
 
@@ -124,9 +124,9 @@ def _accept(device: torch.device) -> None:
     q = (ids.view(S, T, C)[:, :-1].flatten(0, 1), logp.view(S, T, C)[:, 1:].flatten(0, 1))
     inputs = (ids, logp, dist_row, position, draft, seeds)
     compared: list[tuple[Callable[..., Any], Callable[..., Any], tuple[Any, ...]]] = [
-        (reference.accept_coupled, accept.coupled, (*inputs, _ROLE)),
-        (reference.accept_maximal, accept.maximal, (*inputs, None, _ROLE, _OTHER_ROLE)),
-        (reference.accept_maximal, accept.maximal, (*inputs, q, _ROLE, _OTHER_ROLE)),
+        (reference.accept_coupled, accept.accept_coupled, (*inputs, _ROLE)),
+        (reference.accept_maximal, accept.accept_maximal, (*inputs, None, _ROLE, _OTHER_ROLE)),
+        (reference.accept_maximal, accept.accept_maximal, (*inputs, q, _ROLE, _OTHER_ROLE)),
     ]
     for plain, kernel, arguments in compared:
         actual = kernel(*(_to(device, argument) for argument in arguments))

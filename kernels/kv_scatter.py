@@ -7,7 +7,7 @@ import torch
 from kernels.availability import jit_for_any, next_power_of_two, require, tl
 
 
-def kv_scatter(
+def write_kv(
     keys: torch.Tensor,  # [P, Hkv, page_size, D], the pool
     values: torch.Tensor,  # [P, Hkv, page_size, D], the pool
     new_keys: torch.Tensor,  # [N, Hkv, D]

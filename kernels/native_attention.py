@@ -54,7 +54,7 @@ class _Problem(ctypes.Structure):
     )
 
 
-def native(
+def attend_native(
     q: torch.Tensor,  # [N, Hq, D]
     k: torch.Tensor,  # [P, Hkv, page_size, D]
     v: torch.Tensor,  # [P, Hkv, page_size, Dv]
@@ -158,7 +158,7 @@ def load_library(dtype: torch.dtype) -> ctypes.CDLL:
     """Return the compiled kernel for a type of numbers, compiled now if it was not before. Raises `KernelError`."""
     if dtype not in _DEFINES:
         raise KernelError(f"the native attention has no {str(dtype).removeprefix('torch.')}")
-    built = cache_folder() / "kernels" / f"native_attention-{_key(dtype)}.so"
+    built = cache_folder() / "kernels" / f"native_attention-{_hash_build(dtype)}.so"
     try:
         return ctypes.CDLL(str(built))
     except OSError:  # it is not there yet, or damaged
@@ -172,7 +172,7 @@ def load_library(dtype: torch.dtype) -> ctypes.CDLL:
 
 def _compile(dtype: torch.dtype, built: Path) -> None:
     """Compile into a folder beside `built`, and move the library there when it is whole."""
-    compiler = _compiler()
+    compiler = _find_compiler()
     if compiler is None:
         raise KernelError("the native attention needs a C compiler: install gcc, or use attention sdpa")
     built.parent.mkdir(parents=True, exist_ok=True)
@@ -181,7 +181,7 @@ def _compile(dtype: torch.dtype, built: Path) -> None:
         # Linked without OpenMP's library: its functions are found in the one that PyTorch has loaded, so that there is
         # one pool of threads.
         for command in (
-            [compiler, *_FLAGS, *_openmp(), _DEFINES[dtype], "-c", str(_SOURCE), "-o", str(compiled)],
+            [compiler, *_FLAGS, *_get_openmp_flags(), _DEFINES[dtype], "-c", str(_SOURCE), "-o", str(compiled)],
             [compiler, "-shared", str(compiled), "-o", str(linked), "-lm"],
         ):
             try:
@@ -194,23 +194,23 @@ def _compile(dtype: torch.dtype, built: Path) -> None:
         linked.replace(built)
 
 
-def _compiler() -> str | None:
+def _find_compiler() -> str | None:
     names = (os.environ.get("CC"), "cc", "gcc", "clang")
     return next((found for name in names if name and (found := shutil.which(name))), None)
 
 
-def _openmp() -> tuple[str, ...]:
+def _get_openmp_flags() -> tuple[str, ...]:
     """Return the flag that lets the kernel use PyTorch's threads, nothing where they are out of its sight."""
     return ("-fopenmp",) if hasattr(ctypes.CDLL(None), "GOMP_parallel") else ()
 
 
-def _key(dtype: torch.dtype) -> str:
+def _hash_build(dtype: torch.dtype) -> str:
     """Return the hash of everything that the library depends on: the source, the flags and this kind of CPU."""
-    parts = (_SOURCE.read_text(), *_FLAGS, *_openmp(), _DEFINES[dtype], platform.machine(), _cpu())
+    parts = (_SOURCE.read_text(), *_FLAGS, *_get_openmp_flags(), _DEFINES[dtype], platform.machine(), _describe_cpu())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def _cpu() -> str:
+def _describe_cpu() -> str:
     """Return the name and the instructions of the CPU: a cache may be shared by machines of several kinds."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()

@@ -27,26 +27,26 @@ _MOST_NOISE = 40.0
 _TOKENS_AT_ONCE = 16384
 
 
-def uniform(
+def draw_uniform(
     seeds: torch.Tensor, positions: torch.Tensor, role: int, tokens: torch.Tensor | None = None
 ) -> torch.Tensor:
     """Return float64 draws in the open interval (0, 1).
 
     `seeds` and `positions` are int64 [N]; the result is [N], or [N, C] with one draw per id of `tokens` [N, C].
     """
-    state = states(seeds, positions, role)
+    state = compute_states(seeds, positions, role)
     if tokens is not None:
-        state = mix(state[:, None] + (tokens + 1) * signed(_TOKEN))
+        state = mix(state[:, None] + (tokens + 1) * to_int64(_TOKEN))
     bits = (state >> 11) & ((1 << 53) - 1)
     return (bits.double() + 0.5) * 2.0**-53
 
 
-def states(seeds: torch.Tensor, positions: torch.Tensor, role: int) -> torch.Tensor:
+def compute_states(seeds: torch.Tensor, positions: torch.Tensor, role: int) -> torch.Tensor:
     """Return the states of streams at positions, int64 [N], from which their tokens are drawn."""
-    return mix(seeds + positions * signed(_POSITION) + signed(role_offset(role)))
+    return mix(seeds + positions * to_int64(_POSITION) + to_int64(compute_role_offset(role)))
 
 
-def loud_tokens(state: int, tokens: NDArray[np.int64], least: float) -> NDArray[np.intp]:
+def find_loud_tokens(state: int, tokens: NDArray[np.int64], least: float) -> NDArray[np.intp]:
     """Return the indices of all `tokens` [C] whose Gumbel noise at a state is at least `least`, and of a few others.
 
     That takes a tenth of the time of the noise itself, since it needs no logarithms, and no memory for C draws.
@@ -75,24 +75,24 @@ def loud_tokens(state: int, tokens: NDArray[np.int64], least: float) -> NDArray[
     return np.concatenate(found)
 
 
-def gumbel(seeds: torch.Tensor, positions: torch.Tensor, role: int, tokens: torch.Tensor) -> torch.Tensor:
+def draw_gumbel(seeds: torch.Tensor, positions: torch.Tensor, role: int, tokens: torch.Tensor) -> torch.Tensor:
     """Return standard Gumbel noise, float64 [N, C], one draw per id of `tokens` [N, C]."""
-    return -torch.log(-torch.log(uniform(seeds, positions, role, tokens)))
+    return -torch.log(-torch.log(draw_uniform(seeds, positions, role, tokens)))
 
 
-def role_offset(role: int) -> int:
+def compute_role_offset(role: int) -> int:
     """Return the number that a role adds to the state; kernels take it as a constant."""
     return (int(role) + 1) * _ROLE & ((1 << 64) - 1)
 
 
 def mix(z: torch.Tensor) -> torch.Tensor:
     """Return SplitMix64's finalizer of int64 `z`, any shape."""
-    z = (z ^ _shift(z, 30)) * signed(_FIRST)
-    z = (z ^ _shift(z, 27)) * signed(_SECOND)
+    z = (z ^ _shift(z, 30)) * to_int64(_FIRST)
+    z = (z ^ _shift(z, 27)) * to_int64(_SECOND)
     return z ^ _shift(z, 31)
 
 
-def signed(value: int) -> int:
+def to_int64(value: int) -> int:
     """Return the int64 with the low 64 bits of `value`."""
     value &= (1 << 64) - 1
     return value - (1 << 64) if value >= 1 << 63 else value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from kernels.noise import gumbel, uniform
+from kernels.noise import draw_gumbel, draw_uniform
 from kernels.rows import NO_TOKEN, RaggedRows
 
 
@@ -19,7 +19,7 @@ def verify_attention(
     softcap: float | None = None,
     sinks: torch.Tensor | None = None,  # [Hq]
 ) -> torch.Tensor:
-    """Return [N, Hq, D], computed in the dtype of the arguments; see `verify_attention.ragged`."""
+    """Return [N, Hq, D], computed in the dtype of the arguments; see `verify_attention.attend_ragged`."""
     out = torch.zeros_like(q)
     group = q.shape[1] // k.shape[1]
     for r, (start, count, length) in enumerate(
@@ -56,7 +56,7 @@ def write_row(pool: torch.Tensor, pages: torch.Tensor, states: torch.Tensor) -> 
         pool[page, :, : part.shape[1]] = part
 
 
-def kv_scatter(
+def write_kv(
     keys: torch.Tensor,  # [P, Hkv, page_size, D]
     values: torch.Tensor,  # [P, Hkv, page_size, D]
     new_keys: torch.Tensor,  # [N, Hkv, D]
@@ -80,7 +80,7 @@ def accept_coupled(
     seeds: torch.Tensor,  # int64 [S]
     role: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return (accepted [S], emitted [S, T]) of the Gumbel-coupled rule; see `kernels.accept.coupled`."""
+    """Return (accepted [S], emitted [S, T]) of the Gumbel-coupled rule; see `kernels.accept.accept_coupled`."""
     S, T = dist_row.shape
     accepted, emitted = dist_row.new_zeros(S), dist_row.new_full((S, T), NO_TOKEN)
     for s in range(S):
@@ -104,7 +104,7 @@ def accept_maximal(
     accept_role: int,
     residual_role: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return (accepted [S], emitted [S, T]) of speculative sampling; see `kernels.accept.maximal`."""
+    """Return (accepted [S], emitted [S, T]) of speculative sampling; see `kernels.accept.accept_maximal`."""
     S, T = dist_row.shape
     accepted, emitted = dist_row.new_zeros(S), dist_row.new_full((S, T), NO_TOKEN)
     for s in range(S):
@@ -115,11 +115,11 @@ def accept_maximal(
             if token is not None and token != NO_TOKEN:
                 q_ids, q_p = (token[None], p.new_ones(1)) if q is None else (t_[s * (T - 1) + t] for t_ in q)
                 q_p = q_p if q is None else q_p.exp()
-                u = uniform(seeds[s : s + 1], position[s, t : t + 1], accept_role)[0]
-                if u * _prob(q_ids, q_p, token) < _prob(ids[row], p, token):
+                u = draw_uniform(seeds[s : s + 1], position[s, t : t + 1], accept_role)[0]
+                if u * _get_probability(q_ids, q_p, token) < _get_probability(ids[row], p, token):
                     emitted[s, t] = token
                     continue
-                residual = (p - torch.stack([_prob(q_ids, q_p, token) for token in ids[row]])).clamp(min=0)
+                residual = (p - torch.stack([_get_probability(q_ids, q_p, token) for token in ids[row]])).clamp(min=0)
                 left = residual if residual.sum() > 0 else p
             accepted[s] = t
             emitted[s, t] = _draw(ids[row], left.log(), seeds[s], position[s, t], residual_role)
@@ -129,10 +129,10 @@ def accept_maximal(
 
 def _draw(ids: torch.Tensor, logp: torch.Tensor, seed: torch.Tensor, position: torch.Tensor, role: int) -> torch.Tensor:
     """Return argmax of logp + Gumbel noise among `ids` [C]."""
-    noise = gumbel(seed[None], position[None], role, ids[None])[0]
+    noise = draw_gumbel(seed[None], position[None], role, ids[None])[0]
     return ids[(logp.double() + noise).argmax()]
 
 
-def _prob(ids: torch.Tensor, p: torch.Tensor, token: torch.Tensor) -> torch.Tensor:
+def _get_probability(ids: torch.Tensor, p: torch.Tensor, token: torch.Tensor) -> torch.Tensor:
     """Return the probability `p` [C] of `token`, 0 where it is not among `ids` [C]."""
     return (p * (ids == token)).sum()

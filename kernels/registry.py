@@ -86,30 +86,30 @@ def _import(path: str) -> object:
 
 
 _MAX_ROUND = 33  # a draft and one more token
-_TRITON_SCATTER = "kernels.kv_scatter:kv_scatter"
+_TRITON_SCATTER = "kernels.kv_scatter:write_kv"
 BACKENDS = {
     backend.name: backend
     for backend in (
         AttentionBackend("sdpa"),
         AttentionBackend(
             "native",
-            "kernels.native_attention:native",
+            "kernels.native_attention:attend_native",
             "kernels.native_attention:scatter",
             needs_compiler=True,
         ),
         AttentionBackend(
             "ragged",
-            "kernels.verify_attention:ragged",
+            "kernels.verify_attention:attend_ragged",
             _TRITON_SCATTER,
             needs_triton=True,
             supports_graphs=True,
             max_tokens=_MAX_ROUND,
         ),
         AttentionBackend(
-            "pad", "kernels.verify_attention:pad", _TRITON_SCATTER, needs_triton=True, max_tokens=_MAX_ROUND
+            "pad", "kernels.verify_attention:attend_padded", _TRITON_SCATTER, needs_triton=True, max_tokens=_MAX_ROUND
         ),
         AttentionBackend(
-            "split", "kernels.verify_attention:split", _TRITON_SCATTER, needs_triton=True, max_tokens=_MAX_ROUND
+            "split", "kernels.verify_attention:attend_split", _TRITON_SCATTER, needs_triton=True, max_tokens=_MAX_ROUND
         ),
         AttentionBackend("reference", "kernels.reference:verify_attention"),
     )

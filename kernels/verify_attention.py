@@ -31,7 +31,7 @@ _MIN_BLOCKS = 2
 _PROGRAMS_EACH = 4
 
 
-def ragged(
+def attend_ragged(
     q: torch.Tensor,  # [N, Hq, D]
     k: torch.Tensor,  # [P, Hkv, page_size, D]
     v: torch.Tensor,  # [P, Hkv, page_size, D]
@@ -53,7 +53,7 @@ def ragged(
     return _Parts(q, n_splits).add(q, k, v, rows, scale, window, softcap).merge(sinks)
 
 
-def pad(
+def attend_padded(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
@@ -71,7 +71,7 @@ def pad(
     return _Parts(q, n_splits).add(q, k, v, rows, scale, window, softcap, longest=longest).merge(sinks)
 
 
-def split(
+def attend_split(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
@@ -94,13 +94,13 @@ def split(
 def _split_count(q: torch.Tensor, k: torch.Tensor, n_slots: int, max_count: int, n_rows: int) -> int:
     """Return the number of programs that share a row's keys, `n_slots` at most, without a look at the device."""
     Hkv, _, D = k.shape[1:]
-    n_tiles = math.ceil(max(max_count, 1) * q.shape[1] / Hkv / _max_block_m(D))
+    n_tiles = math.ceil(max(max_count, 1) * q.shape[1] / Hkv / _choose_max_block_m(D))
     wanted = math.ceil(_PROGRAMS_EACH * n_multiprocessors(q.device) / (n_rows * Hkv * n_tiles))
     useful = math.ceil(n_slots / (_MIN_BLOCKS * block_n(D, q.element_size())))
     return max(1, min(wanted, useful, _MAX_SPLITS))
 
 
-def _max_block_m(D: int) -> int:
+def _choose_max_block_m(D: int) -> int:
     # A tile's queries and accumulators share registers and shared memory with the keys.
     return 64 if D <= 128 else 32
 
@@ -151,7 +151,7 @@ class _Parts:
         assert len(rows.query_start) == len(rows.count) == len(rows.length) == R
         assert len(rows.position) == N
         group = Hq // Hkv
-        block_m = min(max(next_power_of_two(group * rows.max_count), 16), _max_block_m(D))
+        block_m = min(max(next_power_of_two(group * rows.max_count), 16), _choose_max_block_m(D))
         grid = (math.ceil(group * rows.max_count / block_m), R * Hkv, self.n_parts)
         _attend[grid](
             self.out,
@@ -199,10 +199,10 @@ class _Parts:
             # A sink has a share of the softmax's mass and the value zero: scale outputs by the remaining share.
             mass = self.lse[0] if self.n_parts == 1 else self.lse.mul(1 / _LOG2E).logsumexp(0).mul(_LOG2E)
             share = torch.sigmoid(mass / _LOG2E - sinks.float())[..., None]
-            return (self._merged().float() * share).to(self.like.dtype)
-        return self._merged().to(self.like.dtype)
+            return (self._average().float() * share).to(self.like.dtype)
+        return self._average().to(self.like.dtype)
 
-    def _merged(self) -> torch.Tensor:
+    def _average(self) -> torch.Tensor:
         """Return [N, Hq, D]: the average of the parts, weighted by the softmax mass of each."""
         if self.n_parts == 1:
             return self.out[0]

@@ -92,9 +92,9 @@ def check_kernels(used: torch.device, attention: str, dtype: torch.dtype) -> Ite
             "kernels", "warn", str(error), "Run `pip install triton`; until then PyTorch's attention is used."
         )
         return
-    from kernels.check import AttentionShape, failures  # noqa: PLC0415  (needs Triton)
+    from kernels.check import AttentionShape, find_failures  # noqa: PLC0415  (needs Triton)
 
-    found = failures(AttentionShape(*SHAPE, dtype), attention, used)
+    found = find_failures(AttentionShape(*SHAPE, dtype), attention, used)
     for name, why in found.items():
         remedy = "Models are loaded without it, more slowly: report the GPU with the versions above."
         yield Finding("kernels", "warn", f"{name} is wrong on this GPU: {why}", remedy)

@@ -34,4 +34,4 @@ class Coupled:
         self, p: Distribution, where: Positions, draft: torch.Tensor, seeds: torch.Tensor, q: Distribution | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Apply the rule in one Triton kernel."""
-        return accept.coupled(p.ids, p.logp, where.dist_row, where.position, draft, seeds, Role.SAMPLE)
+        return accept.accept_coupled(p.ids, p.logp, where.dist_row, where.position, draft, seeds, Role.SAMPLE)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from decoding.acceptance.noise import Role, gumbel
+from decoding.acceptance.noise import Role, draw_gumbel
 from decoding.acceptance.wide import sample_wide
 
 # Where more ids than this can be drawn, noise is not computed for each of them.
@@ -56,7 +56,7 @@ class Distribution:
         drawn = self if rows is None else self.rows(rows)
         if self.width == 1:
             return drawn.ids[:, 0]
-        score = drawn.logp.double() + gumbel(seeds, positions, role, drawn.ids)
+        score = drawn.logp.double() + draw_gumbel(seeds, positions, role, drawn.ids)
         return drawn.ids.gather(1, score.argmax(dim=1, keepdim=True))[:, 0]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from decoding.acceptance.distribution import Distribution
-from decoding.acceptance.noise import Role, uniform
+from decoding.acceptance.noise import Role, draw_uniform
 from decoding.acceptance.rule import NO_TOKEN, Positions
 from kernels import accept
 
@@ -34,7 +34,7 @@ class Maximal:
                 q = Distribution(token, torch.zeros_like(token, dtype=torch.float32))
             p_d = p.rows(where.dist_row[:, :-1].flatten()).prob_of(token).view(S, k)
             q_d = q.prob_of(token).view(S, k)
-            u = uniform(seeds.repeat_interleave(k), where.position[:, :-1].flatten(), Role.ACCEPT).view(S, k)
+            u = draw_uniform(seeds.repeat_interleave(k), where.position[:, :-1].flatten(), Role.ACCEPT).view(S, k)
             # u < p / q, without dividing by a q that rounded to zero
             stands = ((draft != NO_TOKEN) & (u * q_d < p_d)).long()
             accepted = stands.cumprod(dim=1).sum(dim=1)
@@ -56,7 +56,7 @@ class Maximal:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Apply the rule in one Triton kernel."""
         drafted_from = None if q is None else (q.ids, q.logp)
-        return accept.maximal(
+        return accept.accept_maximal(
             p.ids, p.logp, where.dist_row, where.position, draft, seeds, drafted_from, Role.ACCEPT, Role.RESIDUAL
         )
 

@@ -7,9 +7,9 @@ from functools import lru_cache
 
 import torch
 
-from kernels.noise import gumbel, loud_tokens, mix, signed, states, uniform
+from kernels.noise import compute_states, draw_gumbel, draw_uniform, find_loud_tokens, mix, to_int64
 
-__all__ = ["Role", "gumbel", "loud_tokens", "sample_seed", "states", "uniform"]
+__all__ = ["Role", "compute_states", "draw_gumbel", "draw_uniform", "find_loud_tokens", "sample_seed"]
 
 
 class Role(IntEnum):
@@ -24,4 +24,4 @@ class Role(IntEnum):
 @lru_cache(maxsize=4096)
 def sample_seed(seed: int, sample: int) -> int:
     """Return the 64-bit seed of a sample's streams, as a signed integer, from the request's seed and its index."""
-    return int(mix(mix(torch.tensor(signed(seed))) + signed(sample * 0x9E3779B97F4A7C15 + 1)))
+    return int(mix(mix(torch.tensor(to_int64(seed))) + to_int64(sample * 0x9E3779B97F4A7C15 + 1)))

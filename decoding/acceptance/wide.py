@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from decoding.acceptance.highest import highest
-from decoding.acceptance.noise import Role, gumbel, loud_tokens, states
+from decoding.acceptance.noise import Role, compute_states, draw_gumbel, find_loud_tokens
 
 # Ids whose noise is always computed: the most likely ones.
 _LIKELY = 64
@@ -31,14 +31,14 @@ def sample_wide(
     likely = [highest(logp[row : row + 1], _LIKELY) for row in used.tolist()]
     values, columns = (torch.cat(each)[which] for each in zip(*likely, strict=True))  # [M, 64]
     likely_ids = ids[torch.tensor(rows)[:, None], columns]
-    best, at = (values.double() + gumbel(seeds, positions, role, likely_ids)).max(dim=1)
+    best, at = (values.double() + draw_gumbel(seeds, positions, role, likely_ids)).max(dim=1)
     drawn = likely_ids.gather(1, at[:, None])[:, 0]
     least = (best - values[:, -1]).tolist()
-    for m, (row, state) in enumerate(zip(rows, states(seeds, positions, role).tolist(), strict=True)):
-        others = torch.from_numpy(loud_tokens(state, ids[row].numpy(), least[m]))
+    for m, (row, state) in enumerate(zip(rows, compute_states(seeds, positions, role).tolist(), strict=True)):
+        others = torch.from_numpy(find_loud_tokens(state, ids[row].numpy(), least[m]))
         if len(others):
             other_ids = ids[row, others]
-            noise = gumbel(seeds[m : m + 1], positions[m : m + 1], role, other_ids[None])[0]
+            noise = draw_gumbel(seeds[m : m + 1], positions[m : m + 1], role, other_ids[None])[0]
             score, winner = (logp[row, others].double() + noise).max(dim=0)
             if score > best[m]:
                 drawn[m] = other_ids[winner]

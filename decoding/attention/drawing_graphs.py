@@ -71,7 +71,9 @@ class DrawingGraphs(Graphs[Runner], ABC):
         if not self._uses_kernel:
             return dist.sample(seeds, position, self.rule.draft_role)[:, None]
         rows = torch.arange(len(seeds), device=seeds.device)[:, None]
-        return accept.coupled(dist.ids, dist.logp, rows, position[:, None], rows[:, :0], seeds, self.rule.draft_role)[1]
+        return accept.accept_coupled(
+            dist.ids, dist.logp, rows, position[:, None], rows[:, :0], seeds, self.rule.draft_role
+        )[1]
 
     @staticmethod
     def _proposal(lengths: Sequence[int], tokens: torch.Tensor, q: Distribution | None, n_steps: int) -> Proposal:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from decoding.acceptance.distribution import Distribution
-from decoding.acceptance.noise import gumbel
+from decoding.acceptance.noise import draw_gumbel
 from decoding.acceptance.sampling import Kind, draft_distribution, kind_of, limits_of
 from decoding.attention.block_drafts import BlockDrafts
 from decoding.attention.block_graphs import BlockGraphs
@@ -179,7 +179,7 @@ def _compare_draws(
         logp = _find(everything, own) + shift
         noise = [torch.zeros((), device=device)] * 2
         if kind != "greedy":
-            noise = [gumbel(each_seed, position, graphs.rule.draft_role, each) for each in (dist.ids, own)]
+            noise = [draw_gumbel(each_seed, position, graphs.rule.draft_role, each) for each in (dist.ids, own)]
         gap = (dist.logp + noise[0]).amax(dim=1) - (logp + noise[1])[:, 0]
         least = dist.logp.masked_fill(dist.logp.isneginf(), torch.inf).amin(dim=1)
         if error := describe_error(torch.maximum(gap, least - logp[:, 0]).max(), logits.dtype):

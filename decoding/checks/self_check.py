@@ -44,7 +44,7 @@ def check_kernels(loaded: LoadedModel) -> dict[str, str]:
     # A model that keeps its own attention stays as it is: it may be wrong with any other.
     if not backend.needs_triton:
         return {}
-    failures = check.failures(attention_shape(loaded), backend.name, loaded.device)
+    failures = check.find_failures(attention_shape(loaded), backend.name, loaded.device)
     if backend.name in failures:
         loaded.model.set_attn_implementation(NAMES["sdpa"])
     return failures

@@ -1,8 +1,7 @@
 """The figures of `bassline bench decode` are ratios taken prompt by prompt, the best speculative arm's first."""
 
 from benchmarks._arms import Speed
-from benchmarks._decode_figures import figures as _figures
-from benchmarks._decode_figures import rows as _rows
+from benchmarks._decode_figures import build_rows, compute_figures
 from decoding.request import Completion, Sample
 
 
@@ -14,7 +13,7 @@ MEASURED = speeds(generate=[10, 20, 40], none=[20, 40, 80], ngram__goodput=[40, 
 
 
 def test_the_best_arm_counts_by_the_median_of_its_ratios() -> None:
-    figures = _figures("m", 8, 0.2, MEASURED, {})
+    figures = compute_figures("m", 8, 0.2, MEASURED, {})
     assert figures["m.b8.plain_vs_generate"] == 2.0
     assert figures["m.b8.speculative_vs_plain"] == 3.0
     assert figures["m.b8.speculative_vs_generate"] == 6.0
@@ -23,21 +22,21 @@ def test_the_best_arm_counts_by_the_median_of_its_ratios() -> None:
 
 def test_the_best_temperature_counts() -> None:
     known = {"m.b8.speculative_vs_plain": 5.0, "m.b8.plain_vs_generate": 1.0}
-    figures = _figures("m", 8, 0.8, MEASURED, known)
+    figures = compute_figures("m", 8, 0.8, MEASURED, known)
     assert figures["m.b8.speculative_vs_plain"] == 5.0
     assert figures["m.b8.plain_vs_generate"] == 2.0
     assert figures["m.b8.t0.8.speculative_vs_plain"] == 3.0
 
 
 def test_an_arm_that_was_not_asked_for_leaves_no_figure() -> None:
-    figures = _figures("m", 1, 0.2, speeds(none=[10], sibling__bass=[20]), {})
+    figures = compute_figures("m", 1, 0.2, speeds(none=[10], sibling__bass=[20]), {})
     assert not [name for name in figures if "generate" in name]
 
 
 def test_8_bit_weights_are_held_against_dense_ones_and_drafts_against_plain_decoding_with_the_same_weights() -> None:
     measured = speeds(none=[10, 10], sibling__goodput=[20, 20])
     measured |= {"int8:none": [Speed(16, 1.0)] * 2, "int8:sibling/goodput": [Speed(48, 1.0)] * 2}
-    figures = _figures("m", 1, 0.2, measured, {})
+    figures = compute_figures("m", 1, 0.2, measured, {})
     assert figures["m.b1.int8_vs_bf16_plain"] == 1.6
     assert figures["m.b1.speculative_vs_plain"] == 2.0
     assert figures["m.b1.int8_speculative_vs_plain"] == 3.0
@@ -46,7 +45,7 @@ def test_8_bit_weights_are_held_against_dense_ones_and_drafts_against_plain_deco
 def test_plain_decoding_is_held_against_llama_cpp_and_speculation_against_the_best_peer() -> None:
     measured = speeds(none=[10, 10], sibling__goodput=[60, 60], generate=[5, 5])
     measured |= {"int8:none": speed_of(18), "@llamacpp": speed_of(20), "@vllm": speed_of(15)}
-    figures = _figures("m", 8, 0.2, measured, {})
+    figures = compute_figures("m", 8, 0.2, measured, {})
     assert figures["m.b8.plain_vs_llamacpp"] == 0.9
     assert figures["m.b8.speculative_vs_best_peer"] == 3.0
 
@@ -57,7 +56,7 @@ def speed_of(rate: int) -> list[Speed]:
 
 def test_texts_that_differ_from_plain_decoding_are_counted() -> None:
     measured = {arm: [Speed(2, 1.0, completion_of(*texts))] for arm, texts in TEXTS.items()}
-    counted = {row["arm"]: row["other texts"] for row in _rows("m", 2, 0.8, measured)}
+    counted = {row["arm"]: row["other texts"] for row in build_rows("m", 2, 0.8, measured)}
     assert counted == {"none": "-", "sibling/goodput": 1, "int8:none": "-", "int8:sibling/goodput": 0}
 
 

@@ -76,7 +76,7 @@ def test_openvino_without_its_package_is_named_with_the_reason(monkeypatch):
 
 
 def test_all_options_of_a_measurement_can_be_written_as_json(tmp_path):
-    options = decode._options(["--openvino", "exported", "--endpoint", "a=m@http://x/v1"])
+    options = decode._parse_options(["--openvino", "exported", "--endpoint", "a=m@http://x/v1"])
     Report("decode", "a machine", vars(options)).write(str(tmp_path / "report.json"))
     assert json.loads((tmp_path / "report.json").read_text())["settings"]["openvino"] == "exported"
 

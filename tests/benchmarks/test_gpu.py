@@ -32,8 +32,8 @@ def test_the_gpu_benchmark_checks_and_reports_every_part(tmp_path: Path, monkeyp
 
 
 def test_the_draft_model_of_the_benchmark_is_right_about_the_share_asked_for() -> None:
-    options = gpu._options(["--tiny"])
-    model = gpu._model(gpu.TINY, options, torch.float32, torch.device("cpu")).model
+    options = gpu._parse_options(["--tiny"])
+    model = gpu._build_model(gpu.TINY, options, torch.float32, torch.device("cpu")).model
     model.set_attn_implementation("eager")
     gpu._write_permutation(model, 0.7)
     with torch.inference_mode():

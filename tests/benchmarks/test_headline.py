@@ -16,8 +16,8 @@ import torch
 
 from benchmarks import _headline_plan, _headline_run, _headline_table, _llamacpp, headline
 from benchmarks import _headline_rows as rows
-from benchmarks._arms import Arms, Speed, attention_on
-from benchmarks._headline_plan import CELLS, DRAFTERS, PREFIX, QWEN, VERDICTS, runnable
+from benchmarks._arms import Arms, Speed, choose_attention
+from benchmarks._headline_plan import CELLS, DRAFTERS, PREFIX, QWEN, VERDICTS, list_runnable_arms
 from benchmarks._headline_rows import IncomparableError, Prompt
 from decoding.attention.backends import get_backend
 from decoding.attention.choice import pick_attention
@@ -37,7 +37,7 @@ def by_name(found: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def test_a_row_has_the_drafter_with_the_best_median_and_its_quartiles() -> None:
     measured = prompts(none=[10, 10, 10], sibling__goodput=[20, 30, 40], **{"sibling+trained__goodput": [25, 26, 90]})
-    found = by_name(rows.decoded([WHOLE_AT_8], {WHOLE_AT_8.name: measured}, "bfloat16"))
+    found = by_name(rows.build_decoding_rows([WHOLE_AT_8], {WHOLE_AT_8.name: measured}, "bfloat16"))
     row = found[f"{WHOLE_AT_8.name}.speculative_vs_plain"]
     assert (row["arm"], row["values"]) == ("sibling/goodput", [2, 3, 4])
     assert (row["q1"], row["median"], row["q3"]) == (2.5, 3, 3.5)
@@ -46,7 +46,9 @@ def test_a_row_has_the_drafter_with_the_best_median_and_its_quartiles() -> None:
 
 
 def test_an_arm_that_was_not_measured_leaves_no_row() -> None:
-    found = by_name(rows.decoded([WHOLE_AT_8], {WHOLE_AT_8.name: prompts(none=[10], sibling__goodput=[20])}, "float32"))
+    found = by_name(
+        rows.build_decoding_rows([WHOLE_AT_8], {WHOLE_AT_8.name: prompts(none=[10], sibling__goodput=[20])}, "float32")
+    )
     assert {name.rpartition(".")[2] for name in found} == {"speculative_vs_plain", "bf16_round_vs_weight_read"}
 
 
@@ -56,25 +58,25 @@ def test_every_drafter_is_an_arm_with_both_kinds_of_weights_and_a_head_is_asked_
     head: list[object] = [None]
     monkeypatch.setattr(_headline_plan, "int8_missing", lambda: None)
     monkeypatch.setattr(_headline_plan.trained_heads, "find", lambda model: head[0])
-    without = runnable(WHOLE_AT_8, [])
+    without = list_runnable_arms(WHOLE_AT_8, [])
     assert "sibling/goodput" in without
     assert not [arm for arm in without if "trained" in arm or "@" in arm]
     head[0] = object()
-    assert {*DRAFTERS, *(f"int8:{drafter}" for drafter in DRAFTERS)} < set(runnable(WHOLE_AT_8, []))
-    assert "@llamacpp" in runnable(WHOLE_AT_8, ["@llamacpp"])
+    assert {*DRAFTERS, *(f"int8:{drafter}" for drafter in DRAFTERS)} < set(list_runnable_arms(WHOLE_AT_8, []))
+    assert "@llamacpp" in list_runnable_arms(WHOLE_AT_8, ["@llamacpp"])
     monkeypatch.setattr(_headline_plan, "int8_missing", lambda: "this CPU has no VNNI")
-    assert not [arm for arm in runnable(WHOLE_AT_8, []) if arm.startswith("int8:")]
+    assert not [arm for arm in list_runnable_arms(WHOLE_AT_8, []) if arm.startswith("int8:")]
 
 
 @pytest.mark.model
 def test_what_is_measured_is_the_attention_that_every_engine_has_by_default() -> None:
     """Two reports of November 2026 measured PyTorch's attention and were taken for reports of the one in C."""
     arms = Arms("smollm2-135m", [], "float32", "cpu", 8)
-    assert get_backend(arms.target.model).name == attention_on("cpu") == pick_attention("auto", torch.device("cpu"))
+    assert get_backend(arms.target.model).name == choose_attention("cpu") == pick_attention("auto", torch.device("cpu"))
 
 
 def row(values: Sequence[float], better: str = "higher") -> dict[str, Any]:
-    return rows._row("r", "", values, lower=better == "lower")
+    return rows._build_row("r", "", values, lower=better == "lower")
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,7 @@ def row(values: Sequence[float], better: str = "higher") -> dict[str, Any]:
 def test_a_row_fell_if_its_prompts_lost_more_than_their_changes_spread(
     before: list[float], now: list[float], better: str, fell: bool
 ) -> None:
-    (found,) = rows.compared([row(now, better)], [row(before, better)])
+    (found,) = rows.compare_rows([row(now, better)], [row(before, better)])
     assert found.fell is fell
 
 
@@ -101,22 +103,22 @@ def test_a_row_fell_if_its_prompts_lost_more_than_their_changes_spread(
 def test_an_engine_is_another_one_when_code_that_decodes_changes(tmp_path: Path, file: str, same: bool) -> None:
     (tmp_path / file).parent.mkdir(parents=True)
     (tmp_path / file).write_text("1")
-    before = headline.engine_hash(tmp_path)
+    before = headline.hash_engine(tmp_path)
     (tmp_path / file).write_text("2")
-    assert (headline.engine_hash(tmp_path) == before) == same
+    assert (headline.hash_engine(tmp_path) == before) == same
 
 
 def test_two_runs_of_one_engine_teach_the_noise_of_the_machine() -> None:
     first, second, third = [row([2, 3, 4])], [row([1.6, 2.4, 3.2])], [row([1.7, 2.55, 3.4])]
-    assert rows.compared(second, first)[0].fell, "nothing is known yet"
-    assert "noise" not in rows.with_noise(first, [], same_engine=False)[0]
-    learnt = rows.with_noise(second, first, same_engine=True)
+    assert rows.compare_rows(second, first)[0].fell, "nothing is known yet"
+    assert "noise" not in rows.add_noise(first, [], same_engine=False)[0]
+    learnt = rows.add_noise(second, first, same_engine=True)
     assert learnt[0]["noise"] == pytest.approx(0.2)
-    of_another = rows.with_noise(third, learnt, same_engine=False)
+    of_another = rows.add_noise(third, learnt, same_engine=False)
     assert of_another[0]["noise"] == pytest.approx(0.2), "it is passed on, and another engine teaches nothing"
     before = [{**first[0], "noise": 0.2}]
-    assert not rows.compared(third, before)[0].fell
-    assert rows.compared([row([1.4, 2.1, 2.8])], before)[0].fell, "a larger fall is still seen"
+    assert not rows.compare_rows(third, before)[0].fell
+    assert rows.compare_rows([row([1.4, 2.1, 2.8])], before)[0].fell, "a larger fall is still seen"
 
 
 SETTINGS = {"processor": "model 1", "tasks": 6, "max_tokens": 300, "dtype": "bfloat16", "models": {"m": "sha"}}
@@ -142,9 +144,9 @@ def test_a_file_that_means_something_else_is_refused_with_the_reason(tmp_path: P
     file = tmp_path / "stored.json"
     file.write_text(text)
     with pytest.raises(IncomparableError, match=reason):
-        rows.stored([file], "here", SETTINGS)
+        rows.load_stored_rows([file], "here", SETTINGS)
     with pytest.raises(IncomparableError, match="cannot be read"):
-        rows.stored([tmp_path / "none.json"], "here", SETTINGS)
+        rows.load_stored_rows([tmp_path / "none.json"], "here", SETTINGS)
 
 
 def test_of_several_files_the_one_from_such_a_machine_counts(tmp_path: Path) -> None:
@@ -152,9 +154,9 @@ def test_of_several_files_the_one_from_such_a_machine_counts(tmp_path: Path) -> 
     reports = [REPORT | {"device": "elsewhere"}, REPORT, REPORT]
     for file, report in zip(files, reports, strict=True):
         file.write_text(json.dumps(report | {"rows": [row([1, 2]) | {"row": file.name}]}))
-    assert [each["row"] for each in rows.stored(files, "here", SETTINGS)[0]] == ["this.json"]
+    assert [each["row"] for each in rows.load_stored_rows(files, "here", SETTINGS)[0]] == ["this.json"]
     with pytest.raises(IncomparableError, match=r"(?s)other.json was measured on.*none.json cannot be read"):
-        rows.stored([files[0], tmp_path / "none.json"], "here", SETTINGS)
+        rows.load_stored_rows([files[0], tmp_path / "none.json"], "here", SETTINGS)
 
 
 class FakeArms:
@@ -189,11 +191,13 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     monkeypatch.setattr(_headline_run, "Arms", FakeArms)
     monkeypatch.setattr(_headline_run, "read_bandwidth", lambda _: 1e9)
     monkeypatch.setattr(_headline_run, "round_vs_weight_read", lambda *_: 1.5)
-    monkeypatch.setattr(_headline_run, "first_token_ratios", lambda engine: [0.1, 0.2, 0.3])
-    monkeypatch.setattr(_headline_run, "_verdicts", lambda rounds: {"ours": [30.0, 40.0], "theirs": [10.0, 10.0]})
+    monkeypatch.setattr(_headline_run, "measure_first_token_ratios", lambda engine: [0.1, 0.2, 0.3])
+    monkeypatch.setattr(
+        _headline_run, "_measure_verdicts", lambda rounds: {"ours": [30.0, 40.0], "theirs": [10.0, 10.0]}
+    )
     for module in (headline, _headline_plan):
         monkeypatch.setattr(module, "int8_missing", lambda: None)
-    monkeypatch.setattr(_llamacpp, "missing", lambda: "llama-cpp-python is not installed")
+    monkeypatch.setattr(_llamacpp, "find_obstacle", lambda: "llama-cpp-python is not installed")
     monkeypatch.setattr(headline.fetch, "ensure", lambda model: SimpleNamespace(sha256="0"))
     monkeypatch.setattr(headline.trained_heads, "find", lambda model: None)
     monkeypatch.setattr(FakeArms, "runs", 0)
@@ -224,8 +228,8 @@ def test_the_report_has_every_promise_and_says_what_was_not_run(run: Callable[..
         report["figures"]
     )
     assert all(isinstance(value, float | int) for value in report["figures"].values())
-    assert "speculative_vs_plain" not in _headline_table.text(report)
-    assert re.search(r"best drafter against plain decoding, (bf16|float32) \|", _headline_table.text(report))
+    assert "speculative_vs_plain" not in _headline_table.format_report(report)
+    assert re.search(r"best drafter against plain decoding, (bf16|float32) \|", _headline_table.format_report(report))
 
 
 def test_an_interrupted_run_stores_nothing(run: Callable[..., int], tmp_path: Path) -> None:
@@ -320,7 +324,7 @@ def test_a_page_without_the_block_is_refused(tmp_path: Path) -> None:
 
 def test_pages_agree_with_the_stored_reports() -> None:
     for page, report in _headline_table.PAGES.items():
-        assert _headline_table.split_page(page)[1] == _headline_table.text(json.loads(report.read_text()))
+        assert _headline_table.split_page(page)[1] == _headline_table.format_report(json.loads(report.read_text()))
 
 
 README_RATIOS = {

@@ -16,9 +16,9 @@ from scipy import stats
 
 from benchmarks import _load_client, load
 from benchmarks._load_client import Client
-from benchmarks._load_figures import Measured, figures, sentences
+from benchmarks._load_figures import Measured, build_sentences, compute_figures
 from benchmarks._load_grading import Judge
-from benchmarks._load_service import ServiceError, own_service
+from benchmarks._load_service import ServiceError, serve_own
 from evaluation.datasets import Task
 from evaluation.load_metrics import LoadedRequest, build_point
 from evaluation.metrics import SampleOutcome
@@ -34,15 +34,15 @@ TASKS = [
 
 @given(st.floats(0.01, 50), st.floats(0.5, 100), st.integers(0, 2**40))
 def test_arrivals_are_as_many_as_the_rate_says_in_order_within_the_window_and_the_same_for_a_seed(rate, duration, seed):
-    found = _load_client.arrivals(rate, duration, seed)
+    found = _load_client.draw_arrivals(rate, duration, seed)
     assert len(found) == max(1, round(rate * duration))
     assert found == sorted(found)
     assert 0 <= found[0] <= found[-1] <= duration
-    assert found == _load_client.arrivals(rate, duration, seed)
+    assert found == _load_client.draw_arrivals(rate, duration, seed)
 
 
 def test_gaps_between_arrivals_are_those_of_a_poisson_process():
-    gaps = np.diff(_load_client.arrivals(2.0, 5_000.0, seed=1))
+    gaps = np.diff(_load_client.draw_arrivals(2.0, 5_000.0, seed=1))
     assert stats.kstest(gaps, stats.expon(scale=0.5).cdf).pvalue > 0.01
 
 
@@ -50,16 +50,16 @@ def test_gaps_between_arrivals_are_those_of_a_poisson_process():
 def test_every_rate_asks_for_the_prompts_of_the_idle_service_in_turn_each_time_with_another_seed(
     rates, duration, budget, seed
 ):
-    count = _load_client.how_many_prompts(rates, duration, budget)
-    prompts = _load_client.shuffled(TASKS, seed)[:count]
-    idle = {request.task.task_id for request in _load_client.one_by_one(prompts, seed)}
+    count = _load_client.count_prompts(rates, duration, budget)
+    prompts = _load_client.shuffle_tasks(TASKS, seed)[:count]
+    idle = {request.task.task_id for request in _load_client.plan_idle_requests(prompts, seed)}
     for rate in rates:
-        window = _load_client.window(rate, duration, prompts, seed)
+        window = _load_client.plan_window(rate, duration, prompts, seed)
         assert {request.task.task_id for request in window} <= idle
         assert len({request.seed for request in window}) == len({request.key for request in window}) == len(window)
         asked_for = [sum(r.task is prompt for r in window) for prompt in prompts]
         assert max(asked_for) - min(asked_for) <= 1
-    assert sorted(task.task_id for task in _load_client.shuffled(TASKS, seed)) == [task.task_id for task in TASKS]
+    assert sorted(task.task_id for task in _load_client.shuffle_tasks(TASKS, seed)) == [task.task_id for task in TASKS]
 
 
 @pytest.fixture
@@ -208,10 +208,10 @@ def service_at(right: dict[float | None, int], requests: int = 20) -> Measured:
 
 def test_the_capacity_is_the_highest_rate_that_keeps_its_quality_in_figures_and_words():
     measured = service_at({None: 16, 0.2: 15, 1.0: 16, 2.0: 3})
-    found = figures(measured)
+    found = compute_figures(measured)
     assert (found["capacity.service"], found["capacity.service.high"]) == (1.0, 1.0)
     assert found["service.r2.pass_first"] == 0.15
-    assert "Best estimate: it carries 1 request per second" in " ".join(sentences(measured))
+    assert "Best estimate: it carries 1 request per second" in " ".join(build_sentences(measured))
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_an_imported_dataset_that_is_not_here_is_named(own_data, capsys):
 
 def test_a_service_that_does_not_start_says_why(own_data, monkeypatch):
     monkeypatch.setenv("BASSLINE_LEASE_S", "no number")
-    with pytest.raises(ServiceError, match="does not start: Error: BASSLINE_LEASE_S"), own_service():
+    with pytest.raises(ServiceError, match="does not start: Error: BASSLINE_LEASE_S"), serve_own():
         pass
 
 

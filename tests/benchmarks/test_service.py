@@ -17,9 +17,9 @@ from benchmarks import _postgres, _service_jobs, _service_pages, _service_rows, 
 
 @pytest.fixture(scope="module")
 def url():
-    if _postgres.programs() is None:
+    if _postgres.find_programs() is None:
         pytest.skip("PostgreSQL is not installed (initdb not found)")
-    with _postgres.running_cluster() as url:
+    with _postgres.run_cluster() as url:
         yield url
     gc.unfreeze()
 
@@ -28,8 +28,10 @@ def url():
 def small(monkeypatch):
     """Short runs of the job core, pages asked for a few times."""
     monkeypatch.setattr(_service_pages, "WARM_UP", 1)
-    full = _service_jobs.ms_per_task
-    monkeypatch.setattr(_service_jobs, "ms_per_task", lambda url, folder, tasks, rounds: full(url, folder, 2, 1))
+    full = _service_jobs.measure_ms_per_task
+    monkeypatch.setattr(
+        _service_jobs, "measure_ms_per_task", lambda url, folder, tasks, rounds: full(url, folder, 2, 1)
+    )
 
 
 @pytest.mark.thorough

@@ -95,7 +95,7 @@ def on_path(pair: tuple[LoadedModel, LoadedModel], monkeypatch: pytest.MonkeyPat
             # Triton's interpreter takes a second for what a thousand samples need; test_accept.py shows they agree.
             for rule in (Coupled, Maximal):
                 monkeypatch.setattr(rule, "accept_in_kernel", rule.accept)
-            monkeypatch.setattr(accept, "coupled", draw)
+            monkeypatch.setattr(accept, "accept_coupled", draw)
 
     yield choose
     for loaded in pair:

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from decoding.acceptance.coupled import Coupled
-from decoding.acceptance.noise import Role, gumbel, sample_seed
+from decoding.acceptance.noise import Role, draw_gumbel, sample_seed
 from decoding.acceptance.rule import Positions
 from decoding.acceptance.sampling import raw_logprobs, to_distribution, to_distributions
 from decoding.request import SamplingParams
@@ -102,7 +102,7 @@ def test_a_draw_from_a_whole_vocabulary_is_the_argmax_over_the_noise_of_all_its_
     seeds, positions = (torch.randint(0, 2**62, (200,), generator=chance) for _ in range(2))
     drawn = whole.sample(seeds, positions, Role.SAMPLE, rows=rows)
     for m, row in enumerate(rows.tolist()):
-        noise = gumbel(seeds[m : m + 1], positions[m : m + 1], Role.SAMPLE, whole.ids[:1])[0]
+        noise = draw_gumbel(seeds[m : m + 1], positions[m : m + 1], Role.SAMPLE, whole.ids[:1])[0]
         assert drawn[m] == (whole.logp[row].double() + noise).argmax()
 
 

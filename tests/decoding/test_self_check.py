@@ -53,21 +53,21 @@ def wrong(function: Callable[..., Any], spoil: Callable[[Any], Any]) -> Callable
 
 def off_by_one(*arguments: Any) -> None:
     *others, slot = arguments
-    reference.kv_scatter(*others, slot + 1)
+    reference.write_kv(*others, slot + 1)
 
 
 @pytest.mark.parametrize("attention", [name for name, backend in BACKENDS.items() if backend.needs_triton])
 @pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.thorough)])
 def test_kernels_that_work_pass(attention: str, dtype: torch.dtype, device: torch.device) -> None:
-    assert check.failures(replace(SHAPE, dtype=dtype), attention, device) == {}
+    assert check.find_failures(replace(SHAPE, dtype=dtype), attention, device) == {}
 
 
 def test_each_wrong_kernel_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch, device: torch.device) -> None:
-    shape, ragged = replace(SHAPE, n_kv=1), verify_attention.ragged
+    shape, ragged = replace(SHAPE, n_kv=1), verify_attention.attend_ragged
     for spoil in (lambda out: out + 0.01, lambda out: out.fill_(torch.nan), lambda out: out.roll(1, 0)):
         with monkeypatch.context() as patch:
-            patch.setattr(verify_attention, "ragged", wrong(ragged, spoil))
-            found = check.failures(shape, "ragged", device)
+            patch.setattr(verify_attention, "attend_ragged", wrong(ragged, spoil))
+            found = check.find_failures(shape, "ragged", device)
         assert list(found) == ["ragged"]
         assert "differs from its reference by" in found["ragged"]
 
@@ -75,21 +75,21 @@ def test_each_wrong_kernel_is_named_with_the_reason(monkeypatch: pytest.MonkeyPa
         raise RuntimeError("out of resource: shared memory\nmore")
 
     with monkeypatch.context() as patch:
-        patch.setattr(kv_scatter, "kv_scatter", off_by_one)
-        patch.setattr(accept, "maximal", wrong(accept.maximal, lambda out: (out[0], out[1] + 1)))
-        assert check.failures(shape, "ragged", device) == {
+        patch.setattr(kv_scatter, "write_kv", off_by_one)
+        patch.setattr(accept, "accept_maximal", wrong(accept.accept_maximal, lambda out: (out[0], out[1] + 1)))
+        assert check.find_failures(shape, "ragged", device) == {
             "kv_scatter": "writes other slots than its reference",
             "accept": "decides differently from its reference",
         }
-    monkeypatch.setattr(accept, "coupled", broken)
-    assert check.failures(shape, "ragged", device) == {"accept": "out of resource: shared memory"}
+    monkeypatch.setattr(accept, "accept_coupled", broken)
+    assert check.find_failures(shape, "ragged", device) == {"accept": "out of resource: shared memory"}
 
 
 def test_a_wrong_attention_is_replaced_by_pytorchs(
     target: LoadedModel, draft: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = target.model.config._attn_implementation
-    monkeypatch.setattr(verify_attention, "ragged", wrong(verify_attention.ragged, lambda out: out * 2))
+    monkeypatch.setattr(verify_attention, "attend_ragged", wrong(verify_attention.attend_ragged, lambda out: out * 2))
     for loaded in (target, draft):
         loaded.model.set_attn_implementation(NAMES["ragged"])
     try:
@@ -121,7 +121,7 @@ def test_without_the_kernels_texts_are_the_same(
             if disabled:
                 for name in ("coupled", "maximal"):
                     monkeypatch.setattr(accept, name, None)
-                monkeypatch.setattr(kv_scatter, "kv_scatter", None)
+                monkeypatch.setattr(kv_scatter, "write_kv", None)
             engine = Engine(config, replace(target, disabled=disabled), draft, graphs=True)
             texts.append([s.token_ids for s in engine.generate(request).samples])
     finally:

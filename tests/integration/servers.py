@@ -84,7 +84,7 @@ class Postgres(Server):
         except _postgres.NotInstalledError as error:
             pytest.skip(str(error))
         self.folder, self.command, self.url = self._cluster.folder, self._cluster.command, self._cluster.url
-        self.user = _postgres.server_identity()
+        self.user = _postgres.choose_server_identity()
         self.start()
 
     def answers(self) -> bool:

@@ -39,13 +39,13 @@ def _attend(
     q = torch.empty(8 * tokens, heads, D, dtype=dtype, device=device)
     k, v = torch.empty(2, 1025, 16, kv_heads, D, dtype=dtype, device=device).transpose(2, 3)
     rows = RaggedRows.of([2000] * 8, [tokens] * 8, device, torch.empty(8, 128, dtype=torch.int32, device=device), 16)
-    return partial(verify_attention.ragged, q, k, v, rows, D**-0.5, **how)
+    return partial(verify_attention.attend_ragged, q, k, v, rows, D**-0.5, **how)
 
 
 def _scatter() -> None:
     pool = torch.empty(1025, 16, 8, 128, dtype=_BF16, device="meta").transpose(1, 2)
     new, slot = torch.empty(40, 8, 128, dtype=_BF16), torch.empty(40, dtype=torch.int64, device="meta")
-    kv_scatter.kv_scatter(pool, pool, new.to("meta"), new.to("meta"), slot)
+    kv_scatter.write_kv(pool, pool, new.to("meta"), new.to("meta"), slot)
 
 
 def _accept(rule: Callable[..., object], *more: object) -> object:
@@ -68,9 +68,9 @@ LAUNCHES: dict[str, Callable[[], object]] = {
     "attend, 5 tokens, heads of 256": _attend(8, 2, 256, 5),
     "attend, 5 tokens, float32": _attend(32, 8, 128, 5, torch.float32),
     "kv_scatter": _scatter,
-    "accept, coupled": lambda: _accept(accept.coupled, 1),
-    "accept, maximal, lookup": lambda: _accept(accept.maximal, None, 1, 2),
-    "accept, maximal, model": lambda: _accept(accept.maximal, _drafted(), 1, 2),
+    "accept, coupled": lambda: _accept(accept.accept_coupled, 1),
+    "accept, maximal, lookup": lambda: _accept(accept.accept_maximal, None, 1, 2),
+    "accept, maximal, model": lambda: _accept(accept.accept_maximal, _drafted(), 1, 2),
 }
 """Every kernel as the engine launches it: the shapes of an 8B model, bf16, unless the name says otherwise."""
 _KERNELS = ((verify_attention, "_attend"), (verify_attention, "_merge"), (kv_scatter, "_scatter"), (accept, "_accept"))

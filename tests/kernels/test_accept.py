@@ -12,7 +12,7 @@ from decoding.acceptance.noise import Role, sample_seed
 from decoding.acceptance.rule import NO_TOKEN, Positions
 from kernels import accept, reference
 from kernels.availability import jit, tl
-from kernels.noise import gumbel_of, role_offset, state_at, uniform, uniform_of
+from kernels.noise import compute_role_offset, draw_uniform, gumbel_of, state_at, uniform_of
 
 
 def sparse(n: int, width: int, device: torch.device, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -56,7 +56,7 @@ def assert_same(ours: tuple[torch.Tensor, torch.Tensor], theirs: tuple[torch.Ten
 def test_the_coupled_rule_is_the_engines(S: int, T: int, width: int, device: torch.device) -> None:
     step = Step(S, T, width, device)
     where = Positions(step.at, step.position)
-    ours = accept.coupled(*step.p, step.at, step.position, step.draft, step.keys, Role.SAMPLE)
+    ours = accept.accept_coupled(*step.p, step.at, step.position, step.draft, step.keys, Role.SAMPLE)
     assert_same(ours, Coupled().accept(Distribution(*step.p), where, step.draft, step.keys, None))
     plain = reference.accept_coupled(*step.p, step.at, step.position, step.draft, step.keys, Role.SAMPLE)
     assert torch.equal(ours[1], plain[1])
@@ -70,7 +70,7 @@ def test_the_maximal_rule_is_the_engines(S: int, T: int, width: int, certain: bo
     q = None if certain or T == 1 else sparse(S * (T - 1), width, device, 2)
     where = Positions(step.at, step.position)
     arguments = (*step.p, step.at, step.position, step.draft, step.keys, q, Role.ACCEPT, Role.RESIDUAL)
-    ours = accept.maximal(*arguments)
+    ours = accept.accept_maximal(*arguments)
     theirs = Maximal().accept(Distribution(*step.p), where, step.draft, step.keys, q and Distribution(*q))
     assert_same(ours, theirs)
     plain = reference.accept_maximal(*arguments)
@@ -87,7 +87,9 @@ def test_equal_distributions_leave_no_residual_and_every_draft_is_accepted(devic
         .sample(step.keys.repeat_interleave(T - 1), step.position[:, :-1].flatten(), Role.DRAFT)
         .view(S, T - 1)
     )
-    accepted, _ = accept.maximal(*step.p, step.at, step.position, draft, step.keys, q, Role.ACCEPT, Role.RESIDUAL)
+    accepted, _ = accept.accept_maximal(
+        *step.p, step.at, step.position, draft, step.keys, q, Role.ACCEPT, Role.RESIDUAL
+    )
     assert accepted.tolist() == [T - 1] * S
 
 
@@ -95,7 +97,7 @@ def test_logits_that_are_no_numbers_yield_an_id_of_the_vocabulary(device: torch.
     ids, logp = sparse(2, 8, device, 3)
     at, position = torch.tensor([[0, 1]], device=device), torch.tensor([[4, 5]], device=device)
     draft, keys = torch.tensor([[3]], device=device), torch.tensor([9], device=device)
-    _, emitted = accept.coupled(ids, logp.fill_(torch.nan), at, position, draft, keys, Role.SAMPLE)
+    _, emitted = accept.accept_coupled(ids, logp.fill_(torch.nan), at, position, draft, keys, Role.SAMPLE)
     assert 0 <= emitted[0, 0] < 16
 
 
@@ -114,8 +116,8 @@ def test_the_noise_is_the_same_bit_for_bit(role: Role, device: torch.device) -> 
     positions = torch.arange(N, device=device) * 7
     tokens = torch.randint(0, 152_000, (N,), device=device)
     out, gumbel_out = keys.new_empty(N, dtype=torch.float64), keys.new_empty(N, dtype=torch.float64)
-    _noise[(1,)](out, gumbel_out, keys, positions, tokens, N=N, OFFSET=role_offset(role))
-    assert torch.equal(out, uniform(keys, positions, role))
-    by_token = -torch.log(-torch.log(uniform(keys, positions, role, tokens[:, None])[:, 0]))
+    _noise[(1,)](out, gumbel_out, keys, positions, tokens, N=N, OFFSET=compute_role_offset(role))
+    assert torch.equal(out, draw_uniform(keys, positions, role))
+    by_token = -torch.log(-torch.log(draw_uniform(keys, positions, role, tokens[:, None])[:, 0]))
     # The bits are the same; logarithms of two libraries may differ in the last place.
     assert torch.allclose(gumbel_out, by_token, rtol=1e-14, atol=1e-14)

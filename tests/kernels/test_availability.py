@@ -14,7 +14,7 @@ USE = """
 import torch
 from kernels import accept, kv_scatter, verify_attention
 try:
-    kv_scatter.kv_scatter(*torch.zeros(2, 1, 1, 4, 8), *torch.zeros(2, 1, 1, 8), *torch.zeros(1, dtype=torch.int64))
+    kv_scatter.write_kv(*torch.zeros(2, 1, 1, 4, 8), *torch.zeros(2, 1, 1, 8), *torch.zeros(1, dtype=torch.int64))
 except Exception as error:
     print(type(error).__name__, error)
 """

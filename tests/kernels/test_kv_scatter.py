@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from kernels import reference
-from kernels.kv_scatter import kv_scatter
+from kernels.kv_scatter import write_kv
 from kernels.rows import find_slots
 
 
@@ -22,6 +22,6 @@ def test_each_token_goes_to_its_slot_and_none_past_the_table(n_heads, D, dtype, 
     # As the model computes them: [1, Hkv, N, D], seen by token.
     new = torch.randn(2, n_heads, 6, D, device=device).to(dtype).transpose(1, 2)
     expected = cache.clone()
-    reference.kv_scatter(*expected, *new, slot)
-    kv_scatter(*cache, *new, slot)
+    reference.write_kv(*expected, *new, slot)
+    write_kv(*cache, *new, slot)
     assert torch.equal(cache, expected)

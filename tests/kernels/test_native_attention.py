@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from kernels import native_attention, reference
 from kernels.availability import KernelError
 from kernels.check import build_pool, shuffle_pages
-from kernels.native_attention import native, scatter
+from kernels.native_attention import attend_native, scatter
 from kernels.rows import RaggedRows
 
 CPU = torch.device("cpu")
@@ -82,7 +82,7 @@ def test_each_token_gets_what_the_reference_gives_it(
     q, k, v, rows = problem(lengths, n_kv, group, dim, dtype)
     sinks = torch.linspace(-2, 2, n_kv * group).to(dtype) if has_sinks else None
     features = {"softcap": softcap, "sinks": sinks}
-    actual = native(q, k, v, rows, dim**-0.5, window, **features)  # type: ignore[arg-type]
+    actual = attend_native(q, k, v, rows, dim**-0.5, window, **features)  # type: ignore[arg-type]
     assert_like_the_reference(actual, q, k, v, rows, dim**-0.5, window, **features)
 
 
@@ -100,10 +100,10 @@ def test_a_token_s_bits_do_not_depend_on_its_batch(
 ) -> None:
     q, k, v, rows = problem([(length, count), *others], 2, 7, 64, dtype)
     sinks = torch.linspace(-2, 2, 14).to(dtype) if has_sinks else None
-    together = native(q, k, v, rows, 0.125, window, sinks=sinks)
+    together = attend_native(q, k, v, rows, 0.125, window, sinks=sinks)
     for t in range(count):
         row = RaggedRows.of([length + t], [1], CPU, rows.table[:1], 16)
-        alone = native(q[t : t + 1], k, v, row, 0.125, window, sinks=sinks)
+        alone = attend_native(q[t : t + 1], k, v, row, 0.125, window, sinks=sinks)
         assert torch.equal(alone[0], together[t]), t
 
 
@@ -122,8 +122,8 @@ def test_the_bits_do_not_depend_on_the_pages(dtype: torch.dtype, dim: int, featu
         for table in (adjacent, shuffled):
             k, v = (build_pool(each, table, page_size) for each in states)
             rows = RaggedRows.of(lengths, counts, CPU, table, page_size)
-            found.append(native(q, k, v, rows, 0.125, **features))  # type: ignore[arg-type]
-            found.append(native(q, k.contiguous(), v.contiguous(), rows, 0.125, **features))  # type: ignore[arg-type]
+            found.append(attend_native(q, k, v, rows, 0.125, **features))  # type: ignore[arg-type]
+            found.append(attend_native(q, k.contiguous(), v.contiguous(), rows, 0.125, **features))  # type: ignore[arg-type]
     assert all(torch.equal(found[0], each) for each in found[1:])
 
 
@@ -132,9 +132,9 @@ def test_the_bits_do_not_depend_on_the_number_of_threads() -> None:
     n = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
-        one = native(q, k, v, rows, 0.125)
+        one = attend_native(q, k, v, rows, 0.125)
         torch.set_num_threads(2)
-        two = native(q, k, v, rows, 0.125)
+        two = attend_native(q, k, v, rows, 0.125)
     finally:
         torch.set_num_threads(n)
     assert torch.equal(one, two)
@@ -145,13 +145,13 @@ def test_a_block_may_see_up_to_its_end(dtype: torch.dtype) -> None:
     """All tokens of a drafter's block see each other."""
     q, k, v, rows = problem([(70, 5), (3, 5)], 2, 3, 64, dtype)
     seen = replace(rows, position=torch.tensor([74] * 5 + [7] * 5))
-    assert_like_the_reference(native(q, k, v, seen, 0.125), q, k, v, seen, 0.125)
+    assert_like_the_reference(attend_native(q, k, v, seen, 0.125), q, k, v, seen, 0.125)
 
 
 def test_keys_and_values_may_differ_in_size() -> None:
     q, k, v, rows = problem([(70, 2), (3, 1)], 2, 2, 24, torch.float32)
-    whole = native(q, k, v, rows, 0.2)
-    torch.testing.assert_close(native(q, k, v[..., :16], rows, 0.2), whole[..., :16], rtol=0, atol=0)
+    whole = attend_native(q, k, v, rows, 0.2)
+    torch.testing.assert_close(attend_native(q, k, v[..., :16], rows, 0.2), whole[..., :16], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -161,7 +161,7 @@ def test_nan_stays_nan(spoilt: str, dtype: torch.dtype) -> None:
     q, k, v, rows = problem([(20, 1)], 1, 1, 64, dtype)
     page = int(rows.table[0, 0])
     {"q": q[0], "k": k[page, :, 4], "v": v[page, :, 4]}[spoilt].fill_(torch.nan)
-    assert native(q, k, v, rows, 0.125).isnan().all()
+    assert attend_native(q, k, v, rows, 0.125).isnan().all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -171,7 +171,7 @@ def test_scatter_writes_what_the_reference_writes(dtype: torch.dtype) -> None:
     keys, values = torch.randn(2, 4, 16, 2, 24).to(dtype).transpose(2, 3)
     new = torch.randn(2, 2, 7, 24).to(dtype).transpose(1, 2)
     expected = keys.clone(), values.clone()
-    reference.kv_scatter(*expected, new[0], new[1], slot)
+    reference.write_kv(*expected, new[0], new[1], slot)
     scatter(keys, values, new[0], new[1], slot)
     assert torch.equal(keys, expected[0])
     assert torch.equal(values, expected[1])
@@ -179,26 +179,26 @@ def test_scatter_writes_what_the_reference_writes(dtype: torch.dtype) -> None:
 
 def test_nothing_is_read_past_the_end_of_a_row_or_of_its_table() -> None:
     q, k, v, rows = problem([(5, 1)], 1, 1, 16, torch.float32)
-    expected = native(q, k, v, rows, 0.25)
+    expected = attend_native(q, k, v, rows, 0.25)
     past = replace(rows, position=torch.tensor([100_000_000]))
-    assert torch.equal(native(q, k, v, past, 0.25), expected)
+    assert torch.equal(attend_native(q, k, v, past, 0.25), expected)
     whole = problem([(15, 1)], 1, 1, 16, torch.float32)
     longer = replace(
         whole[3], blocks=whole[3].table[:, :1], position=torch.tensor([100_000]), length=torch.tensor([99_999]).int()
     )
-    assert torch.equal(native(*whole[:3], longer, 0.25), native(*whole, 0.25))
+    assert torch.equal(attend_native(*whole[:3], longer, 0.25), attend_native(*whole, 0.25))
 
 
 def test_what_it_does_not_have_is_said() -> None:
     q, k, v, rows = problem([(2, 1)], 1, 1, 512, torch.float32)
     with pytest.raises(KernelError, match="its heads have 512 numbers, and the kernel takes 256 at most"):
-        native(q, k, v, rows, 1.0)
+        attend_native(q, k, v, rows, 1.0)
     q, k, v, rows = problem([(2, 1)], 1, 1, 16, torch.float16)
     with pytest.raises(KernelError, match="has no float16"):
-        native(q, k, v, rows, 1.0)
+        attend_native(q, k, v, rows, 1.0)
     q, k, v, rows = problem([(2, 1)], 1, 1, 16, torch.float32, 8)
     with pytest.raises(KernelError, match="its pages have 8 tokens, and the kernel takes multiples of 16"):
-        native(q, k, v, rows, 1.0)
+        attend_native(q, k, v, rows, 1.0)
 
 
 def test_processes_that_compile_at_once_leave_one_whole_library(empty_cache: Path) -> None:
@@ -224,7 +224,7 @@ def test_a_damaged_library_is_compiled_again(empty_cache: Path) -> None:
     for path in (empty_cache / "kernels").iterdir():
         path.write_bytes(b"damaged")
     native_attention.require_native(CPU)
-    assert_like_the_reference(native(*(p := problem([(9, 2)], 1, 2, 16, torch.float32)), 0.25), *p, 0.25)
+    assert_like_the_reference(attend_native(*(p := problem([(9, 2)], 1, 2, 16, torch.float32)), 0.25), *p, 0.25)
 
 
 def test_a_cache_that_cannot_be_written_is_one_sentence(empty_cache: Path) -> None:

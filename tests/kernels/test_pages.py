@@ -116,9 +116,9 @@ def test_scattered_tokens_are_read_back_from_their_rows(
             page, offset = divmod(at, page_size)
             expected[:, table[r, page], :, offset] = new[:, n]
     for write, there in (
-        (reference.kv_scatter, CPU),
+        (reference.write_kv, CPU),
         (native_attention.scatter, CPU),
-        (kv_scatter.kv_scatter, device),
+        (kv_scatter.write_kv, device),
     ):
         written = pools.clone().to(there)
         write(*written, *new.to(there), slot.to(there))

@@ -83,7 +83,7 @@ class Problem:
 @pytest.mark.parametrize(("D", "T", "group", "dtype"), CASES)
 def test_ragged_is_as_exact_as_pytorch(D: int, T: int, group: int, dtype: torch.dtype, device: torch.device) -> None:
     p = Problem(D, T, group, dtype, device, page_size=PAGE_SIZES[(D + T) % 4])
-    p.check(verify_attention.ragged(p.q, p.k, p.v, p.rows, p.scale))
+    p.check(verify_attention.attend_ragged(p.q, p.k, p.v, p.rows, p.scale))
 
 
 @pytest.mark.parametrize("name", [name for name in KERNELS if name != "ragged"])
@@ -123,7 +123,7 @@ def test_a_rows_result_does_not_depend_on_the_lengths_of_the_others(device: torc
     table = shuffle_pages(4, 300, 16).to(device)
     q, (k, v) = torch.randn(8, 4, 64, device=device), torch.randn(2, 4 * 19 + 1, 2, 16, 64, device=device)
     here, elsewhere = (
-        verify_attention.ragged(q, k, v, RaggedRows.of(lengths, [2] * 4, device, table, 16), 0.125)
+        verify_attention.attend_ragged(q, k, v, RaggedRows.of(lengths, [2] * 4, device, table, 16), 0.125)
         for lengths in ([9, 200, 0, 31], [290, 200, 129, 2])
     )
     assert torch.equal(here[2:4], elsewhere[2:4])
@@ -147,7 +147,7 @@ def test_padding_tokens_past_the_table_change_nothing(device: torch.device) -> N
     rows = replace(narrow, query_start=start, count=count, position=position, max_count=int(count.max()))
     # What lies behind the row's end in its last page is what the padding has written there.
     k, v = p.k.nan_to_num(nan=1.0), p.v.nan_to_num(nan=1.0)
-    out = verify_attention.ragged(q, k, v, rows, p.scale)
+    out = verify_attention.attend_ragged(q, k, v, rows, p.scale)
     out[own] = out[len(p.q) :][: int(p.rows.count[longest])]
     p.check(out[: len(p.q)])
 
@@ -161,6 +161,6 @@ def test_caches_beyond_two_to_the_31_elements_are_addressed(device: torch.device
     table = torch.arange(33 * 4096, dtype=torch.int32, device=device).view(33, 4096)
     rows = RaggedRows.of(lengths, counts, device, table, 16)
     q = torch.randn(33, 8, 128, dtype=torch.bfloat16, device=device)
-    out = verify_attention.ragged(q, *cache, rows, 0.09)
+    out = verify_attention.attend_ragged(q, *cache, rows, 0.09)
     alone = RaggedRows.of([65000], [1], device, table[32:], 16)
     assert torch.allclose(out[32:], reference.verify_attention(q[32:], *cache, alone, 0.09), atol=1e-2)
