@@ -1,6 +1,6 @@
 """Faults of those who read a task too fast: an edge that they forget, a check that they write too narrow.
 
-Beside the operators of `mutants`, which change what stands there, these leave out what a shorter solution would not
+Beside the usual `operators`, which change what stands there, these leave out what a shorter solution would not
 have: a branch, a handler, a kind of value, all items but one.
 """
 

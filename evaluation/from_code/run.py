@@ -173,6 +173,13 @@ def _nothing_recorded(project: Project, recording: Recording, options: Options) 
             f"the tests of {project.name} need pytest, which is not installed there: install it with "
             f"`{options.python or 'python'} -m pip install pytest` (it runs unittest's classes too), or give --tests"
         )
+    if missing := re.search(r"No module named '([\w.]+)'", recording.output):
+        is_own = missing[1].partition(".")[0] in project.top_names()
+        package = "the project with `{} -m pip install -e .`" if is_own else "its package with `{} -m pip install`"
+        return (
+            f"the tests of {project.name} import {missing[1]}, which is not installed there{said}: install "
+            + package.format(options.python or "python")
+        )
     if missing := re.search(r"KeyError: '([A-Z][A-Z0-9_]+)'", recording.output):
         said += f"; if {missing[1]} is an environment variable, give --env {missing[1]}=VALUE"
     if recording.failure:

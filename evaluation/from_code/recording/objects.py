@@ -133,9 +133,19 @@ def _name_of(value: Any) -> str:
     for part in qualified.split("."):
         found = vars(found).get(part) if isinstance(found, (type, types.ModuleType)) else None
         found = found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
+    if found is not value and isinstance(value, type) and "." not in qualified:
+        qualified = _find_other_name(value, module)
+        found = value if qualified else None
     if found is not value or module == "__main__":
         raise NotAnObjectError(f"a {type(value).__name__} that its name does not lead to")
     return f"{module}:{qualified}"
+
+
+def _find_other_name(value: type, module: Any) -> str:
+    """The first name, in their order, of a class that its module calls otherwise than it calls itself, as in
+    `DateTuple = namedtuple("Date", ...)`; "" where it has none."""
+    names = vars(sys.modules[module]) if isinstance(module, str) and module in sys.modules else {}
+    return min((name for name, other in list(names.items()) if other is value), default="")
 
 
 def _global_name_of(value: Any) -> str:

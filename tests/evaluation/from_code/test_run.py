@@ -259,6 +259,11 @@ def test_another_source_command_or_option_has_another_state(opened, tmp_path):
             "raise SystemExit('boom')\n",
             r"exit code 1 and called no function of shop \(last lines: boom\): make them pass",
         ),
+        (
+            "import gadgets\n",
+            r"import gadgets, which is not installed .*: install its package with `python -m pip",
+        ),
+        ("import shop.tills\n", r"import shop.tills, .*: install the project with `python -m pip install -e \.`"),
         ("pass\n", "may import another copy"),
         ("import time\ntime.sleep(60)\n", "did not end within 2 s and called no function of shop: give --timeout"),
     ],

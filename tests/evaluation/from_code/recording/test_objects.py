@@ -44,6 +44,9 @@ class OwnError(KeyError):
     pass
 
 
+DateTuple = collections.namedtuple("Date", ["year", "month"])  # its module has another name for it than it has itself
+
+
 @dataclass(frozen=True)
 class Point:
     x: int
@@ -117,6 +120,14 @@ class Zone(datetime.tzinfo):
 
     def utcoffset(self, moment):
         return datetime.timedelta(hours=self.hours)
+
+
+def test_a_class_under_another_name_than_its_own_comes_back():
+    text = values.write([DateTuple(2026, 11), DateTuple])
+    assert f"{__name__}:DateTuple" in text
+    moment, kind = values.read(text)
+    assert moment == (2026, 11)
+    assert type(moment) is kind is DateTuple
 
 
 def test_moments_come_back_with_their_zone():

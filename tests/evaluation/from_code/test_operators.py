@@ -1,0 +1,130 @@
+"""Operators: the faults that each kind of place gets."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from evaluation.from_code.mutants import mutants
+
+
+def parse(source):
+    (node,) = ast.parse(source).body
+    return node
+
+
+def test_an_exception_is_left_out_and_becomes_one_that_its_caller_does_not_catch():
+    source = 'def f(a):\n    if a:\n        raise ValueError(f"{a}")\n'
+    found = [mutant.source for mutant in mutants(parse(source), 200) if mutant.operator == "exception"]
+    assert len(found) == 2
+    assert sum("raise ArithmeticError" in source for source in found) == 1
+    assert not any("raise ValueError" in source for source in found)
+
+
+def test_a_result_is_forgotten_with_and_without_its_effects():
+    sources = {mutant.source for mutant in mutants(parse("def f(x):\n    return sum(x)\n"), 20)}
+    assert {"def f(x):\n    return None", "def f(x):\n    return (sum(x), None)[1]"} <= sources
+    assert not any("[1]" in m.source for m in mutants(parse("def f(x):\n    return x + 2\n"), 20))
+
+
+STREAM = """
+class Stream:
+    def __init__(self, number, weight=16, kind=list):
+        self.number, self.weight, self.kind = number, weight, kind
+
+    def take(self, key, limit=10):
+        found = self.known.pop(key, None)
+        last = self.items.pop()
+        heapq.heappush(self.queue, last)
+        return f"{found} of {limit}, weight {self.weight:>{limit}}", self.kind
+"""
+
+
+def bodies(operator):
+    (owner,) = ast.parse(STREAM).body
+    found = [mutant.source for mutant in mutants(owner.body[1], 200, owner) if mutant.operator == operator]
+    usual = ast.unparse(owner.body[1])
+    return [line.strip() for source in found for line in source.splitlines() if line not in usual]
+
+
+def test_what_a_call_changes_is_left_undone():
+    assert bodies("effect") == [
+        "found = self.known.get(key, None)", "last = self.items[-1]", "self.queue.append(last)",
+    ]  # fmt: skip
+
+
+def test_the_usual_value_stands_for_parameters_and_attributes():
+    assert sorted(bodies("default")) == [
+        "return (f'{found} of {10}, weight {self.weight:>{limit}}', self.kind)",
+        "return (f'{found} of {limit}, weight {16:>{limit}}', self.kind)",
+        "return (f'{found} of {limit}, weight {self.weight:>{limit}}', list)",
+    ]
+
+
+def test_nothing_and_empty_are_taken_for_each_other():
+    source = (
+        "def f(a, b):\n    if a is None:\n        return 1\n    if b:\n        return 2\n    return a is not None\n"
+    )
+    (node,) = ast.parse(source).body
+    changed = [
+        set(m.source.splitlines()) - set(source.splitlines()) for m in mutants(node, 99) if m.operator == "truth"
+    ]
+    assert changed == [{"    if not a:"}, {"    if b is not None:"}, {"    return not not a"}]
+
+
+def list_changed_lines(source, operator, **options):
+    found = mutants(parse(source), 99, **options)
+    known = [line.strip() for line in ast.unparse(parse(source)).splitlines()]
+    changed = (line.strip() for m in found if m.operator == operator for line in m.source.splitlines())
+    return [line for line in changed if line not in known]
+
+
+@pytest.mark.parametrize(
+    ("operator", "body", "faulty"),
+    [
+        ("loop", "for x in a:\n  print(x)", "break"),
+        ("lookup", "return self.d[a]", "return self.d.get(a)"),
+        ("lookup", "return getattr(self.d, a)", "return getattr(self.d, a, None)"),
+        ("statement", "del self.d[a]", "pass"),
+        ("argument", "return print(*a)", "return print()"),
+        ("slice", "return a[:]", "return a"),
+        ("argument", "return a.strip('x')", "return a.rstrip('x')"),
+        ("argument", "return re.match(a, a)", "return re.search(a, a)"),
+    ],
+)
+def test_plausible_faults_of_callers_input_are_made(operator, body, faulty):
+    assert faulty in list_changed_lines(f"def f(self, a):\n {body}\n", operator)
+
+
+def test_a_loop_that_ends_after_its_first_item_and_the_lookup_of_a_variable_stay():
+    assert not list_changed_lines("def f(a):\n for x in a:\n  return x\n", "loop")
+    assert not list_changed_lines("def f(a):\n b = a + 1\n return self.d[b]\n", "lookup")
+
+
+def test_empty_and_none_are_taken_for_each_other_where_both_are_results():
+    source = "def f(a):\n return a\n"
+    assert list_changed_lines(source, "truth", has_none=True) == ["return a or None"]
+    assert not list_changed_lines(source, "truth")
+
+
+def test_a_value_that_stands_in_every_case_takes_the_place_of_its_parameter_or_attribute():
+    source = "def f(self, a=1):\n return (self.sep, a)\n"
+    assert list_changed_lines(source, "default", fixed={"a": 5, "self.sep": ","}) == [
+        "return (',', a)", "return (self.sep, 5)",
+    ]  # fmt: skip
+
+
+def test_what_is_empty_is_taken_for_nothing_where_an_argument_that_can_be_none_is_handed_on():
+    source = "def f(a, b=None, c=1):\n return g(a, b, c)\n"
+    assert list_changed_lines(source, "truth") == ["return g(a, b or None, c)"]
+    assert list_changed_lines(source, "truth", optional={"a"}) == [
+        "return g(a or None, b, c)", "return g(a, b or None, c)",
+    ]  # fmt: skip
+
+
+def test_one_attribute_is_taken_for_another():
+    source = "def f(self, x):\n self.add(x)\n return len(self.kept), self.seen\n"
+    found = list_changed_lines(source, "variable")
+    assert {"return (len(self.seen), self.seen)", "return (len(self.kept), self.kept)"} <= set(found)
+    assert not any("self.add" in line and "self.kept" in line for line in found)
