@@ -18,7 +18,7 @@ from app.core.remote.event_loop import run_in_own_loop
 from app.core.remote.profile import ServerProfile, probe_server
 from app.core.remote.target import RemoteTarget
 from benchmarks._arms import PEER, TOP_P, Peer, Speed
-from decoding.models.errors import first_line
+from decoding.models.errors import get_first_line
 from decoding.request import RequestError
 
 LONGEST_S = 600.0
@@ -128,10 +128,10 @@ def find_peers(
         try:
             found[f"{PEER}openvino"] = OpenVino(Path(openvino), torch.get_num_threads())
         except (ImportError, RuntimeError) as error:
-            not_run[f"{PEER}openvino"] = first_line(error)
+            not_run[f"{PEER}openvino"] = get_first_line(error)
     for name, model, url in endpoints:
         try:
             found[PEER + name] = Endpoint(model, url)
         except (RequestError, RemoteServerError, TimeoutError) as error:
-            not_run[PEER + name] = first_line(error)
+            not_run[PEER + name] = get_first_line(error)
     return found, not_run

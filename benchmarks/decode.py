@@ -45,7 +45,7 @@ from benchmarks._decode_figures import build_rows, compute_figures, round_vs_wei
 from benchmarks._report import Report, build_parser, print_table
 from benchmarks._timing import measure_first_token_ratios, read_bandwidth
 from decoding.models import trained_heads
-from decoding.models.device import DTYPES, device_name
+from decoding.models.device import DTYPES, get_device_name
 
 MODELS = ("qwen2.5-coder-0.5b", "smollm2-135m", "qwen2.5-coder-1.5b")
 LOOKUP_ARMS = (
@@ -77,7 +77,7 @@ def main(argv: list[str] | None = None) -> int:
     options = _parse_options(argv)
     device = torch.device(options.device)
     options.dtype = choose_dtype(options.device, options.dtype)
-    report = Report("decode", device_name(device), {**vars(options), "attention": choose_attention(options.device)})
+    report = Report("decode", get_device_name(device), {**vars(options), "attention": choose_attention(options.device)})
     bandwidth = read_bandwidth(device)
     report.settings["read_bandwidth_gb_per_s"] = bandwidth / 1e9
     peers: dict[str, Peer] = {}

@@ -40,7 +40,7 @@ from benchmarks._headline_rows import Comparison, IncomparableError, Prompt
 from benchmarks._headline_run import Run
 from benchmarks._report import Report, build_parser, compute_quartiles, print_table
 from decoding.models import fetch, trained_heads
-from decoding.models.device import device_name
+from decoding.models.device import get_device_name
 from decoding.models.errors import ModelError
 from decoding.prepare import int8_missing
 
@@ -53,7 +53,7 @@ def main(argv: list[str] | None = None) -> int:
     """Measure, print the table, write JSON if asked; return 1 if a ratio fell. Exits with 2 and 130 as said above."""
     parser, options = _parse_options(argv)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # its processes must not outlive it
-    device = device_name(torch.device("cpu"))
+    device = get_device_name(torch.device("cpu"))
     try:
         report = Report("headline", device, _collect_settings(options))
         before, engine = (

@@ -28,7 +28,7 @@ from torch.nn import functional as F
 
 from benchmarks._report import Report, build_parser, print_table
 from benchmarks._timing import copy_bandwidth, count_copies, time_each
-from decoding.models.device import device_name
+from decoding.models.device import get_device_name
 from kernels import reference
 from kernels.availability import INTERPRETED, KernelError, require
 from kernels.check import build_pool, shuffle_pages
@@ -236,7 +236,7 @@ def main(argv: list[str] | None = None) -> int:
     except KernelError as error:
         print(error, file=sys.stderr)
         return 1
-    name = "cpu (interpreter, not a measurement)" if INTERPRETED else device_name(device)
+    name = "cpu (interpreter, not a measurement)" if INTERPRETED else get_device_name(device)
     report = Report("kernels", name, vars(options) | {"torch": torch.__version__})
     checked = list(check(device, tiny=options.tiny))
     print_table(checked)

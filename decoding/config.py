@@ -9,7 +9,7 @@ from decoding.drafters.registry import parse_drafter
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.models.loaded import ModelSpec
 from decoding.request import RequestError
-from decoding.suggest import advice, one_of
+from decoding.suggest import build_advice, suggest_one_of
 from kernels.registry import BACKENDS
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
@@ -44,14 +44,14 @@ class EngineConfig:
     head: str = ""  # hash of the trained drafter, if the caller knows it: another hash is another configuration
 
     def __post_init__(self) -> None:
-        _one_of("dtype", self.dtype, DTYPES)
-        _one_of("weights", self.weights, WEIGHTS)
-        _one_of("device", self.device, DEVICES)
+        _require_one_of("dtype", self.dtype, DTYPES)
+        _require_one_of("weights", self.weights, WEIGHTS)
+        _require_one_of("device", self.device, DEVICES)
         only = _DEVICE_OF.get(self.weights, self.device)
         if self.device not in ("auto", only):
             raise RequestError(f"device is {self.device!r}: {self.weights} weights are for {only}, choose dense ones")
-        _one_of("attention", self.attention, ATTENTIONS)
-        _one_of("acceptance", self.acceptance, ACCEPTANCES)
+        _require_one_of("attention", self.attention, ATTENTIONS)
+        _require_one_of("acceptance", self.acceptance, ACCEPTANCES)
         if self.max_batch < 1:
             raise RequestError(f"max_batch is {self.max_batch}: it must be at least 1")
         parse_drafter(self.drafter)
@@ -75,9 +75,9 @@ def parse_draft_length(text: str) -> int | None:
         return int(length)
     use = f"use {', '.join(NAMED_LENGTHS)} or fixed:K with K from 0 to {MAX_DRAFT_LENGTH}"
     near = "" if kind == "fixed" else text  # of fixed, only K can be wrong
-    raise RequestError(f"draft_length is {text!r}: {advice(near, (*NAMED_LENGTHS, 'fixed:K'), use)}")
+    raise RequestError(f"draft_length is {text!r}: {build_advice(near, (*NAMED_LENGTHS, 'fixed:K'), use)}")
 
 
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+def _require_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise RequestError(f"{name} is {value!r}: {one_of(value, allowed)}")
+        raise RequestError(f"{name} is {value!r}: {suggest_one_of(value, allowed)}")

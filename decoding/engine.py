@@ -43,18 +43,18 @@ from decoding.loop.scheduler import Outcome, Scheduler
 from decoding.loop.step import Decoder
 from decoding.memory.pages import PAGE_SIZE
 from decoding.memory.store import KVStore
-from decoding.models.device import device_name
+from decoding.models.device import get_device_name
 from decoding.models.device_memory import is_out_of_memory
 from decoding.models.errors import NoMemoryError
 from decoding.models.infilling import InfillFormat
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.loading import check_same_tokenizer
-from decoding.models.memory import weight_bytes
+from decoding.models.memory import count_weight_bytes
 from decoding.models.pool import ModelPool
-from decoding.models.threads import all_threads, one_thread
+from decoding.models.threads import use_all_threads, use_one_thread
 from decoding.models.trained_heads import LoadedHead
 from decoding.prepare import load_head, load_model
-from decoding.provenance import provenance_of
+from decoding.provenance import collect_provenance
 from decoding.request import (
     Calibration,
     Completion,
@@ -107,7 +107,7 @@ class Engine:
         self._rule = make_rule(config.acceptance)
         # With 8-bit weights ONNX Runtime's pool computes between PyTorch's operations. The context covers each round
         # and not a whole batch, because callers do work of their own between two rounds.
-        self._threads = one_thread if target.weights == "int8" else all_threads
+        self._threads = use_one_thread if target.weights == "int8" else use_all_threads
         # Costs learnt from earlier requests, so that the first round of the next can be predicted.
         self._acceptance = AcceptanceModel(1 if head is None else head.head.n_proposed)
         self.costs = Costs(1 + (draft is not None or head is not None), self._measure_verify_cost)
@@ -145,7 +145,7 @@ class Engine:
             engine.warm_up()
             if target.device.type == "cuda":
                 engine.check_graphs()
-                self_check.warn(engine._disabled, device_name(target.device))
+                self_check.warn(engine._disabled, get_device_name(target.device))
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
@@ -202,7 +202,7 @@ class Engine:
     def provenance(self) -> dict[str, str | int | None]:
         """Return the provenance of a figure: models by hash, device, precision and versions."""
         return {
-            **provenance_of(self.target, self.draft, self.head),
+            **collect_provenance(self.target, self.draft, self.head),
             "disabled": ", ".join(self.disabled) or None,
             "batch_invariant": self.batch_invariant,
         }
@@ -225,10 +225,10 @@ class Engine:
 
         So a model that several engines share can be counted once.
         """
-        head = 0 if self.head is None else weight_bytes(self.head.head)
+        head = 0 if self.head is None else count_weight_bytes(self.head.head)
         own: dict[ModelSpec | EngineConfig, int] = {self.config: self._pool.n_bytes + head}
         models = zip(self.config.models, self._loaded, strict=True)
-        return own | {spec: weight_bytes(each.model) for spec, each in models}
+        return own | {spec: count_weight_bytes(each.model) for spec, each in models}
 
     # Decoding -----------------------------------------------------------------------------------------------------
 
@@ -248,7 +248,7 @@ class Engine:
 
         cancels = None if should_cancel is None else lambda _position: should_cancel()
         max_samples = min(request.n, self.config.max_batch)
-        ((_, outcome),) = self._decode(self._in_order([request]), max_samples, on_update_of, cancels)
+        ((_, outcome),) = self._decode(self._take_in_order([request]), max_samples, on_update_of, cancels)
         if isinstance(outcome, RequestError):
             raise outcome
         return outcome
@@ -266,7 +266,7 @@ class Engine:
         there is no memory, yields its RequestError. A request ends before the next round once
         `should_cancel` returns True for its position. Raises BrokenModelError.
         """
-        return self._decode(self._in_order(requests), self.config.max_batch, on_update, should_cancel)
+        return self._decode(self._take_in_order(requests), self.config.max_batch, on_update, should_cancel)
 
     def serve(
         self,
@@ -285,7 +285,7 @@ class Engine:
         max_samples = self.config.max_batch if self._pool.has_graphs else max(self.config.max_batch, MAX_SERVED)
         return self._decode(self._as_they_arrive(requests), max_samples, on_update, should_cancel)
 
-    def _in_order(self, requests: Iterable[Request]) -> _MakeIntake:
+    def _take_in_order(self, requests: Iterable[Request]) -> _MakeIntake:
         return lambda scheduler: InOrder(requests, self.target, scheduler.has_place, scheduler.has_room)
 
     def _as_they_arrive(self, requests: Iterable[Request | None]) -> _MakeIntake:

@@ -13,7 +13,7 @@ from decoding.attention.backends import OWN, get_backend
 from decoding.attention.choice import pick_attention
 from decoding.attention.flat_forward import FlatForward
 from decoding.checks import self_check
-from decoding.checks.compatibility import fit
+from decoding.checks.compatibility import select_attention
 from decoding.models import fp8, trained_heads
 from decoding.models.device import pick_device
 from decoding.models.device_memory import release_unused
@@ -39,7 +39,7 @@ def load_model(spec: ModelSpec, on_progress: Callable[[str], None] | None = None
     if spec.weights == "fp8" and not fp8.is_supported(device):
         raise ModelError("weights fp8 need a GPU that multiplies them (Ada, Hopper or later): give weights dense.")
     loaded = load(spec.ref, spec.dtype, spec.device, on_progress)
-    fit(loaded, spec.attention, on_progress)
+    select_attention(loaded, spec.attention, on_progress)
     fuse(loaded.model)
     if spec.weights == "int8":
         _quantize(loaded.model)
@@ -57,7 +57,7 @@ def load_model(spec: ModelSpec, on_progress: Callable[[str], None] | None = None
 def load_unpacked(spec: ModelSpec, on_progress: Callable[[str], None] | None = None) -> LoadedModel:
     """Load a model with an attention backend that suits it and its weights as they are, for those who read them."""
     loaded = load(spec.ref, spec.dtype, spec.device, on_progress)
-    fit(loaded, spec.attention, on_progress)
+    select_attention(loaded, spec.attention, on_progress)
     return loaded
 
 

@@ -6,13 +6,13 @@ import torch
 import transformers
 
 from decoding.attention.backends import get_backend
-from decoding.models.device import device_name
+from decoding.models.device import get_device_name
 from decoding.models.loaded import LoadedModel
-from decoding.models.threads import n_threads
+from decoding.models.threads import count_threads
 from decoding.models.trained_heads import LoadedHead
 
 
-def provenance_of(
+def collect_provenance(
     target: LoadedModel, draft: LoadedModel | None, head: LoadedHead | None
 ) -> dict[str, str | int | None]:
     """Return the models by hash, the device, the precision and the versions, by the names under which runs store them.
@@ -24,8 +24,8 @@ def provenance_of(
         "target_sha256": target.weights_sha256,
         "target_parameters": target.n_parameters,
         **_draft(draft, head),
-        "device": device_name(target.device),
-        "threads": n_threads() if target.device.type == "cpu" else None,
+        "device": get_device_name(target.device),
+        "threads": count_threads() if target.device.type == "cpu" else None,
         "dtype": str(target.dtype).removeprefix("torch."),
         "weights": target.weights,
         "attention": get_backend(target.model).name,

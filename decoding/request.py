@@ -36,10 +36,10 @@ class SamplingParams:
     min_p: float = 0.0  # keeps tokens with at least this share of the top token's probability; 0: all
 
     def __post_init__(self) -> None:
-        _in_range("temperature", self.temperature, 0.0, 10.0)
-        _in_range("top_p", self.top_p, 0.0, 1.0, open_low=True)
-        _in_range("top_k", self.top_k, 0, math.inf)
-        _in_range("min_p", self.min_p, 0.0, 1.0)
+        _require_range("temperature", self.temperature, 0.0, 10.0)
+        _require_range("top_p", self.top_p, 0.0, 1.0, open_low=True)
+        _require_range("top_k", self.top_k, 0, math.inf)
+        _require_range("min_p", self.min_p, 0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +71,16 @@ class Request:
     def __post_init__(self) -> None:
         if not self.prompt:
             raise RequestError("prompt is empty: give at least one character")
-        _in_range("prompt_logprobs", self.prompt_logprobs or 0, 0, MAX_TOP_LOGPROBS)
-        _in_range("top_logprobs", self.top_logprobs, 0, MAX_TOP_LOGPROBS)
-        _in_range("n", self.n, 1, 1024)
-        _in_range("max_new_tokens", self.max_new_tokens, 1, math.inf)
-        _in_range("seed", self.seed, 0, 2**63 - 1)
+        _require_range("prompt_logprobs", self.prompt_logprobs or 0, 0, MAX_TOP_LOGPROBS)
+        _require_range("top_logprobs", self.top_logprobs, 0, MAX_TOP_LOGPROBS)
+        _require_range("n", self.n, 1, 1024)
+        _require_range("max_new_tokens", self.max_new_tokens, 1, math.inf)
+        _require_range("seed", self.seed, 0, 2**63 - 1)
         if self.budget_s is not None:
-            _in_range("budget", self.budget_s, 0.0, 86_400.0, open_low=True)
-        _in_range("waited_s", self.waited_s, 0.0, math.inf)
+            _require_range("budget", self.budget_s, 0.0, 86_400.0, open_low=True)
+        _require_range("waited_s", self.waited_s, 0.0, math.inf)
         if self.n_min is not None:
-            _in_range("n_min", self.n_min, 1, self.n)
+            _require_range("n_min", self.n_min, 1, self.n)
         if any(not s for s in self.stop):
             raise RequestError("stop holds an empty string: remove it")
 
@@ -200,7 +200,7 @@ ShouldCancel = Callable[[], bool]
 ShouldCancelOf = Callable[[int], bool]
 
 
-def _in_range(name: str, value: float, low: float, high: float, *, open_low: bool = False) -> None:
+def _require_range(name: str, value: float, low: float, high: float, *, open_low: bool = False) -> None:
     above = value > low if open_low else value >= low
     if not (above and value <= high):  # written so that NaN fails
         raise RequestError(

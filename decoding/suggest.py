@@ -10,19 +10,19 @@ LONGEST = 200  # characters; comparing takes quadratic time, and longer texts ar
 MOST = 2000  # names
 
 
-def nearest(given: str, known: Iterable[str]) -> str | None:
+def find_nearest(given: str, known: Iterable[str]) -> str | None:
     """Return the known name most similar to `given`, ignoring case, or None if none is similar."""
     names = {name.lower(): name for name in islice(known, MOST) if len(name) <= LONGEST}
     near = get_close_matches(given.lower(), names, n=1) if len(given) <= LONGEST else []
     return names[near[0]] if near else None
 
 
-def advice(given: str, known: Iterable[str], use: str) -> str:
+def build_advice(given: str, known: Iterable[str], use: str) -> str:
     """Return `use`, a remedy such as "use one of a, b", after "did you mean X?" if a known name is similar."""
-    name = nearest(given, known)
+    name = find_nearest(given, known)
     return use if name is None else f"did you mean {name}? {use[0].upper()}{use[1:]}"
 
 
-def one_of(given: str, known: Sequence[str]) -> str:
+def suggest_one_of(given: str, known: Sequence[str]) -> str:
     """Return the advice to use one of the known names, with "did you mean X?" if one is similar."""
-    return advice(given, known, f"use one of {', '.join(known)}")
+    return build_advice(given, known, f"use one of {', '.join(known)}")

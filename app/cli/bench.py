@@ -9,7 +9,7 @@ import click
 
 from app.cli import common
 from app.core.errors import BadInputError
-from decoding.suggest import advice
+from decoding.suggest import build_advice
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
@@ -24,7 +24,7 @@ def bench(name: str, arguments: tuple[str, ...]) -> None:
     known = _list_benchmarks()
     if name not in known:
         use = f"use one of {', '.join(known) or '(none are installed)'}"
-        raise BadInputError(f"there is no benchmark {name!r}: {advice(name, known, use)}", "name")
+        raise BadInputError(f"there is no benchmark {name!r}: {build_advice(name, known, use)}", "name")
     from decoding.models.errors import ModelError  # noqa: PLC0415
 
     try:

@@ -21,7 +21,7 @@ from app.core.errors import BadInputError, BasslineError, UnavailableError
 from app.core.terminal import echo_data, open_stderr, open_stdout
 from app.web.ui import units
 from app.web.ui.tables import TextTable
-from decoding.suggest import one_of
+from decoding.suggest import suggest_one_of
 
 
 def check_writable(_ctx: click.Context, option: click.Parameter, target: str | None) -> str | None:
@@ -58,7 +58,7 @@ class Choice(click.Choice[str]):
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         """Replaces the sentence of click."""
-        return f"{value!r}: {one_of(str(value), self.choices)}"
+        return f"{value!r}: {suggest_one_of(str(value), self.choices)}"
 
 
 json_option = click.option(

@@ -272,9 +272,11 @@ def _measure_head(target: str, source: str | None, json_file: str | None) -> Non
 def _read_taps(folder: Path) -> tuple[int, ...]:
     from transformers import AutoConfig  # noqa: PLC0415
 
-    from decoding.models.dflash_config import usual_taps  # noqa: PLC0415
+    from decoding.models.dflash_config import choose_usual_taps  # noqa: PLC0415
 
-    return usual_taps(AutoConfig.from_pretrained(folder, local_files_only=True).get_text_config().num_hidden_layers)
+    return choose_usual_taps(
+        AutoConfig.from_pretrained(folder, local_files_only=True).get_text_config().num_hidden_layers
+    )
 
 
 def _show(record: HeadRecord, json_file: str | None) -> None:

@@ -17,7 +17,7 @@ import click
 
 from app.core.errors import BadInputError, BasslineError, UnavailableError
 from app.core.terminal import escape_control
-from decoding.suggest import advice
+from decoding.suggest import build_advice
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 COMMANDS = {
@@ -82,7 +82,7 @@ class LazyGroup(click.Group):
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
             use = "`bassline --help` lists the commands"
-            ctx.fail(f"there is no command {escape_control(name)!r}: {advice(name, COMMANDS, use)}")
+            ctx.fail(f"there is no command {escape_control(name)!r}: {build_advice(name, COMMANDS, use)}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -59,9 +59,9 @@ def build_asking(tokenizer: Any, *, has_chat_template: bool) -> Asking:
 
 def iterate_statements(seed: int) -> Iterator[Statement]:
     """The training's prompts, from the Python files of this machine, always in the same order."""
-    from decoding.training.statements import installed_folders, statements  # noqa: PLC0415
+    from decoding.training.statements import generate_statements, list_installed_folders  # noqa: PLC0415
 
-    return statements(installed_folders(), seed)
+    return generate_statements(list_installed_folders(), seed)
 
 
 def _name_of(function: str) -> str:

@@ -124,18 +124,18 @@ class EngineMemory:
         """The bytes that all engines together may take. Raises ModelError for a device that is not here."""
         if self._limit_bytes is not None:
             return self._limit_bytes
-        from decoding.models.device_memory import available_bytes  # noqa: PLC0415
+        from decoding.models.device_memory import measure_available_bytes  # noqa: PLC0415
 
-        return int(MEMORY_SHARE * available_bytes(config.device))
+        return int(MEMORY_SHARE * measure_available_bytes(config.device))
 
     def expected(self, config: EngineConfig) -> EngineParts | None:
         """The weights of its models; None for one that is not in the cache, or that loading will refuse."""
         if target.is_remote(config.target):
             return {}
-        from decoding.models.memory import expected_bytes  # noqa: PLC0415
+        from decoding.models.memory import estimate_bytes  # noqa: PLC0415
 
         try:
-            sizes = {spec: expected_bytes(spec) for spec in config.models}
+            sizes = {spec: estimate_bytes(spec) for spec in config.models}
         except ModelError:
             return None
         known: EngineParts = {spec: n_bytes for spec, n_bytes in sizes.items() if n_bytes is not None}

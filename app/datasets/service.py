@@ -21,7 +21,7 @@ from app.core.errors import BadInputError
 from app.core.states import DatasetKind
 from app.datasets import repository
 from app.datasets.models import Dataset, Task
-from decoding.suggest import advice
+from decoding.suggest import build_advice
 from evaluation import dataset_files, dataset_process
 from evaluation import datasets as files
 from evaluation.languages.cases import read_cases, read_signature
@@ -44,7 +44,7 @@ def require(ctx: Context, name: str) -> Dataset:
             if stored is None:
                 known = sorted({*BUILTIN, *(d.name for d in repository.list_datasets(session))})
                 use = f"use one of {', '.join(known)}, or import a file with `bassline datasets import FILE`"
-                raise BadInputError(f"there is no dataset {name!r}: {advice(name, known, use)}", "dataset")
+                raise BadInputError(f"there is no dataset {name!r}: {build_advice(name, known, use)}", "dataset")
     return stored or store(ctx, dataset_files.load(name), DatasetKind.BUILTIN)
 
 

@@ -59,8 +59,8 @@ def check_versions() -> Iterator[Finding]:
 
 def check_device() -> Iterator[Finding]:
     """The device that `auto` means, whether its kernels are right, and the attention in use."""
-    from decoding.attention.choice import pick_attention, why_not  # noqa: PLC0415
-    from decoding.models.device import device_name, pick_device, pick_dtype  # noqa: PLC0415
+    from decoding.attention.choice import find_obstacle, pick_attention  # noqa: PLC0415
+    from decoding.models.device import get_device_name, pick_device, pick_dtype  # noqa: PLC0415
 
     used = pick_device("auto")
     number_format = pick_dtype("auto", used)
@@ -70,13 +70,13 @@ def check_device() -> Iterator[Finding]:
         if NVIDIA.exists():
             what = "a GPU is here, but PyTorch cannot use it: the CPU path is used"
             yield Finding("device", "warn", what, "Install PyTorch's CUDA build and a driver that fits it.")
-        yield Finding("device", "ok", f"no GPU: the CPU path is used ({device_name(used)}, {dtype})")
-        if why := why_not("native", used):
+        yield Finding("device", "ok", f"no GPU: the CPU path is used ({get_device_name(used)}, {dtype})")
+        if why := find_obstacle("native", used):
             yield Finding("kernels", "warn", why, "Until then PyTorch's attention is used, which takes twice as long.")
         else:
             yield Finding("kernels", "ok", "attention is compiled for this CPU")
     else:
-        yield Finding("device", "ok", f"{device_name(used)}, {dtype}")
+        yield Finding("device", "ok", f"{get_device_name(used)}, {dtype}")
         yield from check_kernels(used, attention, number_format)
     yield Finding("attention", "ok", attention)
 

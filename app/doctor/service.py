@@ -120,7 +120,7 @@ def check_models(settings: Settings) -> Iterator[Finding]:
     folder = cache_folder(settings.cache_dir)
     absent: list[str] = []
     for model in service.list_models():
-        info = fetch.cached(model.ref, folder)
+        info = fetch.find_cached(model.ref, folder)
         place = folder / "models" / model.slug
         if info is not None:
             what = f"{model.ref}: whole, {format_bytes(info.bytes)}, sha256 {info.sha256[:12]}"
@@ -141,7 +141,7 @@ def check_disks(settings: Settings) -> Iterator[Finding]:
     """Whether the folders of cache and data can be written, and their free space."""
     cache = cache_folder(settings.cache_dir)
     demo = next(model for model in service.list_models() if model.ref == DEMO)
-    needed = 0 if fetch.cached(DEMO, cache) else _count_bytes_to_fetch(demo)
+    needed = 0 if fetch.find_cached(DEMO, cache) else _count_bytes_to_fetch(demo)
     yield _check_disk("cache", cache, needed, "BASSLINE_CACHE_DIR", written=needed > 0)
     file = Database(settings.database).file
     if file is not None:

@@ -65,10 +65,12 @@ def read(cache_dir: Path | None) -> Cache:
 def _build_cached_model(model: KnownModel, folder: Path) -> CachedModel:
     from decoding.models import fetch, progress  # noqa: PLC0415
 
-    info = fetch.cached(model.ref, folder)
+    info = fetch.find_cached(model.ref, folder)
     ready, partial = folder / "models" / model.slug, folder / "partial" / model.slug
     state: State = "ready" if info else "partial" if partial.is_dir() else "damaged" if ready.is_dir() else "absent"
-    on_disk = info.bytes if info else sum(progress.folder_bytes(place) for place in (ready, partial) if place.is_dir())
+    on_disk = (
+        info.bytes if info else sum(progress.count_folder_bytes(place) for place in (ready, partial) if place.is_dir())
+    )
     return CachedModel(
         model.ref, model.title, model.licence, model.n_parameters, model.bytes, model.sha256, state, on_disk, model.slug
     )

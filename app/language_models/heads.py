@@ -93,7 +93,7 @@ def load_records(session: Session) -> Sequence[HeadRecord]:
     parsed = (_parse_record(record) for record in session.scalars(select(PublishedHead.record)))
     published = [record for record in parsed if record is not None]
     targets = [record.target for record in published]
-    return [*published, *(record for record in trained_heads.every() if record.target not in targets)]
+    return [*published, *(record for record in trained_heads.list_heads() if record.target not in targets)]
 
 
 def _parse_record(text: str) -> HeadRecord | None:

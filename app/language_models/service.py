@@ -9,13 +9,13 @@ from decoding.models import registry, trained_heads
 from decoding.models.errors import ModelError, UnknownModelError
 from decoding.models.registry import KnownModel, ModelEntry
 from decoding.models.trained_heads import HeadRecord
-from decoding.suggest import advice
+from decoding.suggest import build_advice
 from kernels.cache import cache_folder
 
 
 def list_models() -> list[KnownModel]:
     """The registry's entries in file order."""
-    return list(registry.entries())
+    return list(registry.list_models())
 
 
 def list_cached_references() -> frozenset[str]:
@@ -29,8 +29,8 @@ def list_cached_references() -> frozenset[str]:
 
 def list_drafter_choices() -> list[tuple[str, str]]:
     """(drafter, note) of the drafters that need no draft model; the trained ones where this machine has some."""
-    lookups = [(name, "") for name in drafters.names() if name != drafters.TRAINED]
-    targets = ", ".join(record.target for record in trained_heads.every())
+    lookups = [(name, "") for name in drafters.list_names() if name != drafters.TRAINED]
+    targets = ", ".join(record.target for record in trained_heads.list_heads())
     trained = (drafters.TRAINED, f"sibling+{drafters.TRAINED}")
     return lookups + [(name, f"for {targets}") for name in trained if targets]
 
@@ -75,8 +75,8 @@ def require_model(reference: str, field: str = "target") -> ModelEntry:
         complaint, _, remedy = str(error).partition(": ")
         if field == "target":  # the engine knows no endpoints
             remedy = f"{remedy.removesuffix('.')}, or {REMOTE_FORM}."
-        known = [model.ref for model in registry.entries()]
-        raise BadInputError(f"{complaint}: {advice(reference, known, remedy)}", field) from None
+        known = [model.ref for model in registry.list_models()]
+        raise BadInputError(f"{complaint}: {build_advice(reference, known, remedy)}", field) from None
     except (OSError, RuntimeError) as error:  # an impossible path, or the home of an unknown user
         raise BadInputError(f"{field} is {reference[:60]!r}, which names no model: {error}", field) from None
 
@@ -88,7 +88,7 @@ def require_infilling(target: str) -> None:
     """
     from decoding.models import fetch, infilling  # noqa: PLC0415 (slow to import)
 
-    info = fetch.cached(target)
+    info = fetch.find_cached(target)
     if info is not None and not infilling.may_have_markers(info.folder):
         raise BadInputError(
             f"{target} has no fill-in-the-middle tokens: use another model, or send no suffix", "prompt_mode"

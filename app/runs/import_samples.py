@@ -33,7 +33,7 @@ from app.runs.models import Run
 from app.runs.schemas import ImportSpec
 from app.samples.models import FINISH_REASONS, Sample
 from app.samples.transport import IMPORT, MAX_COUNT, MAX_LOGPROB, MAX_SECONDS, list_column_names
-from decoding.suggest import one_of
+from decoding.suggest import suggest_one_of
 from evaluation import datasets as files
 from evaluation import exchange
 
@@ -183,7 +183,7 @@ def _check_storable(record: exchange.Record, origin: str) -> None:
             )
     reason = record["finish_reason"]
     if reason is not None and reason not in FINISH_REASONS:
-        use = one_of(reason, FINISH_REASONS)
+        use = suggest_one_of(reason, FINISH_REASONS)
         raise BadInputError(f"{where}finish_reason: is {reason!r}: {use}", "file")
     if record["budget_s"] is not None and not MIN_BUDGET_S <= record["budget_s"] <= MAX_BUDGET_S:
         allowed = f"{MIN_BUDGET_S:g} to {MAX_BUDGET_S:g} seconds"

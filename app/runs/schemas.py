@@ -49,7 +49,7 @@ class EngineOptions(RequestModel):
         _DEFAULTS.drafter,
         max_length=500,
         validate_default=True,
-        description=f"source of proposed tokens: {', '.join(drafters.forms())}; MODEL is a model reference",
+        description=f"source of proposed tokens: {', '.join(drafters.list_forms())}; MODEL is a model reference",
         examples=["ngram"],
     )
     draft_length: Annotated[Text, Option("Draft length", Fieldset.DECODING)] = Field(

@@ -22,7 +22,7 @@ from app.web.http.schemas import RequestModel, parse_spec
 from decoding.models import fetch, registry
 from decoding.models.errors import ModelError
 from decoding.models.registry import HubModel, KnownModel, LocalFolder, LocalGguf
-from decoding.suggest import one_of
+from decoding.suggest import suggest_one_of
 
 FIRST_PORT = 8410
 NONE = "none"
@@ -307,7 +307,7 @@ def _require_speculation(arm: EngineArm) -> None:
 
 def _require_word(field_name: str, word: str, known: Sequence[str]) -> None:
     if word not in known:
-        raise BadInputError(f"{field_name} is {word[:60]!r}: {one_of(word, known)}", field_name)
+        raise BadInputError(f"{field_name} is {word[:60]!r}: {suggest_one_of(word, known)}", field_name)
 
 
 def _name_model(reference: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from app.core.errors import BadInputError
 from app.studies.schemas import ArmSpec, StudySpec
-from decoding.suggest import one_of
+from decoding.suggest import suggest_one_of
 
 STUDY_FIELDS = tuple(name for name in StudySpec.model_fields if name != "arms")
 ARM_FIELDS = tuple(ArmSpec.model_fields)
@@ -68,4 +68,4 @@ def _check(
         if key in misplaced and key not in keys:
             raise BadInputError(f"{where}: {key} is {why}", key)
         if key not in keys:
-            raise BadInputError(f"{where}: {key[:60]!r} is not a key: {one_of(key, keys)}", key)
+            raise BadInputError(f"{where}: {key[:60]!r} is not a key: {suggest_one_of(key, keys)}", key)

@@ -9,7 +9,7 @@ from typing import Any
 from app.core.errors import BadInputError
 from app.language_models.service import list_cached_references, list_models
 from app.studies.grid import Grid, Values, grid
-from decoding.suggest import one_of
+from decoding.suggest import suggest_one_of
 
 BATCH = 8  # samples per task where a preset does not vary them
 Options = dict[str, Any]
@@ -48,7 +48,7 @@ def arms(name: str, targets: Sequence[str], values: Values) -> Grid:
     Raises BadInputError for an unknown preset, a missing target, and an option that the preset itself sets.
     """
     if name not in PRESETS:
-        raise BadInputError(f"preset is {name[:60]!r}: {one_of(name, list(PRESETS))}", "preset")
+        raise BadInputError(f"preset is {name[:60]!r}: {suggest_one_of(name, list(PRESETS))}", "preset")
     preset = PRESETS[name]
     if not targets and preset.takes_cached_models:
         targets = sorted(list_cached_references())

@@ -60,7 +60,7 @@ class Distribution:
         return drawn.ids.gather(1, score.argmax(dim=1, keepdim=True))[:, 0]
 
 
-def empty(n: int, width: int, device: torch.device) -> Distribution:
+def make_empty(n: int, width: int, device: torch.device) -> Distribution:
     """Return `n` rows of `width` padding ids without mass, to be filled in."""
     # Negative ids are distinct from every token.
     ids = (-1 - torch.arange(width, device=device)).repeat(n, 1)
@@ -70,7 +70,7 @@ def empty(n: int, width: int, device: torch.device) -> Distribution:
 def join(parts: Sequence[tuple[torch.Tensor, Distribution]], n: int) -> Distribution:
     """Return `n` distributions from parts that each name their rows (int64 indices); rows in no part have no mass."""
     device = parts[0][1].ids.device
-    joined = empty(n, max(part.width for _, part in parts), device)
+    joined = make_empty(n, max(part.width for _, part in parts), device)
     for rows, part in parts:
         joined.ids[rows, : part.width] = part.ids
         joined.logp[rows, : part.width] = part.logp

@@ -9,7 +9,7 @@ import torch
 
 from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.rule import Draw, Positions
-from decoding.acceptance.sampling import raw_logprobs
+from decoding.acceptance.sampling import compute_raw_logprobs
 from decoding.acceptance.top_logprobs import TopIds
 
 Accept = Callable[
@@ -39,7 +39,7 @@ def decide(
     logprobs = torch.zeros_like(emitted, dtype=torch.float32)
     if waits:
         kept = torch.arange(emitted.shape[1], device=emitted.device) <= accepted[:, None]
-        logprobs[kept] = raw_logprobs(logits, where.dist_row[kept], emitted[kept])
+        logprobs[kept] = compute_raw_logprobs(logits, where.dist_row[kept], emitted[kept])
     else:
         mass = logits.float().logsumexp(dim=1)
         chosen = logits[where.dist_row, emitted.clamp(min=0)].float()
@@ -47,7 +47,7 @@ def decide(
     return torch.cat([each.double() for each in (accepted[:, None], emitted, logprobs)], dim=1)
 
 
-def draws_of(decided: Sequence[Sequence[float]], top: Sequence[TopIds] = ()) -> list[Draw]:
+def build_draws(decided: Sequence[Sequence[float]], top: Sequence[TopIds] = ()) -> list[Draw]:
     """Return the draw of each sample, from the rows of `decide` and the top tokens at all of its tokens in order."""
     each_top = iter(top)
     draws = []

@@ -7,7 +7,7 @@ import torch
 _CHUNK = 128
 
 
-def highest(logits: torch.Tensor, width: int) -> tuple[torch.Tensor, torch.Tensor]:
+def find_highest(logits: torch.Tensor, width: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the `width` highest logits per row and their ids, descending.
 
     The k highest entries lie in the k chunks with the highest maxima: one fast pass finds these, and the selection

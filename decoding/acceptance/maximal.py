@@ -46,7 +46,7 @@ class Maximal:
             step = here.clamp(max=k - 1)
             refused = (accepted < k) & (draft.gather(1, step)[:, 0] != NO_TOKEN)
             sample = torch.arange(S, device=draft.device)
-            last = _residual(last, q.rows(sample * k + step[:, 0]), refused)
+            last = _compute_residual(last, q.rows(sample * k + step[:, 0]), refused)
         extra = last.sample(seeds, where.position.gather(1, here)[:, 0], Role.RESIDUAL)
         emitted = torch.cat([draft, draft.new_full((S, 1), NO_TOKEN)], dim=1)
         return accepted, emitted.scatter(1, here, extra[:, None])
@@ -61,7 +61,7 @@ class Maximal:
         )
 
 
-def _residual(p: Distribution, q: Distribution, refused: torch.Tensor) -> Distribution:
+def _compute_residual(p: Distribution, q: Distribution, refused: torch.Tensor) -> Distribution:
     """Return (p - q)+ normalized for the refused rows and p for the others, over p's support."""
     left = (p.logp.exp() - q.prob_of(p.ids)).clamp(min=0)
     # Rounding can leave no mass where p and q are nearly equal; the limit of the distribution is p itself.

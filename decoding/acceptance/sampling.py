@@ -17,7 +17,7 @@ from typing import Literal
 import torch
 
 from decoding.acceptance.distribution import Distribution, join
-from decoding.acceptance.highest import highest
+from decoding.acceptance.highest import find_highest
 from decoding.request import SamplingParams
 from kernels.upload import upload
 
@@ -30,7 +30,7 @@ _UNDERFLOW = -80.0
 _NEGLIGIBLE = math.log(3e-8)
 
 
-def kind_of(params: SamplingParams) -> Kind:
+def get_sampling_mode(params: SamplingParams) -> Kind:
     """Return how a distribution is computed: its top token only, the whole vocabulary, or a filtered part."""
     if params.temperature == 0:
         return "greedy"
@@ -39,10 +39,10 @@ def kind_of(params: SamplingParams) -> Kind:
 
 def to_distribution(logits: torch.Tensor, params: SamplingParams) -> Distribution:
     """Return the distribution that `params` make of `logits` [N, V]; temperature 0 puts all mass on the argmax."""
-    kind = kind_of(params)
+    kind = get_sampling_mode(params)
     if kind == "nucleus":
-        return _nucleus(logits, params, _FIRST_WIDTH)
-    return _likeliest(logits) if kind == "greedy" else _whole(logits, params.temperature)
+        return _search_nucleus(logits, params, _FIRST_WIDTH)
+    return _select_likeliest(logits) if kind == "greedy" else _compute_whole(logits, params.temperature)
 
 
 def to_distribution_nosync(logits: torch.Tensor, params: SamplingParams) -> tuple[Distribution, torch.Tensor]:
@@ -51,14 +51,14 @@ def to_distribution_nosync(logits: torch.Tensor, params: SamplingParams) -> tupl
     On a GPU waiting for the search costs more than a pass over the vocabulary. A row whose nucleus did not end within
     the search holds a distribution over its most likely tokens: enough for a draft, not for a target.
     """
-    if kind_of(params) == "nucleus":
+    if get_sampling_mode(params) == "nucleus":
         return _search(logits, params, _FIRST_WIDTH, _log_mass_at_once)
     return to_distribution(logits, params), torch.ones(len(logits), dtype=torch.bool, device=logits.device)
 
 
 def to_distributions(logits: torch.Tensor, sampling: Sequence[SamplingParams]) -> Distribution:
     """Return the distribution that `sampling[n]` makes of row n of `logits` [N, V]."""
-    groups = _rows_by_params(sampling)
+    groups = _group_by_params(sampling)
     if len(groups) == 1:
         return to_distribution(logits, sampling[0])
     return join(
@@ -71,7 +71,7 @@ def to_distributions_nosync(
     logits: torch.Tensor, sampling: Sequence[SamplingParams]
 ) -> tuple[Distribution, torch.Tensor]:
     """Return `to_distributions` without a host read, and the rows (bool [N]) for which it is complete."""
-    groups = _rows_by_params(sampling)
+    groups = _group_by_params(sampling)
     if len(groups) == 1:
         return to_distribution_nosync(logits, sampling[0])
     parts = []
@@ -83,7 +83,7 @@ def to_distributions_nosync(
     return join(parts, len(logits)), complete
 
 
-def _rows_by_params(sampling: Sequence[SamplingParams]) -> dict[SamplingParams, list[int]]:
+def _group_by_params(sampling: Sequence[SamplingParams]) -> dict[SamplingParams, list[int]]:
     groups: dict[SamplingParams, list[int]] = {}
     for row, params in enumerate(sampling):
         groups.setdefault(params, []).append(row)
@@ -97,13 +97,13 @@ def _index(rows: list[int], logits: torch.Tensor) -> torch.Tensor:
 def draft_kind(sampling: Sequence[SamplingParams]) -> Kind:
     """Return the kind of distribution that drafts with these parameters are drawn from, one per row.
 
-    Rows of different kinds are all drawn from a nucleus (`limits_of`): a draft may come from any distribution.
+    Rows of different kinds are all drawn from a nucleus (`get_limits`): a draft may come from any distribution.
     """
-    kinds = {kind_of(params) for params in sampling}
+    kinds = {get_sampling_mode(params) for params in sampling}
     return kinds.pop() if len(kinds) == 1 else "nucleus"
 
 
-def limits_of(params: SamplingParams) -> list[float]:
+def get_limits(params: SamplingParams) -> list[float]:
     """Return what `draft_distribution` reads from the device for a row: temperature, top-p, min-p and top-k."""
     if params.temperature == 0:
         return [1.0, 1.0, 0.0, 1.0]
@@ -117,24 +117,24 @@ def draft_distribution(logits: torch.Tensor, kind: Kind, limits: torch.Tensor) -
     drawn from any distribution, as long as the acceptance rule knows which.
     """
     if kind == "greedy":
-        return _likeliest(logits)
+        return _select_likeliest(logits)
     temperature, top_p, min_p, top_k = limits[:, :, None].unbind(dim=1)  # [N, 1] each
     if kind == "whole":
-        return _whole(logits, temperature)
+        return _compute_whole(logits, temperature)
     total = (logits.float() / temperature).logsumexp(dim=1, keepdim=True)
-    top, ids = highest(logits, min(_FIRST_WIDTH, logits.shape[1]))
+    top, ids = find_highest(logits, min(_FIRST_WIDTH, logits.shape[1]))
     beyond = (top_k > 0) & (torch.arange(ids.shape[1], device=ids.device) >= top_k)
     scaled = (top.float() / temperature).masked_fill(beyond, float("-inf"))
     total = torch.where(top_k > 0, scaled.logsumexp(dim=1, keepdim=True), total)
-    return _filtered(scaled, ids, total, top_p, min_p)[0]
+    return _filter_logits(scaled, ids, total, top_p, min_p)[0]
 
 
-def _likeliest(logits: torch.Tensor) -> Distribution:
+def _select_likeliest(logits: torch.Tensor) -> Distribution:
     ids = logits.argmax(dim=1, keepdim=True)
     return Distribution(ids, torch.zeros_like(ids, dtype=torch.float32))
 
 
-def _whole(logits: torch.Tensor, temperature: float | torch.Tensor) -> Distribution:
+def _compute_whole(logits: torch.Tensor, temperature: float | torch.Tensor) -> Distribution:
     ids = torch.arange(logits.shape[1], device=logits.device).expand(logits.shape)
     logp = torch.empty(logits.shape, dtype=torch.float32, device=logits.device)
     # A GPU does all rows at once; on a CPU a few rows at a time stay in its cache, and take no memory.
@@ -146,14 +146,14 @@ def _whole(logits: torch.Tensor, temperature: float | torch.Tensor) -> Distribut
     return Distribution(ids, logp)
 
 
-def _nucleus(logits: torch.Tensor, params: SamplingParams, width: int) -> Distribution:
+def _search_nucleus(logits: torch.Tensor, params: SamplingParams, width: int) -> Distribution:
     """Search the nucleus among the `width` highest logits, and wider in the rows where it does not end there."""
-    result, complete = _search(logits, params, width, _total)
+    result, complete = _search(logits, params, width, _compute_total)
     wider = ~complete
     if not bool(wider.any()):
         return result
     everywhere = torch.ones_like(wider)
-    return join([(everywhere, result), (wider, _nucleus(logits[wider], params, width * 16))], len(logits))
+    return join([(everywhere, result), (wider, _search_nucleus(logits[wider], params, width * 16))], len(logits))
 
 
 def _search(
@@ -169,7 +169,7 @@ def _search(
     V = logits.shape[1]
     k = min(params.top_k, V)
     width = min(max(width, k), V)
-    top, ids = highest(logits, width)
+    top, ids = find_highest(logits, width)
     scaled = top.float() / params.temperature  # [N, C], descending
     # A filter's share refers to the mass of the top k where there is a top k, else of the whole vocabulary.
     if k:
@@ -177,11 +177,11 @@ def _search(
         total = scaled.logsumexp(dim=1, keepdim=True)
     else:
         total = total_of(logits, scaled, params.temperature)
-    result, keep = _filtered(scaled, ids, total, params.top_p, params.min_p)
+    result, keep = _filter_logits(scaled, ids, total, params.top_p, params.min_p)
     return result, torch.ones_like(keep[:, -1]) if k or width == V else ~keep[:, -1]
 
 
-def _filtered(
+def _filter_logits(
     scaled: torch.Tensor,
     ids: torch.Tensor,
     total: torch.Tensor,
@@ -195,7 +195,7 @@ def _filtered(
     return Distribution(ids, scaled.masked_fill(~keep, float("-inf")).log_softmax(dim=1)), keep
 
 
-def _total(logits: torch.Tensor, scaled: torch.Tensor, temperature: float) -> torch.Tensor:
+def _compute_total(logits: torch.Tensor, scaled: torch.Tensor, temperature: float) -> torch.Tensor:
     """Return the log of the mass of the whole vocabulary, [N, 1], from its head where the tail cannot matter."""
     head = scaled.logsumexp(dim=1, keepdim=True)
     tail_bound = scaled[:, -1:] + math.log(max(logits.shape[1] - scaled.shape[1], 1))
@@ -210,7 +210,7 @@ def _log_mass_at_once(logits: torch.Tensor, _scaled: torch.Tensor, temperature: 
     return (logits.float() / temperature).logsumexp(dim=1, keepdim=True)
 
 
-def raw_logprobs(logits: torch.Tensor, dist_row: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+def compute_raw_logprobs(logits: torch.Tensor, dist_row: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
     """Return the model's own log-probability (temperature 1, unfiltered) of `tokens` [M], float32 [M].
 
     `dist_row` [M] names each token's row of `logits` [N, V]; rows that several samples share are summed up once.

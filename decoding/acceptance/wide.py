@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from decoding.acceptance.highest import highest
+from decoding.acceptance.highest import find_highest
 from decoding.acceptance.noise import Role, compute_states, draw_gumbel, find_loud_tokens
 
 # Ids whose noise is always computed: the most likely ones.
@@ -28,7 +28,7 @@ def sample_wide(
     makes up for that, which few ids have. It takes the memory of a few rows, however many draws there are.
     """
     used, which = torch.unique(torch.tensor(rows), return_inverse=True)
-    likely = [highest(logp[row : row + 1], _LIKELY) for row in used.tolist()]
+    likely = [find_highest(logp[row : row + 1], _LIKELY) for row in used.tolist()]
     values, columns = (torch.cat(each)[which] for each in zip(*likely, strict=True))  # [M, 64]
     likely_ids = ids[torch.tensor(rows)[:, None], columns]
     best, at = (values.double() + draw_gumbel(seeds, positions, role, likely_ids)).max(dim=1)

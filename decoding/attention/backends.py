@@ -1,7 +1,8 @@
 """The attention of packed tokens over the pages of their rows: one function for every backend, model and drafter.
 
-`RaggedCache.begin` prepares a forward, and in CUDA graphs `rectangle` does: both give a `Layout`. A layer's `update`
-writes keys and values to their pages, and `attend` reads them. Transformers' models call it under the names in `NAMES`.
+`RaggedCache.begin` prepares a forward, and in CUDA graphs `build_uniform_layout` does: both give a `Layout`. A layer's
+`update` writes keys and values to their pages, and `attend` reads them. Transformers' models call it under the names in
+`NAMES`.
 """
 
 from __future__ import annotations

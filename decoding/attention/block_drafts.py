@@ -12,7 +12,7 @@ from decoding.attention.block_graphs import BlockGraphs
 from decoding.attention.block_runner import BlockRunner
 from decoding.attention.drafting import Drafts, draw
 from decoding.attention.prefill import Prefill
-from decoding.models.threads import all_threads
+from decoding.models.threads import use_all_threads
 from decoding.request import SamplingParams
 from decoding.state.proposal import Proposal
 from kernels.upload import upload
@@ -34,7 +34,7 @@ class BlockDrafts(Drafts[BlockRunner, BlockGraphs]):
         """Begin a row; the result reads its prompt."""
         return self._runner.start(slot, tokens, source)
 
-    @all_threads()  # a head is dense: its products are long, and no graph of 8-bit weights runs beside them
+    @use_all_threads()  # a head is dense: its products are long, and no graph of 8-bit weights runs beside them
     @torch.inference_mode()
     def draft(
         self,

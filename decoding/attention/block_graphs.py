@@ -10,7 +10,7 @@ from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.sampling import Kind, draft_distribution, draft_kind
 from decoding.attention.block_runner import BlockRunner
 from decoding.attention.drawing_graphs import DrawingGraphs
-from decoding.attention.graphs import bucket_rows, rectangle
+from decoding.attention.graphs import build_uniform_layout, round_up_rows
 from decoding.request import SamplingParams
 from decoding.state.proposal import Proposal
 
@@ -33,12 +33,12 @@ class BlockGraphs(DrawingGraphs[BlockRunner]):
         Commits the `unread[r]` positions that it reads, at least one of a row with a length.
         """
         n, k = len(pending), max(lengths)
-        R = bucket_rows(n)
+        R = round_up_rows(n)
         idle = R - n
         T = next(size for size in self.widths if max(unread) <= size)
         # A row that does not draft takes part with a position that is never committed.
         self.runner.cache.prepare([max(count, 1) + self.runner.head.shape.block for count in unread])
-        values = self._draws(R, seeds, sampling) | {
+        values = self._build_draw_inputs(R, seeds, sampling) | {
             "pending": [*pending, *[0] * idle],
             "read": [*(max(count, 1) for count in unread), *[1] * idle],
             "length": [*self.runner.cache.lens, *[0] * idle],
@@ -48,9 +48,11 @@ class BlockGraphs(DrawingGraphs[BlockRunner]):
             return None
         self.runner.cache.commit(unread)
         tokens, *dist = (t[:n, :k].clone() for t in out)
-        return self._proposal(lengths, tokens, Distribution(*(t.flatten(0, 1) for t in dist)) if dist else None, 1)
+        return self._build_proposal(
+            lengths, tokens, Distribution(*(t.flatten(0, 1) for t in dist)) if dist else None, 1
+        )
 
-    def _shapes(self, R: int, T: int) -> dict[str, tuple[int, ...]]:
+    def _get_shapes(self, R: int, T: int) -> dict[str, tuple[int, ...]]:
         return {"pending": (R,)}
 
     def _compute(self, inputs: dict[str, torch.Tensor], T: int, kind: Kind) -> tuple[torch.Tensor, ...]:
@@ -60,11 +62,11 @@ class BlockGraphs(DrawingGraphs[BlockRunner]):
         R, B = len(pending), head.shape.block
         packed = torch.arange(R * T, device=pending.device)
         row = packed[:R]
-        layout = rectangle(runner.cache, R, T, length)
+        layout = build_uniform_layout(runner.cache, R, T, length)
         runner.cache.use(layout)
         features = runner.keep(layout, runner.features_at(packed // T, layout.position))[row * T + read - 1]
         end = length + read
-        layout = rectangle(runner.cache, R, B, end)
+        layout = build_uniform_layout(runner.cache, R, B, end)
         runner.cache.use(layout)
         states = runner.block(pending, features, layout, end + B - 1)
         base = head.logits(states)

@@ -22,7 +22,7 @@ from decoding.costs.costs import PromptCost
 from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
 from decoding.memory.pages import PagePool
-from decoding.models.threads import all_threads
+from decoding.models.threads import use_all_threads
 from decoding.models.trained_heads import LoadedHead
 from kernels.upload import upload
 
@@ -80,7 +80,7 @@ class BlockRunner:
             return Prefill()
         self.cache.start(slot, most)
 
-        @all_threads()  # a head is dense
+        @use_all_threads()  # a head is dense
         def read(start: int, end: int) -> None:
             self.read([end - start], slot)
 

@@ -20,13 +20,13 @@ def pick_attention(attention: str, device: torch.device) -> str:
     """
     if attention == "auto":
         best = "ragged" if device.type == "cuda" else "native"
-        return best if why_not(best, device) is None else "sdpa"
-    if why := why_not(attention, device):
+        return best if find_obstacle(best, device) is None else "sdpa"
+    if why := find_obstacle(attention, device):
         raise ModelError(f"attention {attention!r} does not run here. {why}")
     return attention
 
 
-def why_not(attention: str, device: torch.device) -> str | None:
+def find_obstacle(attention: str, device: torch.device) -> str | None:
     """Return why a backend does not run on `device`, None if it does."""
     try:
         if BACKENDS[attention].needs_triton:

@@ -10,7 +10,7 @@ import torch
 from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.sampling import Kind, draft_distribution, draft_kind
 from decoding.attention.drawing_graphs import DrawingGraphs
-from decoding.attention.graphs import bucket_rows, forward
+from decoding.attention.graphs import forward, round_up_rows
 from decoding.attention.runner import ModelRunner
 from decoding.request import SamplingParams
 from decoding.state.proposal import Proposal
@@ -43,7 +43,7 @@ class DraftGraphs(DrawingGraphs[ModelRunner]):
             return None
         counts = [len(fed) + k - 1 if length else 0 for fed, length in zip(feed, lengths, strict=True)]
         self.runner.cache.commit(counts)
-        return self._proposal(lengths, *drawn, n_steps=k)
+        return self._build_proposal(lengths, *drawn, n_steps=k)
 
     def draft(
         self, feed: Sequence[Sequence[int]], seeds: Sequence[int], k: int, sampling: Sequence[SamplingParams]
@@ -54,10 +54,10 @@ class DraftGraphs(DrawingGraphs[ModelRunner]):
         acceptance rule does not need them. Returns None when graphs do not work here.
         """
         n = len(feed)
-        R, kind = bucket_rows(n), draft_kind(sampling)
+        R, kind = round_up_rows(n), draft_kind(sampling)
         idle = R - n
         self.runner.cache.prepare([len(tokens) + k - 1 for tokens in feed])
-        draws = self._draws(R, seeds, sampling)
+        draws = self._build_draw_inputs(R, seeds, sampling)
         values: dict[str, Any] = draws | {
             "ids": [[*tokens, *[0] * (FIRST_FEED - len(tokens))] for tokens in feed] + [[0] * FIRST_FEED] * idle,
             "read": [*map(len, feed), *[1] * idle],
@@ -80,7 +80,7 @@ class DraftGraphs(DrawingGraphs[ModelRunner]):
         ids, logp = (torch.stack(each, dim=1).flatten(0, 1) for each in zip(*dists, strict=True))
         return torch.cat(tokens, dim=1), Distribution(ids, logp)
 
-    def _shapes(self, R: int, T: int) -> dict[str, tuple[int, ...]]:
+    def _get_shapes(self, R: int, T: int) -> dict[str, tuple[int, ...]]:
         return {"ids": (R, T)}
 
     def _compute(self, inputs: dict[str, torch.Tensor], T: int, kind: Kind) -> tuple[torch.Tensor, ...]:

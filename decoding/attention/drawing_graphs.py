@@ -11,8 +11,8 @@ import torch
 
 from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.rule import AcceptanceRule
-from decoding.acceptance.sampling import KINDS, Kind, limits_of
-from decoding.attention.graphs import Graphs, Runner, Work, row_buckets
+from decoding.acceptance.sampling import KINDS, Kind, get_limits
+from decoding.attention.graphs import Graphs, Runner, Work, list_row_buckets
 from decoding.request import SamplingParams
 from decoding.state.proposal import MODEL_EVIDENCE, PENDING, Proposal
 from kernels import accept
@@ -37,7 +37,7 @@ class DrawingGraphs(Graphs[Runner], ABC):
 
     def prepare(self, max_rows: int, longest_draft: int) -> None:
         """Capture the steps for every kind of distribution."""
-        for R in row_buckets(max_rows):
+        for R in list_row_buckets(max_rows):
             for kind in KINDS:
                 for T in self.widths:
                     self._step(R, T, kind, {"read": [1] * R, "limits": [_IDLE] * R})
@@ -46,14 +46,14 @@ class DrawingGraphs(Graphs[Runner], ABC):
         """Read `read` [R] of T positions after `length` [R], and draw; None when graphs do not work here."""
 
         def make() -> Work:
-            inputs = self.buffers(read=(R,), length=(R,), seeds=(R,), **self._shapes(R, T))
+            inputs = self.buffers(read=(R,), length=(R,), seeds=(R,), **self._get_shapes(R, T))
             inputs["limits"] = torch.ones(R, 4, device=self.runner.device)
             return Work(inputs, lambda: self._compute(inputs, T, kind))
 
         return self.replay((R, T, kind), make, values)
 
     @abstractmethod
-    def _shapes(self, R: int, T: int) -> dict[str, tuple[int, ...]]:
+    def _get_shapes(self, R: int, T: int) -> dict[str, tuple[int, ...]]:
         """Return the shapes of the further inputs of a step."""
 
     @abstractmethod
@@ -61,10 +61,10 @@ class DrawingGraphs(Graphs[Runner], ABC):
         """Return what a step draws."""
 
     @staticmethod
-    def _draws(R: int, seeds: Sequence[int], sampling: Sequence[SamplingParams]) -> dict[str, Any]:
+    def _build_draw_inputs(R: int, seeds: Sequence[int], sampling: Sequence[SamplingParams]) -> dict[str, Any]:
         """Return the seeds and limits of R rows, of which the last ones draw nothing."""
         idle = R - len(seeds)
-        return {"seeds": [*seeds, *[0] * idle], "limits": [*map(limits_of, sampling), *[_IDLE] * idle]}
+        return {"seeds": [*seeds, *[0] * idle], "limits": [*map(get_limits, sampling), *[_IDLE] * idle]}
 
     def _draw(self, dist: Distribution, seeds: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
         """Return a draft token per row, int64 [R, 1], drawn at `position` [R]."""
@@ -76,7 +76,7 @@ class DrawingGraphs(Graphs[Runner], ABC):
         )[1]
 
     @staticmethod
-    def _proposal(lengths: Sequence[int], tokens: torch.Tensor, q: Distribution | None, n_steps: int) -> Proposal:
+    def _build_proposal(lengths: Sequence[int], tokens: torch.Tensor, q: Distribution | None, n_steps: int) -> Proposal:
         """Return a proposal of `lengths[r]` of the tokens [R, k] of each row, which are not read from the device."""
         marks = [[PENDING] * length for length in lengths]
         return Proposal(marks, [MODEL_EVIDENCE] * len(marks), q, tokens, n_steps=n_steps)

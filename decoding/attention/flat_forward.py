@@ -22,7 +22,7 @@ from decoding.attention.taps import TAPS
 from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
 from decoding.models.blocks import Blocks, DenseBlocks, has_blocks
-from decoding.models.threads import all_threads
+from decoding.models.threads import use_all_threads
 
 _BLOCKS = "bassline_blocks"
 _ATTENTIONS = NAMES["sdpa"], NAMES["native"]
@@ -81,7 +81,7 @@ class FlatForward:
             q, k, v = (part.transpose(0, 1)[None] for part in heads)
             keys, values = slots.update(k, v)
             window = getattr(attention, "sliding_window", None)
-            with _threads(q, layout):
+            with _use_threads(q, layout):
                 attended, _ = self._attend(attention, q, keys, values, None, attention.scaling, window, layout, masks)
             attended = attended[0].flatten(1)  # [N, Hq * D]
             if i < last:
@@ -92,9 +92,9 @@ class FlatForward:
         return steps.last(x, attended, keep)
 
 
-def _threads(query: torch.Tensor, layout: Layout) -> AbstractContextManager[None]:
+def _use_threads(query: torch.Tensor, layout: Layout) -> AbstractContextManager[None]:
     """Return the context of an attention of queries [1, Hq, N, D]: all threads if it takes long, else the current ones.
 
     The result is the same bits: no sum is split among threads.
     """
-    return all_threads() if 4 * query.numel() * layout.attended > _LONG_ATTENTION else nullcontext()
+    return use_all_threads() if 4 * query.numel() * layout.attended > _LONG_ATTENTION else nullcontext()

@@ -27,7 +27,7 @@ from decoding.attention.runner import ModelRunner
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
-from decoding.models.errors import first_line
+from decoding.models.errors import get_first_line
 from kernels.rows import RaggedRows
 from kernels.upload import stage
 
@@ -37,19 +37,19 @@ _TOKENS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, MAX_DRAFT_LENGTH + 1)
 _WARM_UPS = 2
 
 
-def bucket_rows(n: int) -> int:
+def round_up_rows(n: int) -> int:
     """Return the number of rows that graphs are captured for, the least at or above `n`: 1, 2, 4, then eights."""
     return next((size for size in (1, 2, 4) if size >= n), -(-n // 8) * 8)
 
 
-def bucket_tokens(n: int) -> int:
+def round_up_tokens(n: int) -> int:
     """Return the tokens per row (k + 1) that graphs are captured for, the least at or above `n`."""
     return next(size for size in _TOKENS if size >= n)
 
 
-def row_buckets(max_rows: int) -> list[int]:
+def list_row_buckets(max_rows: int) -> list[int]:
     """Return the buckets of 1 to `max_rows` rows, largest first, so that later captures reuse the pool's memory."""
-    return sorted({bucket_rows(n) for n in range(1, max_rows + 1)}, reverse=True)
+    return sorted({round_up_rows(n) for n in range(1, max_rows + 1)}, reverse=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Graphs(ABC, Generic[Runner]):
                 self.ready = False
                 self._works.clear()
                 self.n_bytes = 0
-                why = first_line(error)
+                why = get_first_line(error)
                 _log.warning("no CUDA graph of %s (%s): its rounds run without, more slowly", self.runner.name, why)
                 return None
             self.captured_s += time.perf_counter() - started
@@ -154,7 +154,7 @@ class Graphs(ABC, Generic[Runner]):
         return {name: torch.zeros(size, dtype=torch.int64, device=self.runner.device) for name, size in shapes.items()}
 
 
-def rectangle(cache: RaggedCache, R: int, T: int, length: torch.Tensor) -> Layout:
+def build_uniform_layout(cache: RaggedCache, R: int, T: int, length: torch.Tensor) -> Layout:
     """Return the layout of T tokens in each of R rows of a cache after `length` [R], all on the device."""
     packed = torch.arange(R * T, device=length.device)
     position = (length[:, None] + torch.arange(T, device=length.device)).flatten()
@@ -170,7 +170,7 @@ def forward(
     """Return a model's logits [R * T, V] of `ids` [R, T] after `length` [R]; [R, V] at positions `keep` if given."""
     assert runner.cache.max_rows >= len(ids)
     R, T = ids.shape
-    layout = rectangle(runner.cache, R, T, length)
+    layout = build_uniform_layout(runner.cache, R, T, length)
     runner.cache.use(layout)
     return runner.forward_packed(ids.view(1, -1), layout, keep)
 

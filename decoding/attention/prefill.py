@@ -18,7 +18,7 @@ PREFILL_CHUNK = {"cpu": 64, "cuda": 512}
 _FEWEST_TO_TIME = 16
 
 
-def spans(start: int, end: int, chunk: int) -> Iterator[tuple[int, int]]:
+def split_span(start: int, end: int, chunk: int) -> Iterator[tuple[int, int]]:
     """Yield where each chunk from `start` to before `end` begins and ends.
 
     Chunks end at multiples of their size, so that they have the same shapes whatever is known of a prompt.
@@ -74,7 +74,7 @@ class Reading:
 
     @property
     def _n_next(self) -> int:
-        return next((end - start for start, end in spans(self._at, self._at + self.n_left, self._chunk)), 0)
+        return next((end - start for start, end in split_span(self._at, self._at + self.n_left, self._chunk)), 0)
 
     @property
     def rest_s(self) -> float:

@@ -64,12 +64,12 @@ class RowCaches(RaggedCache):
     def start(self, row: int, most: int, length: int = 0, *, source: int | None = None) -> None:
         """Begin a row, the next one or one that is over, with the first `length` tokens of the row `source`."""
         super().start(row, most, length, source=source)
-        self._caches[row : row + 1] = [DynamicCache() if source is None else self._twin(source)]
+        self._caches[row : row + 1] = [DynamicCache() if source is None else self._copy_row(source)]
 
     def fork(self, row: int, n_written: int = 0) -> None:
         """Append a copy of a row."""
         super().fork(row, n_written)
-        self._caches.append(self._twin(row))
+        self._caches.append(self._copy_row(row))
 
     def drop(self, row: int) -> None:
         """Forget a row; the last one takes its number."""
@@ -78,7 +78,7 @@ class RowCaches(RaggedCache):
         if row < len(self._caches):
             self._caches[row] = last
 
-    def _twin(self, source: int) -> DynamicCache:
+    def _copy_row(self, source: int) -> DynamicCache:
         # A layer joins new keys to the old ones in a new tensor, so that copies may share the old ones; `of` cuts them.
         twin = DynamicCache()
         twin.layers = [copy.copy(layer) for layer in self._caches[source].layers]

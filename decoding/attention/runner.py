@@ -10,13 +10,13 @@ from transformers import PreTrainedModel
 
 from decoding.attention.backends import get_backend
 from decoding.attention.flat_forward import FlatForward
-from decoding.attention.prefill import PREFILL_CHUNK, Prefill, Reading, spans
+from decoding.attention.prefill import PREFILL_CHUNK, Prefill, Reading, split_span
 from decoding.attention.ragged import MaskStore
-from decoding.attention.taps import TAPS, tapped
+from decoding.attention.taps import TAPS, record_taps
 from decoding.costs.costs import PromptCost
 from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
-from decoding.memory.pages import PAGE_SIZE, PagePool, n_pages_for
+from decoding.memory.pages import PAGE_SIZE, PagePool, count_pages
 from kernels.upload import upload
 
 GATHERS = "bassline_gathers"
@@ -61,7 +61,7 @@ class ModelRunner:
         self.most = most
         if pool is None:
             size = PAGE_SIZE[self.device.type]
-            pool = PagePool(max_rows * n_pages_for(most, size), size)
+            pool = PagePool(max_rows * count_pages(most, size), size)
         self.cache = RaggedCache(
             config.num_hidden_layers,
             max_rows,
@@ -97,16 +97,16 @@ class ModelRunner:
         self.cache.start(row, capacity)
         keeps = prefix_cache and score is None
         n_known = self.cache.restore(row, tokens) if keeps else 0
-        n = self._whole_chunks(tokens) if leave_rest and score is None else len(tokens)
+        n = self._split_whole(tokens) if leave_rest and score is None else len(tokens)
         return self._prefill(row, tokens[:n], n_known, keeps=keeps, score=score)
 
     def chunks(self, tokens: Sequence[int], *, prefix_cache: bool, leave_rest: bool) -> tuple[list[int], int]:
         """Return the sizes of the forwards that `start` would need to prefill `tokens`, and how many it would leave."""
         first = self.cache.n_known(tokens) if prefix_cache else 0
-        n = self._whole_chunks(tokens) if leave_rest else len(tokens)
-        return [end - start for start, end in spans(first, n, self.prefill_chunk)], len(tokens) - max(n, first)
+        n = self._split_whole(tokens) if leave_rest else len(tokens)
+        return [end - start for start, end in split_span(first, n, self.prefill_chunk)], len(tokens) - max(n, first)
 
-    def _whole_chunks(self, tokens: Sequence[int]) -> int:
+    def _split_whole(self, tokens: Sequence[int]) -> int:
         return len(tokens) // self.prefill_chunk * self.prefill_chunk
 
     def _prefill(
@@ -155,7 +155,7 @@ class ModelRunner:
 
     def forward_packed(self, packed: torch.Tensor, layout: Layout, keep: torch.Tensor | None) -> torch.Tensor:
         """Return the logits that transformers computes of packed tokens [1, N], at `keep` only if given."""
-        with tapped(self.model, self.taps) as inputs:
+        with record_taps(self.model, self.taps) as inputs:
             logits: torch.Tensor = self.model(
                 input_ids=packed,
                 position_ids=layout.position[None],

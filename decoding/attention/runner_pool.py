@@ -17,7 +17,7 @@ from decoding.attention.block_graphs import BlockGraphs
 from decoding.attention.block_runner import BlockRunner
 from decoding.attention.draft_graphs import DraftGraphs
 from decoding.attention.draft_runner import DraftRunner
-from decoding.attention.graphs import Graphs, bucket_rows
+from decoding.attention.graphs import Graphs, round_up_rows
 from decoding.attention.row_by_row import make_runner, measure_kinds
 from decoding.attention.runner import ModelRunner
 from decoding.attention.target_runner import TargetRunner
@@ -27,7 +27,7 @@ from decoding.limits import MAX_DRAFT_LENGTH, MAX_SERVED
 from decoding.memory.pages import Kinds, PagePool
 from decoding.memory.store import Account, KVStore
 from decoding.models.loaded import LoadedModel
-from decoding.models.threads import all_threads, one_thread
+from decoding.models.threads import use_all_threads, use_one_thread
 from decoding.models.trained_heads import LoadedHead
 
 # What each model keeps of earlier prompts: about 20,000 tokens of qwen2.5-coder-0.5b in bf16, 9,000 of the 1.5b.
@@ -115,7 +115,7 @@ class RunnerPool:
         # A capture failed, and its graphs were dropped.
         self._has_dropped = False
         if graphs:
-            self._kept = self._make(bucket_rows(max_batch), uses_kernel="accept" not in disabled)
+            self._kept = self._make(round_up_rows(max_batch), uses_kernel="accept" not in disabled)
 
     def _make_pools(self, head: LoadedHead | None) -> list[PagePool]:
         """Return the pages of each model and of the head; a row-by-row model has nothing in its pages."""
@@ -125,7 +125,7 @@ class RunnerPool:
         ]
         if head is not None:
             kinds.append(head.head.kinds)
-        rows = max(bucket_rows(self._max_batch), MAX_SERVED)
+        rows = max(round_up_rows(self._max_batch), MAX_SERVED)
         pools = self._store.divide(kinds, rows * (self._most + self._store.page_size), _IDLE_BYTES)
         packed = [get_backend(model.model) != OWN for model in self._models] + [True]
         for pool, each, has_pages in zip(pools, kinds, packed, strict=False):
@@ -237,5 +237,5 @@ class RunnerPool:
 
 
 def _measure_kinds(model: LoadedModel, taps: Sequence[int]) -> Kinds:
-    with one_thread() if model.weights == "int8" else all_threads():
+    with use_one_thread() if model.weights == "int8" else use_all_threads():
         return measure_kinds(make_runner(model.model, model.vocab_size, 1, most=1, taps=taps))

@@ -23,7 +23,7 @@ OUTPUT = "output"
 """The name of the states that the output layer reads, [B, S, H]; recorded only for training."""
 
 
-def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:
+def get_decoder_layers(model: PreTrainedModel) -> nn.ModuleList:
     """Return the decoder layers of a model. Raises ModelError where they are no list of modules."""
     n_layers = model.config.get_text_config().num_hidden_layers
     for module in model.modules():
@@ -33,14 +33,14 @@ def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:
 
 
 @contextmanager
-def tapped(model: PreTrainedModel, taps: Sequence[int]) -> Iterator[dict[int, torch.Tensor]]:
+def record_taps(model: PreTrainedModel, taps: Sequence[int]) -> Iterator[dict[int, torch.Tensor]]:
     """Collect the inputs [1, N, H] of some layers by their numbers while this thread runs a forward of the model.
 
     Other threads may run the same model meanwhile, and their states are not collected.
     """
     inputs: dict[int, torch.Tensor] = {}
     thread = threading.get_ident()
-    layers = decoder_layers(model) if taps else nn.ModuleList()
+    layers = get_decoder_layers(model) if taps else nn.ModuleList()
 
     def hook(tap: int) -> Any:
         def keep(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -56,7 +56,7 @@ def tapped(model: PreTrainedModel, taps: Sequence[int]) -> Iterator[dict[int, to
 
 
 @contextmanager
-def output_states(model: PreTrainedModel) -> Iterator[list[torch.Tensor]]:
+def record_output_states(model: PreTrainedModel) -> Iterator[list[torch.Tensor]]:
     """Collect what the output layer reads, [.., N, H], while this thread runs a forward of the model."""
     found: list[torch.Tensor] = []
     thread = threading.get_ident()

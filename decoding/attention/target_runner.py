@@ -7,16 +7,16 @@ from itertools import islice
 
 import torch
 
-from decoding.acceptance.draws import decide, draws_of
+from decoding.acceptance.draws import build_draws, decide
 from decoding.acceptance.rule import NO_TOKEN, AcceptanceRule, Draw, Positions
 from decoding.acceptance.sampling import to_distribution, to_distributions
-from decoding.acceptance.top_logprobs import TopIds, top_logprobs
+from decoding.acceptance.top_logprobs import TopIds, compute_top_logprobs
 from decoding.attention.prefill import Prefill
 from decoding.attention.runner import ModelRunner, TakeLogits
 from decoding.attention.verify_graphs import VerifyGraphs
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.memory.cache import RaggedCache
-from decoding.memory.layout import rectangle
+from decoding.memory.layout import build_padded_index
 from decoding.request import SamplingParams
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 from decoding.state.row import Row
@@ -106,7 +106,7 @@ class TargetRunner:
         counts = [1 + len(draft) for draft in proposal.tokens]
         if any(self.n_unread(rows)):
             logits = self._runner.forward(fed, n_last=counts)
-            gather = upload(rectangle(counts), self.device)
+            gather = upload(build_padded_index(counts), self.device)
             position = self.cache.layout.last_positions(counts)
         else:
             logits = self._runner.forward(fed)
@@ -125,8 +125,8 @@ class TargetRunner:
         top: list[TopIds] = []
         if n_top := max(row.n_top for row in rows):
             kept = torch.arange(k + 1, device=self.device) <= decided[:, :1]
-            top = top_logprobs(logits, dist_row[kept], n_top)
-        draws = iter(draws_of(decided.tolist(), top))
+            top = compute_top_logprobs(logits, dist_row[kept], n_top)
+        draws = iter(build_draws(decided.tolist(), top))
         return [list(islice(draws, n)) for n in n_samples]
 
     def verify_dummy(self, n_tokens: int) -> None:

@@ -10,11 +10,11 @@ import torch
 from torch.nn import functional as F
 
 from decoding.acceptance.distribution import Distribution
-from decoding.acceptance.draws import decide, draws_of
+from decoding.acceptance.draws import build_draws, decide
 from decoding.acceptance.rule import NO_TOKEN, AcceptanceRule, Draw, Positions
 from decoding.acceptance.sampling import to_distributions, to_distributions_nosync
-from decoding.acceptance.top_logprobs import top_logprobs
-from decoding.attention.graphs import Graphs, Work, bucket_rows, bucket_tokens, forward, row_buckets
+from decoding.acceptance.top_logprobs import compute_top_logprobs
+from decoding.attention.graphs import Graphs, Work, forward, list_row_buckets, round_up_rows, round_up_tokens
 from decoding.attention.runner import ModelRunner
 from decoding.request import SamplingParams
 from decoding.state.proposal import PENDING, Proposal
@@ -39,8 +39,8 @@ class VerifyGraphs(Graphs[ModelRunner]):
 
     def prepare(self, max_rows: int, longest_draft: int) -> None:
         """Capture the forward of every shape."""
-        for R in row_buckets(max_rows):
-            for T in sorted({bucket_tokens(n) for n in range(1, longest_draft + 2)}, reverse=True):
+        for R in list_row_buckets(max_rows):
+            for T in sorted({round_up_tokens(n) for n in range(1, longest_draft + 2)}, reverse=True):
                 self._forward(R, T, {})
 
     def verify(
@@ -60,7 +60,7 @@ class VerifyGraphs(Graphs[ModelRunner]):
             return None
         logits, (R, T) = out[0], out[1].shape
         n, k = len(last), max(map(len, proposal.tokens))
-        q = _padded(proposal.q, n, k, R, T - 1) if self._needs_q and k and proposal.q is not None else None
+        q = _pad_distribution(proposal.q, n, k, R, T - 1) if self._needs_q and k and proposal.q is not None else None
         per_token = [params for params in [*sampling, *[sampling[0]] * (R - n)] for _ in range(T)]
         p, complete = to_distributions_nosync(logits, per_token)
         rows = self._decide(p, complete, q, *out)[:n].tolist()
@@ -68,8 +68,8 @@ class VerifyGraphs(Graphs[ModelRunner]):
             # Some nucleus was wider than the search: decide again on the same logits, with a search of any width.
             p = to_distributions(logits, per_token)
             rows = self._decide(p, torch.ones_like(complete), q, *out)[:n].tolist()
-        draws = draws_of([decided for _, *decided in rows])
-        return _with_top(draws, n_top, logits, T) if any(n_top) else draws
+        draws = build_draws([decided for _, *decided in rows])
+        return _attach_top(draws, n_top, logits, T) if any(n_top) else draws
 
     def score(self, last: Sequence[int], proposal: Proposal) -> torch.Tensor | None:
         """Return the logits [n, T, V] after each pending token and draft; None when graphs do not work here."""
@@ -80,7 +80,7 @@ class VerifyGraphs(Graphs[ModelRunner]):
         """Return what `_forward` does for the bucket of these rows."""
         drafted = [len(tokens) for tokens in proposal.tokens]
         n, k = len(last), max(drafted)
-        R, T = bucket_rows(n), bucket_tokens(k + 1)
+        R, T = round_up_rows(n), round_up_tokens(k + 1)
         lens = self.runner.cache.lens
         self.runner.cache.prepare([1 + n for n in drafted])
         idle = R - n
@@ -141,19 +141,19 @@ class VerifyGraphs(Graphs[ModelRunner]):
         return torch.cat([enough[:, None].double(), decided], dim=1)
 
 
-def _with_top(draws: Sequence[Draw], n_top: Sequence[int], logits: torch.Tensor, T: int) -> list[Draw]:
+def _attach_top(draws: Sequence[Draw], n_top: Sequence[int], logits: torch.Tensor, T: int) -> list[Draw]:
     """Return the draws of rows of T positions of `logits`, with the top tokens of the rows that ask for some."""
     asked = [
         r * T + t for r, (draw, n) in enumerate(zip(draws, n_top, strict=True)) if n for t in range(len(draw.tokens))
     ]
-    tops = iter(top_logprobs(logits, upload(asked, logits.device), max(n_top)))
+    tops = iter(compute_top_logprobs(logits, upload(asked, logits.device), max(n_top)))
     return [
         draw._replace(top=tuple(islice(tops, len(draw.tokens)))) if n else draw
         for draw, n in zip(draws, n_top, strict=True)
     ]
 
 
-def _padded(q: Distribution, n: int, k: int, R: int, steps: int) -> Distribution:
+def _pad_distribution(q: Distribution, n: int, k: int, R: int, steps: int) -> Distribution:
     """Return `q` [n * k, C] for R rows of `steps` steps, without mass where there was no draft."""
     space = (0, 0, 0, steps - k, 0, R - n)
     ids, logp = q.ids.view(n, k, -1), q.logp.view(n, k, -1)

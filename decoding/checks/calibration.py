@@ -34,7 +34,7 @@ def calibrate(verify: Callable[[int], None], device: torch.device, dtype: torch.
 
     `verify` does the work of a verify of that many dummy tokens and keeps nothing (`TargetRunner.verify_dummy`).
     """
-    verify_s = _least_s(lambda: verify(N_TOKENS), device)
+    verify_s = _measure_least_s(lambda: verify(N_TOKENS), device)
     buffer = torch.zeros(_BUFFER_BYTES // 4, dtype=torch.float32, device=device)
     reads = _READS[device.type]
 
@@ -42,24 +42,24 @@ def calibrate(verify: Callable[[int], None], device: torch.device, dtype: torch.
         for _ in range(reads):
             buffer.sum()
 
-    read_s = _least_s(read, device)
+    read_s = _measure_least_s(read, device)
     n = _MATRIX[device.type]
     matrix = torch.ones(n, n, dtype=dtype, device=device)
-    product_s = _least_s(lambda: matrix @ matrix, device)
+    product_s = _measure_least_s(lambda: matrix @ matrix, device)
     return Calibration(verify_s, _BUFFER_BYTES * reads / read_s, 2 * n**3 / product_s)
 
 
-def _least_s(work: Callable[[], object], device: torch.device) -> float:
+def _measure_least_s(work: Callable[[], object], device: torch.device) -> float:
     """The least seconds of a few runs of `work`, each until the device has done it."""
     until = time.perf_counter() + _TIME_LIMIT_S
-    _seconds(work, device)  # the first run allocates, and wakes the processor
-    runs = [_seconds(work, device)]
+    _time_work(work, device)  # the first run allocates, and wakes the processor
+    runs = [_time_work(work, device)]
     while len(runs) < _REPEATS and time.perf_counter() < until:
-        runs.append(_seconds(work, device))
+        runs.append(_time_work(work, device))
     return min(runs)
 
 
-def _seconds(work: Callable[[], object], device: torch.device) -> float:
+def _time_work(work: Callable[[], object], device: torch.device) -> float:
     _wait(device)
     started = time.perf_counter()
     work()

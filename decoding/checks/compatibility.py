@@ -23,9 +23,9 @@ from decoding.attention.backends import NAMES, OWN
 from decoding.attention.choice import pick_attention
 from decoding.attention.row_by_row import RowByRowRunner
 from decoding.attention.runner import GATHERS, ModelRunner
-from decoding.models.errors import IncompatibleModelError, first_line
+from decoding.models.errors import IncompatibleModelError, get_first_line
 from decoding.models.loaded import LoadedModel
-from decoding.models.loading import quiet
+from decoding.models.loading import silence_transformers
 from decoding.state.request_state import encode
 
 _log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ _JUNK = 3
 _LAYERS = {"full_attention", "sliding_attention", "chunked_attention", "moe", "dense", "sparse"}
 
 
-def fit(loaded: LoadedModel, attention: str, on_progress: Callable[[str], None] | None = None) -> None:
+def select_attention(loaded: LoadedModel, attention: str, on_progress: Callable[[str], None] | None = None) -> None:
     """Give the model the best attention with which it decodes as it does alone: ours if possible, else its own.
 
     `attention` is `EngineConfig.attention`; `auto` tries the device's best, then PyTorch's, then the model's own, row
@@ -50,39 +50,39 @@ def fit(loaded: LoadedModel, attention: str, on_progress: Callable[[str], None] 
     """
     model, own = loaded.model, loaded.model.config._attn_implementation
     _require_keys_and_values(loaded)
-    texts = _texts(loaded)
+    texts = _make_texts(loaded)
     reasons: list[str] = []
-    with _narrow_windows(model):
-        alone = [_alone(loaded, text) for text in texts]
+    with _use_narrow_windows(model):
+        alone = [_compute_alone(loaded, text) for text in texts]
         if not all(logits.isfinite().all() for logits in alone):
             return  # The engine stops such a model at its first round, with an error of its own.
-        if _distance(_alone(loaded, texts[1][:-_JUNK]), alone[1][:-_JUNK]) > TOLERANCE[loaded.dtype]:
+        if _compute_distance(_compute_alone(loaded, texts[1][:-_JUNK]), alone[1][:-_JUNK]) > TOLERANCE[loaded.dtype]:
             raise IncompatibleModelError(
                 f"{loaded.name} cannot be used: the tokens of {type(model).__name__} see those behind them, so it is an"
                 " encoder (is is_decoder false in its config.json?): choose a causal language model."
             )
-        for name in _candidates(loaded, attention):
-            with quiet():
+        for name in _list_candidates(loaded, attention):
+            with silence_transformers():
                 model.set_attn_implementation(own if name == OWN.name else NAMES[name])
             kind = RowByRowRunner if name == OWN.name else ModelRunner
             for gathers in (False, True):
                 setattr(model, GATHERS, gathers)
                 runner = kind(model, loaded.vocab_size, len(texts), most=_MOST)
-                reason = _difference(runner, texts, alone, TOLERANCE[loaded.dtype])
+                reason = _describe_difference(runner, texts, alone, TOLERANCE[loaded.dtype])
                 if reason is None:
                     break
             if reason is None:
                 break
             reasons.append(f"with attention {name!r} {reason}")
         else:
-            raise IncompatibleModelError(_refusal(loaded, attention, reasons))
+            raise IncompatibleModelError(_format_refusal(loaded, attention, reasons))
     if name == OWN.name or reasons:
         why = f" ({'; '.join(reasons)})" if reasons else " (its attention cannot be exchanged)"
         how = "one row after the other, more slowly" if name == OWN.name else f"with attention {name!r}"
         (on_progress or _log.warning)(f"{loaded.name}: runs {how}{why}")
 
 
-def _refusal(loaded: LoadedModel, attention: str, reasons: list[str]) -> str:
+def _format_refusal(loaded: LoadedModel, attention: str, reasons: list[str]) -> str:
     remedy = "choose another architecture, such as Llama, Qwen, Mistral or Gemma."
     if attention != "auto":
         remedy = f"use attention auto instead of {attention!r}, or {remedy}"
@@ -106,7 +106,7 @@ def _require_keys_and_values(loaded: LoadedModel) -> None:
 
 
 @contextmanager
-def _narrow_windows(model: Any) -> Iterator[None]:
+def _use_narrow_windows(model: Any) -> Iterator[None]:
     """Make the sliding windows of a model so narrow that a short row goes past them."""
     config = model.config.get_text_config()
     window = getattr(config, "sliding_window", None)
@@ -122,7 +122,7 @@ def _narrow_windows(model: Any) -> Iterator[None]:
                 holder.sliding_window = window
 
 
-def _candidates(loaded: LoadedModel, attention: str) -> Iterator[str]:
+def _list_candidates(loaded: LoadedModel, attention: str) -> Iterator[str]:
     exchangeable = loaded.model._supports_attention_backend
     best = pick_attention(attention, loaded.device)
     if exchangeable:
@@ -134,7 +134,7 @@ def _candidates(loaded: LoadedModel, attention: str) -> Iterator[str]:
 
 
 @torch.inference_mode()
-def _alone(loaded: LoadedModel, text: list[int]) -> torch.Tensor:
+def _compute_alone(loaded: LoadedModel, text: list[int]) -> torch.Tensor:
     """Return logits [T, V] of a text by the model's own forward, without a cache."""
     try:
         return loaded.model(torch.tensor([text], device=loaded.device), use_cache=False).logits[0].float()  # type: ignore[no-any-return]
@@ -143,32 +143,34 @@ def _alone(loaded: LoadedModel, text: list[int]) -> torch.Tensor:
     except Exception as error:  # each architecture fails in its own way
         raise IncompatibleModelError(
             f"{loaded.name} cannot be used: {type(loaded.model).__name__} does not run by itself with transformers"
-            f" {transformers.__version__} ({first_line(error)}): check its config.json, or choose another model."
+            f" {transformers.__version__} ({get_first_line(error)}): check its config.json, or choose another model."
         ) from error
 
 
-def _texts(loaded: LoadedModel) -> list[list[int]]:
+def _make_texts(loaded: LoadedModel) -> list[list[int]]:
     """Return rows of tokens of different lengths."""
     tokens = cycle([token for token in encode(loaded, _TEXT) if token < loaded.vocab_size])
     return [list(islice(tokens, min(length, loaded.context_length - _JUNK))) for length in _LENGTHS]
 
 
-def _difference(runner: ModelRunner, texts: list[list[int]], alone: list[torch.Tensor], tolerance: float) -> str | None:
+def _describe_difference(
+    runner: ModelRunner, texts: list[list[int]], alone: list[torch.Tensor], tolerance: float
+) -> str | None:
     """Return in words how decoding of `texts` departs from `alone`, logits [T, V] per text; None if it agrees."""
     try:
         decoded = _decode(runner, texts)
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # each architecture fails in its own way
-        return f"it fails ({first_line(error)})"
+        return f"it fails ({get_first_line(error)})"
     for got, own in zip(decoded, alone, strict=True):
-        off = _distance(got, own[-len(got) :, : got.shape[1]])
+        off = _compute_distance(got, own[-len(got) :, : got.shape[1]])
         if not off <= tolerance:
             return f"its logits are off by {off:.1%}"
     return None
 
 
-def _distance(got: torch.Tensor, want: torch.Tensor) -> float:
+def _compute_distance(got: torch.Tensor, want: torch.Tensor) -> float:
     """Return how far logits [T, V] lie from `want`, relative to how far these are from their mean; the median of T.
 
     The median, as rounding may send single tokens to another expert of a mixture.

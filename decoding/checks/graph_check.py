@@ -9,7 +9,7 @@ import torch
 
 from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.noise import draw_gumbel
-from decoding.acceptance.sampling import Kind, draft_distribution, kind_of, limits_of
+from decoding.acceptance.sampling import Kind, draft_distribution, get_limits, get_sampling_mode
 from decoding.attention.block_drafts import BlockDrafts
 from decoding.attention.block_graphs import BlockGraphs
 from decoding.attention.draft_graphs import DraftGraphs
@@ -20,14 +20,16 @@ from decoding.attention.graphs import Graphs
 from decoding.attention.verify_graphs import VerifyGraphs
 from decoding.checks.self_check import compare_top, describe_error
 from decoding.limits import MAX_DRAFT_LENGTH
-from decoding.memory.pages import n_pages_for
-from decoding.models.errors import first_line
+from decoding.memory.pages import count_pages
+from decoding.models.errors import get_first_line
 from decoding.request import SamplingParams
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 from kernels.upload import upload
 
 # One for each kind of distribution that drafts are drawn from.
-_SAMPLING = {kind_of(params): params for params in (SamplingParams(0.0), SamplingParams(1.0, 1.0), SamplingParams(1.0))}
+_SAMPLING = {
+    get_sampling_mode(params): params for params in (SamplingParams(0.0), SamplingParams(1.0, 1.0), SamplingParams(1.0))
+}
 _N_STEPS = 2  # of a draft model: the first one reads two tokens of a row, and later ones read one
 
 
@@ -66,7 +68,7 @@ def _find_error(
             if error := check(graphs, rows, shape):
                 return f"{' x '.join(map(str, shape))}: {error}"
     except Exception as failure:  # a device fails in its own ways
-        return first_line(failure)
+        return get_first_line(failure)
     finally:
         for runner in runners:
             runner.cache.clear()
@@ -75,15 +77,15 @@ def _find_error(
 
 def _count_rows(graphs: Graphs[Any], runners: Sequence[Any], prompts: Sequence[Sequence[int]]) -> int:
     """Return the rows of the largest shape, or as many as there are pages for."""
-    n_tokens = _capacity(max(prompts, key=len))
+    n_tokens = _compute_capacity(max(prompts, key=len))
     fits: int = min(
-        pool.n_free // n_pages_for(n_tokens, pool.page_size) for pool in (each.cache.pool for each in runners)
+        pool.n_free // count_pages(n_tokens, pool.page_size) for pool in (each.cache.pool for each in runners)
     )
     largest: int = max((shape[0] for shape in graphs.shapes), default=0)
     return min(fits, largest)
 
 
-def _capacity(prompt: Sequence[int]) -> int:
+def _compute_capacity(prompt: Sequence[int]) -> int:
     return len(prompt) + MAX_DRAFT_LENGTH + 1
 
 
@@ -92,7 +94,7 @@ def _start_rows(runners: Sequence[Any], rows: Sequence[Sequence[int]], n_prompts
     model, *heads = runners
     for r, prompt in enumerate(rows):
         source = None if r < n_prompts else r % n_prompts
-        model.start(r, prompt[:-1], _capacity(prompt), source).finish()
+        model.start(r, prompt[:-1], _compute_capacity(prompt), source).finish()
         for head in heads:
             head.start(r, prompt, source).finish()
 
@@ -165,8 +167,8 @@ def _compare_draws(
     Rounding may exchange two tokens that are nearly as good, and move one over the edge of a nucleus.
     """
     tokens, device = drawn.tolist(), drawn.device
-    limits, each_seed = upload([limits_of(sampling)] * len(tokens), device), upload(seeds, device)
-    kind = kind_of(sampling)
+    limits, each_seed = upload([get_limits(sampling)] * len(tokens), device), upload(seeds, device)
+    kind = get_sampling_mode(sampling)
     for step in range(len(tokens[0])):
         logits = steps.logits(step, range(len(tokens)), [row[:step] for row in tokens])
         own = drawn[:, step, None]

@@ -45,12 +45,12 @@ def is_batch_invariant(runner: ModelRunner) -> bool:
 
     Takes an empty runner with room for `MIN_ROWS` rows, and leaves it empty. Costs 14 small forwards.
     """
-    alone = _logits(runner, _ALONE)
-    return all(torch.equal(_logits(runner, batch), alone) for batch in _BATCHES)
+    alone = _compute_logits(runner, _ALONE)
+    return all(torch.equal(_compute_logits(runner, batch), alone) for batch in _BATCHES)
 
 
 @torch.inference_mode()
-def _logits(runner: ModelRunner, batch: _Batch) -> torch.Tensor:
+def _compute_logits(runner: ModelRunner, batch: _Batch) -> torch.Tensor:
     cache, own = runner.cache, batch.own
     text = [(7919 * t) % runner.vocab_size for t in range(2 * _LENGTH)]
     for row, (n, count) in enumerate(zip(batch.lens, batch.counts, strict=True)):

@@ -14,7 +14,7 @@ import torch
 from decoding.attention.backends import NAMES, get_backend
 from decoding.attention.runner import ModelRunner
 from decoding.limits import MAX_DRAFT_LENGTH
-from decoding.models.errors import first_line
+from decoding.models.errors import get_first_line
 from decoding.models.loaded import LoadedModel
 from decoding.request import Completion, Request, RequestError, SamplingParams
 from decoding.state.request_state import encode
@@ -44,13 +44,13 @@ def check_kernels(loaded: LoadedModel) -> dict[str, str]:
     # A model that keeps its own attention stays as it is: it may be wrong with any other.
     if not backend.needs_triton:
         return {}
-    failures = check.find_failures(attention_shape(loaded), backend.name, loaded.device)
+    failures = check.find_failures(get_attention_shape(loaded), backend.name, loaded.device)
     if backend.name in failures:
         loaded.model.set_attn_implementation(NAMES["sdpa"])
     return failures
 
 
-def attention_shape(loaded: LoadedModel) -> check.AttentionShape:
+def get_attention_shape(loaded: LoadedModel) -> check.AttentionShape:
     """Return the shapes of a model's attention."""
     config = loaded.model.config.get_text_config()
     n_heads = config.num_attention_heads
@@ -75,10 +75,10 @@ def check_rounds(target: LoadedModel, runner: ModelRunner, decode: Decode) -> st
         for position, outcome in decode(probes):
             if isinstance(outcome, Completion) and (tokens := outcome.samples[0].token_ids):
                 noted = upload(outcome.samples[0].logprobs, runner.device)
-                if error := _difference(runner, encode(target, _PROBES[position]), tokens, noted):
+                if error := _describe_difference(runner, encode(target, _PROBES[position]), tokens, noted):
                     return error
     except Exception as failure:  # a device fails in its own ways
-        return first_line(failure)
+        return get_first_line(failure)
     return None
 
 
@@ -90,7 +90,9 @@ def warn(disabled: Mapping[str, str], device: str) -> None:
 
 
 @torch.inference_mode()
-def _difference(runner: ModelRunner, prompt: Sequence[int], tokens: Sequence[int], noted: torch.Tensor) -> str | None:
+def _describe_difference(
+    runner: ModelRunner, prompt: Sequence[int], tokens: Sequence[int], noted: torch.Tensor
+) -> str | None:
     """Return how far greedy `tokens` are from a forward's top tokens, and their `noted` log-probabilities from its."""
     runner.start(0, prompt[:-1], len(prompt) + len(tokens)).finish()
     logits = runner.forward([[prompt[-1], *tokens[:-1]]])

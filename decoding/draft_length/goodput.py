@@ -61,9 +61,9 @@ class AcceptanceModel:
             if evidence:
                 self._matches.observe(evidence[depth], accepted=depth < accepted)
                 continue
-            cells = [_at_depth(depth)]
+            cells = [_get_depth_cell(depth)]
             if depth < len(confidence):
-                cells.append(_of_confidence(confidence[depth]))
+                cells.append(_get_confidence_cell(confidence[depth]))
             for cell in cells:
                 self._tried[cell] = self._tried[cell] * _DECAY + 1
                 self._accepted[cell] = self._accepted[cell] * _DECAY + (depth < accepted)
@@ -82,28 +82,28 @@ class AcceptanceModel:
 
     def probability(self, evidence: Evidence, depth: int) -> float:
         """Return the probability that draft token `depth` (from 0) is accepted if those before it are."""
-        return self._matches(evidence[depth]) if evidence else self._rate(_at_depth(depth), _PRIOR)
+        return self._matches(evidence[depth]) if evidence else self._compute_rate(_get_depth_cell(depth), _PRIOR)
 
     def chance(self, proposal: Proposal, row: int, depth: int) -> float:
         """Return the probability that token `depth` of a row's draft is accepted if those before it are."""
         if proposal.confidence and depth < len(proposal.confidence[row]):
             confidence = proposal.confidence[row][depth]
-            return self._rate(_of_confidence(confidence), confidence)
+            return self._compute_rate(_get_confidence_cell(confidence), confidence)
         return self.probability(proposal.evidence[row], depth)
 
-    def _rate(self, cell: _Cell, prior: float) -> float:
+    def _compute_rate(self, cell: _Cell, prior: float) -> float:
         return (self._accepted[cell] + prior * _PRIOR_WEIGHT) / (self._tried[cell] + _PRIOR_WEIGHT)
 
 
-def _at_depth(depth: int) -> _Cell:
+def _get_depth_cell(depth: int) -> _Cell:
     return "depth", min(depth, _DEPTHS - 1)
 
 
-def _of_confidence(confidence: float) -> _Cell:
+def _get_confidence_cell(confidence: float) -> _Cell:
     return "confidence", min(int(confidence * _CLASSES), _CLASSES - 1)
 
 
-def worth_verifying(
+def choose_row_lengths(
     proposal: Proposal, n_samples: Sequence[int], acceptance: AcceptanceModel, cost: RoundCost
 ) -> list[int]:
     """Return the number of draft tokens per row that maximizes the expected tokens per second of this round.
@@ -142,7 +142,7 @@ def worth_verifying(
     return [order[:n_drafts].count(row) for row in range(n_rows)]
 
 
-def best_length(
+def choose_model_length(
     looked_up: Sequence[float], n_samples: Sequence[int], acceptance: AcceptanceModel, cost: RoundCost
 ) -> int:
     """Return the draft length of a model, one for all rows, that maximizes expected tokens per second.

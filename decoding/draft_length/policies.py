@@ -12,7 +12,7 @@ from typing import Protocol
 
 from decoding.acceptance.rule import Draw
 from decoding.costs.rounds import RoundCost
-from decoding.draft_length.goodput import AcceptanceModel, best_length, worth_verifying
+from decoding.draft_length.goodput import AcceptanceModel, choose_model_length, choose_row_lengths
 from decoding.draft_length.profiles import Profile
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
@@ -119,18 +119,18 @@ class GoodputLength:
         """Return the best length for a model, and the longest allowed for a lookup, which takes no time."""
         if self._looks_up:
             return MAX_DRAFT_LENGTH
-        return best_length([0.0] * n_rows, [1] * n_rows, self._acceptance, self._cost)
+        return choose_model_length([0.0] * n_rows, [1] * n_rows, self._acceptance, self._cost)
 
     def draw(self, looked_up: Proposal, lengths: Sequence[int], n_samples: Sequence[int]) -> list[int]:
         """Return the best length for a model in the rows where it beats the lookup, for this round."""
         known = [self._acceptance.expected(*each) for each in zip(looked_up.evidence, looked_up.tokens, strict=True)]
-        k = best_length(known, n_samples, self._acceptance, self._cost)
+        k = choose_model_length(known, n_samples, self._acceptance, self._cost)
         drawn = self._acceptance.expected(MODEL_EVIDENCE, range(k))
         return [min(k, n) if drawn > own else 0 for own, n in zip(known, lengths, strict=True)]
 
     def trim(self, proposal: Proposal, n_samples: Sequence[int]) -> list[int]:
         """Return the lengths with the highest expected tokens per second of the round."""
-        return worth_verifying(proposal, n_samples, self._acceptance, self._cost)
+        return choose_row_lengths(proposal, n_samples, self._acceptance, self._cost)
 
     def observe(self, proposal: Proposal, draws: Sequence[Sequence[Draw]]) -> None:
         """Update the acceptance rates of each kind of evidence."""

@@ -69,7 +69,7 @@ class Profile:
 
     def save(self) -> Path:
         """Store the profile in the cache, where `find` reads it; return the file."""
-        file = _file(self.key)
+        file = _get_path(self.key)
         file.parent.mkdir(parents=True, exist_ok=True)
         partial = file.with_suffix(f".{os.getpid()}.partial")
         partial.write_text(json.dumps(asdict(self), indent=1) + "\n")
@@ -79,7 +79,7 @@ class Profile:
 
 def find(key: dict[str, str]) -> Profile | None:
     """Return the stored profile of this target, drafter and device, or None."""
-    file = _file(key)
+    file = _get_path(key)
     if not file.exists():
         return None
     stored = json.loads(file.read_text())
@@ -103,6 +103,6 @@ def _fit(batch: int, c: float, g: float, measured: Iterable[Measured]) -> Fit:
     return Fit(batch, verify, slope, step, best)
 
 
-def _file(key: dict[str, str]) -> Path:
+def _get_path(key: dict[str, str]) -> Path:
     name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
     return cache_folder() / "profiles" / f"{name}.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from decoding.acceptance.distribution import Distribution, empty
+from decoding.acceptance.distribution import Distribution, make_empty
 from decoding.attention.prefill import Prefill
 from decoding.drafters.base import Drafter
 from decoding.drafters.lookup import LookupDrafter
@@ -51,7 +51,7 @@ class LookupFirst:
         ]
         q = other.q
         if q is not None:
-            q = _with_certainties(q, kept, max(map(len, tokens)))
+            q = _add_looked_up(q, kept, max(map(len, tokens)))
         confidence = other.confidence
         if confidence is not None:
             confidence = [() if looked else own for looked, own in zip(kept, confidence, strict=True)]
@@ -73,13 +73,13 @@ class LookupFirst:
         self._other.drop(slot)
 
 
-def _with_certainties(q: Distribution, looked_up: list[list[int]], k: int) -> Distribution:
+def _add_looked_up(q: Distribution, looked_up: list[list[int]], k: int) -> Distribution:
     """Return `q` [R * k', C] widened to k steps, one-hot on the draft in the rows that the lookup drafted.
 
     The draft model may have drawn for such a row as well (a graph draws for all); that distribution is not the draft's.
     """
     R, C = len(looked_up), q.width
-    wide = empty(R * k, C, q.ids.device)
+    wide = make_empty(R * k, C, q.ids.device)
     ids, logp = wide.ids.view(R, k, C), wide.logp.view(R, k, C)
     padding = ids[0, 0].clone()
     steps = len(q.ids) // R

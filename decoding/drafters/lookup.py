@@ -36,7 +36,7 @@ class _Text:
         new = tokens[self.n_added :]
         self.n_added = len(tokens)
         for at, automaton in enumerate(self.automata):
-            self.states[at] = _extended(automaton, self.states[at], new)
+            self.states[at] = _extend(automaton, self.states[at], new)
 
     def draft(self, length: int) -> tuple[list[int], list[Match]]:
         """Return up to `length` tokens that followed the longest match, and the match of each."""
@@ -61,7 +61,7 @@ def _follow(automaton: SuffixAutomaton, state: int, length: int) -> tuple[list[i
     return tokens, evidence
 
 
-def _extended(automaton: SuffixAutomaton, state: int, tokens: Sequence[int]) -> int:
+def _extend(automaton: SuffixAutomaton, state: int, tokens: Sequence[int]) -> int:
     for token in tokens:
         state = automaton.extend(state, token)
     return state
@@ -86,9 +86,9 @@ class LookupDrafter:
             own, prompt = self._texts[source].automata[0], self._texts[source].prompt
         else:
             own = SuffixAutomaton()
-            prompt = _extended(own, ROOT, row.tokens)
+            prompt = _extend(own, ROOT, row.tokens)
         others = self._answers.open() if row.state.request.earlier_answers else ()
-        states = [prompt, *(_extended(each, ROOT, row.tokens[-_LEAD:]) for each in others)]
+        states = [prompt, *(_extend(each, ROOT, row.tokens[-_LEAD:]) for each in others)]
         self._texts[slot : slot + 1] = [_Text((own, *others), states, prompt, len(row.tokens))]
         return Prefill()
 

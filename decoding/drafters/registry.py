@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from decoding.models import registry as models
 from decoding.request import RequestError
-from decoding.suggest import nearest
+from decoding.suggest import find_nearest
 
 if TYPE_CHECKING:
     from decoding.attention.block_drafts import BlockDrafts
@@ -64,12 +64,12 @@ class DrafterSpec:
         return not all(DRAFTERS[name].has_runner for name in self.names)
 
 
-def names() -> list[str]:
+def list_names() -> list[str]:
     """Return the drafters that need no draft model."""
     return [name for name in DRAFTERS if name != MODEL]
 
 
-def forms() -> list[str]:
+def list_forms() -> list[str]:
     """Return all ways to write a drafter, with MODEL for a reference."""
     second = [name for name, entry in DRAFTERS.items() if entry.has_runner]
     return [*DRAFTERS, *(f"{a}+{b}" for a, entry in DRAFTERS.items() if entry.goes_first for b in second)]
@@ -90,10 +90,10 @@ def parse_drafter(text: str) -> DrafterSpec:
             raise RequestError(f"drafter is {text!r}: name a model after the +, or {TRAINED}")
         if rest == TRAINED:
             return DrafterSpec((first, TRAINED), None)
-        return DrafterSpec((first, MODEL), _model(rest, text))
+        return DrafterSpec((first, MODEL), _parse_model(rest, text))
     if text in DRAFTERS and text != MODEL:
         return DrafterSpec((text,), None)
-    return DrafterSpec((MODEL,), _model(text, text))
+    return DrafterSpec((MODEL,), _parse_model(text, text))
 
 
 def make_drafter(
@@ -116,11 +116,13 @@ def _make(entry: DrafterEntry, runner: DraftRunner | BlockDrafts | None, answers
     return kind(answers) if entry.goes_first else kind()
 
 
-def _model(ref: str, drafter: str) -> str:
+def _parse_model(ref: str, drafter: str) -> str:
     """Return a reference that is a key of the model registry or an address of some form; raises RequestError."""
-    known = [entry.ref for entry in models.entries()]
+    known = [entry.ref for entry in models.list_models()]
     if ref in known or "/" in ref or ref.startswith(("hf:", ".", "~")) or ref.endswith(".gguf"):
         return ref
-    use = f"{', '.join(forms())}, where MODEL is one of {', '.join(known)} or {models.FORMS} (with a slash, ./NAME)"
-    meant = nearest(ref.partition("+")[0], [*names(), *known])
+    use = (
+        f"{', '.join(list_forms())}, where MODEL is one of {', '.join(known)} or {models.FORMS} (with a slash, ./NAME)"
+    )
+    meant = find_nearest(ref.partition("+")[0], [*list_names(), *known])
     raise RequestError(f"drafter is {drafter!r}: " + (f"did you mean {meant}? Use {use}" if meant else f"use {use}"))

@@ -47,15 +47,15 @@ class Lengths:
 
     def expected_left(self, n_tokens: int, limit: int) -> float:
         """Return how many tokens follow on average where a sample has `n_tokens` and may have `limit`."""
-        return min(self._left(n_tokens), limit - n_tokens)
+        return min(self._estimate_left(n_tokens), limit - n_tokens)
 
     def chance_to_end(self, n_tokens: int, limit: int, more: float) -> float:
         """Return how likely a sample of `n_tokens` ends by itself within `more` tokens."""
         if more >= limit - n_tokens:
             return 1.0
-        return 1 - math.exp(-max(more, 0.0) / max(self._left(n_tokens), 1.0))
+        return 1 - math.exp(-max(more, 0.0) / max(self._estimate_left(n_tokens), 1.0))
 
-    def _left(self, n_tokens: int) -> float:
+    def _estimate_left(self, n_tokens: int) -> float:
         """Return the tokens that longer samples had from there on, per end among them; infinity if none has ended.
 
         That is the estimate by maximum likelihood of a constant chance to end, from samples of which some are censored.
@@ -90,26 +90,26 @@ class Admission:
 
     def can_finish(self, state: RequestState) -> bool:
         """Return whether a waiting request is likely to be answered in time, if it joins now."""
-        return self._chance(state, self._round_s(state.request.n), self._prefill_s(state)) >= _LIKELY
+        return self._estimate_chance(state, self._round_s(state.request.n), self._prefill_s(state)) >= _LIKELY
 
     def admits(self, state: RequestState) -> bool:
         """Return whether a waiting request joins now, with fewer samples if it allows that and they are too many."""
         others = self._batch.requests
         if not others:
             return True
-        if self._batch.n_free < 1 or not self._has_memory(state) or not self._reads_in_time(state):
+        if self._batch.n_free < 1 or not self._has_memory(state) or not self._can_read_in_time(state):
             return False
         most = state.request.n
         fewest = most if state.request.n_min is None else state.request.n_min
         for n in range(most, fewest - 1, -1):
             has_places = n <= self._batch.n_free or n == fewest
-            if has_places and self._pays(state, n):
+            if has_places and self._is_worthwhile(state, n):
                 if n < most:
                     state.limit_samples(n)
                 return True
         return False
 
-    def _reads_in_time(self, state: RequestState) -> bool:
+    def _can_read_in_time(self, state: RequestState) -> bool:
         """Return whether the next round, which reads the prompts of all that join before it, ends in time for them.
 
         One of them joins in any case; a part that is left to a round cannot be stopped by a deadline, as a prefill can.
@@ -119,19 +119,19 @@ class Admission:
         seconds = self._costs.known_round_s(n_unread)
         return not joining or all(each.clock.fits(seconds) for each in (*joining, state))
 
-    def _pays(self, state: RequestState, n: int) -> bool:
+    def _is_worthwhile(self, state: RequestState, n: int) -> bool:
         prefill_s, before_s, after_s = self._prefill_s(state), self._round_s(0), self._round_s(n)
 
         def loss(other: RequestState) -> float:
-            return self._chance(other, before_s, 0.0) - self._chance(other, after_s, prefill_s)
+            return self._estimate_chance(other, before_s, 0.0) - self._estimate_chance(other, after_s, prefill_s)
 
         others = self._batch.requests
-        wait_s, first = min(((self._likely_end_s(each, before_s), each) for each in others), key=lambda pair: pair[0])
-        chance = self._chance(state, after_s, prefill_s)
-        gain = chance - self._chance(state, before_s, wait_s + prefill_s)
+        wait_s, first = min(((self._estimate_end_s(each, before_s), each) for each in others), key=lambda pair: pair[0])
+        chance = self._estimate_chance(state, after_s, prefill_s)
+        gain = chance - self._estimate_chance(state, before_s, wait_s + prefill_s)
         return loss(first) <= max(gain, 0.0) and sum(map(loss, others)) <= chance
 
-    def _chance(self, state: RequestState, round_s: float, delay_s: float) -> float:
+    def _estimate_chance(self, state: RequestState, round_s: float, delay_s: float) -> float:
         """Return how likely a request has a sample that ends in time, if rounds take `round_s` after a delay."""
         if any(sample.finish_reason is not None for sample in state.samples):
             return 1.0
@@ -139,7 +139,7 @@ class Admission:
         n_tokens = max(sample.n_tokens for sample in state.samples)
         return self._lengths.chance_to_end(n_tokens, state.limit, n_rounds * self._lengths.pace)
 
-    def _likely_end_s(self, state: RequestState, round_s: float) -> float:
+    def _estimate_end_s(self, state: RequestState, round_s: float) -> float:
         """Return the seconds until a request is likely to have ended and to free its rows."""
         n_tokens = max((sample.n_tokens for sample in state.samples if sample.finish_reason is None), default=0)
         rounds_left = self._lengths.expected_left(n_tokens, state.limit) / self._lengths.pace

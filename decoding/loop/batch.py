@@ -62,7 +62,7 @@ class Batch:
         A caller that does not finish the prefill has to `finish` the request.
         """
         self.requests.append(state)
-        return self._start(self._next_group(state), state, len(self.rows), source=None)
+        return self._start(self._take_next_group(state), state, len(self.rows), source=None)
 
     def chunks(self, state: RequestState) -> tuple[list[int], int]:
         """Return the sizes of the forwards that `admit` would need, and the tokens left to the first round."""
@@ -92,7 +92,7 @@ class Batch:
         for slot in range(len(self.rows) - 1, -1, -1):
             if not self.rows[slot].is_finished:
                 continue
-            if group := self._next_group(self.rows[slot].state):
+            if group := self._take_next_group(self.rows[slot].state):
                 self._copy(group, self.rows[slot].state, slot, source=slot)
                 continue
             last = self.rows.pop()
@@ -110,10 +110,10 @@ class Batch:
             unread = self.target.n_unread(self.rows)
             own = (slot for slot, row in enumerate(self.rows) if row.state is state and not unread[slot])
             source = next(own, None)
-            while source is not None and (group := self._next_group(state)):
+            while source is not None and (group := self._take_next_group(state)):
                 self._copy(group, state, len(self.rows), source)
 
-    def _next_group(self, state: RequestState) -> list[Sample]:
+    def _take_next_group(self, state: RequestState) -> list[Sample]:
         """Take the waiting samples of a request that there is room for in one row."""
         n_places = self.n_free if self._shares_rows else min(self.n_free, 1)
         return [state.waiting.popleft() for _ in range(min(n_places, len(state.waiting)))]

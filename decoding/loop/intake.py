@@ -56,7 +56,7 @@ class InOrder:
             self._held = None
         else:
             arrival = next(self._incoming, None) if self._has_place() else None
-            taken = _started(*arrival, self._model) if arrival else None
+            taken = _start_request(*arrival, self._model) if arrival else None
         if isinstance(taken, RequestState) and not self._has_room(taken):
             self._held = taken
             return None
@@ -89,8 +89,8 @@ class EarliestDeadline:
 
     def next(self) -> Arrival | None:
         """Take the requests that have arrived, and let the most urgent one join if it is admitted."""
-        while len(self._waiting) < _MOST_WAITING and (request := self._arrived()):
-            taken = _started(self._n_taken, request, self._model)
+        while len(self._waiting) < _MOST_WAITING and (request := self._take_arrived()):
+            taken = _start_request(self._n_taken, request, self._model)
             self._n_taken += 1
             if not isinstance(taken, RequestState):
                 return taken
@@ -107,7 +107,7 @@ class EarliestDeadline:
         """Whether the source has ended and nobody waits."""
         return self._has_ended and not self._waiting
 
-    def _arrived(self) -> Request | None:
+    def _take_arrived(self) -> Request | None:
         try:
             return next(self._incoming)
         except StopIteration:
@@ -127,7 +127,7 @@ class EarliestDeadline:
         return state
 
 
-def _started(position: int, request: Request, model: LoadedModel) -> Arrival:
+def _start_request(position: int, request: Request, model: LoadedModel) -> Arrival:
     try:
         return RequestState.start(position, request, model)
     except RequestError as error:

@@ -57,7 +57,7 @@ class Scheduler:
                 continue
             self._end_requests()
             for state in batch.retire():  # before the round that they cannot wait for
-                yield self._outcome(state)
+                yield self._build_outcome(state)
             if batch.rows:
                 yield from self._step()
 
@@ -85,7 +85,7 @@ class Scheduler:
     def _is_cancelled(self, state: RequestState) -> bool:
         return self._should_cancel is not None and self._should_cancel(state.position)
 
-    def _outcome(self, state: RequestState) -> Outcome:
+    def _build_outcome(self, state: RequestState) -> Outcome:
         self._lengths.observe(state.samples)
         self._memory.give_back(state)
         return state.position, state.completion(self._model)
@@ -96,7 +96,7 @@ class Scheduler:
         if memory.lacks(need):  # one that could fit later has waited
             spare = state.capacity - len(state.prompt) - state.limit
             n = max(memory.fitting_tokens(need) - spare, 0)
-            yield self._refusal(state, f"does not fit into memory, and {n:,} tokens each would")
+            yield self._build_refusal(state, f"does not fit into memory, and {n:,} tokens each would")
             return
         memory.take(state, need)
         try:
@@ -111,11 +111,11 @@ class Scheduler:
         self._batch.finish(state, "cancelled")
         for done in self._batch.retire():
             if done is not state:
-                yield self._outcome(done)
+                yield self._build_outcome(done)
         self._memory.give_back(state)
-        yield self._refusal(state, "does not fit into the memory that is free")
+        yield self._build_refusal(state, "does not fit into the memory that is free")
 
-    def _refusal(self, state: RequestState, why: str) -> Outcome:
+    def _build_refusal(self, state: RequestState, why: str) -> Outcome:
         n, n_tokens = len(state.samples), len(state.prompt) + state.limit
         return state.position, RequestError(
             f"a cache of {n} x {n_tokens} tokens for n = {n} samples (prompt and max_new_tokens) {why}:"
@@ -134,7 +134,7 @@ class Scheduler:
             for other in [o for o in others if not o.clock.fits(ahead.next_s if o.rounds else 0.0)]:
                 publish(batch.finish(other, "deadline"), self._on_update)
                 batch.requests.remove(other)
-                yield self._outcome(other)
+                yield self._build_outcome(other)
             if n_chunks and self._is_cancelled(state):
                 publish(batch.finish(state, "cancelled"), self._on_update)
                 break
@@ -145,7 +145,7 @@ class Scheduler:
             n_chunks += 1
         state.prefill_s = state.clock.elapsed - state.waited_s
         for done in batch.retire():
-            yield self._outcome(done)
+            yield self._build_outcome(done)
 
     def _end_waiting(self, intake: Intake) -> Iterator[Outcome]:
         """End the requests that wait to join and are cancelled or out of time, and yield them."""
@@ -154,7 +154,7 @@ class Scheduler:
             if cancelled or not state.clock.fits(self._costs.round.least_s):
                 state.waited_s = state.clock.elapsed
                 state.finish_waiting("cancelled" if cancelled else "deadline")
-                yield self._outcome(state)
+                yield self._build_outcome(state)
 
     def _end_requests(self) -> None:
         """End the requests that are cancelled, and those whose deadline the next round would miss.
@@ -188,4 +188,4 @@ class Scheduler:
             # The time that a round takes to capture its graphs says nothing about the next.
             self._costs.round.observe(time.perf_counter() - started - (self._runners.captured_s - captured_s))
         for state in done:
-            yield self._outcome(state)
+            yield self._build_outcome(state)

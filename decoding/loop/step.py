@@ -71,7 +71,9 @@ class Decoder:
         taken = self._fork_rows(groups)
         target.commit(batch.rows, [draw.n_accepted for draw in taken])
         added = [
-            row.extend(draw.tokens, draw.logprobs, draw.n_accepted, self.model.eos_token_ids, self._top(row, draw))
+            row.extend(
+                draw.tokens, draw.logprobs, draw.n_accepted, self.model.eos_token_ids, self._collect_top(row, draw)
+            )
             for row, draw in zip(batch.rows, taken, strict=True)
         ]
         drafter.observe(batch.rows, [draw.n_accepted for draw in taken])
@@ -114,7 +116,7 @@ class Decoder:
                 sample.n_drafted += len(drafted)
                 sample.n_accepted += draw.n_accepted
 
-    def _top(self, row: Row, draw: Draw) -> list[Top]:
+    def _collect_top(self, row: Row, draw: Draw) -> list[Top]:
         """Return the top tokens at each sampled position, as many as the row's request asks for."""
         texts = TokenTexts.of(self.model)
         return [texts.top(top[: row.n_top]) for top in draw.top] if row.n_top else []

@@ -17,7 +17,7 @@ import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from decoding.memory.layout import Layout
-from decoding.memory.pages import Kinds, PagePool, flattened, n_pages_for
+from decoding.memory.pages import Kinds, PagePool, count_pages, flatten_pages
 from decoding.memory.table import BlockTable
 from kernels.registry import Scatter
 from kernels.rows import find_slots
@@ -33,7 +33,7 @@ def _index_copy(
 
 def _write(buffer: torch.Tensor, slot: torch.Tensor, states: torch.Tensor) -> None:
     """Write `states` [N, H * D] to their slots; to the last slot of all where one is -1."""
-    held = flattened(buffer)
+    held = flatten_pages(buffer)
     held.index_copy_(0, slot % len(held), states)
 
 
@@ -119,7 +119,7 @@ class RaggedCache(Cache):
         self.scatter: Scatter = scatter or _index_copy
         self.gathers = gathers
         size = pool.page_size
-        width = min(pool.n_pages, pool.n_pages if most is None else n_pages_for(most, size))
+        width = min(pool.n_pages, pool.n_pages if most is None else count_pages(most, size))
         # One more, so that the padding of a captured round is in sight at the end of a row.
         self.table = BlockTable(max_rows, width + 1, device)
         self._rows: list[_Row] = []
@@ -164,7 +164,7 @@ class RaggedCache(Cache):
         self.prepare(counts, first_row)
         lens = [row.length for row in self._rows[first_row : first_row + len(counts)]]
         rows = slice(first_row, first_row + len(counts))
-        slots = self._slots(
+        slots = self._compute_slots(
             [(first_row + r, n, n + count) for r, (n, count) in enumerate(zip(lens, counts, strict=True))]
         )
         self._layout = Layout.build(lens, counts, self.device, slots, self.table.pages[rows], self.pool.page_size)
@@ -181,7 +181,7 @@ class RaggedCache(Cache):
                 # A position past the end must not be clamped: that would overwrite a live slot.
                 raise RuntimeError(f"cache overflow: {row.length + n} tokens, capacity {row.most}")
             if n:
-                self._make_own(r, row, n_pages_for(row.length + n, self.pool.page_size))
+                self._make_own(r, row, count_pages(row.length + n, self.pool.page_size))
         self.table.sync()
 
     def use(self, layout: Layout) -> None:
@@ -218,7 +218,7 @@ class RaggedCache(Cache):
             if changed < max(len(pages), before):
                 self.table.write(r, pages, changed)
 
-    def _slots(self, spans: Sequence[tuple[int, int, int]]) -> torch.Tensor:
+    def _compute_slots(self, spans: Sequence[tuple[int, int, int]]) -> torch.Tensor:
         """Return where the tokens of (row, start, end) are, int64 [N] in the order of the spans."""
         size, table = self.pool.page_size, self.table.host
         parts = []
@@ -241,7 +241,7 @@ class RaggedCache(Cache):
 
     def states(self, name: str, spans: Sequence[tuple[int, int, int]]) -> torch.Tensor:
         """Return the states [N, F] that were recorded under a name for the tokens of (row, start, end)."""
-        return self.pool.flat(name)[self._slots(spans)]
+        return self.pool.flat(name)[self._compute_slots(spans)]
 
     # Rows ---------------------------------------------------------------------------------------------------------
 
@@ -253,7 +253,7 @@ class RaggedCache(Cache):
         pages = [] if source is None else self._share(source, length)
         self._place(row, _Row(pages, len(pages), length, most))
         if source is None and length:
-            self._make_own(row, self._rows[row], n_pages_for(length, self.pool.page_size))
+            self._make_own(row, self._rows[row], count_pages(length, self.pool.page_size))
 
     def restore(self, row: int, tokens: Sequence[int]) -> int:
         """Let an empty row begin with what the pool knows of `tokens`; return how many it knows."""
@@ -299,7 +299,7 @@ class RaggedCache(Cache):
     def _share(self, row: int, length: int) -> list[int]:
         """Return the pages of the first `length` tokens of a row, which is no longer their only owner."""
         place = self._rows[row]
-        pages = place.pages[: n_pages_for(length, self.pool.page_size)]
+        pages = place.pages[: count_pages(length, self.pool.page_size)]
         place.n_shared = max(place.n_shared, len(pages))
         return pages
 

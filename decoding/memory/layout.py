@@ -16,7 +16,7 @@ from statistics import median_low
 
 import torch
 
-from decoding.memory.pages import flattened
+from decoding.memory.pages import flatten_pages
 from kernels.rows import RaggedRows
 from kernels.upload import upload
 
@@ -31,13 +31,13 @@ _BLOCK, _NEVER_LAST = 512, 256
 _LONG = 4
 
 
-def padded_slots(n: int) -> int:
+def round_up_slots(n: int) -> int:
     """Return `n` slots rounded up to a number of them that attention reads."""
     slots = -(-n // SLOT_MULTIPLE) * SLOT_MULTIPLE
     return slots + SLOT_MULTIPLE if slots % _BLOCK == _NEVER_LAST else slots
 
 
-def rectangle(counts: Sequence[int]) -> list[list[int]]:
+def build_padded_index(counts: Sequence[int]) -> list[list[int]]:
     """Return the packed index of each row's t-th token, [R, T]; short rows repeat their last one."""
     T, N = max(counts), sum(counts)
     found, packed = [], 0
@@ -99,12 +99,12 @@ class Layout:
     @cached_property
     def attended(self) -> int:
         """L, the cache slots that attention reads: `longest`, rounded up so that sums do not depend on it."""
-        return padded_slots(self.longest)
+        return round_up_slots(self.longest)
 
     @cached_property
     def gather(self) -> torch.Tensor:
         """The packed index of each row's t-th token, [R, T]: T the longest count, short rows repeat their last one."""
-        return upload(rectangle(self.counts), self.slot.device)
+        return upload(build_padded_index(self.counts), self.slot.device)
 
     @cached_property
     def scatter(self) -> torch.Tensor:
@@ -157,7 +157,7 @@ class Layout:
     def gathered(self, pages: torch.Tensor) -> torch.Tensor:
         """Return the rows [R, H, L, D] of pages [P, H, page_size, D]."""
         _, H, _, D = pages.shape
-        found = flattened(pages).index_select(0, self._reads)
+        found = flatten_pages(pages).index_select(0, self._reads)
         return found.view(self.n_rows, self.attended, H, D).transpose(1, 2)
 
     @cached_property

@@ -59,7 +59,7 @@ class PagePool:
         if name not in self.buffers:
             # A token's heads lie side by side, so that it is written, and gathered, in one piece.
             H, _, D = like.shape[-3:]
-            made = self._zeros((self.n_pages + 2, self.page_size, H, D), like)
+            made = self._allocate_zeros((self.n_pages + 2, self.page_size, H, D), like)
             self.buffers[name] = made.transpose(1, 2)
             setattr(self.buffers[name], _MARK, True)
         return self.buffers[name]
@@ -71,7 +71,7 @@ class PagePool:
 
     def flat(self, name: Hashable) -> torch.Tensor:
         """Return a buffer as [slots, H * D], where slot = page * page_size + offset."""
-        return flattened(self.buffers[name])
+        return flatten_pages(self.buffers[name])
 
     def copy(self, source: int, target: int) -> None:
         """Copy what a page holds to another one."""
@@ -89,7 +89,7 @@ class PagePool:
         n_pages = len(self._references) if self._maps else self.n_pages + 2
         return n_pages * self.page_bytes
 
-    def _zeros(self, shape: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:
+    def _allocate_zeros(self, shape: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:
         # NOTE zeros, not empty: a masked slot still contributes 0 * value, and 0 * NaN is NaN.
         if like.device.type != "cpu":
             return like.new_zeros(shape)
@@ -186,7 +186,7 @@ class PagePool:
     def known(self, tokens: Sequence[int]) -> list[int]:
         """Return the pages of earlier prompts that hold what `tokens` begin with."""
         found = []
-        for key in self._keys(tokens):
+        for key in self._hash_prefixes(tokens):
             if (page := self._page_of.get(key)) is None:
                 break
             found.append(page)
@@ -194,12 +194,12 @@ class PagePool:
 
     def keep(self, tokens: Sequence[int], pages: Sequence[int]) -> None:
         """Let later prompts find the pages of these tokens that are full."""
-        for key, page in zip(self._keys(tokens), pages, strict=False):
+        for key, page in zip(self._hash_prefixes(tokens), pages, strict=False):
             if key not in self._page_of and page not in self._key_of:
                 self._page_of[key] = page
                 self._key_of[page] = key
 
-    def _keys(self, tokens: Sequence[int]) -> Iterator[bytes]:
+    def _hash_prefixes(self, tokens: Sequence[int]) -> Iterator[bytes]:
         key = b""
         ends = range(0, len(tokens) + 1, self.page_size)
         for start, end in pairwise(ends):
@@ -207,7 +207,7 @@ class PagePool:
             yield key
 
 
-def flattened(buffer: torch.Tensor) -> torch.Tensor:
+def flatten_pages(buffer: torch.Tensor) -> torch.Tensor:
     """Return a buffer [P, H, page_size, D] as [slots, H * D]."""
     P, H, size, D = buffer.shape
     return buffer.transpose(1, 2).reshape(P * size, H * D)
@@ -218,6 +218,6 @@ def is_buffer(held: torch.Tensor) -> bool:
     return getattr(held, _MARK, False)
 
 
-def n_pages_for(n_tokens: int, page_size: int) -> int:
+def count_pages(n_tokens: int, page_size: int) -> int:
     """Return the pages that hold `n_tokens`."""
     return -(-n_tokens // page_size)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 
 from decoding.memory.cache import RaggedCache
-from decoding.memory.pages import Kinds, PagePool, n_pages_for
+from decoding.memory.pages import Kinds, PagePool, count_pages
 from decoding.models.device_memory import free_bytes
 
 # The share of free memory that caches may take: a forward needs some as well.
@@ -47,11 +47,11 @@ class KVStore:
 
         Each keeps up to `idle_bytes` of earlier prompts beside these.
         """
-        sizes = [token_bytes(each) for each in kinds]
+        sizes = [count_token_bytes(each) for each in kinds]
         self._token_bytes = max(sum(sizes), 1)
         limit = int(_USABLE * free_bytes(self._device)) if self._budget is None else self._budget
         idle = [idle_bytes // max(size * self.page_size, 1) for size in sizes]
-        most = n_pages_for(most_tokens, self.page_size) + max(idle)
+        most = count_pages(most_tokens, self.page_size) + max(idle)
         n_pages = max(min(limit // (self._token_bytes * self.page_size), most), 1)
         self.pools = [PagePool(n_pages, self.page_size, max_idle=min(n, n_pages)) for n in idle]
         return self.pools
@@ -101,7 +101,7 @@ class Account:
         size = self._store.page_size
         # A drafter may read the end of a prompt for each row by itself.
         shared = max(need.shared, 0) // max(size, 64) * max(size, 64) // size
-        return shared + need.n_rows * (n_pages_for(need.most, size) - shared)
+        return shared + need.n_rows * (count_pages(need.most, size) - shared)
 
     def lacks(self, need: Need) -> bool:
         """Return whether such rows do not fit beside what is taken now."""
@@ -151,6 +151,6 @@ class Account:
             cache.pool.trim()
 
 
-def token_bytes(kinds: Kinds) -> int:
+def count_token_bytes(kinds: Kinds) -> int:
     """Return the bytes of a token."""
     return sum(kind.shape[0] * kind.shape[2] * kind.element_size() for kind in kinds.values())

@@ -84,7 +84,7 @@ class _DenseSteps(NamedTuple):
 
     def last(self, x: torch.Tensor, attended: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
         x = self.blocks.layers[-1].finish(x, attended)
-        return self.blocks.head(rms_norm(x if keep is None else x[keep], self.blocks.norm))
+        return self.blocks.head(apply_rms_norm(x if keep is None else x[keep], self.blocks.norm))
 
 
 class Layer:
@@ -94,16 +94,16 @@ class Layer:
         attention = layer.self_attn
         self._size: int = attention.head_dim
         self._group: int = attention.num_key_value_groups
-        self._joint = _joint(attention.q_proj, attention.k_proj, attention.v_proj)
+        self._joint = _join_linears(attention.q_proj, attention.k_proj, attention.v_proj)
         self._out: Linear = attention.o_proj
-        self._gate_up = _joint(layer.mlp.gate_proj, layer.mlp.up_proj)
+        self._gate_up = _join_linears(layer.mlp.gate_proj, layer.mlp.up_proj)
         self._down: Linear = layer.mlp.down_proj
         self._norms = layer.input_layernorm, layer.post_attention_layernorm
         self._head_norms = getattr(attention, "q_norm", None), getattr(attention, "k_norm", None)
 
     def read(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> QKV:
         """Return the heads of the residual stream x [N, H], rotated by cos and sin [N, 1, D]."""
-        return self.heads(rms_norm(x, self._norms[0]), cos, sin)
+        return self.heads(apply_rms_norm(x, self._norms[0]), cos, sin)
 
     def heads(self, normed: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> QKV:
         """Return the heads of what the attention's projections read, [N, in]."""
@@ -114,7 +114,7 @@ class Layer:
         q_norm, k_norm = self._head_norms
         if q_norm is not None:
             q, k = torch.split(unrotated, [unrotated.shape[1] - n_values, n_values], dim=1)
-            unrotated = torch.cat([rms_norm(q, q_norm), rms_norm(k, k_norm)], dim=1)
+            unrotated = torch.cat([apply_rms_norm(q, q_norm), apply_rms_norm(k, k_norm)], dim=1)
         left, right = unrotated.chunk(2, dim=-1)
         rotated = torch.addcmul(unrotated * cos, torch.cat((-right, left), dim=-1), sin)
         queries, keys = torch.split(rotated, [rotated.shape[1] - n_values, n_values], dim=1)
@@ -123,16 +123,16 @@ class Layer:
     def finish(self, x: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:
         """Return the layer's output [N, H], given the residual stream and what its heads attended to [N, Hq * D]."""
         x = x + self._out(attended)
-        gate, up = self._gate_up(rms_norm(x, self._norms[1])).chunk(2, dim=-1)
+        gate, up = self._gate_up(apply_rms_norm(x, self._norms[1])).chunk(2, dim=-1)
         return x + self._down(F.silu(gate) * up)
 
 
-def rms_norm(x: torch.Tensor, norm: Any) -> torch.Tensor:
+def apply_rms_norm(x: torch.Tensor, norm: Any) -> torch.Tensor:
     """Apply an RMSNorm, given the module with its weights, in one operation."""
     return F.rms_norm(x, norm.weight.shape, norm.weight.to(x.dtype), norm.variance_epsilon)
 
 
-def _joint(*linears: nn.Module) -> Linear:
+def _join_linears(*linears: nn.Module) -> Linear:
     """The linear layers of one input as a function that returns their results side by side."""
     first = linears[0]
     if isinstance(first, Part):

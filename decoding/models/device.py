@@ -58,7 +58,7 @@ def _has_any(*features: str) -> bool:
     return not words.isdisjoint(features)
 
 
-def device_name(device: torch.device) -> str:
+def get_device_name(device: torch.device) -> str:
     """Return the hardware's name for figures: the GPU model, or the CPU model and its number of cores."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)

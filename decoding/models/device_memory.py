@@ -19,7 +19,7 @@ _COMMON_POOL = (0, 0)  # of PyTorch's allocator for GPUs; each set of graphs has
 _NO_MEMORY = ("can't allocate memory", "not enough memory")
 
 
-def available_bytes(device: str) -> int:
+def measure_available_bytes(device: str) -> int:
     """Return the bytes that this process has or could have on `device`, an `EngineConfig.device`.
 
     On a CPU that is the machine's memory that others leave, within the limit of the container. Raises ModelError for a
@@ -29,7 +29,7 @@ def available_bytes(device: str) -> int:
     if on.type == "cuda":
         return torch.cuda.mem_get_info(on)[0] + torch.cuda.memory_reserved(on)
     left: int = psutil.virtual_memory().available + psutil.Process().memory_info().rss
-    return min([left, *_cgroup_limits()])
+    return min([left, *_read_cgroup_limits()])
 
 
 def free_bytes(device: torch.device) -> int:
@@ -38,7 +38,7 @@ def free_bytes(device: torch.device) -> int:
     On a GPU what graphs hold in pools of their own is not among them: only their captures can use it.
     """
     if device.type == "cpu":
-        return available_bytes(device.type) - int(psutil.Process().memory_info().rss)
+        return measure_available_bytes(device.type) - int(psutil.Process().memory_info().rss)
     free: int = torch.cuda.mem_get_info(device)[0]
     index = torch.cuda.current_device() if device.index is None else device.index
     for segment in torch.cuda.memory_snapshot():  # type: ignore[no-untyped-call]
@@ -66,6 +66,6 @@ def is_out_of_memory(error: BaseException) -> bool:
     )
 
 
-def _cgroup_limits() -> list[int]:
+def _read_cgroup_limits() -> list[int]:
     texts = [path.read_text().strip() for path in _CGROUP_LIMITS if path.exists()]
     return [int(text) for text in texts if text.isdecimal()]

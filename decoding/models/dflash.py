@@ -22,7 +22,7 @@ from torch.nn import functional as F
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm, LlamaRotaryEmbedding
 
-from decoding.models.blocks import QKV, Layer, rms_norm
+from decoding.models.blocks import QKV, Layer, apply_rms_norm
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class DFlash(nn.Module):
 
         `features` [N, H] are these positions', `cos` and `sin` [N, 1, D] their rotary embedding.
         """
-        normed = rms_norm(features, self.hidden_norm)
+        normed = apply_rms_norm(features, self.hidden_norm)
         return [layer.heads(normed, cos, sin) for layer in self._layers]
 
     def inputs(self, embedded: torch.Tensor, features: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -171,7 +171,7 @@ class DFlash(nn.Module):
         M, K = len(embedded), self.n_proposed
         if self.shape.reads_anchor:
             anchor = self.anchor
-            read = features + anchor.proj(rms_norm(embedded, anchor.norm))
+            read = features + anchor.proj(apply_rms_norm(embedded, anchor.norm))
             masks = mask + anchor.masks + read[:, None]
         else:
             masks = mask.expand(M, K, -1)
@@ -187,7 +187,7 @@ class DFlash(nn.Module):
 
     def outputs(self, x: torch.Tensor) -> torch.Tensor:
         """Return the states of the masks, [M, K, H], given the last layer's output of M blocks [M * B, H]."""
-        return rms_norm(x.view(-1, self.shape.block, x.shape[-1])[:, 1:], self.norm)
+        return apply_rms_norm(x.view(-1, self.shape.block, x.shape[-1])[:, 1:], self.norm)
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
         """Return logits [M, K, n_drafted] of the masks' states, whatever the tokens before them are."""
@@ -199,7 +199,7 @@ class DFlash(nn.Module):
         if not self.shape.markov_rank:
             return logits
         markov = self.markov_head
-        gate = F.silu(markov.token(rms_norm(embedded, markov.norm)) + markov.state(states))
+        gate = F.silu(markov.token(apply_rms_norm(embedded, markov.norm)) + markov.state(states))
         chained: torch.Tensor = logits + markov.markov_w2(gate)
         return chained
 

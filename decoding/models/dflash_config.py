@@ -16,7 +16,7 @@ from transformers.activations import ACT2FN
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from decoding.limits import MAX_DRAFT_LENGTH
-from decoding.models.errors import ModelError, first_line
+from decoding.models.errors import ModelError, get_first_line
 from decoding.models.head_folder import CONFIG
 
 ARCHITECTURE = "DFlashDraftModel"
@@ -61,7 +61,7 @@ class HeadConfig:
     n_drafted: int | None
 
 
-def refused(fact: str) -> ModelError:
+def make_refusal(fact: str) -> ModelError:
     """Return the error for files that are not a DFlash head; `fact` says which part is wrong."""
     return ModelError(f"this is not a DFlash head that can be used: {fact}; fetch it again, or choose another one.")
 
@@ -74,24 +74,24 @@ def parse(text: str, target: LlamaConfig) -> HeadConfig:
     try:
         raw = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise refused(f"its {CONFIG} is not valid JSON ({first_line(error)})") from error
+        raise make_refusal(f"its {CONFIG} is not valid JSON ({get_first_line(error)})") from error
     if not isinstance(raw, dict):
-        raise refused(f"its {CONFIG} is not a JSON object")
+        raise make_refusal(f"its {CONFIG} is not a JSON object")
     _check(raw)
     if "Eagle3" in str(raw.get("architectures")):
         raise ModelError(
             "this is an EAGLE-3 head, which is no longer supported: train a drafter, or import a DFlash head."
         )
     if lacking := [name for name in _REQUIRED if raw.get(name) is None]:
-        raise refused(f"its {CONFIG} names no {' and no '.join(lacking)}")
+        raise make_refusal(f"its {CONFIG} names no {' and no '.join(lacking)}")
     if raw["block_size"] < 2:
-        raise refused(f"block_size in its {CONFIG} is 1, which proposes nothing")
+        raise make_refusal(f"block_size in its {CONFIG} is 1, which proposes nothing")
     kinds = raw.get("layer_types") or []
     if not isinstance(kinds, list) or raw.get("use_sliding_window") or any(kind != "full_attention" for kind in kinds):
-        raise refused(f"its {CONFIG} asks for attention in a sliding window, which is not supported")
+        raise make_refusal(f"its {CONFIG} asks for attention in a sliding window, which is not supported")
     return HeadConfig(
-        _layer(raw, target),
-        _taps(raw[OWN], target.num_hidden_layers),
+        _parse_layer(raw, target),
+        _parse_taps(raw[OWN], target.num_hidden_layers),
         raw["block_size"],
         _mask(raw[OWN], target.vocab_size),
         raw.get("num_key_value_heads"),
@@ -99,7 +99,7 @@ def parse(text: str, target: LlamaConfig) -> HeadConfig:
     )
 
 
-def usual_taps(n_layers: int) -> tuple[int, int, int]:
+def choose_usual_taps(n_layers: int) -> tuple[int, int, int]:
     """Return the layers whose inputs the heads that are trained here read, for a model of `n_layers`."""
     return min(2, n_layers - 1), n_layers // 2, max(n_layers - 3, 0)
 
@@ -109,7 +109,7 @@ def _check(given: Mapping[str, Any]) -> None:
 
     def require(name: str, what: str, *, holds: bool) -> None:
         if not holds:
-            raise refused(f"{name} in its {CONFIG} is {json.dumps(given[name])[:40]} and must be {what}")
+            raise make_refusal(f"{name} in its {CONFIG} is {json.dumps(given[name])[:40]} and must be {what}")
 
     for name in [name for name, value in given.items() if value is not None]:
         value = given[name]
@@ -129,30 +129,32 @@ def _check(given: Mapping[str, Any]) -> None:
             require(name, "an activation function of transformers", holds=isinstance(value, str) and value in ACT2FN)
 
 
-def _layer(given: Mapping[str, Any], target: LlamaConfig) -> LlamaConfig:
+def _parse_layer(given: Mapping[str, Any], target: LlamaConfig) -> LlamaConfig:
     fields = {name: given[name] for name in _LAYER if given.get(name) is not None}
     try:
         layer = LlamaConfig(**fields)
         layer.vocab_size = target.vocab_size
         if layer.head_dim < 2 or layer.head_dim % 2:
-            raise refused(f"its {CONFIG} gives a head_dim of {layer.head_dim}, and rotary embeddings need an even one")
+            raise make_refusal(
+                f"its {CONFIG} gives a head_dim of {layer.head_dim}, and rotary embeddings need an even one"
+            )
         ends = torch.tensor([[0, layer.max_position_embeddings - 1]])
         is_finite = all(part.isfinite().all() for part in LlamaRotaryEmbedding(layer)(torch.zeros(1), ends))
     except ModelError:
         raise
     except Exception as error:  # the many kinds of rotary embeddings check little of what they are given
-        why = f"{type(error).__name__}: {first_line(error)}"
-        raise refused(f"transformers makes no rotary embedding of its {CONFIG} ({why})") from error
+        why = f"{type(error).__name__}: {get_first_line(error)}"
+        raise make_refusal(f"transformers makes no rotary embedding of its {CONFIG} ({why})") from error
     if not is_finite:
-        raise refused(f"the rotary embedding of its {CONFIG} (rope_scaling, rope_parameters) is not finite")
+        raise make_refusal(f"the rotary embedding of its {CONFIG} (rope_scaling, rope_parameters) is not finite")
     return layer
 
 
-def _taps(own: Mapping[str, Any], n_layers: int) -> tuple[int, ...]:
+def _parse_taps(own: Mapping[str, Any], n_layers: int) -> tuple[int, ...]:
     """The layers whose inputs the head reads."""
     given = own.get(TAP_IDS)
     if not isinstance(given, list) or not given or any(type(tap) is not int for tap in given):
-        raise refused(f"{TAP_IDS} in its {CONFIG} must be a list of layers, such as [1, 9, 17]")
+        raise make_refusal(f"{TAP_IDS} in its {CONFIG} must be a list of layers, such as [1, 9, 17]")
     taps = tuple(tap + 1 for tap in given)
     if not all(0 <= tap < n_layers for tap in taps):
         shown = ", ".join(str(tap)[:20] for tap in taps[:8])
@@ -164,5 +166,5 @@ def _mask(own: Mapping[str, Any], vocab_size: int) -> int:
     """The token whose embedding the masks begin with."""
     token = own.get(MASK)
     if type(token) is not int or not 0 <= token < vocab_size:
-        raise refused(f"{MASK} in its {CONFIG} must be one of the target's {vocab_size} tokens")
+        raise make_refusal(f"{MASK} in its {CONFIG} must be one of the target's {vocab_size} tokens")
     return token

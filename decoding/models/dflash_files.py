@@ -11,8 +11,8 @@ from safetensors.torch import load_file
 from transformers import LlamaConfig
 
 from decoding.models.dflash import DFlash, DFlashShape
-from decoding.models.dflash_config import ARCHITECTURE, MASK, OWN, TAP_IDS, HeadConfig, parse, refused
-from decoding.models.errors import ModelError, first_line
+from decoding.models.dflash_config import ARCHITECTURE, MASK, OWN, TAP_IDS, HeadConfig, make_refusal, parse
+from decoding.models.errors import ModelError, get_first_line
 from decoding.models.head_checks import require_sound
 from decoding.models.head_folder import CONFIG, WEIGHTS
 from decoding.models.tensor_files import save_tensors
@@ -36,13 +36,13 @@ def read(folder: Path, target: LlamaConfig, rows: Callable[[torch.Tensor], torch
     try:
         text = (folder / CONFIG).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise refused(f"its {CONFIG} cannot be read ({first_line(error)})") from error
+        raise make_refusal(f"its {CONFIG} cannot be read ({get_first_line(error)})") from error
     config = parse(text, target)
-    weights = _weights(folder)
+    weights = _load_weights(folder)
     if "lm_head.weight" not in weights and rows is not None:
         weights["lm_head.weight"] = rows(torch.arange(min(target.vocab_size, MOST_DRAFTED)))
         weights["d2t"] = torch.zeros(len(weights["lm_head.weight"]), dtype=torch.int64)
-    shape = _shape(config, weights, target)
+    shape = _infer_shape(config, weights, target)
     if "d2t" not in weights and shape.n_drafted == target.vocab_size:
         weights["d2t"] = torch.zeros(shape.n_drafted, dtype=torch.int64)
     with torch.device("meta"):  # takes no memory, whatever the sizes that the configuration names
@@ -56,7 +56,10 @@ def read(folder: Path, target: LlamaConfig, rows: Callable[[torch.Tensor], torch
 def write(head: DFlash, folder: Path, target: LlamaConfig) -> None:
     """Write a head into a folder, in bfloat16, with the names of published heads."""
     folder.mkdir(parents=True, exist_ok=True)
-    state = {name: tensor.bfloat16() if tensor.is_floating_point() else tensor for name, tensor in _state(head).items()}
+    state = {
+        name: tensor.bfloat16() if tensor.is_floating_point() else tensor
+        for name, tensor in _collect_state(head).items()
+    }
     save_tensors(state, folder / WEIGHTS)
     shape = head.shape
     config = {
@@ -74,37 +77,37 @@ def write(head: DFlash, folder: Path, target: LlamaConfig) -> None:
     (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
-def _state(head: DFlash) -> dict[str, torch.Tensor]:
+def _collect_state(head: DFlash) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in head.state_dict().items()}
 
 
-def _weights(folder: Path) -> dict[str, torch.Tensor]:
+def _load_weights(folder: Path) -> dict[str, torch.Tensor]:
     """The tensors of a folder by their names, each of a dtype that its name may have."""
     file = folder / WEIGHTS
     if not file.is_file():
-        raise refused(f"it has no {WEIGHTS}")
+        raise make_refusal(f"it has no {WEIGHTS}")
     try:
         loaded = load_file(file)
     except Exception as error:  # a damaged file can raise anything
-        raise refused(f"its {WEIGHTS} cannot be read ({first_line(error)})") from error
-    return {name: _dense(name, tensor) for name, tensor in loaded.items()}
+        raise make_refusal(f"its {WEIGHTS} cannot be read ({get_first_line(error)})") from error
+    return {name: _require_dense(name, tensor) for name, tensor in loaded.items()}
 
 
-def _dense(name: str, tensor: torch.Tensor) -> torch.Tensor:
+def _require_dense(name: str, tensor: torch.Tensor) -> torch.Tensor:
     """The tensor, if its dtype is one that a tensor of this name may have."""
     if tensor.dtype not in {"d2t": _INTEGERS}.get(name, _FLOATS):
-        raise refused(f"its tensor {name} has the dtype {str(tensor.dtype).removeprefix('torch.')}")
+        raise make_refusal(f"its tensor {name} has the dtype {str(tensor.dtype).removeprefix('torch.')}")
     return tensor
 
 
-def _shape(config: HeadConfig, weights: Mapping[str, torch.Tensor], target: LlamaConfig) -> DFlashShape:
+def _infer_shape(config: HeadConfig, weights: Mapping[str, torch.Tensor], target: LlamaConfig) -> DFlashShape:
     layer, taps = config.layer, config.taps
     fc, lm_head, k_proj = (
-        _matrix(weights, f"{name}.weight") for name in ("fc", "lm_head", "layers.0.self_attn.k_proj")
+        _get_matrix(weights, f"{name}.weight") for name in ("fc", "lm_head", "layers.0.self_attn.k_proj")
     )
     layer.num_key_value_heads = config.n_kv_heads or k_proj.shape[0] // layer.head_dim
     if layer.num_key_value_heads < 1 or layer.num_attention_heads % layer.num_key_value_heads:
-        raise refused(
+        raise make_refusal(
             f"its {layer.num_attention_heads} query heads cannot share {layer.num_key_value_heads} key-value heads"
         )
     layer.attention_bias = "layers.0.self_attn.q_proj.bias" in weights
@@ -119,7 +122,7 @@ def _shape(config: HeadConfig, weights: Mapping[str, torch.Tensor], target: Llam
             f" {target.hidden_size} give {len(taps) * target.hidden_size}: it is for another model."
         )
     if config.n_drafted not in (None, lm_head.shape[0]):
-        raise refused(f"draft_vocab_size is {config.n_drafted}, and its lm_head has {lm_head.shape[0]} rows")
+        raise make_refusal(f"draft_vocab_size is {config.n_drafted}, and its lm_head has {lm_head.shape[0]} rows")
 
     def has(part: str) -> bool:
         return any(part in name for name in weights)
@@ -132,16 +135,16 @@ def _shape(config: HeadConfig, weights: Mapping[str, torch.Tensor], target: Llam
         n_drafted=lm_head.shape[0],
         has_head_norms=has("self_attn.q_norm.") or has("self_attn.k_norm."),
         reads_anchor=has("anchor."),
-        markov_rank=_matrix(weights, "markov_head.markov_w2.weight").shape[1] if has("markov_head.") else 0,
+        markov_rank=_get_matrix(weights, "markov_head.markov_w2.weight").shape[1] if has("markov_head.") else 0,
         has_confidence=has("confidence_head."),
     )
 
 
-def _matrix(weights: Mapping[str, torch.Tensor], name: str) -> torch.Tensor:
+def _get_matrix(weights: Mapping[str, torch.Tensor], name: str) -> torch.Tensor:
     if name not in weights:
-        raise refused(f"the tensor {name} is missing")
+        raise make_refusal(f"the tensor {name} is missing")
     if weights[name].ndim != 2 or not weights[name].numel():
-        raise refused(f"its tensor {name} has the shape {list(weights[name].shape)} and must be a matrix")
+        raise make_refusal(f"its tensor {name} has the shape {list(weights[name].shape)} and must be a matrix")
     return weights[name]
 
 
@@ -149,9 +152,9 @@ def _require_fit(weights: Mapping[str, torch.Tensor], wanted: Mapping[str, torch
     """Raise ModelError that names the first tensor which is missing, unknown or of another shape than its layer has."""
     for name in sorted(wanted.keys() | weights.keys()):
         if name not in weights:
-            raise refused(f"the tensor {name} is missing")
+            raise make_refusal(f"the tensor {name} is missing")
         if name not in wanted:
-            raise refused(f"it has the tensor {name}, which heads of this kind do not have")
+            raise make_refusal(f"it has the tensor {name}, which heads of this kind do not have")
         if weights[name].shape != wanted[name].shape:
             shapes = f"{list(weights[name].shape)}, and its {CONFIG} gives {list(wanted[name].shape)}"
-            raise refused(f"its tensor {name} has the shape {shapes}")
+            raise make_refusal(f"its tensor {name} has the shape {shapes}")

@@ -62,6 +62,6 @@ class TokenizerMismatchError(ModelError):
     """Target and draft model use one id for different tokens."""
 
 
-def first_line(error: Exception) -> str:
+def get_first_line(error: Exception) -> str:
     """Return the first line of an error's message, or its type if it has none, short enough to quote in a sentence."""
     return (str(error).strip() or type(error).__name__).splitlines()[0][:_QUOTED].rstrip(".:")

@@ -29,7 +29,7 @@ from decoding.models.errors import (
     WrongHashError,
 )
 from decoding.models.manifest import ModelInfo
-from decoding.models.progress import Meter, OnProgress, Progress, folder_bytes, format_bytes
+from decoding.models.progress import Meter, OnProgress, Progress, count_folder_bytes, format_bytes
 from decoding.models.registry import HubModel, KnownModel, LocalFolder, LocalGguf, ModelEntry
 from kernels.cache import cache_folder
 
@@ -46,10 +46,10 @@ def ensure(ref: str, cache_dir: Path | str | None = None, on_progress: OnProgres
     if several processes want a model, one works and the others wait. Raises `ModelError`.
     """
     entry, cache = registry.resolve(ref), cache_folder(cache_dir)
-    info = _cached(entry, cache)
+    info = _find_cached(entry, cache)
     if info is None:
         with _lock(entry, cache, on_progress):
-            info = _cached(entry, cache) or _prepare(entry, cache, on_progress)
+            info = _find_cached(entry, cache) or _prepare(entry, cache, on_progress)
     return info
 
 
@@ -68,9 +68,9 @@ def ensure_gguf(ref: str, cache_dir: Path | str | None = None, on_progress: OnPr
         if not final.exists():
             staging = cache / "partial" / entry.slug
             staging.mkdir(parents=True, exist_ok=True)
-            _require_space(cache, entry.name, entry.bytes + OTHER_BYTES - folder_bytes(staging))
+            _require_space(cache, entry.name, entry.bytes + OTHER_BYTES - count_folder_bytes(staging))
             incoming = cache / "incoming" / entry.filename
-            fetched, _ = _first_that_works(entry, incoming, staging, on_progress)
+            fetched, _ = _try_sources(entry, incoming, staging, on_progress)
             final.parent.mkdir(parents=True, exist_ok=True)
             if fetched == incoming:
                 return incoming
@@ -79,9 +79,9 @@ def ensure_gguf(ref: str, cache_dir: Path | str | None = None, on_progress: OnPr
     return final
 
 
-def cached(ref: str, cache_dir: Path | str | None = None) -> ModelInfo | None:
+def find_cached(ref: str, cache_dir: Path | str | None = None) -> ModelInfo | None:
     """Return the record of the model `ref` if it is ready, else None. Raises `UnknownModelError`."""
-    return _cached(registry.resolve(ref), cache_folder(cache_dir))
+    return _find_cached(registry.resolve(ref), cache_folder(cache_dir))
 
 
 def verify(ref: str, cache_dir: Path | str | None = None, on_progress: OnProgress | None = None) -> ModelInfo:
@@ -117,12 +117,12 @@ def remove(slug: str, cache_dir: Path | str | None = None) -> int:
     """
     cache = cache_folder(cache_dir)
     folders = [cache / place / slug for place in ("models", "partial", "gguf")]
-    n_bytes = sum(map(folder_bytes, folders))
+    n_bytes = sum(map(count_folder_bytes, folders))
     remove_folders(make_lock(cache, slug), *folders)
     return n_bytes
 
 
-def _cached(entry: ModelEntry, cache: Path) -> ModelInfo | None:
+def _find_cached(entry: ModelEntry, cache: Path) -> ModelInfo | None:
     info = manifest.read(cache / "models" / entry.slug)
     # Copying a cache changes modification times; only a user's folder may be edited in place.
     if info is None or not info.is_intact(times=isinstance(entry, LocalFolder)):
@@ -130,7 +130,7 @@ def _cached(entry: ModelEntry, cache: Path) -> ModelInfo | None:
     match entry:
         case KnownModel() if info.sha256 != entry.sha256:
             return None
-        case LocalGguf() if info.source != _file_state(entry.path):
+        case LocalGguf() if info.source != _describe_file_state(entry.path):
             return None
     return replace(info, ref=entry.ref)
 
@@ -142,11 +142,11 @@ def _prepare(entry: ModelEntry, cache: Path, on_progress: OnProgress | None) -> 
     shutil.rmtree(ready, ignore_errors=True)  # of an interrupted conversion
     match entry:
         case KnownModel():
-            info = _known(entry, cache, staging, on_progress)
+            info = _fetch_known(entry, cache, staging, on_progress)
         case HubModel():
             info = _from_hub(entry, staging, on_progress)
         case LocalGguf():
-            info = _local_gguf(entry, staging, on_progress)
+            info = _convert_local_gguf(entry, staging, on_progress)
         case LocalFolder():
             ready.mkdir()
             info = _describe(entry, entry.path, source="local folder", on_progress=on_progress)
@@ -165,25 +165,25 @@ def _prepare(entry: ModelEntry, cache: Path, on_progress: OnProgress | None) -> 
     return info
 
 
-def _known(model: KnownModel, cache: Path, staging: Path, on_progress: OnProgress | None) -> ModelInfo:
+def _fetch_known(model: KnownModel, cache: Path, staging: Path, on_progress: OnProgress | None) -> ModelInfo:
     """Download the registry's GGUF file from the first source that works, and convert it."""
     _require_space(
-        cache, model.name, model.bytes + BYTES_PER_PARAMETER * model.n_parameters + OTHER_BYTES - folder_bytes(staging)
+        cache,
+        model.name,
+        model.bytes + BYTES_PER_PARAMETER * model.n_parameters + OTHER_BYTES - count_folder_bytes(staging),
     )
-    gguf, source = _first_that_works(model, cache / "incoming" / model.filename, staging, on_progress)
+    gguf, source = _try_sources(model, cache / "incoming" / model.filename, staging, on_progress)
     ready = staging / "ready"
     versions = conversion.to_safetensors(gguf, ready, model.name, on_progress)
     info = _describe(model, ready, source=source, on_progress=on_progress)
     return replace(info, sha256=model.sha256, licence=model.licence, versions=info.versions | versions)
 
 
-def _first_that_works(
-    model: KnownModel, incoming: Path, staging: Path, on_progress: OnProgress | None
-) -> tuple[Path, str]:
+def _try_sources(model: KnownModel, incoming: Path, staging: Path, on_progress: OnProgress | None) -> tuple[Path, str]:
     """Return (checked file, source in words). Raises `NoSourceError` or `WrongHashError` with the reasons of all."""
     failures: list[tuple[str, ModelError]] = []
     if incoming.is_file():
-        actual = sources.sha256_of(
+        actual = sources.hash_file(
             incoming, Meter("check", f"{model.name}: checking {incoming.name}", model.bytes, on_progress)
         )
         if actual == model.sha256:
@@ -207,13 +207,13 @@ def _first_that_works(
 def _from_hub(entry: HubModel, staging: Path, on_progress: OnProgress | None) -> ModelInfo:
     """Download a repository's safetensors, tokenizer and configuration."""
     try:
-        offer = sources.hub_files(entry.repo, entry.revision, on_progress)
+        offer = sources.list_hub_files(entry.repo, entry.revision, on_progress)
         names = {name for name, _ in offer.files}
         if "config.json" not in names or not any(name.endswith(".safetensors") for name in names):
             raise SourceError(
                 f"{entry.repo} has no config.json with safetensors weights, the only format that is loaded"
             )
-        _require_space(staging, entry.name, offer.bytes - folder_bytes(staging))
+        _require_space(staging, entry.name, offer.bytes - count_folder_bytes(staging))
         sources.download_repository(entry.repo, offer, entry.name, staging / "snapshot", on_progress)
     except SourceError as error:
         raise NoSourceError(
@@ -224,13 +224,13 @@ def _from_hub(entry: HubModel, staging: Path, on_progress: OnProgress | None) ->
     return _describe(entry, ready, source=f"Hugging Face hub, {entry.repo}@{offer.commit}", on_progress=on_progress)
 
 
-def _local_gguf(entry: LocalGguf, staging: Path, on_progress: OnProgress | None) -> ModelInfo:
+def _convert_local_gguf(entry: LocalGguf, staging: Path, on_progress: OnProgress | None) -> ModelInfo:
     """Convert the user's file into the cache; the file itself is not changed."""
     size = entry.path.stat().st_size
     _require_space(staging, entry.name, GGUF_GROWTH * size + OTHER_BYTES)
-    state = _file_state(entry.path)
+    state = _describe_file_state(entry.path)
     meter = Meter("check", f"{entry.name}: hashing", size, on_progress)
-    sha256 = sources.sha256_of(entry.path, meter)
+    sha256 = sources.hash_file(entry.path, meter)
     versions = conversion.to_safetensors(entry.path, staging / "ready", entry.name, on_progress)
     info = _describe(entry, staging / "ready", source=state, on_progress=on_progress)
     return replace(info, sha256=sha256, versions=info.versions | versions)
@@ -243,17 +243,17 @@ def _describe(entry: ModelEntry, folder: Path, *, source: str, on_progress: OnPr
         ref=entry.ref,
         name=entry.name,
         folder=folder,
-        sha256=manifest.weights_sha256(files),
+        sha256=manifest.hash_weights(files),
         source=source,
         licence=None,
         dtype=dtype,
         n_parameters=n_parameters,
         files=files,
-        versions=_versions(),
+        versions=_collect_versions(),
     )
 
 
-def _versions() -> dict[str, str]:
+def _collect_versions() -> dict[str, str]:
     """Return the version of Bassline that placed a model; nothing where it runs without being installed."""
     try:
         return {"bassline": metadata.version("bassline")}
@@ -261,7 +261,7 @@ def _versions() -> dict[str, str]:
         return {}
 
 
-def _file_state(path: Path) -> str:
+def _describe_file_state(path: Path) -> str:
     """Return a description that changes with the file, without reading its content."""
     stat = path.stat()
     return f"local file of {stat.st_size} bytes, modified at {stat.st_mtime_ns} ns"

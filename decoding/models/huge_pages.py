@@ -26,16 +26,16 @@ def use_huge_pages() -> None:
     """
     if sys.platform != "linux":
         return
-    madvise = _libc("madvise", ctypes.c_int)
-    for page in _filled_pages():
+    madvise = _get_libc_function("madvise", ctypes.c_int)
+    for page in _find_filled_pages():
         # One that cannot be moved stays as it is.
         madvise(page, HUGE_PAGE, _MADV_HUGEPAGE)
         madvise(page, HUGE_PAGE, _MADV_COLLAPSE)
 
 
-def _filled_pages() -> list[int]:
+def _find_filled_pages() -> list[int]:
     """Return the addresses of the huge pages that anonymous memory fills to the last byte."""
-    mincore, found = _libc("mincore", ctypes.c_char_p), []
+    mincore, found = _get_libc_function("mincore", ctypes.c_char_p), []
     n = HUGE_PAGE // mmap.PAGESIZE
     resident, filled = ctypes.create_string_buffer(n), b"\x01" * n
     for line in Path("/proc/self/maps").read_text().splitlines():
@@ -49,7 +49,7 @@ def _filled_pages() -> list[int]:
     return found
 
 
-def _libc(name: str, last: Any) -> Any:
+def _get_libc_function(name: str, last: Any) -> Any:
     """Return a function of the system that takes an address, a size and one more argument."""
     function = getattr(ctypes.CDLL(None), name)
     function.argtypes = [ctypes.c_void_p, ctypes.c_size_t, last]

@@ -27,12 +27,12 @@ ZERO_POINTS = "zero_points"
 """The input of every graph with a product: the zero point of each token, uint8 [N]."""
 
 
-def zero_points(n: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+def make_zero_points(n: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
     """Return the input `ZERO_POINTS` for n tokens."""
     return np.full(n, _ZERO_POINT, dtype=np.uint8)
 
 
-def linear(graph: Graph, x: str, layer: nn.Linear) -> str:
+def add_linear(graph: Graph, x: str, layer: nn.Linear) -> str:
     """Add x @ weight.T + bias in 8-bit integers to a graph: [N, out] for x [N, in], both float32."""
     # A row of zeros has the scale 0: whatever its quantized numbers are, the product is multiplied by 0 in the end.
     largest = graph.add("ReduceMax", graph.add("Abs", x), graph.constant([1]), keepdims=0)
@@ -58,8 +58,8 @@ class Int8Linear(Packed):
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
         graph = Graph(x=(FLOAT, ["N", layer.in_features]), zero_points=(UINT8, ["N"]))
-        self._compiled = graph.compile(linear(graph, "x", layer))
-        self._n_bytes = n_bytes(layer)
+        self._compiled = graph.compile(add_linear(graph, "x", layer))
+        self._n_bytes = count_bytes(layer)
 
     @property
     def n_bytes(self) -> int:
@@ -69,11 +69,11 @@ class Int8Linear(Packed):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return x @ weight.T + bias, [..., N, out], for x [..., N, in]. A token's result does not depend on N."""
         tokens = x.float().flatten(0, -2)
-        (out,) = self._compiled({"x": tokens.contiguous().numpy(), ZERO_POINTS: zero_points(len(tokens))})
+        (out,) = self._compiled({"x": tokens.contiguous().numpy(), ZERO_POINTS: make_zero_points(len(tokens))})
         return out.to(x.dtype).view(*x.shape[:-1], -1)
 
 
-def n_bytes(layer: nn.Linear) -> int:
+def count_bytes(layer: nn.Linear) -> int:
     """Return the bytes that a layer takes in 8-bit integers, with its scales and its bias."""
     return layer.weight.numel() + 4 * layer.out_features * (1 if layer.bias is None else 2)
 

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from decoding.models import int8
-from decoding.models.blocks import QKV, Steps, rms_norm
+from decoding.models.blocks import QKV, Steps, apply_rms_norm
 from decoding.models.fusion import Part
 from decoding.models.onnx_graph import FLOAT, INT64, ORT, UINT8, Compiled, Graph
 from decoding.models.packing import Packed, replace_linears
@@ -65,16 +65,16 @@ class Int8Blocks:
         graph = Graph(**inputs)
         x, outputs = "x", []
         if layer is None:
-            normed = _norm(graph, x, after.input_layernorm)
+            normed = _add_norm(graph, x, after.input_layernorm)
         else:
-            added = int8.linear(graph, "attended", layer.self_attn.o_proj)
+            added = int8.add_linear(graph, "attended", layer.self_attn.o_proj)
             normed, x = _add_and_norm(graph, x, added, layer.post_attention_layernorm)
-            added = _mlp(graph, normed, layer.mlp)
+            added = _add_mlp(graph, normed, layer.mlp)
             if after is None:
                 return graph.compile(graph.add("Add", x, added))
             normed, x = _add_and_norm(graph, x, added, after.input_layernorm)
             outputs.append(x)
-        joint = int8.linear(graph, normed, _joint(after.self_attn.q_proj))
+        joint = int8.add_linear(graph, normed, _join_linears(after.self_attn.q_proj))
         sizes = graph.constant([(self._n_queries + self._n_keys) * self._size, self._n_keys * self._size])
         unrotated, values = graph.add_many("Split", 2, joint, sizes, axis=1)
         unrotated = graph.add("Unsqueeze", unrotated, graph.constant([0]))
@@ -86,7 +86,7 @@ class _Int8Steps:
     def __init__(self, blocks: Int8Blocks, cos: torch.Tensor, sin: torch.Tensor) -> None:
         n, half = len(cos), cos.shape[1] // 2
         self._blocks = blocks
-        self._zero_points = {int8.ZERO_POINTS: int8.zero_points(n)}
+        self._zero_points = {int8.ZERO_POINTS: int8.make_zero_points(n)}
         # ONNX Runtime looks the rotation up by index, and takes one half, since the other is the same.
         self._feeds: dict[str, Any] = {
             **self._zero_points,
@@ -106,7 +106,7 @@ class _Int8Steps:
 
     def last(self, x: torch.Tensor, attended: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
         (x,) = self._blocks.last({"x": x.numpy(), "attended": attended.float().numpy(), **self._zero_points})
-        logits: torch.Tensor = self._blocks.head(rms_norm(x if keep is None else x[keep], self._blocks.norm))
+        logits: torch.Tensor = self._blocks.head(apply_rms_norm(x if keep is None else x[keep], self._blocks.norm))
         return logits
 
 
@@ -115,7 +115,7 @@ class Released(Packed):
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
-        self._n_bytes = int8.n_bytes(layer)
+        self._n_bytes = int8.count_bytes(layer)
 
     @property
     def n_bytes(self) -> int:
@@ -123,19 +123,19 @@ class Released(Packed):
         return self._n_bytes
 
 
-def _joint(part: Part) -> nn.Linear:
+def _join_linears(part: Part) -> nn.Linear:
     return part.fused.linear
 
 
-def _mlp(graph: Graph, x: str, mlp: Any) -> str:
-    both = int8.linear(graph, x, _joint(mlp.gate_proj))
+def _add_mlp(graph: Graph, x: str, mlp: Any) -> str:
+    both = int8.add_linear(graph, x, _join_linears(mlp.gate_proj))
     size = mlp.down_proj.in_features
     gate, up = graph.add_many("Split", 2, both, graph.constant([size, size]), axis=1)
     silu = graph.add("QuickGelu", gate, domain=ORT, alpha=1.0)
-    return int8.linear(graph, graph.add("Mul", silu, up), mlp.down_proj)
+    return int8.add_linear(graph, graph.add("Mul", silu, up), mlp.down_proj)
 
 
-def _norm(graph: Graph, x: str, norm: Any) -> str:
+def _add_norm(graph: Graph, x: str, norm: Any) -> str:
     weight = graph.constant(norm.weight.detach().float().numpy())
     return graph.add("SimplifiedLayerNormalization", x, weight, axis=-1, epsilon=norm.variance_epsilon)
 

@@ -17,7 +17,13 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 from decoding.models import fetch, registry
 from decoding.models.device import pick_device, pick_dtype
 from decoding.models.device_memory import is_out_of_memory
-from decoding.models.errors import EncoderDecoderError, ModelError, NotCausalError, TokenizerMismatchError, first_line
+from decoding.models.errors import (
+    EncoderDecoderError,
+    ModelError,
+    NotCausalError,
+    TokenizerMismatchError,
+    get_first_line,
+)
 from decoding.models.infilling import find_format
 from decoding.models.loaded import LoadedModel
 from decoding.models.trusted_code import VARIABLE, check_code, is_trusted
@@ -48,12 +54,12 @@ def load(
     if trusted:
         check_code(info)
     name, folder = info.name, info.folder
-    config = _causal_config(folder, name, trusted)
+    config = _load_causal_config(folder, name, trusted)
     on, kind = pick_device(device), pick_dtype(dtype, pick_device(device))
     if on_progress:
         on_progress(f"{name}: loading into memory ({on}, {str(kind).removeprefix('torch.')})")
-    tokenizer = _tokenizer(folder, name, trusted)
-    model = _weights(folder, name, config, kind, on, attention, trusted)
+    tokenizer = _load_tokenizer(folder, name, trusted)
+    model = _load_weights(folder, name, config, kind, on, attention, trusted)
     parameters = list(model.parameters())
     text_config = config.get_text_config()
     vocab_size = min(text_config.vocab_size, len(tokenizer))
@@ -69,9 +75,9 @@ def load(
         device=on,
         n_parameters=sum(parameter.numel() for parameter in parameters),
         n_weight_bytes=sum(parameter.numel() * parameter.element_size() for parameter in parameters),
-        context_length=_context_length(text_config, tokenizer),
+        context_length=_find_context_length(text_config, tokenizer),
         vocab_size=vocab_size,
-        eos_token_ids=_eos_token_ids(model, tokenizer),
+        eos_token_ids=_collect_eos_token_ids(model, tokenizer),
         infill_format=find_format(tokenizer, vocab_size),
         has_chat_template=bool(tokenizer.chat_template),
     )
@@ -80,7 +86,7 @@ def load(
 def load_tokenizer(ref: str) -> Any:
     """Return the tokenizer of a model alone; its own code never runs. Raises `ModelError`."""
     info = fetch.ensure(ref)
-    return _tokenizer(info.folder, info.name, trusted=False)
+    return _load_tokenizer(info.folder, info.name, trusted=False)
 
 
 def check_same_tokenizer(target: LoadedModel, draft: LoadedModel) -> None:
@@ -89,7 +95,7 @@ def check_same_tokenizer(target: LoadedModel, draft: LoadedModel) -> None:
     One vocabulary may be longer: models of one family are padded to different sizes. The draft model must know every
     real token of the target, because it reads the target's output.
     """
-    ours, theirs = _tokens_by_id(target.tokenizer), _tokens_by_id(draft.tokenizer)
+    ours, theirs = _map_ids_to_tokens(target.tokenizer), _map_ids_to_tokens(draft.tokenizer)
     advice = "choose a draft model of the target's family, or the ngram or sibling drafter."
     for token_id in range(min(target.vocab_size, draft.vocab_size)):
         if ours.get(token_id) != theirs.get(token_id):
@@ -105,7 +111,7 @@ def check_same_tokenizer(target: LoadedModel, draft: LoadedModel) -> None:
         )
 
 
-def _causal_config(folder: Path, name: str, trusted: bool) -> Any:
+def _load_causal_config(folder: Path, name: str, trusted: bool) -> Any:
     """Return the configuration of a causal language model. Raises `NotCausalError` for any other."""
     raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     if trusted and "--" in json.dumps(raw.get("auto_map", {})):
@@ -127,7 +133,7 @@ def _causal_config(folder: Path, name: str, trusted: bool) -> Any:
         raise EncoderDecoderError(
             f"{name} is an encoder-decoder model ({config.model_type}): choose a decoder-only causal language model."
         )
-    model_class = _model_class(config, folder, trusted)
+    model_class = _find_model_class(config, folder, trusted)
     architectures = raw.get("architectures") or []
     if model_class is None or (architectures and model_class.__name__ not in architectures):
         raise NotCausalError(
@@ -137,7 +143,7 @@ def _causal_config(folder: Path, name: str, trusted: bool) -> Any:
     return config
 
 
-def _model_class(config: Any, folder: Path, trusted: bool) -> Any:
+def _find_model_class(config: Any, folder: Path, trusted: bool) -> Any:
     """Return the model's class, None if it is not a causal language model."""
     own = getattr(config, "auto_map", None) or {}
     if trusted and "AutoModelForCausalLM" in own:
@@ -145,28 +151,28 @@ def _model_class(config: Any, folder: Path, trusted: bool) -> Any:
     return MODEL_FOR_CAUSAL_LM_MAPPING.get(type(config), None)
 
 
-def _tokenizer(folder: Path, name: str, trusted: bool) -> Any:
+def _load_tokenizer(folder: Path, name: str, trusted: bool) -> Any:
     advice = f"put its tokenizer files into {folder}."
     if not any((folder / file).exists() for file in TOKENIZER_FILES):  # transformers would create an empty one
         raise ModelError(f"{name} has no tokenizer: {advice}")
     try:
         return transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=trusted, local_files_only=True)
     except Exception as error:  # tokenizer classes raise errors of many types
-        raise ModelError(f"{name} has a tokenizer that cannot be loaded ({first_line(error)}): {advice}") from error
+        raise ModelError(f"{name} has a tokenizer that cannot be loaded ({get_first_line(error)}): {advice}") from error
 
 
-def _weights(
+def _load_weights(
     folder: Path, name: str, config: Any, dtype: torch.dtype, device: torch.device, attention: str | None, trusted: bool
 ) -> Any:
     """Return the model with every weight mapped from the files. Raises `ModelError` if one is missing."""
-    with quiet():
+    with silence_transformers():
         try:
             model, loading = transformers.AutoModelForCausalLM.from_pretrained(
                 folder,
                 config=config,
                 dtype=dtype,
                 device_map={"": device} if device.type != "cpu" else None,
-                attn_implementation=attention or exact_attention(config),
+                attn_implementation=attention or find_exact_attention(config),
                 trust_remote_code=trusted,
                 local_files_only=True,
                 use_safetensors=True,
@@ -175,7 +181,7 @@ def _weights(
         except (OSError, ValueError, RuntimeError, ImportError) as error:
             if is_out_of_memory(error):
                 raise
-            raise ModelError(f"{name} cannot be loaded ({first_line(error)}).") from error
+            raise ModelError(f"{name} cannot be loaded ({get_first_line(error)}).") from error
     missing = sorted(loading["missing_keys"]) + sorted(str(key) for key in loading["mismatched_keys"])
     if missing:
         raise ModelError(
@@ -184,7 +190,7 @@ def _weights(
     return model.eval().requires_grad_(False)
 
 
-def exact_attention(config: Any) -> str | None:
+def find_exact_attention(config: Any) -> str | None:
     """Return the attention that a model needs for its own forward to be right; None where transformers' choice is.
 
     transformers 5.17 gives Gemma 2 its `sdpa`, which leaves the soft caps out; 5.23 chooses `eager` itself.
@@ -193,7 +199,7 @@ def exact_attention(config: Any) -> str | None:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def silence_transformers() -> Iterator[None]:
     """Hide transformers' progress bars and warnings."""
     logging = transformers.utils.logging
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -209,7 +215,7 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _context_length(config: Any, tokenizer: Any) -> int:
+def _find_context_length(config: Any, tokenizer: Any) -> int:
     """Return the number of tokens up to which a row is decoded in a batch as it is alone.
 
     That excludes all but the first chunk of a chunked attention (Llama 4), and lengths at which the rotary embedding
@@ -224,7 +230,7 @@ def _context_length(config: Any, tokenizer: Any) -> int:
     return int(min(length for length in lengths if length))
 
 
-def _eos_token_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
+def _collect_eos_token_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
     ids: set[int] = set()
     for declared in (
         model.generation_config.eos_token_id,
@@ -237,5 +243,5 @@ def _eos_token_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
     return tuple(sorted(ids))
 
 
-def _tokens_by_id(tokenizer: Any) -> dict[int, str]:
+def _map_ids_to_tokens(tokenizer: Any) -> dict[int, str]:
     return {token_id: token for token, token_id in tokenizer.get_vocab().items()}

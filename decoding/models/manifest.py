@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from decoding.models.errors import ModelError
-from decoding.models.progress import Meter, OnProgress, folder_bytes
-from decoding.models.sources import sha256_of
+from decoding.models.progress import Meter, OnProgress, count_folder_bytes
+from decoding.models.sources import hash_file
 
 FILENAME = "bassline.json"
 FORMAT = 1
@@ -95,20 +95,20 @@ def record_files(folder: Path, name: str, on_progress: OnProgress | None) -> dic
         and path.suffix in {".safetensors", ".json", ".txt", ".model", ".jinja", ".py"}
         and path.name != FILENAME
     )
-    meter = Meter("check", f"{name}: hashing the files", folder_bytes(folder), on_progress)
+    meter = Meter("check", f"{name}: hashing the files", count_folder_bytes(folder), on_progress)
     records = {}
     for path in paths:
         stat = path.stat()
-        records[path.name] = FileRecord(stat.st_size, stat.st_mtime_ns, sha256_of(path, meter))
+        records[path.name] = FileRecord(stat.st_size, stat.st_mtime_ns, hash_file(path, meter))
     return records
 
 
 def is_same(path: Path, record: FileRecord) -> bool:
     """Whether the file exists and has the recorded size and hash."""
-    return path.is_file() and path.stat().st_size == record.bytes and sha256_of(path) == record.sha256
+    return path.is_file() and path.stat().st_size == record.bytes and hash_file(path) == record.sha256
 
 
-def weights_sha256(files: dict[str, FileRecord]) -> str:
+def hash_weights(files: dict[str, FileRecord]) -> str:
     """Return the sha256 that identifies a model of safetensors files."""
     weights = {name: record.sha256 for name, record in sorted(files.items()) if name.endswith(".safetensors")}
     if len(weights) == 1:
@@ -123,7 +123,7 @@ def count_parameters(folder: Path, name: str) -> tuple[int, str]:
     """
     count: Counter[str] = Counter()
     for path in folder.glob("*.safetensors"):
-        for tensor in _header(path, name).values():
+        for tensor in _read_header(path, name).values():
             count[tensor["dtype"]] += math.prod(tensor["shape"])
     if not count:
         raise ModelError(
@@ -133,7 +133,7 @@ def count_parameters(folder: Path, name: str) -> tuple[int, str]:
     return count.total(), _DTYPES.get(dtype, dtype.lower())
 
 
-def _header(path: Path, name: str) -> dict[str, Any]:
+def _read_header(path: Path, name: str) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             (length,) = struct.unpack("<Q", file.read(8))

@@ -13,12 +13,12 @@ from decoding.models.loaded import ModelSpec
 from decoding.models.packing import Packed
 
 
-def expected_bytes(spec: ModelSpec) -> int | None:
+def estimate_bytes(spec: ModelSpec) -> int | None:
     """Return about how many bytes the weights will take; None for a model that is not in the cache yet.
 
     Raises UnknownModelError, and ModelError for a device that is not here.
     """
-    info = fetch.cached(spec.ref)
+    info = fetch.find_cached(spec.ref)
     if info is None:
         return None
     itemsize = pick_dtype(spec.dtype, pick_device(spec.device)).itemsize
@@ -26,7 +26,7 @@ def expected_bytes(spec: ModelSpec) -> int | None:
     return int(info.n_parameters * (itemsize if spec.weights == "dense" else (3 + itemsize) / 4))
 
 
-def weight_bytes(model: nn.Module) -> int:
+def count_weight_bytes(model: nn.Module) -> int:
     """Return the bytes of a loaded model: parameters, buffers and prepacked weights, each shared one once."""
     packed = [module for module in model.modules() if isinstance(module, Packed)]
     plain = {id(tensor): tensor for tensor in chain(model.parameters(), model.buffers())}
@@ -37,4 +37,4 @@ def read_bytes(model: PreTrainedModel) -> int:
     """Return the bytes of weights that a forward reads: all but the input embedding, unless the output layer is it."""
     embedding, head = model.get_input_embeddings().weight, model.get_output_embeddings()
     is_read = getattr(head, "weight", None) is embedding
-    return weight_bytes(model) - (0 if is_read else embedding.nbytes)
+    return count_weight_bytes(model) - (0 if is_read else embedding.nbytes)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from decoding.models.device import cpu_multiplies_bytes
-from decoding.models.threads import n_threads
+from decoding.models.threads import count_threads
 
 FLOAT, UINT8, INT64 = TensorProto.FLOAT, TensorProto.UINT8, TensorProto.INT64
 # The domain of ONNX Runtime's own operations.
@@ -84,7 +84,7 @@ class Compiled:
 
     def __init__(self, model: bytes, weights: Mapping[str, NDArray[Any]], outputs: tuple[str, ...]) -> None:
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = n_threads()
+        options.intra_op_num_threads = count_threads()
         # Grading, long attentions and drafters need the cores between two calls: threads wait actively for the next
         # operation of a graph, but not for its next call. ONNX Runtime can do so only with threads of the graph's own;
         # threads of a shared pool spin for 40 ms after a call.

@@ -42,11 +42,11 @@ class PackedLinear(Packed):
 def prepack(model: nn.Module) -> None:
     """Pack the linear layers of a model on a CPU if oneDNN has its dtype here. Other models stay as they are."""
     weight = next(model.parameters())
-    if weight.device.type == "cpu" and weight.dtype in packed_dtypes():
+    if weight.device.type == "cpu" and weight.dtype in list_packed_dtypes():
         replace_linears(model, PackedLinear)
 
 
-def packed_dtypes() -> tuple[torch.dtype, ...]:
+def list_packed_dtypes() -> tuple[torch.dtype, ...]:
     """Return the dtypes that oneDNN packs here: bf16 needs a CPU with AVX-512 or AVX-NE-CONVERT."""
     has_bf16 = torch.ops.mkldnn._is_mkldnn_bf16_supported()
     return (torch.float32, torch.bfloat16) if has_bf16 else (torch.float32,)

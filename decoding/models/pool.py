@@ -24,7 +24,7 @@ class ModelPool:
         same model get the same. Raises UnknownModelError, and what `load` raises.
         """
         with self._lock:
-            info = fetch.cached(spec.ref)
+            info = fetch.find_cached(spec.ref)
             model = None if info is None else self._models.get((spec, info.sha256))
             if model is None:
                 model = load()

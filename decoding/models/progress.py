@@ -82,7 +82,7 @@ class Meter:
 
         def watch() -> None:
             while not over.wait(POLL_S):
-                grown = folder_bytes(folder)
+                grown = count_folder_bytes(folder)
                 self.at(base + (grown if at_most is None else min(grown, at_most)))
 
         thread = threading.Thread(target=watch, name="model-progress", daemon=True)
@@ -94,7 +94,7 @@ class Meter:
             thread.join()
 
 
-def folder_bytes(folder: Path) -> int:
+def count_folder_bytes(folder: Path) -> int:
     """Return the bytes of all files under `folder`. Files and folders that are removed meanwhile count as 0."""
     total = 0
     for parent, _, names in os.walk(folder):  # skips folders that it cannot open, where Path.rglob raises

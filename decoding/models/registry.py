@@ -100,7 +100,7 @@ class LocalGguf(ModelEntry):
     path: Path
 
 
-def entries() -> list[KnownModel]:
+def list_models() -> list[KnownModel]:
     """Return the models of the registry in its order, smallest first."""
     return list(_registry().values())
 
@@ -111,13 +111,17 @@ def resolve(ref: str) -> ModelEntry:
     if known:
         return known
     if ref.startswith("hf:"):
-        return _hub_model(ref)
+        return _parse_hub_model(ref)
     if not ref.strip() or len(ref) > _LONGEST_REF:
-        raise UnknownModelError(f"model {_quoted(ref)} is {'too long' if ref.strip() else 'empty'}: {_advice()}.")
+        raise UnknownModelError(
+            f"model {_quote_reference(ref)} is {'too long' if ref.strip() else 'empty'}: {_build_advice()}."
+        )
     try:
-        return _local(ref)
+        return _parse_local(ref)
     except (OSError, RuntimeError, ValueError) as error:  # no permission, name too long, unknown user, NUL byte
-        raise UnknownModelError(f"model {_quoted(ref)} cannot be looked up as a path: {_advice()}.") from error
+        raise UnknownModelError(
+            f"model {_quote_reference(ref)} cannot be looked up as a path: {_build_advice()}."
+        ) from error
 
 
 def is_repository(repo: str) -> bool:
@@ -126,55 +130,57 @@ def is_repository(repo: str) -> bool:
     return all(_HUB_NAME.fullmatch(part) for part in (owner, name))
 
 
-def _hub_model(ref: str) -> HubModel:
+def _parse_hub_model(ref: str) -> HubModel:
     hub = _HUB_REF.fullmatch(ref)
     if not hub:
-        raise UnknownModelError(f"model {_quoted(ref)} is not of the form hf:owner/name[@revision]: {_advice()}.")
+        raise UnknownModelError(
+            f"model {_quote_reference(ref)} is not of the form hf:owner/name[@revision]: {_build_advice()}."
+        )
     repo, revision = hub["repo"], hub["revision"]
     if not is_repository(repo):
         raise UnknownModelError(
-            f"model {_quoted(ref)} is not a repository of the hub: owner and name consist of letters, digits,"
+            f"model {_quote_reference(ref)} is not a repository of the hub: owner and name consist of letters, digits,"
             " underscores, and single dots or dashes inside, have at most 96 characters and do not end with .git;"
-            f" {_advice()}."
+            f" {_build_advice()}."
         )
     if revision is not None and not _REVISION.fullmatch(revision):
         raise UnknownModelError(
-            f"model {_quoted(ref)} has no valid revision: give a branch, a tag or a commit after the @."
+            f"model {_quote_reference(ref)} has no valid revision: give a branch, a tag or a commit after the @."
         )
-    return HubModel(ref, repo, _slug("hf", repo, ref), repo, revision)
+    return HubModel(ref, repo, _make_slug("hf", repo, ref), repo, revision)
 
 
-def _local(ref: str) -> ModelEntry:
+def _parse_local(ref: str) -> ModelEntry:
     path = Path(ref).expanduser()
     if path.suffix.lower() == ".gguf" and path.is_file():
         path = path.resolve()
-        return LocalGguf(ref, path.stem, _slug("gguf", path.stem, str(path)), path)
+        return LocalGguf(ref, path.stem, _make_slug("gguf", path.stem, str(path)), path)
     if (path / "config.json").is_file():
         path = path.resolve()
-        return LocalFolder(ref, path.name, _slug("folder", path.name, str(path)), path)
-    raise UnknownModelError(f"{_complaint(ref, path)}: {_advice()}.")
+        return LocalFolder(ref, path.name, _make_slug("folder", path.name, str(path)), path)
+    raise UnknownModelError(f"{_describe_problem(ref, path)}: {_build_advice()}.")
 
 
-def _advice() -> str:
+def _build_advice() -> str:
     return f"give one of {', '.join(_registry())}, or {FORMS}"
 
 
-def _quoted(ref: str) -> str:
+def _quote_reference(ref: str) -> str:
     """Return the reference as errors quote it, cut after 100 characters."""
     return repr(ref if len(ref) <= 100 else f"{ref[:97]}...")
 
 
-def _complaint(ref: str, path: Path) -> str:
+def _describe_problem(ref: str, path: Path) -> str:
     if path.is_dir():
-        return f"model folder {_quoted(ref)} has no config.json"
+        return f"model folder {_quote_reference(ref)} has no config.json"
     if path.is_file():
-        return f"model file {_quoted(ref)} is not a .gguf file"
+        return f"model file {_quote_reference(ref)} is not a .gguf file"
     if path.suffix.lower() == ".gguf":
-        return f"model file {_quoted(ref)} does not exist"
-    return f"model {_quoted(ref)} is not known"
+        return f"model file {_quote_reference(ref)} does not exist"
+    return f"model {_quote_reference(ref)} is not known"
 
 
-def _slug(kind: str, name: str, identity: str) -> str:
+def _make_slug(kind: str, name: str, identity: str) -> str:
     readable = re.sub(r"[^\w.-]+", "-", name).encode(errors="replace")[:_LONGEST_READABLE].decode(errors="ignore")
     return f"{kind}-{readable}-{hashlib.sha256(identity.encode(errors='surrogateescape')).hexdigest()[:10]}"
 
@@ -182,10 +188,10 @@ def _slug(kind: str, name: str, identity: str) -> str:
 @cache
 def _registry() -> dict[str, KnownModel]:
     text = (resources.files("decoding.models") / "registry.toml").read_text(encoding="utf-8")
-    return {key: _known_model(key, table) for key, table in tomllib.loads(text).items()}
+    return {key: _parse_known_model(key, table) for key, table in tomllib.loads(text).items()}
 
 
-def _known_model(key: str, table: dict[str, Any]) -> KnownModel:
+def _parse_known_model(key: str, table: dict[str, Any]) -> KnownModel:
     return KnownModel(
         ref=key,
         name=key,
@@ -196,11 +202,11 @@ def _known_model(key: str, table: dict[str, Any]) -> KnownModel:
         bytes=table["bytes"],
         sha256=table["sha256"],
         n_parameters=table["n_parameters"],
-        sources=tuple(_source(source, table["filename"]) for source in table["sources"]),
+        sources=tuple(_parse_source(source, table["filename"]) for source in table["sources"]),
     )
 
 
-def _source(table: dict[str, Any], filename: str) -> Source:
+def _parse_source(table: dict[str, Any], filename: str) -> Source:
     if "hub" in table:
         return HubSource(repo=table["hub"], filename=filename)
     parts = tuple(

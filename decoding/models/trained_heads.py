@@ -59,27 +59,27 @@ class LoadedHead:
     record: HeadRecord
 
 
-def heads_folder() -> Path:
+def get_heads_folder() -> Path:
     """Return the folder of all heads."""
     return cache_folder() / "drafters"
 
 
-def folder_of(target: str) -> Path:
+def get_head_folder(target: str) -> Path:
     """Return the folder of a target's head, which need not exist. Raises UnknownModelError."""
-    place = heads_folder() / registry.resolve(target).slug
-    old = _replaced(place)  # a process killed between the two renames of `store` leaves the old head there
+    place = get_heads_folder() / registry.resolve(target).slug
+    old = _get_replaced_path(place)  # a process killed between the two renames of `store` leaves the old head there
     return old if old.exists() and not place.exists() else place
 
 
 def find(target: str) -> HeadRecord | None:
     """Return the record of a target's head; None if it has none. Raises ModelError if its record is damaged."""
-    return _read(folder_of(target))
+    return _read(get_head_folder(target))
 
 
-def every() -> list[HeadRecord]:
+def list_heads() -> list[HeadRecord]:
     """Return all heads of this machine, by the names of their targets. Those with damaged records are left out."""
     records = []
-    for path in sorted(heads_folder().glob(f"*/{RECORD}")):
+    for path in sorted(get_heads_folder().glob(f"*/{RECORD}")):
         if path.parent.name.startswith("."):  # it is being stored
             continue
         try:
@@ -97,12 +97,12 @@ def store(target: LoadedModel, head: DFlash, describe: Callable[[DFlash, str, in
     """
     from decoding.models import dflash_files  # noqa: PLC0415
 
-    place = heads_folder() / registry.resolve(target.ref).slug
+    place = get_heads_folder() / registry.resolve(target.ref).slug
     config = target.model.config.get_text_config()
-    with _new_folder(place, "new") as new:
+    with _make_folder_beside(place, "new") as new:
         dflash_files.write(head, new, config)
         weights = new / WEIGHTS
-        record = describe(dflash_files.read(new, config), _sha256(weights), weights.stat().st_size)
+        record = describe(dflash_files.read(new, config), _hash_file(weights), weights.stat().st_size)
         write_record(new, record)
         with _make_lock(place):
             _swap(new, place)
@@ -117,7 +117,7 @@ def export(target: str) -> tuple[HeadRecord, dict[str, bytes]]:
     record = find(target)
     if record is None:
         raise ModelError(f"{target} has no trained drafter here: `bassline drafter train --target {target}` makes one.")
-    files = {name: _content(folder_of(target) / name) for name in (CONFIG, WEIGHTS)}
+    files = {name: _read_content(get_head_folder(target) / name) for name in (CONFIG, WEIGHTS)}
     _require_hash(files[WEIGHTS], record)
     return record, files
 
@@ -128,8 +128,8 @@ def install(record: HeadRecord, files: Mapping[str, bytes]) -> None:
     Raises ModelError if the weights have another hash than the record. All other checks are made when it is loaded.
     """
     _require_hash(files[WEIGHTS], record)
-    place = heads_folder() / registry.resolve(record.target).slug
-    with _make_lock(place), _new_folder(place, "fetched") as new:
+    place = get_heads_folder() / registry.resolve(record.target).slug
+    with _make_lock(place), _make_folder_beside(place, "fetched") as new:
         new.mkdir(parents=True)
         for name in (CONFIG, WEIGHTS):
             (new / name).write_bytes(files[name])
@@ -142,7 +142,7 @@ def remove(target: str) -> bool:
 
     Raises ModelError where the target is not known, or the head cannot be removed.
     """
-    place = folder_of(target)
+    place = get_head_folder(target)
     return remove_folders(_make_lock(place), place)
 
 
@@ -152,7 +152,7 @@ def _make_lock(place: Path) -> FileLock:
 
 
 @contextmanager
-def _new_folder(place: Path, purpose: str) -> Iterator[Path]:
+def _make_folder_beside(place: Path, purpose: str) -> Iterator[Path]:
     """Yield the path of a folder beside `place` that does not exist, and remove whatever is left there at the end."""
     new = place.with_name(f".{place.name}.{purpose}")
     shutil.rmtree(new, ignore_errors=True)  # of a process that was killed
@@ -164,7 +164,7 @@ def _new_folder(place: Path, purpose: str) -> Iterator[Path]:
 
 def _swap(new: Path, place: Path) -> None:
     """Let the folder `new` take the place of a head's folder."""
-    old = _replaced(place)
+    old = _get_replaced_path(place)
     if old.exists() and not place.exists():  # a process was killed between the two renames below
         old.rename(place)
     shutil.rmtree(old, ignore_errors=True)
@@ -191,14 +191,14 @@ def from_json(text: str) -> HeadRecord:
 
 def load(target: LoadedModel) -> LoadedHead:
     """Return the head of a loaded target. Raises ModelError with the remedy if it has none that fits."""
-    record = verified(target)
+    record = verify_head(target)
     from decoding.models import dflash_files  # noqa: PLC0415
 
-    head = dflash_files.read(folder_of(target.ref), target.model.config.get_text_config())
-    return ready(head, target, record)
+    head = dflash_files.read(get_head_folder(target.ref), target.model.config.get_text_config())
+    return prepare_head(head, target, record)
 
 
-def verified(target: LoadedModel) -> HeadRecord:
+def verify_head(target: LoadedModel) -> HeadRecord:
     """Return the record of a loaded target's head, whose files are those that were stored for these weights.
 
     Raises ModelError with the remedy if there is none.
@@ -213,12 +213,12 @@ def verified(target: LoadedModel) -> HeadRecord:
             f"the trained drafter of {target.name} was made for other weights of it"
             f" ({record.target_sha256[:12]}, not {target.sha256[:12]}): train it again."
         )
-    if _sha256(folder_of(target.ref) / WEIGHTS) != record.sha256:
+    if _hash_file(get_head_folder(target.ref) / WEIGHTS) != record.sha256:
         raise ModelError(f"the trained drafter of {target.name} has changed on disk: train or import it again.")
     return record
 
 
-def ready(head: DFlash, target: LoadedModel, record: HeadRecord) -> LoadedHead:
+def prepare_head(head: DFlash, target: LoadedModel, record: HeadRecord) -> LoadedHead:
     """Return a head made ready to run beside its target: on its device, in its precision, its weights prepacked.
 
     Raises ModelError for a head with which decoding would be wrong, such as one with tokens that the tokenizer lacks.
@@ -235,7 +235,7 @@ def ready(head: DFlash, target: LoadedModel, record: HeadRecord) -> LoadedHead:
     return LoadedHead(head, target.model.get_input_embeddings(), record)
 
 
-def _replaced(place: Path) -> Path:
+def _get_replaced_path(place: Path) -> Path:
     """Where a head lies while another one takes its folder."""
     return place.with_name(f".{place.name}.old")
 
@@ -254,14 +254,14 @@ def _require_hash(weights: bytes, record: HeadRecord) -> None:
         raise ModelError(f"the trained drafter of {record.target} has changed on its way or on disk: publish it again.")
 
 
-def _content(path: Path) -> bytes:
+def _read_content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
         raise ModelError(f"a trained drafter has no {path.name} in {path.parent}: train it again.") from error
 
 
-def _sha256(path: Path) -> str:
+def _hash_file(path: Path) -> str:
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

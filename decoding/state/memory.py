@@ -8,7 +8,7 @@ import sys
 import torch
 
 
-def peak_memory_bytes(device: torch.device) -> int:
+def measure_peak_memory(device: torch.device) -> int:
     """Return the most memory used so far: allocated on the device on CUDA, resident in the process on a CPU."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))

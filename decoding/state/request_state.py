@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from decoding.acceptance.top_logprobs import TopIds, given_logprobs
+from decoding.acceptance.top_logprobs import TopIds, compute_given_logprobs
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.models.loaded import LoadedModel
 from decoding.request import (
@@ -22,8 +22,8 @@ from decoding.request import (
     Sample,
 )
 from decoding.state.clock import Clock
-from decoding.state.memory import peak_memory_bytes
-from decoding.state.token_text import TokenTexts, check_known, pieces
+from decoding.state.memory import measure_peak_memory
+from decoding.state.token_text import TokenTexts, check_known, split_into_texts
 
 if TYPE_CHECKING:
     import torch
@@ -93,7 +93,7 @@ class RequestState:
         Raises BrokenModelError when they are not numbers.
         """
         at = len(self.scored) + 1
-        scores = given_logprobs(logits, self.prompt[at : at + len(logits)], self.request.prompt_logprobs or 0)
+        scores = compute_given_logprobs(logits, self.prompt[at : at + len(logits)], self.request.prompt_logprobs or 0)
         if any(math.isnan(logprob) for logprob, _ in scores):
             raise BrokenModelError("the model computed logits that are not numbers: its weights are broken")
         self.scored += scores
@@ -114,14 +114,14 @@ class RequestState:
             prefill_s=self.prefill_s,
             wall_s=self.clock.elapsed - self.waited_s,
             waited_s=self.waited_s,
-            peak_memory_bytes=peak_memory_bytes(model.device),
-            prompt_logprobs=self._prompt_logprobs(model),
+            peak_memory_bytes=measure_peak_memory(model.device),
+            prompt_logprobs=self._collect_prompt_logprobs(model),
         )
 
-    def _prompt_logprobs(self, model: LoadedModel) -> list[PromptToken] | None:
+    def _collect_prompt_logprobs(self, model: LoadedModel) -> list[PromptToken] | None:
         if self.request.prompt_logprobs is None or len(self.scored) + 1 < len(self.prompt):
             return None
-        texts, names = pieces(model.tokenizer, self.prompt), TokenTexts.of(model)
+        texts, names = split_into_texts(model.tokenizer, self.prompt), TokenTexts.of(model)
         if isinstance(self.request.prompt, str) and not self.request.prompt.startswith(texts[0]):
             texts[0] = ""  # the tokenizer began the sequence: no part of the text
         rest = zip(texts[1:], self.scored, strict=True)

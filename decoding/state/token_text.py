@@ -39,7 +39,7 @@ class TokenTexts:
         return tuple((self(token), logprob) for token, logprob in tokens)
 
 
-def pieces(tokenizer: Any, tokens: Sequence[int]) -> list[str]:
+def split_into_texts(tokenizer: Any, tokens: Sequence[int]) -> list[str]:
     """Return the text that each token adds, special ones included: joined, they are the decoded tokens.
 
     A token that only begins a character adds "".

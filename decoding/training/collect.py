@@ -15,7 +15,7 @@ from decoding.acceptance.registry import make_rule
 from decoding.attention.row_by_row import measure_kinds
 from decoding.attention.runner import ModelRunner
 from decoding.attention.runner_pool import Runners
-from decoding.attention.taps import OUTPUT, output_states
+from decoding.attention.taps import OUTPUT, record_output_states
 from decoding.attention.target_runner import TargetRunner
 from decoding.costs.costs import Costs
 from decoding.draft_length.policies import FixedLength
@@ -42,7 +42,7 @@ class RecordingRunner(ModelRunner):
         self, tokens: Sequence[Sequence[int]], *, n_last: Sequence[int] | None = None, first_row: int = 0
     ) -> torch.Tensor:
         """Return what `ModelRunner.forward` does."""
-        with output_states(self.model) as found:
+        with record_output_states(self.model) as found:
             logits = super().forward(tokens, n_last=n_last, first_row=first_row)
         if n_last is None:
             self.cache.record(OUTPUT, found[-1].view(-1, found[-1].shape[-1]))

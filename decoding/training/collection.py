@@ -29,7 +29,7 @@ _MOST_RENDERED = 512
 """Statements among which one that fits is looked for."""
 
 
-def largest_shard(target: LoadedModel, taps: Sequence[int]) -> int:
+def compute_largest_shard(target: LoadedModel, taps: Sequence[int]) -> int:
     """Return the bytes that a shard takes at most: states in bfloat16, for texts of the greatest length."""
     width: int = target.model.config.get_text_config().hidden_size
     each = (LONGEST_PROMPT + LONGEST_ANSWER) * len(taps) + LONGEST_ANSWER
@@ -56,7 +56,7 @@ class Asking:
     beginning: str = ""
 
 
-def fitting_prompts(
+def choose_fitting_prompts(
     target: LoadedModel, asking: Asking, statements: Iterable[Statement], n: int, n_answer: int
 ) -> list[str]:
     """Return the prompts of the first `n` statements that leave the target room for an answer of `n_answer` tokens.
@@ -95,12 +95,16 @@ class Collection:
         if not own:
             return None
         invented = self.shards.infos[-1].invented if number else []
-        asked = [statement for statement in self._merged(own, invented) if not self.overlap.shares(statement.text)]
+        asked = [
+            statement for statement in self._merge_statements(own, invented) if not self.overlap.shares(statement.text)
+        ]
         requests = [self._request(f"{number}/{i}", one) for i, one in enumerate(asked)]
-        fits = [self._fits(request) for request in requests]
+        fits = [self._is_short_enough(request) for request in requests]
         asked = [one for one, fit in zip(asked, fits, strict=True) if fit]
         requests = [one for one, fit in zip(requests, fits, strict=True) if fit]
-        inventing = [self._invention(f"{number}/new/{i}") for i in range(N_INVENTED)] if self.asking.opening else []
+        inventing = (
+            [self._build_invention(f"{number}/new/{i}") for i in range(N_INVENTED)] if self.asking.opening else []
+        )
         done = record(self.target, self.taps, [*requests, *inventing], self.on_tokens, self.should_stop)
         if self.should_stop():
             return None
@@ -114,7 +118,7 @@ class Collection:
             n_prompts=len(own) + len(invented),
             n_tokens=sum(len(recording.outputs) for recording in kept),
             n_documents=len(kept),
-            dropped_prompts=sum(self.overlap.shares(one.text) for one in self._merged(own, invented)),
+            dropped_prompts=sum(self.overlap.shares(one.text) for one in self._merge_statements(own, invented)),
             dropped_texts=sum(recording is not None for _, recording in answers) - len(kept),
             seconds=time.monotonic() - started,
             invented=[self.asking.beginning + text for text, _ in done[len(requests) :] if text.strip()],
@@ -123,12 +127,12 @@ class Collection:
         return info
 
     @staticmethod
-    def _merged(own: list[Statement], invented: list[str]) -> list[Statement]:
+    def _merge_statements(own: list[Statement], invented: list[str]) -> list[Statement]:
         return own + [Statement("instruction", text) for text in dict.fromkeys(invented)]
 
     def _request(self, name: str, statement: Statement) -> Request:
         rendered = self.asking.render(statement)
-        number = self._number(name)
+        number = self._derive_seed(name)
         temperature = TEMPERATURES[number % len(TEMPERATURES)]
         return Request(
             rendered.prompt,
@@ -138,20 +142,20 @@ class Collection:
             stop=rendered.stop,
         )
 
-    def _invention(self, name: str) -> Request:
+    def _build_invention(self, name: str) -> Request:
         assert self.asking.opening is not None
         return Request(
             self.asking.opening,
             sampling=SamplingParams(1.0),  # so that they differ
-            seed=self._number(name),
+            seed=self._derive_seed(name),
             max_new_tokens=_LONGEST_INVENTION,
             stop=("\n",),
         )
 
-    def _number(self, name: str) -> int:
+    def _derive_seed(self, name: str) -> int:
         """A seed for a request of this name."""
         return int.from_bytes(hashlib.sha256(f"{self.seed}/{name}".encode()).digest()[:4], "big")
 
-    def _fits(self, request: Request) -> bool:
+    def _is_short_enough(self, request: Request) -> bool:
         n_tokens = len(self.target.tokenizer(request.prompt)["input_ids"])
         return n_tokens <= LONGEST_PROMPT and n_tokens < self.target.context_length

@@ -65,13 +65,13 @@ class Documents:
         order.shuffle(documents)
         groups: list[list[Document]] = []
         for at in range(0, len(documents), _SORTED_TOGETHER):
-            groups += _grouped(documents[at : at + _SORTED_TOGETHER])
+            groups += _group_by_length(documents[at : at + _SORTED_TOGETHER])
         order.shuffle(groups)
         return (_read(group) for group in groups)
 
     def held_out_batches(self) -> Iterator[DocumentBatch]:
         """Yield the held-out documents, always the same batches."""
-        return (_read(group) for group in _grouped(self.held_out))
+        return (_read(group) for group in _group_by_length(self.held_out))
 
     def n_batches(self) -> int:
         """Return about how many batches an epoch has."""
@@ -82,7 +82,7 @@ def _read(group: Sequence[Document]) -> DocumentBatch:
     return DocumentBatch.of([document.read() for document in group])
 
 
-def _grouped(documents: Sequence[Document]) -> list[list[Document]]:
+def _group_by_length(documents: Sequence[Document]) -> list[list[Document]]:
     groups: list[list[Document]] = []
     for document in sorted(documents, key=lambda one: len(one.tokens)):
         if groups and (len(groups[-1]) + 1) * len(document.tokens) <= BATCH_TOKENS:

@@ -23,9 +23,9 @@ from decoding.models.trained_heads import HeadRecord, LoadedHead
 from decoding.prepare import int8_missing, load_model, load_unpacked, refuse_row_by_row
 from decoding.request import RequestError
 from decoding.training import measure
-from decoding.training.collection import N_STATEMENTS, Asking, Collection, fitting_prompts, largest_shard
+from decoding.training.collection import N_STATEMENTS, Asking, Collection, choose_fitting_prompts, compute_largest_shard
 from decoding.training.documents import Documents
-from decoding.training.initial import most_used, new_head, output_rows
+from decoding.training.initial import build_head, find_most_used, read_output_rows
 from decoding.training.objective import Objective
 from decoding.training.overlap import OverlapFilter
 from decoding.training.plan import Plan, WorkFolder
@@ -94,7 +94,7 @@ class DrafterTraining:
     def _collect(self) -> None:
         plan = self._plan
         if not self._shards.infos:
-            plan = self._decide(replace(plan, weights=_fastest_weights()))
+            plan = self._decide(replace(plan, weights=_choose_fastest_weights()))
         target = load_model(ModelSpec(plan.target, weights=plan.weights))
         refuse_row_by_row(target)
         collection = Collection(
@@ -107,12 +107,12 @@ class DrafterTraining:
             plan.seed,
             self.watcher.should_stop,
         )
-        self._require_room(largest_shard(target, plan.taps))
+        self._require_room(compute_largest_shard(target, plan.taps))
         limit_s = plan.hours * 3600 * COLLECTING if plan.hours is not None else None
         self.watcher.stage("collecting text", limit_s if limit_s is not None else float(plan.tokens or 0))
         running = _Collected(self.watcher, self._shards.infos, limit_s)
         collection.on_tokens = running.add
-        while not self._has_enough(limit_s, largest_shard(target, plan.taps)):
+        while not self._has_enough(limit_s, compute_largest_shard(target, plan.taps)):
             info = collection.add_shard()
             if info is None and self.watcher.should_stop():
                 raise StoppedError
@@ -148,10 +148,10 @@ class DrafterTraining:
         target = load_unpacked(ModelSpec(plan.target))
         documents = Documents(self._shards, plan.n_shards)
         if plan.n_steps is None:
-            plan = self._decide(replace(plan, n_steps=self._n_steps(target, documents)))
+            plan = self._decide(replace(plan, n_steps=self._plan_steps(target, documents)))
         assert plan.n_steps is not None
         self.watcher.stage("training", plan.n_steps)
-        trainer = self._trainer(target, documents, plan.n_steps)
+        trainer = self._make_trainer(target, documents, plan.n_steps)
         head = trainer.head
         if not trainer.run():
             raise StoppedError
@@ -168,17 +168,17 @@ class DrafterTraining:
             hours=(sum(info.seconds for info in self._shards.infos) + trainer.seconds) / 3600,
             match=trainer.best.match,
             curve=[asdict(one) for one in trainer.curve],
-            data=self._data(trainer.step),
+            data=self._describe_data(trainer.step),
         )
 
-    def _trainer(self, target: LoadedModel, documents: Documents, n_steps: int) -> Trainer:
+    def _make_trainer(self, target: LoadedModel, documents: Documents, n_steps: int) -> Trainer:
         plan = self._plan
-        ids = most_used((document.tokens for document in documents.train), target.vocab_size)
-        head = new_head(target, plan.taps, ids, plan.seed)
+        ids = find_most_used((document.tokens for document in documents.train), target.vocab_size)
+        head = build_head(target, plan.taps, ids, plan.seed)
         embedding = target.model.get_input_embeddings()
         trainer = Trainer(
             head.to(target.device),
-            Objective(head, lambda tokens: embedding(tokens).float(), output_rows(target, ids)),
+            Objective(head, lambda tokens: embedding(tokens).float(), read_output_rows(target, ids)),
             documents,
             n_steps,
             self._work.checkpoint,
@@ -188,25 +188,27 @@ class DrafterTraining:
 
         def show(step: int) -> None:
             best = trainer.best if trainer.curve else None
-            self.watcher.advance(step, f"step {step} of {n_steps}, {_described(best)}")
+            self.watcher.advance(step, f"step {step} of {n_steps}, {_describe_evaluation(best)}")
 
         trainer.on_step = show
-        trainer.on_evaluation = lambda one: self.watcher.advance(one.step, f"step {one.step}: {_described(one)}")
+        trainer.on_evaluation = lambda one: self.watcher.advance(
+            one.step, f"step {one.step}: {_describe_evaluation(one)}"
+        )
         return trainer
 
-    def _n_steps(self, target: LoadedModel, documents: Documents) -> int:
+    def _plan_steps(self, target: LoadedModel, documents: Documents) -> int:
         """How many steps to take: all of the epochs, or as many as fit into the hours."""
         plan = self._plan
         if plan.epochs is not None:
             return plan.epochs * documents.n_batches()
         assert plan.hours is not None
         self.watcher.stage("timing a step", _TIMED_STEPS)
-        trial = self._trainer(target, documents, _TIMED_STEPS)
+        trial = self._make_trainer(target, documents, _TIMED_STEPS)
         step_s = trial.seconds_of(_TIMED_STEPS) / _TIMED_STEPS
         left_s = plan.hours * 3600 * (1 - COLLECTING)
         return max(1, min(int(left_s / step_s), MAX_EPOCHS * documents.n_batches()))
 
-    def _data(self, steps: int) -> dict[str, Any]:
+    def _describe_data(self, steps: int) -> dict[str, Any]:
         infos = self._shards.infos[: self._plan.n_shards]
         names = ("n_tokens", "n_documents", "n_prompts", "dropped_prompts", "dropped_texts")
         return {name: sum(getattr(info, name) for info in infos) for name in names} | {
@@ -223,15 +225,17 @@ class DrafterTraining:
 
         def describe(stored: DFlash, sha256: str, n_bytes: int) -> HeadRecord:
             known = replace(record, sha256=sha256, n_bytes=n_bytes)
-            return replace(known, speeds=self._speeds(target, trained_heads.ready(stored, target, known)))
+            return replace(
+                known, speeds=self._measure_speeds(target, trained_heads.prepare_head(stored, target, known))
+            )
 
         return trained_heads.store(target, head, describe)
 
-    def _speeds(self, target: LoadedModel, head: LoadedHead) -> list[dict[str, Any]]:
+    def _measure_speeds(self, target: LoadedModel, head: LoadedHead) -> list[dict[str, Any]]:
         n_used = len(self._shards.infos) * N_STATEMENTS
         unread = chain(islice(self.statements(), n_used, None), self.statements())
         n_answer = min(measure.LONGEST, target.context_length // 4)
-        fresh = fitting_prompts(target, self.asking_of(target), unread, _N_PROMPTS, n_answer)
+        fresh = choose_fitting_prompts(target, self.asking_of(target), unread, _N_PROMPTS, n_answer)
         n_all = len(fresh) * len(measure.DRAFTERS) * len(measure.BATCHES)
         self.watcher.stage("measuring speed", n_all)
         done = 0
@@ -241,7 +245,7 @@ class DrafterTraining:
             done += 1
             self.watcher.advance(done, f"answer {done} of {n_all}")
 
-        return measure.speeds(target, head, fresh, count)
+        return measure.measure_speeds(target, head, fresh, count)
 
 
 @dataclass
@@ -272,13 +276,13 @@ class _Collected:
         self._running, self._started = 0, time.monotonic()
 
 
-def _fastest_weights() -> str:
+def _choose_fastest_weights() -> str:
     """Return the weights that write the most text in a given time: 8-bit ones where a CPU would compute in float32."""
     device = pick_device("auto")
     return "int8" if pick_dtype("auto", device) == torch.float32 and int8_missing() is None else "dense"
 
 
-def _described(evaluation: Evaluation | None) -> str:
+def _describe_evaluation(evaluation: Evaluation | None) -> str:
     if evaluation is None:
         return "before the first evaluation"
     first, *_ = evaluation.match

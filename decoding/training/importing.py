@@ -14,7 +14,7 @@ from huggingface_hub.errors import HfHubHTTPError
 
 from decoding.models import dflash_files, trained_heads
 from decoding.models.dflash import DFlash
-from decoding.models.errors import ModelError, first_line
+from decoding.models.errors import ModelError, get_first_line
 from decoding.models.head_folder import CONFIG, WEIGHTS
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.registry import is_repository
@@ -23,8 +23,8 @@ from decoding.prepare import load_unpacked, refuse_row_by_row
 from decoding.request import Request, SamplingParams
 from decoding.training import measure
 from decoding.training.collect import record
-from decoding.training.collection import Asking, fitting_prompts
-from decoding.training.initial import output_rows
+from decoding.training.collection import Asking, choose_fitting_prompts
+from decoding.training.initial import read_output_rows
 from decoding.training.statements import Statement
 
 _N_PROMPTS = 8
@@ -41,14 +41,14 @@ def run(
     """
     loaded = load_unpacked(ModelSpec(target))
     refuse_row_by_row(loaded)
-    prompts = fitting_prompts(loaded, asking_of(loaded), statements, _N_PROMPTS, _LONGEST)
+    prompts = choose_fitting_prompts(loaded, asking_of(loaded), statements, _N_PROMPTS, _LONGEST)
     if source is None:
-        known = trained_heads.verified(loaded)
-        head = dflash_files.read(trained_heads.folder_of(target), loaded.model.config.get_text_config())
+        known = trained_heads.verify_head(loaded)
+        head = dflash_files.read(trained_heads.get_head_folder(target), loaded.model.config.get_text_config())
         return replace(known, match=_match(head, loaded, prompts))
     with TemporaryDirectory() as scratch:
-        folder, config = _folder(source, Path(scratch)), loaded.model.config.get_text_config()
-        head = dflash_files.read(folder, config, lambda ids: output_rows(loaded, ids))
+        folder, config = _fetch_folder(source, Path(scratch)), loaded.model.config.get_text_config()
+        head = dflash_files.read(folder, config, lambda ids: read_output_rows(loaded, ids))
     return _store(head, source, loaded, prompts)
 
 
@@ -78,7 +78,7 @@ def _match(head: DFlash, target: LoadedModel, prompts: list[str]) -> list[float]
     return measure.match(head, target, [recording for _, recording in done if recording is not None])
 
 
-def _folder(source: str, scratch: Path) -> Path:
+def _fetch_folder(source: str, scratch: Path) -> Path:
     """The folder with the files of a source, which may have to be fetched."""
     if not source.startswith("hf:"):
         folder = Path(source).expanduser()
@@ -94,7 +94,7 @@ def _folder(source: str, scratch: Path) -> Path:
         )
     except (HfHubHTTPError, OSError, ValueError) as error:
         raise ModelError(
-            f"{source} cannot be fetched ({first_line(error)}): check the name and the connection."
+            f"{source} cannot be fetched ({get_first_line(error)}): check the name and the connection."
         ) from error
     shutil.rmtree(scratch / ".cache", ignore_errors=True)
     return scratch

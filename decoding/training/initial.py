@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from transformers import LlamaConfig
 
-from decoding.attention.taps import decoder_layers
+from decoding.attention.taps import get_decoder_layers
 from decoding.models.dflash import DFlash, DFlashShape
 from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel
@@ -24,7 +24,7 @@ MARKOV_RANK = 256
 _PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")
 
 
-def most_used(texts: Iterable[torch.Tensor], vocab_size: int, n: int = N_DRAFTED) -> torch.Tensor:
+def find_most_used(texts: Iterable[torch.Tensor], vocab_size: int, n: int = N_DRAFTED) -> torch.Tensor:
     """Return the ids of the `n` tokens that texts use most, ascending, int64 [n].
 
     Tokens that no text uses come by their ids: byte pair encoding numbers its merges by frequency.
@@ -38,7 +38,7 @@ def most_used(texts: Iterable[torch.Tensor], vocab_size: int, n: int = N_DRAFTED
     return torch.tensor(sorted(ids), dtype=torch.int64)
 
 
-def new_head(
+def build_head(
     target: LoadedModel,
     taps: tuple[int, ...],
     ids: torch.Tensor,
@@ -53,8 +53,8 @@ def new_head(
     """
     torch.manual_seed(seed)
     config = target.model.config.get_text_config()
-    last: list[Any] = list(decoder_layers(target.model))[-n_layers:]
-    layer = _layer_config(config, n_layers, has_bias=_linear(last[0].self_attn, "q_proj").bias is not None)
+    last: list[Any] = list(get_decoder_layers(target.model))[-n_layers:]
+    layer = _build_layer_config(config, n_layers, has_bias=_get_linear(last[0].self_attn, "q_proj").bias is not None)
     mask = min(int(config.vocab_size), target.vocab_size) - 1
     head = DFlash(DFlashShape(layer, taps, block, mask, len(ids), markov_rank=markov_rank, has_confidence=True))
     head.d2t.copy_(ids - torch.arange(len(ids)))
@@ -66,12 +66,12 @@ def new_head(
         for own, theirs in zip(head.layers, last, strict=True):
             for part, names in (("self_attn", _PROJECTIONS), ("mlp", ("gate_proj", "up_proj", "down_proj"))):
                 for name in names:
-                    _copy(getattr(getattr(own, part), name), _linear(getattr(theirs, part), name))
+                    _copy(getattr(getattr(own, part), name), _get_linear(getattr(theirs, part), name))
             own.input_layernorm.weight.copy_(theirs.input_layernorm.weight)
             own.post_attention_layernorm.weight.copy_(theirs.post_attention_layernorm.weight)
         head.hidden_norm.weight.copy_(last[0].input_layernorm.weight)
-        head.norm.weight.copy_(_final_norm(target.model))
-        head.lm_head.weight.copy_(output_rows(target, ids))
+        head.norm.weight.copy_(_get_final_norm(target.model))
+        head.lm_head.weight.copy_(read_output_rows(target, ids))
         head.anchor.proj.weight.normal_(0, 0.02)
         head.anchor.masks.normal_(0, 0.02)
         if markov_rank:
@@ -79,13 +79,13 @@ def new_head(
     return head
 
 
-def output_rows(target: LoadedModel, ids: torch.Tensor) -> torch.Tensor:
+def read_output_rows(target: LoadedModel, ids: torch.Tensor) -> torch.Tensor:
     """Return the rows [n, H] of the output layer's weights for some tokens, in float32."""
     weight: torch.Tensor = target.model.get_output_embeddings().weight
     return weight[ids.to(weight.device)].detach().float()
 
 
-def _layer_config(config: Any, n_layers: int, *, has_bias: bool) -> LlamaConfig:
+def _build_layer_config(config: Any, n_layers: int, *, has_bias: bool) -> LlamaConfig:
     shared = ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "rms_norm_eps")
     rest = ("max_position_embeddings", "vocab_size", "rope_parameters", "hidden_act")
     try:
@@ -97,7 +97,7 @@ def _layer_config(config: Any, n_layers: int, *, has_bias: bool) -> LlamaConfig:
     return LlamaConfig(**own, head_dim=size, num_hidden_layers=n_layers, attention_bias=has_bias)
 
 
-def _linear(module: nn.Module, name: str) -> nn.Linear:
+def _get_linear(module: nn.Module, name: str) -> nn.Linear:
     layer = getattr(module, name, None)
     if not isinstance(layer, nn.Linear):
         raise ModelError(f"its layers have no {name}, so no drafter can be trained for it: choose a Llama or Qwen.")
@@ -110,6 +110,6 @@ def _copy(own: nn.Linear, theirs: nn.Linear) -> None:
         own.bias.copy_(theirs.bias)
 
 
-def _final_norm(model: Any) -> torch.Tensor:
+def _get_final_norm(model: Any) -> torch.Tensor:
     weight: torch.Tensor = model.get_decoder().norm.weight
     return weight.detach().float()

@@ -16,7 +16,7 @@ from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import LoadedHead
 from decoding.request import Request, SamplingParams
 from decoding.training.documents import DocumentBatch
-from decoding.training.initial import output_rows
+from decoding.training.initial import read_output_rows
 from decoding.training.objective import Objective
 from decoding.training.recorder import Recording
 
@@ -35,7 +35,7 @@ def match(head: DFlash, target: LoadedModel, recordings: Sequence[Recording]) ->
     ModelError where its logits are not numbers.
     """
     embedding = target.model.get_input_embeddings()
-    objective = Objective(head, lambda ids: embedding(ids).float(), output_rows(target, head.token_ids))
+    objective = Objective(head, lambda ids: embedding(ids).float(), read_output_rows(target, head.token_ids))
     matched, total = [0] * head.n_proposed, [0] * head.n_proposed
     for recording in recordings:
         for j, step in enumerate(objective.steps(DocumentBatch.of([recording]))):
@@ -46,7 +46,7 @@ def match(head: DFlash, target: LoadedModel, recordings: Sequence[Recording]) ->
     return [m / max(n, 1) for m, n in zip(matched, total, strict=True)]
 
 
-def speeds(
+def measure_speeds(
     target: LoadedModel, head: LoadedHead, prompts: Sequence[str], on_done: Callable[[], None] = lambda: None
 ) -> list[dict[str, Any]]:
     """Return tokens per second of answers to `prompts`: {drafter, batch, temperature, tokens_per_s} each.

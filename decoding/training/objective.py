@@ -68,7 +68,7 @@ class Objective:
         # The head reads the states of the position before the last token, so there is none at 0.
         place = torch.arange(T, device=target.device)
         text, anchor = (batch.known & (place > 0) & (place % _STRIDE == phase % _STRIDE)).nonzero(as_tuple=True)
-        states = self._states(batch, text, anchor)
+        states = self._compute_states(batch, text, anchor)
         at = anchor[:, None] + torch.arange(K, device=anchor.device)  # the tokens before the positions, [M, K]
         wanted = F.pad(index, (0, K), value=-1)[text[:, None], at]
         tokens = F.pad(batch.tokens, (0, K + 1))
@@ -80,7 +80,7 @@ class Objective:
         chances = head.confidence(states.detach()[is_trained])
         return self._compare(logits, chances, target[wanted[is_trained]], position, (wanted >= 0).sum(dim=0).tolist())
 
-    def _states(self, batch: DocumentBatch, text: torch.Tensor, anchor: torch.Tensor) -> torch.Tensor:
+    def _compute_states(self, batch: DocumentBatch, text: torch.Tensor, anchor: torch.Tensor) -> torch.Tensor:
         """The states of the masks [M, K, H] of blocks whose last tokens are at `anchor` [M] of the texts `text` [M]."""
         head = self._head
         n_texts, T = batch.tokens.shape

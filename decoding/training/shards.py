@@ -53,7 +53,7 @@ class Shards:
     def infos(self) -> list[ShardInfo]:
         """What each shard holds, in order."""
         infos: list[ShardInfo] = []
-        while (path := self._path(len(infos))).is_file():
+        while (path := self._get_path(len(infos))).is_file():
             with safe_open(path, "pt") as file:
                 infos.append(ShardInfo(**json.loads(file.metadata()["info"])))
         return infos
@@ -65,7 +65,7 @@ class Shards:
 
     def add(self, recordings: Sequence[Recording], info: ShardInfo) -> None:
         """Store a shard after the others. A process killed meanwhile leaves none."""
-        path = self._path(len(self.infos))
+        path = self._get_path(len(self.infos))
         tensors = {
             f"{i}.{name}": tensor.contiguous()
             for i, recording in enumerate(recordings)
@@ -81,10 +81,10 @@ class Shards:
 
     def documents(self, number: int) -> Iterator[Document]:
         """Yield the documents of a shard; their states stay on disk until they are read."""
-        file: Any = safe_open(self._path(number), "pt")
+        file: Any = safe_open(self._get_path(number), "pt")
         n_documents = json.loads(file.metadata()["info"])["n_documents"]
         for i in range(n_documents):
             yield Document(file, i, file.get_tensor(f"{i}.tokens"))
 
-    def _path(self, number: int) -> Path:
+    def _get_path(self, number: int) -> Path:
         return self.folder / f"shard-{number:05}.safetensors"

@@ -29,13 +29,13 @@ class Statement:
     text: str
 
 
-def installed_folders() -> list[Path]:
+def list_installed_folders() -> list[Path]:
     """Return the folders of the standard library and of the installed packages."""
     paths = sysconfig.get_paths()
     return [Path(paths["stdlib"]), *dict.fromkeys(Path(paths[name]) for name in ("purelib", "platlib"))]
 
 
-def statements(folders: Sequence[Path], seed: int) -> Iterator[Statement]:
+def generate_statements(folders: Sequence[Path], seed: int) -> Iterator[Statement]:
     """Yield statements from the Python files in some folders, in an order that depends on `seed` alone.
 
     Every second function of a file gives its signature with its docstring, the others one sentence, as in MBPP. The
@@ -46,15 +46,15 @@ def statements(folders: Sequence[Path], seed: int) -> Iterator[Statement]:
     seen: set[str] = set()
     count = 0
     for file in files:
-        for function in _functions(file):
+        for function in _find_functions(file):
             doc = ast.get_docstring(function) or ""
             if doc not in seen and _SHORTEST <= len(doc) <= _LONGEST and doc.isascii():
                 seen.add(doc)
                 count += 1
-                yield _signature(function, doc) if count % 2 else _instruction(function, doc)
+                yield _build_signature(function, doc) if count % 2 else _build_instruction(function, doc)
 
 
-def _functions(file: Path) -> list[ast.FunctionDef]:
+def _find_functions(file: Path) -> list[ast.FunctionDef]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of other people's code
@@ -64,14 +64,14 @@ def _functions(file: Path) -> list[ast.FunctionDef]:
     return [node for node in tree.body if isinstance(node, ast.FunctionDef)]
 
 
-def _signature(function: ast.FunctionDef, doc: str) -> Statement:
+def _build_signature(function: ast.FunctionDef, doc: str) -> Statement:
     returns = f" -> {ast.unparse(function.returns)}" if function.returns else ""
     quoted = doc.replace("\\", "\\\\").replace('"""', "'''").replace("\n", "\n    ")
     head = f"def {function.name}({ast.unparse(function.args)}){returns}:"
     return Statement("function", f'{head}\n    """{quoted}\n    """\n')
 
 
-def _instruction(function: ast.FunctionDef, doc: str) -> Statement:
+def _build_instruction(function: ast.FunctionDef, doc: str) -> Statement:
     first = re.split(r"(?<=\.)\s|\n\n", doc)[0].strip().replace("\n", " ").rstrip(".")
     names = [argument.arg for argument in function.args.args]
     given = f" It takes {', '.join(names)}." if names else ""

@@ -88,7 +88,7 @@ class Trainer:
         saved = started = time.monotonic()
         before = self.seconds
         every = max(1, self.n_steps // EVALUATIONS)
-        batches = self._batches()
+        batches = self._iterate_batches()
         while self.step < self.n_steps and not self._is_stuck():
             if self.should_stop():
                 self._save()
@@ -109,7 +109,7 @@ class Trainer:
 
     def seconds_of(self, n_steps: int) -> float:
         """Take some steps, which change the head, and return their seconds: only to plan a training."""
-        batches = self._batches()
+        batches = self._iterate_batches()
         self._update(next(batches))  # the first includes its setup
         started = time.monotonic()
         for _ in range(n_steps):
@@ -124,7 +124,7 @@ class Trainer:
     def _is_stuck(self) -> bool:
         return len(self.curve) - 1 - self.curve.index(self.best) >= PATIENCE
 
-    def _batches(self) -> Iterator[DocumentBatch]:
+    def _iterate_batches(self) -> Iterator[DocumentBatch]:
         """The batches from the next step on."""
         done, epoch = self.step, 0
         while True:
@@ -137,8 +137,8 @@ class Trainer:
 
     def _update(self, batch: DocumentBatch) -> None:
         for group in self._optimizer.param_groups:
-            group["lr"] = LEARNING_RATE * self._rate()
-        with self._precision():
+            group["lr"] = LEARNING_RATE * self._compute_learning_rate()
+        with self._choose_precision():
             loss = self.objective.loss(self.objective.steps(batch, self.step))
         self._optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -146,7 +146,7 @@ class Trainer:
         self._optimizer.step()
         self._losses.append(loss.item())
 
-    def _rate(self) -> float:
+    def _compute_learning_rate(self) -> float:
         done = self.step / self.n_steps
         return min(1.0, (self.step + 1) / max(1.0, _WARM_UP * self.n_steps)) * (1 + math.cos(math.pi * done)) / 2
 
@@ -155,7 +155,7 @@ class Trainer:
         K = self.head.n_proposed
         matched, total, divergence = [0] * K, [0] * K, 0.0
         for batch in self.documents.held_out_batches():
-            with self._precision():
+            with self._choose_precision():
                 steps = self.objective.steps(batch)
             divergence += float(steps[0].divergence) * steps[0].n
             for j, step in enumerate(steps):
@@ -169,7 +169,7 @@ class Trainer:
             self._best = {name: tensor.detach().clone() for name, tensor in self.head.state_dict().items()}
         self.on_evaluation(self.curve[-1])
 
-    def _precision(self) -> Any:
+    def _choose_precision(self) -> Any:
         device = self.head.fc.weight.device.type
         return torch.autocast(device, self._dtype, enabled=self._dtype != torch.float32)
 

@@ -17,8 +17,8 @@ from decoding.drafters import registry
 from decoding.engine import Engine
 from decoding.memory.cache import RaggedCache
 from decoding.models.loaded import LoadedModel
-from decoding.models.trained_heads import HeadRecord, LoadedHead, ready
-from decoding.training.initial import new_head
+from decoding.models.trained_heads import HeadRecord, LoadedHead, prepare_head
+from decoding.training.initial import build_head
 
 EOS = 256
 DRAFT = "./draft"
@@ -163,9 +163,9 @@ def draft(loaded: Callable[..., LoadedModel]) -> LoadedModel:
 @pytest.fixture(scope="session")
 def head(target: LoadedModel) -> LoadedHead:
     """A head that knows half of the tiny target's tokens and is now and then right."""
-    made = new_head(target, (0, 1, 1), torch.arange(0, EOS + 1, 2), seed=0)
+    made = build_head(target, (0, 1, 1), torch.arange(0, EOS + 1, 2), seed=0)
     record = HeadRecord("tiny", target.sha256, "1" * 64, "trained", "2026-01-01", 1, 1, len(made.d2t), [0, 1, 1])
-    return ready(made.eval().requires_grad_(requires_grad=False), target, record)
+    return prepare_head(made.eval().requires_grad_(requires_grad=False), target, record)
 
 
 @pytest.fixture(scope="session")
@@ -189,4 +189,4 @@ def held(cache: RaggedCache, row: int, n: int) -> dict[Any, torch.Tensor]:
 
 def drafters() -> list[str]:
     """All ways to write a drafter, by the registry, with the tiny draft model."""
-    return [form.replace(registry.MODEL, DRAFT) for form in registry.forms()]
+    return [form.replace(registry.MODEL, DRAFT) for form in registry.list_forms()]

@@ -28,13 +28,13 @@ from transformers import (
 from decoding.attention.backends import OWN, get_backend
 from decoding.attention.choice import pick_attention
 from decoding.checks import compatibility
-from decoding.checks.compatibility import fit
+from decoding.checks.compatibility import select_attention
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models import loading
 from decoding.models.errors import IncompatibleModelError
 from decoding.models.loaded import LoadedModel
-from decoding.models.loading import exact_attention
+from decoding.models.loading import find_exact_attention
 from decoding.request import Completion, Request, SamplingParams
 from kernels.registry import BACKENDS
 from tests.decoding.conftest import disturbed
@@ -123,7 +123,7 @@ def random_model(settings: dict[str, Any]) -> PreTrainedModel:
     torch.manual_seed(0)
     nobody = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None, "tie_word_embeddings": False}
     config: PreTrainedConfig = AutoConfig.for_model(**settings, **nobody)
-    model = AutoModelForCausalLM.from_config(config, attn_implementation=exact_attention(config)).eval()
+    model = AutoModelForCausalLM.from_config(config, attn_implementation=find_exact_attention(config)).eval()
     with torch.no_grad():
         for weight in model.parameters():
             if weight.dim() > 1:
@@ -138,7 +138,7 @@ def fitted(load: Load, model: PreTrainedModel, attention: str = "auto") -> Loade
     own = model.config._attn_implementation
     loaded = replace(load(model), vocab_size=N_TOKENS)
     model.set_attn_implementation(own)
-    fit(loaded, attention)
+    select_attention(loaded, attention)
     return loaded
 
 

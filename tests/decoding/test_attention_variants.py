@@ -21,7 +21,7 @@ from transformers import (
 from decoding.attention.backends import NAMES, get_backend
 from decoding.attention.choice import pick_attention
 from decoding.checks import compatibility
-from decoding.checks.compatibility import fit
+from decoding.checks.compatibility import select_attention
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.limits import MAX_DRAFT_LENGTH
@@ -75,13 +75,13 @@ def test_a_kernel_that_a_model_is_too_much_for_gives_way_to_pytorch(
     monkeypatch.setattr(compatibility, "pick_attention", lambda *_: "ragged")
     model.set_attn_implementation(own)
     news: list[str] = []
-    fit(target, "auto", news.append)
+    select_attention(target, "auto", news.append)
     assert get_backend(model) == BACKENDS["sdpa"]
     why = "with attention 'ragged' it fails (its keys and values differ in size)"
     assert news == [f"tiny: runs with attention 'sdpa' ({why})"]
     model.set_attn_implementation(own)
     with pytest.raises(ModelError, match=r"keys and values differ in size.*use attention auto instead of 'ragged'"):
-        fit(target, "ragged")
+        select_attention(target, "ragged")
 
 
 def test_a_cpu_takes_native_and_without_a_compiler_sdpa(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

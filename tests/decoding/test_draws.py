@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from decoding.acceptance.coupled import Coupled
-from decoding.acceptance.draws import decide, draws_of
+from decoding.acceptance.draws import build_draws, decide
 from decoding.acceptance.rule import NO_TOKEN, Positions
 from decoding.acceptance.sampling import to_distributions
 from decoding.request import SamplingParams
@@ -22,7 +22,7 @@ def test_a_sample_takes_the_accepted_tokens_and_one_more_with_their_logprobs(wai
     p, seeds = to_distributions(logits, [greedy] * 4), torch.tensor([1, 2])
 
     decided = decide(Coupled().accept, logits, p, where, draft, seeds, None, waits=waits)
-    first, second = draws_of(decided.tolist())
+    first, second = build_draws(decided.tolist())
 
     assert (first.n_accepted, first.tokens) == (1, (best[0], best[1]))
     assert (second.n_accepted, second.tokens) == (0, (best[3],))
@@ -33,6 +33,6 @@ def test_a_sample_takes_the_accepted_tokens_and_one_more_with_their_logprobs(wai
 
 def test_likelier_tokens_follow_the_tokens_of_their_sample() -> None:
     tops = [((1, -0.1),), ((2, -0.2),), ((3, -0.3),)]
-    first, second = draws_of([[1, 7, 8, 0, -1.0, -2.0, 0], [0, 9, 0, 0, -3.0, 0, 0]], tops)
+    first, second = build_draws([[1, 7, 8, 0, -1.0, -2.0, 0], [0, 9, 0, 0, -3.0, 0, 0]], tops)
     assert (first.tokens, first.logprobs, first.top) == ((7, 8), (-1.0, -2.0), tuple(tops[:2]))
     assert (second.tokens, second.logprobs, second.top) == ((9,), (-3.0,), tuple(tops[2:]))

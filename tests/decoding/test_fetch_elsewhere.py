@@ -42,7 +42,7 @@ def test_two_processes_at_once_convert_a_gguf_file_once(cache: Path, tmp_path: P
     assert sorted("convert " in output for output in outputs) == [False, True]
 
     assert mine.read_bytes() == content  # the user's file is left alone
-    info = fetch.cached(str(mine))
+    info = fetch.find_cached(str(mine))
     assert info is not None
     assert (info.sha256, info.dtype) == (sha256(content), "bfloat16")
     assert set(info.versions) == {"bassline", "transformers", "torch", "gguf"}
@@ -56,7 +56,7 @@ def test_two_processes_at_once_convert_a_gguf_file_once(cache: Path, tmp_path: P
 
     put_gguf(mine, pre="qwen2")
     os.utime(mine, ns=(1, 1))
-    assert fetch.cached(str(mine)) is None  # another file under the same name is another model
+    assert fetch.find_cached(str(mine)) is None  # another file under the same name is another model
 
 
 def test_a_file_that_is_no_gguf_is_refused_in_a_sentence(cache: Path, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def ensure_elsewhere(ref: str) -> str:
 def test_a_repository_comes_from_the_hub_with_its_commit(hub: dict[str, bytes], cache: Path) -> None:
     hub["pytorch_model.bin"] = b"\x80pickle"
     output = ensure_elsewhere("hf:owner/tiny")
-    info = fetch.cached("hf:owner/tiny")
+    info = fetch.find_cached("hf:owner/tiny")
     assert info is not None, output
     assert info.source == f"Hugging Face hub, owner/tiny@{'c' * 40}"
     assert info.sha256 == sha256(hub["model.safetensors"])

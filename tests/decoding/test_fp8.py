@@ -10,7 +10,7 @@ from decoding.models import fp8
 from decoding.models.errors import ModelError
 from decoding.models.fp8 import Fp8Linear
 from decoding.models.loaded import ModelSpec
-from decoding.models.memory import weight_bytes
+from decoding.models.memory import count_weight_bytes
 from decoding.prepare import load_model
 from tests.decoding.conftest import tiny_qwen2
 
@@ -45,7 +45,7 @@ def test_it_is_close_to_the_dense_product(dtype, bias):
 @needs_product
 def test_layers_of_other_sizes_stay_dense_and_the_model_still_runs():
     model = tiny_qwen2()
-    before, ids = weight_bytes(model), torch.arange(20)[None]
+    before, ids = count_weight_bytes(model), torch.arange(20)[None]
     with torch.inference_mode():
         dense = model(ids).logits
         fp8.quantize(model)
@@ -53,7 +53,7 @@ def test_layers_of_other_sizes_stay_dense_and_the_model_still_runs():
         assert type(model.lm_head) is nn.Linear, "its 260 outputs are no multiple of 16"
         wrong = (model(ids).logits - dense).norm() / dense.norm()
     assert wrong < 0.1
-    assert weight_bytes(model) < before
+    assert count_weight_bytes(model) < before
 
 
 def test_a_cpu_is_refused():

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from decoding.costs.rounds import RoundCost
 from decoding.costs.verify import VerifyCost, measure
-from decoding.draft_length.goodput import AcceptanceModel, best_length, worth_verifying
+from decoding.draft_length.goodput import AcceptanceModel, choose_model_length, choose_row_lengths
 from decoding.state.proposal import MODEL_EVIDENCE, Evidence, Match, Proposal
 
 
@@ -40,29 +40,29 @@ def proposal(*drafts: tuple[int, int]) -> Proposal:
 
 def test_all_is_verified_where_verifying_is_free() -> None:
     sure = record({3: 1.0, 1: 1.0})
-    assert worth_verifying(proposal((9, 3), (4, 1), (0, 0)), [1, 1, 1], sure, FREE) == [9, 4, 0]
+    assert choose_row_lengths(proposal((9, 3), (4, 1), (0, 0)), [1, 1, 1], sure, FREE) == [9, 4, 0]
 
 
 def test_of_plans_as_good_the_shortest_is_taken() -> None:
     acceptance = AcceptanceModel()
     for _ in range(400):
         acceptance.observe(MODEL_EVIDENCE, 2, 1)  # the first is accepted, the second rejected
-    assert worth_verifying(Proposal([[7, 7]], [MODEL_EVIDENCE]), [1], acceptance, FREE) == [1]
+    assert choose_row_lengths(Proposal([[7, 7]], [MODEL_EVIDENCE]), [1], acceptance, FREE) == [1]
 
 
 def test_nothing_is_verified_where_each_token_costs_as_much_as_a_round() -> None:
-    assert worth_verifying(proposal((9, 3), (4, 1)), [1, 1], record({3: 0.5, 1: 0.5}), DEAR) == [0, 0]
+    assert choose_row_lengths(proposal((9, 3), (4, 1)), [1, 1], record({3: 0.5, 1: 0.5}), DEAR) == [0, 0]
 
 
 def test_better_evidence_gets_more_tokens() -> None:
     some = rounds_of((1, 2, 100), (1.0, 1.05, 30.0))
-    lengths = worth_verifying(proposal((8, 5), (8, 1)), [1, 1], record({5: 0.98, 1: 0.2}), some)
+    lengths = choose_row_lengths(proposal((8, 5), (8, 1)), [1, 1], record({5: 0.98, 1: 0.2}), some)
     assert lengths[0] > lengths[1]
 
 
 def test_a_row_of_many_samples_gets_more_tokens() -> None:
     some = rounds_of((1, 100), (1.0, 40.0))
-    lengths = worth_verifying(proposal((8, 2), (8, 2)), [7, 1], record({2: 0.7}), some)
+    lengths = choose_row_lengths(proposal((8, 2), (8, 2)), [7, 1], record({2: 0.7}), some)
     assert lengths[0] > lengths[1]
 
 
@@ -75,7 +75,7 @@ def test_a_plan_never_exceeds_the_proposal_and_never_expects_less_than_plain(
 ) -> None:
     cost = rounds_of((1, 200), (1.0, 1.0 + 199 * slope))
     acceptance = AcceptanceModel()
-    lengths = worth_verifying(proposal(*drafts), [1] * len(drafts), acceptance, cost)
+    lengths = choose_row_lengths(proposal(*drafts), [1] * len(drafts), acceptance, cost)
     assert all(n <= offered for n, (offered, _) in zip(lengths, drafts, strict=True))
     expected = float(len(drafts))
     for n, (_, match) in zip(lengths, drafts, strict=True):
@@ -90,16 +90,16 @@ def test_a_plan_never_exceeds_the_proposal_and_never_expects_less_than_plain(
 def test_one_long_draft_is_not_verified_where_it_makes_all_rows_pay() -> None:
     drafts = proposal((8, 3), *[(0, 0)] * 7)
     padded = rounds_of((1, 100), (1.0, 1.5))
-    assert worth_verifying(drafts, [1] * 8, record({3: 0.9}), padded)[0] == 8
+    assert choose_row_lengths(drafts, [1] * 8, record({3: 0.9}), padded)[0] == 8
     for n_rows in (1, 4, 8) * 20:
         for longest in (1, 4, 8):
             padded.observe(n_rows, n_rows, longest, padded.verify(n_rows) + 0.05 * n_rows * longest)
-    assert worth_verifying(drafts, [1] * 8, record({3: 0.9}), padded)[0] <= 4
+    assert choose_row_lengths(drafts, [1] * 8, record({3: 0.9}), padded)[0] <= 4
 
 
 def test_hopeless_drafts_are_tried_again_now_and_then() -> None:
     acceptance = record({1: 0.0})
-    plans = [worth_verifying(proposal((4, 1)), [1], acceptance, DEAR) for _ in range(30)]
+    plans = [choose_row_lengths(proposal((4, 1)), [1], acceptance, DEAR) for _ in range(30)]
     assert plans.count([1]) == 2
     assert plans.count([0]) == 28
 
@@ -111,7 +111,7 @@ def test_a_draft_model_drafts_less_the_more_it_costs(step: float, longer: bool) 
         acceptance.observe(MODEL_EVIDENCE, 1, int(trial % 5 > 0))
     cost = rounds_of((1, 64), (1.0, 1.2))
     cost.observe_draft(1, step)
-    k = best_length([0.0], [1], acceptance, cost)
+    k = choose_model_length([0.0], [1], acceptance, cost)
     assert (k >= 4) is longer
 
 
@@ -123,7 +123,7 @@ def confident(*rows: tuple[float, ...]) -> Proposal:
 def test_a_row_whose_head_is_sure_gets_more_tokens_than_one_whose_head_is_not() -> None:
     some = rounds_of((1, 2, 100), (1.0, 1.05, 30.0))
     draft = confident((0.95,) * 5, (0.95, 0.1, 0.1, 0.1, 0.1))
-    first, second = worth_verifying(draft, [1, 1], AcceptanceModel(), some)
+    first, second = choose_row_lengths(draft, [1, 1], AcceptanceModel(), some)
     assert first > second >= 1
 
 
@@ -142,7 +142,7 @@ def test_a_head_proposes_its_whole_block_in_one_step_or_nothing(seconds: float, 
     acceptance = AcceptanceModel(tokens_a_step=5)
     rising = rounds_of((1, 64), (1.0, 1 + 63 * 0.6))  # two tokens would be the best length for all rows
     rising.observe_draft(1, seconds)
-    assert best_length([0.0], [1], acceptance, rising) == length
+    assert choose_model_length([0.0], [1], acceptance, rising) == length
 
 
 def test_a_cost_between_sizes_is_interpolated_and_beyond_extrapolated() -> None:

@@ -11,12 +11,12 @@ import torch
 
 from decoding.acceptance.sampling import (
     draft_distribution,
-    kind_of,
-    limits_of,
+    get_limits,
+    get_sampling_mode,
     to_distribution,
     to_distribution_nosync,
 )
-from decoding.attention.graphs import Graphs, bucket_rows, bucket_tokens
+from decoding.attention.graphs import Graphs, round_up_rows, round_up_tokens
 from decoding.attention.runner import ModelRunner
 from decoding.attention.target_runner import TargetRunner
 from decoding.config import EngineConfig
@@ -162,9 +162,9 @@ def test_the_cost_of_a_verify_is_measured_on_graphs_where_rounds_run_as_graphs(t
 
 
 def test_buckets_hold_what_they_are_asked_for_and_are_few() -> None:
-    assert all(bucket_rows(n) >= n for n in range(1, 100))
-    assert all(bucket_tokens(n) >= n for n in range(1, 34))
-    assert sorted({bucket_rows(n) for n in range(1, 33)}) == [1, 2, 4, 8, 16, 24, 32]
+    assert all(round_up_rows(n) >= n for n in range(1, 100))
+    assert all(round_up_tokens(n) >= n for n in range(1, 34))
+    assert sorted({round_up_rows(n) for n in range(1, 33)}) == [1, 2, 4, 8, 16, 24, 32]
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_no_temperature_filter_or_length_is_captured_in_a_requests_time(acceptan
 def test_parameters_read_from_the_device_make_the_same_distribution(sampling: SamplingParams) -> None:
     logits = torch.randn(5, 20_000, generator=torch.Generator().manual_seed(1)) * 4
     expected, _ = to_distribution_nosync(logits, sampling)
-    found = draft_distribution(logits, kind_of(sampling), torch.tensor([limits_of(sampling)] * len(logits)))
+    found = draft_distribution(logits, get_sampling_mode(sampling), torch.tensor([get_limits(sampling)] * len(logits)))
     tokens = torch.arange(20_000).expand(5, -1)
     assert torch.allclose(found.prob_of(tokens), expected.prob_of(tokens), atol=1e-6)
     assert torch.allclose(found.logp.exp().sum(dim=1), torch.ones(()), atol=1e-5)
@@ -301,7 +301,7 @@ def test_parameters_read_from_the_device_make_the_same_distribution(sampling: Sa
 def test_a_draft_from_more_tokens_than_the_search_takes_is_drawn_from_the_likeliest() -> None:
     sampling = SamplingParams(1.0, 1.0, 100)
     logits = torch.randn(3, 20_000, generator=torch.Generator().manual_seed(1))
-    found = draft_distribution(logits, kind_of(sampling), torch.tensor([limits_of(sampling)] * len(logits)))
+    found = draft_distribution(logits, get_sampling_mode(sampling), torch.tensor([get_limits(sampling)] * len(logits)))
     assert found.width == 64
     assert torch.allclose(found.logp.exp().sum(dim=1), torch.ones(()), atol=1e-5)
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from decoding.models.huge_pages import HUGE_PAGE, _filled_pages, use_huge_pages
+from decoding.models.huge_pages import HUGE_PAGE, _find_filled_pages, use_huge_pages
 from decoding.models.packing import prepack
 
 SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -56,4 +56,4 @@ def test_memory_of_other_libraries_is_moved_where_it_is_filled() -> None:
     use_huge_pages()
     assert huge_bytes(start) >= 7 * HUGE_PAGE
     assert memory[8 * HUGE_PAGE - 1 : 8 * HUGE_PAGE] == b"x"
-    assert all(page < start + 9 * HUGE_PAGE for page in _filled_pages() if start <= page < start + 16 * HUGE_PAGE)
+    assert all(page < start + 9 * HUGE_PAGE for page in _find_filled_pages() if start <= page < start + 16 * HUGE_PAGE)

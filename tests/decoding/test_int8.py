@@ -27,7 +27,7 @@ from decoding.models.fusion import Part, fuse
 from decoding.models.int8 import Int8Linear, quantize
 from decoding.models.int8_blocks import Int8Blocks
 from decoding.models.loaded import ModelSpec
-from decoding.models.memory import weight_bytes
+from decoding.models.memory import count_weight_bytes
 from decoding.models.packing import PackedLinear, replace_linears
 from decoding.prepare import load_model
 from decoding.request import Request, RequestError, SamplingParams
@@ -106,7 +106,7 @@ def test_fused_layers_compute_what_they_did_apart(pack):
     ids = torch.arange(20)[None]
     with torch.inference_mode():
         torch.testing.assert_close(fused(ids).logits, apart(ids).logits, atol=1e-5, rtol=1e-5)
-    assert weight_bytes(fused) == pytest.approx(weight_bytes(apart), rel=0.01)
+    assert count_weight_bytes(fused) == pytest.approx(count_weight_bytes(apart), rel=0.01)
     assert attention.q_proj.fused._computed is None, "results of the last forward are not kept"
 
 
@@ -147,11 +147,11 @@ def test_graphs_compute_what_quantized_layers_compute_apart(dtype):
 
 def test_graphs_take_the_place_of_the_weights():
     model = tiny_qwen2()
-    dense, embedding = weight_bytes(model), model.get_input_embeddings().weight.nbytes
+    dense, embedding = count_weight_bytes(model), model.get_input_embeddings().weight.nbytes
     fuse(model)
     FlatForward.use_blocks(model, Int8Blocks(model))
     assert not any(type(module) is nn.Linear for module in model.modules())
-    assert weight_bytes(model) - embedding == pytest.approx((dense - embedding) / 4, rel=0.2)
+    assert count_weight_bytes(model) - embedding == pytest.approx((dense - embedding) / 4, rel=0.2)
 
 
 @pytest.fixture
@@ -253,8 +253,8 @@ from decoding.models.onnx_graph import FLOAT, UINT8, Graph
 
 torch.set_num_threads(2)
 graph = Graph(x=(FLOAT, ["N", 512]), zero_points=(UINT8, ["N"]))
-compiled = graph.compile(int8.linear(graph, "x", nn.Linear(512, 2048)))
-feeds = {"x": np.ones((64, 512), np.float32), int8.ZERO_POINTS: int8.zero_points(64)}
+compiled = graph.compile(int8.add_linear(graph, "x", nn.Linear(512, 2048)))
+feeds = {"x": np.ones((64, 512), np.float32), int8.ZERO_POINTS: int8.make_zero_points(64)}
 idle = []
 for _ in range(5):
     compiled(feeds)

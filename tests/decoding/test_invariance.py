@@ -17,9 +17,9 @@ from decoding.checks.invariance import MIN_ROWS, is_batch_invariant
 from decoding.config import EngineConfig
 from decoding.costs.rounds import RoundCost
 from decoding.engine import Engine
-from decoding.memory.layout import padded_slots
+from decoding.memory.layout import round_up_slots
 from decoding.models.loaded import LoadedModel
-from decoding.models.packing import packed_dtypes, prepack
+from decoding.models.packing import list_packed_dtypes, prepack
 from decoding.request import Request, SamplingParams
 from tests.decoding.conftest import (
     skip_where_attention_depends_on_the_slots,
@@ -50,7 +50,7 @@ def model(dtype: torch.dtype) -> PreTrainedModel:
     return made
 
 
-@pytest.mark.parametrize("dtype", packed_dtypes())
+@pytest.mark.parametrize("dtype", list_packed_dtypes())
 def test_packed_models_do_not_depend_on_the_batch(dtype: torch.dtype) -> None:
     skip_where_products_depend_on_the_batch(dtype)
     packed = model(dtype)
@@ -75,12 +75,12 @@ def test_attention_does_not_depend_on_the_number_of_slots_that_are_read(position
             values[:, :, :slots],
             attn_mask=mask[:slots].expand(8, 1, 8, slots).contiguous(),
         )
-        for slots in sorted({padded_slots(n) for n in range(position + 1, most)})
+        for slots in sorted({round_up_slots(n) for n in range(position + 1, most)})
     ]
     assert all(torch.equal(attended[0], other) for other in attended[1:])
 
 
-@pytest.mark.parametrize("dtype", packed_dtypes())
+@pytest.mark.parametrize("dtype", list_packed_dtypes())
 def test_a_draft_s_tokens_get_the_logits_that_they_get_one_by_one(dtype: torch.dtype) -> None:
     skip_where_products_depend_on_the_batch(dtype)
     packed = model(dtype)
@@ -114,16 +114,16 @@ def test_the_mass_of_a_vocabulary_does_not_depend_on_how_many_are_summed(dtype: 
     torch.manual_seed(0)
     logits = (torch.randn(24, V) * 3).to(dtype)
     tokens = torch.arange(24)
-    together = sampling.raw_logprobs(logits, torch.arange(24), tokens)
+    together = sampling.compute_raw_logprobs(logits, torch.arange(24), tokens)
     for n in (1, 2, 7):
         apart = [
-            sampling.raw_logprobs(logits[i : i + n], torch.arange(len(logits[i : i + n])), tokens[i : i + n])
+            sampling.compute_raw_logprobs(logits[i : i + n], torch.arange(len(logits[i : i + n])), tokens[i : i + n])
             for i in range(0, 24, n)
         ]
         assert torch.equal(torch.cat(apart), together), n
 
 
-@pytest.mark.parametrize("dtype", packed_dtypes())
+@pytest.mark.parametrize("dtype", list_packed_dtypes())
 def test_texts_and_logprobs_do_not_depend_on_the_clock(
     loaded: Callable[[PreTrainedModel], LoadedModel], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,9 +29,9 @@ from decoding.drafters import registry
 from decoding.engine import Engine
 from decoding.models.dflash import DFlash
 from decoding.models.loaded import LoadedModel
-from decoding.models.trained_heads import HeadRecord, ready
+from decoding.models.trained_heads import HeadRecord, prepare_head
 from decoding.request import Request, SamplingParams
-from decoding.training.initial import new_head
+from decoding.training.initial import build_head
 from kernels import accept
 from tests.decoding.conftest import GRAPHS_ATTENTION, disturbed
 from tests.thorough import quick_first
@@ -46,7 +46,7 @@ N_TOKENS = 3
 # Bytes 33 to 36 are tokens 0 to 3. Whatever token comes first, the text then ends in four tokens seen before or not.
 PROMPT = '!"#$!"#"!"##!"#!$#"!!"#'
 SAMPLING = SamplingParams(temperature=1.0, top_p=1.0)
-DRAFTERS = [form.replace(registry.MODEL, "./model") for form in registry.forms()]
+DRAFTERS = [form.replace(registry.MODEL, "./model") for form in registry.list_forms()]
 # Under the coupled rule the drafts decide nothing: every drafter's texts are compared with plain decoding, one by one.
 LAWS = [(drafter, "maximal", False) for drafter in ("none", "ngram", "./model", "sibling+trained", "ngram+./model")]
 # In graphs those whose drafts are drawn there, and one that asks the graphs for nothing but verifies.
@@ -129,12 +129,12 @@ def make_engine(config: EngineConfig, target: LoadedModel, draft: LoadedModel, *
     """An engine with what its drafter needs; the trained head proposes two of the four tokens."""
     if registry.TRAINED not in config.drafter:
         return Engine(config, target, draft if "model" in config.drafter else None, graphs=graphs)
-    head = new_head(target, (0, 0, 0), torch.tensor([1, 3]), seed=0)
+    head = build_head(target, (0, 0, 0), torch.tensor([1, 3]), seed=0)
     with torch.no_grad():
         head.lm_head.weight.mul_(3)  # nowhere near the target's own law
         head.markov_head.markov_w2.weight.normal_(0, 1)  # the second token depends on the first
     record = HeadRecord("tiny", target.sha256, "1" * 64, "trained", "2026-01-01", 1, 1, 2, [0, 0, 0])
-    return Engine(config, target, None, ready(head.eval().requires_grad_(False), target, record), graphs=graphs)
+    return Engine(config, target, None, prepare_head(head.eval().requires_grad_(False), target, record), graphs=graphs)
 
 
 def chi2(

@@ -38,18 +38,18 @@ def tied() -> nn.ModuleDict:
 def test_shared_weights_count_once_and_prepacked_ones_too() -> None:
     net = tied()
     shared, inner = 4 * 100 * 8, 4 * (8 * 16 + 16 + 4)
-    assert memory.weight_bytes(net) == shared + inner
+    assert memory.count_weight_bytes(net) == shared + inner
     prepack(net)
     # The head now has a copy in another order. The buffer went with the layer.
-    assert memory.weight_bytes(net) == 2 * shared + 4 * (8 * 16 + 16)
+    assert memory.count_weight_bytes(net) == 2 * shared + 4 * (8 * 16 + 16)
 
 
 def test_the_expected_size_is_that_of_the_parameters_in_their_format(folder: str) -> None:
-    assert memory.expected_bytes(ModelSpec(folder, "float32", "cpu")) is None
+    assert memory.estimate_bytes(ModelSpec(folder, "float32", "cpu")) is None
     memory.fetch.ensure(folder)
     n = tiny_qwen2().num_parameters()
-    assert memory.expected_bytes(ModelSpec(folder, "float32", "cpu")) == 4 * n
-    assert memory.expected_bytes(ModelSpec(folder, "bfloat16", "cpu")) == 2 * n
+    assert memory.estimate_bytes(ModelSpec(folder, "float32", "cpu")) == 4 * n
+    assert memory.estimate_bytes(ModelSpec(folder, "bfloat16", "cpu")) == 2 * n
 
 
 @pytest.mark.parametrize(("limit", "holds"), [("1000000\n", True), ("max\n", False), (f"{1 << 62}\n", False)])
@@ -58,7 +58,7 @@ def test_what_is_available_ends_at_the_container_s_limit(
 ) -> None:
     monkeypatch.setattr(device_memory, "_CGROUP_LIMITS", (tmp_path / "memory.max", tmp_path / "nothing"))
     (tmp_path / "memory.max").write_text(limit)
-    found = device_memory.available_bytes("cpu")
+    found = device_memory.measure_available_bytes("cpu")
     assert (found == 1_000_000) is holds
     assert 0 < found <= psutil.virtual_memory().total + psutil.Process().memory_info().rss
 

@@ -8,7 +8,7 @@ import pytest
 from transformers import PreTrainedModel
 
 from decoding.attention.backends import NAMES
-from decoding.attention.choice import why_not
+from decoding.attention.choice import find_obstacle
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models.loaded import LoadedModel
@@ -34,7 +34,7 @@ def test_texts_do_not_depend_on_the_size_of_a_page(
     head: LoadedHead,
 ) -> None:
     target = loaded(tiny_qwen2())
-    if why := why_not(attention, target.device):
+    if why := find_obstacle(attention, target.device):
         pytest.skip(why)
     target.model.set_attn_implementation(NAMES[attention])
     config = EngineConfig("tiny", drafter, draft_length="fixed:4")  # whatever a round takes

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from decoding.models import packing
-from decoding.models.packing import PackedLinear, packed_dtypes, prepack
+from decoding.models.packing import PackedLinear, list_packed_dtypes, prepack
 from tests.decoding.conftest import skip_where_products_depend_on_the_batch
 
 
@@ -15,7 +15,7 @@ def network(dtype: torch.dtype) -> nn.Module:
     return nn.Sequential(nn.Linear(32, 48), inner).to(dtype)
 
 
-@pytest.mark.parametrize("dtype", packed_dtypes())
+@pytest.mark.parametrize("dtype", list_packed_dtypes())
 def test_the_product_is_the_same(dtype: torch.dtype) -> None:
     plain, packed = network(dtype), network(dtype)
     prepack(packed)
@@ -31,13 +31,13 @@ def test_the_product_is_the_same(dtype: torch.dtype) -> None:
 def test_formats_that_onednn_does_not_pack_here_are_left_alone(
     dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packing, "packed_dtypes", lambda: (torch.float32,))
+    monkeypatch.setattr(packing, "list_packed_dtypes", lambda: (torch.float32,))
     model = network(dtype)
     prepack(model)
     assert not any(isinstance(module, PackedLinear) for module in model.modules())
 
 
-@pytest.mark.parametrize("dtype", packed_dtypes())
+@pytest.mark.parametrize("dtype", list_packed_dtypes())
 def test_a_token_s_product_does_not_depend_on_how_many_there_are(dtype: torch.dtype) -> None:
     skip_where_products_depend_on_the_batch(dtype)
     if dtype is torch.bfloat16 and torch.cpu.get_capabilities().get("amx_bf16"):

@@ -18,11 +18,11 @@ KEYS = ["smollm2-135m", "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"]
 
 
 def test_the_known_models_are_listed_smallest_first() -> None:
-    assert [entry.ref for entry in registry.entries()] == KEYS
-    assert [entry.bytes for entry in registry.entries()] == sorted(entry.bytes for entry in registry.entries())
+    assert [entry.ref for entry in registry.list_models()] == KEYS
+    assert [entry.bytes for entry in registry.list_models()] == sorted(entry.bytes for entry in registry.list_models())
 
 
-@pytest.mark.parametrize("entry", registry.entries(), ids=lambda entry: entry.ref)
+@pytest.mark.parametrize("entry", registry.list_models(), ids=lambda entry: entry.ref)
 def test_the_parts_of_a_wheel_source_add_up_to_the_file(entry: KnownModel) -> None:
     wheels = [source for source in entry.sources if isinstance(source, WheelSource)]
     assert wheels
@@ -130,7 +130,7 @@ def test_listing_and_fetching_import_no_torch() -> None:
 import sys
 from decoding.models import errors, fetch, loaded, registry, trusted_code
 from kernels import cache
-registry.entries()
+registry.list_models()
 assert "torch" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True)

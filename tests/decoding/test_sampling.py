@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 from decoding.acceptance.coupled import Coupled
 from decoding.acceptance.noise import Role, draw_gumbel, sample_seed
 from decoding.acceptance.rule import Positions
-from decoding.acceptance.sampling import raw_logprobs, to_distribution, to_distributions
+from decoding.acceptance.sampling import compute_raw_logprobs, to_distribution, to_distributions
 from decoding.request import SamplingParams
 
 
@@ -87,7 +87,7 @@ def test_raw_logprobs_ignore_temperature_and_filters() -> None:
     logits = torch.randn(3, 50)
     tokens = torch.tensor([3, 7, 9])
     expected = logits.log_softmax(1)[torch.arange(3), tokens]
-    assert torch.allclose(raw_logprobs(logits, torch.arange(3), tokens), expected, atol=1e-6)
+    assert torch.allclose(compute_raw_logprobs(logits, torch.arange(3), tokens), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("temperature", [0.2, 0.8, 1.0, 3.0])

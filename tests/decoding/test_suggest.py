@@ -7,7 +7,7 @@ import pytest
 from decoding.config import EngineConfig, parse_draft_length
 from decoding.drafters.registry import parse_drafter
 from decoding.request import RequestError
-from decoding.suggest import advice, nearest
+from decoding.suggest import build_advice, find_nearest
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,6 @@ def test_other_words_of_an_engine_are_suggested_too():
 
 
 def test_case_is_no_mistake_that_hides_a_name_and_long_texts_cost_nothing():
-    assert nearest("HUMANEVAL", ["humaneval"]) == "humaneval"
-    assert nearest("x" * 10**6, ["x" * 10**6]) is None
-    assert advice("zzz", ["abc"], "use abc") == "use abc"
+    assert find_nearest("HUMANEVAL", ["humaneval"]) == "humaneval"
+    assert find_nearest("x" * 10**6, ["x" * 10**6]) is None
+    assert build_advice("zzz", ["abc"], "use abc") == "use abc"

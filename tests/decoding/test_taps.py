@@ -11,7 +11,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
 from decoding.attention.backends import NAMES
 from decoding.attention.flat_forward import FlatForward
 from decoding.attention.runner import ModelRunner
-from decoding.attention.taps import TAPS, decoder_layers, tapped
+from decoding.attention.taps import TAPS, get_decoder_layers, record_taps
 from decoding.memory.pages import PagePool
 from decoding.models.errors import ModelError
 from decoding.models.fusion import fuse
@@ -106,17 +106,17 @@ def test_nothing_is_recorded_without_taps(target: LoadedModel) -> None:
 def test_the_layers_of_other_architectures_are_found(loaded: Callable) -> None:
     config = GPT2Config(vocab_size=260, n_embd=32, n_layer=3, n_head=2, n_positions=64)
     model = GPT2LMHeadModel(config).eval()
-    assert len(decoder_layers(model)) == 3
-    with tapped(model, [1]) as inputs, torch.inference_mode():
+    assert len(get_decoder_layers(model)) == 3
+    with record_taps(model, [1]) as inputs, torch.inference_mode():
         states = model(torch.tensor([TOKENS]), output_hidden_states=True).hidden_states
     torch.testing.assert_close(inputs[1], states[1])
     model.transformer.h = model.transformer.h[:2]
     with pytest.raises(ModelError, match="no list of layers"):
-        decoder_layers(model)
+        get_decoder_layers(model)
 
 
 def test_hooks_do_not_stay_in_the_model() -> None:
     model = tiny_qwen2()
-    with tapped(model, TAPPED):
+    with record_taps(model, TAPPED):
         pass
     assert not any(module._forward_pre_hooks for module in model.modules())

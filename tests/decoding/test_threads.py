@@ -10,7 +10,7 @@ import threading
 import pytest
 import torch
 
-from decoding.models.threads import all_threads, n_threads, one_thread
+from decoding.models.threads import count_threads, use_all_threads, use_one_thread
 
 PROGRAM = """
 import os, sys, decoding
@@ -38,25 +38,25 @@ def test_threads_spin_briefly_unless_the_user_chose_a_policy(given: dict[str, st
 @pytest.mark.usefixtures("two_threads")
 def test_one_thread_is_a_context_that_nests_and_ends_with_an_error() -> None:
     def seen() -> tuple[int, int]:
-        return torch.get_num_threads(), n_threads()
+        return torch.get_num_threads(), count_threads()
 
     assert seen() == (2, 2)
-    with one_thread():
+    with use_one_thread():
         assert seen() == (1, 2)
-        with one_thread():
+        with use_one_thread():
             assert seen() == (1, 2)
         assert seen() == (1, 2)
-        with all_threads():
+        with use_all_threads():
             assert seen() == (2, 2)
-            with one_thread():
+            with use_one_thread():
                 assert seen() == (1, 2)
             assert seen() == (2, 2)
         assert seen() == (1, 2)
     assert seen() == (2, 2)
-    with pytest.raises(ZeroDivisionError), one_thread(), all_threads():
+    with pytest.raises(ZeroDivisionError), use_one_thread(), use_all_threads():
         _ = 1 / 0
     assert seen() == (2, 2)
-    with all_threads():
+    with use_all_threads():
         assert seen() == (2, 2)
 
 
@@ -64,7 +64,7 @@ def test_one_thread_is_a_context_that_nests_and_ends_with_an_error() -> None:
 def test_a_thread_that_starts_meanwhile_has_all_its_threads() -> None:
     """PyTorch's own function would leave it with one for good."""
     found: list[int] = []
-    with one_thread():
+    with use_one_thread():
         other = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
         other.start()
         other.join()

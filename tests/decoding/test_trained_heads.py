@@ -18,7 +18,7 @@ from decoding.models.dflash import DFlash
 from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import HeadRecord
-from decoding.training.initial import new_head
+from decoding.training.initial import build_head
 from tests.decoding.conftest import EOS, tiny_qwen2
 from tests.thorough import thorough
 
@@ -44,11 +44,11 @@ def store(model: str, target: LoadedModel, *, head: DFlash | None = None, **chan
 
 
 def a_head(target: LoadedModel, ids: torch.Tensor | None = None) -> DFlash:
-    return new_head(target, (0, 1, 1), torch.arange(0, EOS + 1, 2) if ids is None else ids, seed=0)
+    return build_head(target, (0, 1, 1), torch.arange(0, EOS + 1, 2) if ids is None else ids, seed=0)
 
 
 def files(model: str) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in trained_heads.folder_of(model).iterdir()}
+    return {path.name: path.read_bytes() for path in trained_heads.get_head_folder(model).iterdir()}
 
 
 def load(model: str, drafter: str = "trained") -> Engine:
@@ -57,17 +57,19 @@ def load(model: str, drafter: str = "trained") -> Engine:
 
 def test_a_stored_head_is_found_and_replaced_as_a_whole(model: str, target: LoadedModel) -> None:
     assert trained_heads.find(model) is None
-    assert trained_heads.every() == []
+    assert trained_heads.list_heads() == []
     first = store(model, target)
     assert trained_heads.find(model) == first
     second = store(model, target, hours=2.0)
-    assert trained_heads.every() == [second]
-    assert sorted(path.name for path in trained_heads.folder_of(model).iterdir()) == [
+    assert trained_heads.list_heads() == [second]
+    assert sorted(path.name for path in trained_heads.get_head_folder(model).iterdir()) == [
         "bassline.json",
         "config.json",
         "model.safetensors",
     ]
-    assert [path.name for path in trained_heads.heads_folder().iterdir()] == [trained_heads.folder_of(model).name]
+    assert [path.name for path in trained_heads.get_heads_folder().iterdir()] == [
+        trained_heads.get_head_folder(model).name
+    ]
 
 
 def damaged(target: LoadedModel, change: Callable[[DFlash], object]) -> DFlash:
@@ -94,7 +96,9 @@ def test_a_head_that_would_decode_wrongly_leaves_the_old_one(
     with pytest.raises(ModelError, match=why):
         store(model, target, head=damaged(target, change))
     assert files(model) == before
-    assert [path.name for path in trained_heads.heads_folder().iterdir()] == [trained_heads.folder_of(model).name]
+    assert [path.name for path in trained_heads.get_heads_folder().iterdir()] == [
+        trained_heads.get_head_folder(model).name
+    ]
 
 
 def test_a_head_that_could_not_be_measured_leaves_the_old_one(model: str, target: LoadedModel) -> None:
@@ -103,7 +107,7 @@ def test_a_head_that_could_not_be_measured_leaves_the_old_one(model: str, target
 
     def measure(_stored: DFlash, _sha256: str, _n_bytes: int) -> HeadRecord:
         assert trained_heads.find(model) == first, "the old one serves until the new one was measured"
-        assert trained_heads.every() == [first]
+        assert trained_heads.list_heads() == [first]
         raise RuntimeError("the measurement failed")
 
     with pytest.raises(RuntimeError, match="measurement failed"):
@@ -114,13 +118,13 @@ def test_a_head_that_could_not_be_measured_leaves_the_old_one(model: str, target
 
 def test_a_process_killed_between_the_renames_leaves_the_old_head(model: str, target: LoadedModel) -> None:
     first = store(model, target)
-    place = trained_heads.folder_of(model)
+    place = trained_heads.get_head_folder(model)
     place.rename(place.with_name(f".{place.name}.old"))
     assert trained_heads.find(model) == first
     assert load(model).head is not None
     second = store(model, target, hours=2.0)
-    assert trained_heads.every() == [second]
-    assert [path.name for path in trained_heads.heads_folder().iterdir()] == [place.name]
+    assert trained_heads.list_heads() == [second]
+    assert [path.name for path in trained_heads.get_heads_folder().iterdir()] == [place.name]
 
 
 @pytest.mark.parametrize(
@@ -136,12 +140,12 @@ def test_whoever_made_a_head_it_is_checked_before_it_drafts(
 ) -> None:
     record = store(model, target)
     with pytest.raises(ModelError, match=why):
-        trained_heads.ready(damaged(target, change), target, record)
+        trained_heads.prepare_head(damaged(target, change), target, record)
 
 
 def test_files_of_a_head_are_readable_alike(model: str, target: LoadedModel) -> None:
     store(model, target)
-    assert len({path.stat().st_mode for path in trained_heads.folder_of(model).iterdir()}) == 1
+    assert len({path.stat().st_mode for path in trained_heads.get_head_folder(model).iterdir()}) == 1
 
 
 @pytest.mark.parametrize("drafter", ["trained", thorough("ngram+trained"), thorough("sibling+trained")])
@@ -171,7 +175,7 @@ def test_a_target_whose_files_change_needs_a_new_head(
 
 def test_a_head_that_changed_on_disk_is_refused(model: str, target: LoadedModel) -> None:
     store(model, target)
-    file = trained_heads.folder_of(model) / "model.safetensors"
+    file = trained_heads.get_head_folder(model) / "model.safetensors"
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
     file.write_bytes(content)
@@ -192,15 +196,15 @@ def test_a_head_with_tokens_that_the_tokenizer_lacks_is_refused(model: str, targ
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"target": 1}', "[" * 100_000])
 def test_a_damaged_record_is_one_sentence_and_hides_no_other(content: str, model: str, target: LoadedModel) -> None:
     store(model, target)
-    record = trained_heads.folder_of(model) / trained_heads.RECORD
+    record = trained_heads.get_head_folder(model) / trained_heads.RECORD
     good = record.read_text()
     record.write_text(content)
     with pytest.raises(ModelError, match="damaged: train it again"):
         trained_heads.find(model)
-    other = trained_heads.heads_folder() / "other"
+    other = trained_heads.get_heads_folder() / "other"
     other.mkdir()
     (other / trained_heads.RECORD).write_text(good)
-    assert [one.target for one in trained_heads.every()] == [json.loads(good)["target"]]
+    assert [one.target for one in trained_heads.list_heads()] == [json.loads(good)["target"]]
 
 
 def test_a_target_that_runs_row_by_row_is_refused(

@@ -43,7 +43,9 @@ def ran(tmp_path: Path, tokenizer: PreTrainedTokenizerFast, monkeypatch: pytest.
     names = tuple((path.name, path.stat().st_size) for path in offer.iterdir())
     monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
-    monkeypatch.setattr(sources, "hub_files", lambda repo, revision, _: sources.HubFiles(revision or "d" * 40, names))
+    monkeypatch.setattr(
+        sources, "list_hub_files", lambda repo, revision, _: sources.HubFiles(revision or "d" * 40, names)
+    )
     monkeypatch.setattr(sources, "download_repository", lambda _r, _o, _n, folder, _p: shutil.copytree(offer, folder))
     return mark
 

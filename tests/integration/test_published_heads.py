@@ -102,7 +102,7 @@ def test_only_what_is_there_is_published(ctx, machine):
     with pytest.raises(ModelError, match="has no trained drafter here"):
         heads.publish(ctx, TARGET)
     train(cache, b"weights")
-    (trained_heads.folder_of(TARGET) / WEIGHTS).write_bytes(b"others")
+    (trained_heads.get_head_folder(TARGET) / WEIGHTS).write_bytes(b"others")
     with pytest.raises(ModelError, match="has changed"):
         heads.publish(ctx, TARGET)
 

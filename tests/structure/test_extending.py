@@ -58,7 +58,7 @@ def test_a_new_drafter_is_its_class_and_a_line_of_the_registry(monkeypatch):
 
     monkeypatch.setattr("decoding.drafters.base.Echo", Echo, raising=False)
     monkeypatch.setitem(drafters.DRAFTERS, "echo", drafters.DrafterEntry("decoding.drafters.base:Echo"))
-    assert "echo" in drafters.names()
+    assert "echo" in drafters.list_names()
     assert ("echo", "") in list_drafter_choices()
     spec = drafters.parse_drafter(RunSpec(target="smollm2-135m", dataset="humaneval", drafter="echo").drafter)
     assert isinstance(drafters.make_drafter(spec, None, None, set()), Echo)

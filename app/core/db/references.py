@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session, object_mapper
 
 from app.core.db.types import Base, Named
 from app.core.errors import BadInputError, NotFoundError
-from decoding.suggest import advice
+from decoding.suggest import build_advice
 
 SHORTEST_PREFIX = 4  # of an id, in hexadecimal digits
 SUGGESTED_FROM = 2000  # names of the newest rows that a mistyped one is compared with
@@ -33,7 +33,7 @@ def find_id(
         ids = session.scalars(select(table.id).where(table.id.between(*begun), *conditions)).all()
     if not ids:
         names = session.scalars(select(table.name).where(*conditions).order_by(table.id.desc()).limit(SUGGESTED_FROM))
-        advised = advice(reference, names, f"`{listing}` shows all")
+        advised = build_advice(reference, names, f"`{listing}` shows all")
         raise NotFoundError(f"there is no {what} {reference!r}: {advised}")
     if len(ids) > 1:
         raise BadInputError(f"{reference!r} is the beginning of {len(ids)} ids: give more of it", what)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.core.errors import BadInputError
-from decoding.suggest import one_of
+from decoding.suggest import suggest_one_of
 
 S = TypeVar("S", bound=BaseModel)
 Budget = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -84,7 +84,7 @@ def to_bad_input(error: ValidationError) -> BadInputError:
         return BadInputError(f"{field} has {bounds['actual_length']} entries: give {limit}", field)
     if fault["type"] in ("literal_error", "enum") and isinstance(fault["input"], str):
         known = re.findall(r"'([^']*)'", str(fault["ctx"]["expected"]))
-        message = one_of(fault["input"], known)
+        message = suggest_one_of(fault["input"], known)
     if fault["type"] == "string_pattern_mismatch" and "\0" in str(fault["input"]):
         message = "a text must not hold the character NUL: remove it"
     message = NUMBER_REMEDIES.get(fault["type"], message)

@@ -106,7 +106,7 @@ def test_models_say_whether_they_are_cached(world, tmp_path, monkeypatch):
 
 @pytest.mark.model
 def test_a_cached_model_is_ready_and_in_memory_where_a_worker_holds_it(world):
-    info = fetch.cached("qwen2.5-coder-0.5b")
+    info = fetch.find_cached("qwen2.5-coder-0.5b")
     if info is None:
         pytest.skip("qwen2.5-coder-0.5b is not in the cache")
     row = re.compile(r"qwen2\.5-coder-0\.5b.*?</tr>", re.DOTALL)

@@ -91,7 +91,7 @@ def cached_demo(tmp_path_factory) -> Path:
         versions={},
     )
     manifest.write(info, place)
-    assert fetch.cached(demo.ref, folder)
+    assert fetch.find_cached(demo.ref, folder)
     return folder
 
 

@@ -13,7 +13,7 @@ from decoding.training import collection, documents, measure, trainer
 from decoding.training.collection import Asking, Rendered
 from decoding.training.drafter import DrafterTraining
 from decoding.training.plan import Plan
-from decoding.training.statements import statements
+from decoding.training.statements import generate_statements
 
 TASK = "def planted(amount, rate):\n    '''Return what a loan of this amount costs in ten years at that rate.'''"
 
@@ -40,7 +40,7 @@ def training(folder: Path, watcher: object = None, **changes: object) -> Drafter
     plan = Plan(model, fetch.ensure(model).sha256, (0, 1, 1), **options)  # type: ignore[arg-type]
     return DrafterTraining(
         plan,
-        lambda: statements([folder / "python"], 0),
+        lambda: generate_statements([folder / "python"], 0),
         lambda _target: Asking(lambda statement: Rendered(statement.text, ())),
         [TASK],
         watcher or Quiet(),  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from decoding.models.loaded import ModelSpec
 from decoding.prepare import load_unpacked
 from decoding.training import importing
 from decoding.training.collection import Asking, Rendered
-from decoding.training.initial import new_head
+from decoding.training.initial import build_head
 from decoding.training.statements import Statement
 from tests.decoding.conftest import tiny_qwen2
 
@@ -26,7 +26,7 @@ def test_prompts_that_the_target_cannot_read_are_not_measured_with(
     tiny_qwen2().save_pretrained(tmp_path / "model")  # a context of 512 tokens, a byte each
     tokenizer.save_pretrained(tmp_path / "model")
     target = load_unpacked(ModelSpec(str(tmp_path / "model")))
-    published = new_head(target, (0, 1, 1), torch.arange(0, 200, 2), seed=0)
+    published = build_head(target, (0, 1, 1), torch.arange(0, 200, 2), seed=0)
     dflash_files.write(published, tmp_path / "head", target.model.config)
     asking = Asking(lambda statement: Rendered(statement.text, ()))
     too_long = Statement("function", "x" * 600)
@@ -47,7 +47,7 @@ def test_a_head_whose_logits_are_not_numbers_leaves_the_old_one(
     tiny_qwen2().save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
     target = load_unpacked(ModelSpec(str(tmp_path / "model")))
-    published = new_head(target, (0, 1, 1), torch.arange(0, 200, 2), seed=0)
+    published = build_head(target, (0, 1, 1), torch.arange(0, 200, 2), seed=0)
     asking = Asking(lambda statement: Rendered(statement.text, ()))
 
     def take(name: str) -> trained_heads.HeadRecord:

@@ -16,7 +16,7 @@ from decoding.models.trained_heads import LoadedHead
 from decoding.request import Request, SamplingParams
 from decoding.training.collect import record
 from decoding.training.documents import DocumentBatch
-from decoding.training.initial import new_head, output_rows
+from decoding.training.initial import build_head, read_output_rows
 from decoding.training.objective import Objective
 from decoding.training.recorder import Recording
 
@@ -42,7 +42,7 @@ def seen_by(
     monkeypatch.setattr(network, "outputs", lambda x: states.append(computed(x)) or states[-1])
     monkeypatch.setattr(network, "chained", lambda *given: logits.append(chained(*given)) or logits[-1])
     embedding = target.model.get_input_embeddings()
-    Objective(network, embedding, output_rows(target, network.token_ids)).steps(batch, phase)
+    Objective(network, embedding, read_output_rows(target, network.token_ids)).steps(batch, phase)
     monkeypatch.undo()
     return states, logits[0]
 
@@ -52,7 +52,7 @@ def test_a_block_of_training_computes_what_a_block_of_drafting_does(
     target: LoadedModel, head: LoadedHead, recordings: list[Recording], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = recordings[0].tokens.tolist()
-    network = new_head(target, (0, 1, 1), torch.arange(257), 0, n_layers=2)  # of all tokens: none is left out
+    network = build_head(target, (0, 1, 1), torch.arange(257), 0, n_layers=2)  # of all tokens: none is left out
     network.markov_head.markov_w2.weight.normal_(0, 0.1)
     everything = LoadedHead(network, head.embedding, head.record)
     runner = ModelRunner(target.model, target.vocab_size, 2, taps=(0, 1, 1))
@@ -84,7 +84,7 @@ def test_the_recorded_outputs_are_the_targets_distributions(target: LoadedModel,
         target.model.set_attn_implementation("eager")
         expected = target.model(recording.tokens[None].long()).logits[0, n - 1 - len(recording.outputs) : n - 1, :257]
         target.model.set_attn_implementation(before)
-        ours = F.linear(recording.outputs.float(), output_rows(target, torch.arange(257)))
+        ours = F.linear(recording.outputs.float(), read_output_rows(target, torch.arange(257)))
         torch.testing.assert_close(ours.softmax(-1), expected.softmax(-1), atol=0.02, rtol=0.1)  # kept in bfloat16
 
 
@@ -102,7 +102,7 @@ def test_padding_and_neighbours_do_not_change_a_document(
 
 def test_a_perfect_head_has_no_divergence(target: LoadedModel, head: LoadedHead, recordings: list[Recording]) -> None:
     """Fed with the wanted logits in the place of its own, the loss is zero and every token matches."""
-    rows = output_rows(target, head.head.token_ids)
+    rows = read_output_rows(target, head.head.token_ids)
     batch = DocumentBatch.of(recordings)
     objective = Objective(head.head, target.model.get_input_embeddings(), rows)
     wanted = F.linear(batch.outputs[batch.known].float(), rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from decoding.training.statements import statements
+from decoding.training.statements import generate_statements
 
 FILE = '''
 import os
@@ -33,7 +33,7 @@ class C:
 
 def test_functions_alternate_between_signatures_and_instructions(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(FILE)
-    one, other = statements([tmp_path], 0)
+    one, other = generate_statements([tmp_path], 0)
     assert (one.kind, other.kind) == ("function", "instruction")
     assert one.text.startswith("def first(path, *, strict=False) -> str:\n")
     assert ast.get_docstring(ast.parse(one.text).body[0]).endswith('>>> first("x")')  # type: ignore[arg-type,union-attr]
@@ -47,8 +47,8 @@ def test_the_order_depends_on_the_seed_alone(tmp_path: Path) -> None:
         (tmp_path / f"f{i}.py").write_text(
             f'def f{i}(x):\n    """Return x multiplied by the number {i}, as a float."""\n'
         )
-    assert list(statements([tmp_path], 1)) == list(statements([tmp_path], 1))
-    assert list(statements([tmp_path], 1)) != list(statements([tmp_path], 2))
+    assert list(generate_statements([tmp_path], 1)) == list(generate_statements([tmp_path], 1))
+    assert list(generate_statements([tmp_path], 1)) != list(generate_statements([tmp_path], 2))
 
 
 def test_files_that_cannot_be_read_and_tests_are_passed_over(tmp_path: Path) -> None:
@@ -57,10 +57,10 @@ def test_files_that_cannot_be_read_and_tests_are_passed_over(tmp_path: Path) -> 
     (tmp_path / "link.py").symlink_to(tmp_path / "nowhere")
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_a.py").write_text(FILE)
-    assert list(statements([tmp_path], 0)) == []
+    assert list(generate_statements([tmp_path], 0)) == []
 
 
 def test_a_docstring_that_comes_twice_is_asked_once(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.py").write_text('def f(x):\n    """Return the square root of a positive number x."""\n')
-    assert len(list(statements([tmp_path], 0))) == 1
+    assert len(list(generate_statements([tmp_path], 0))) == 1

@@ -111,11 +111,11 @@ def test_a_training_leaves_a_head_that_drafts_and_a_record_of_what_it_did(
     record = undisturbed
     monkeypatch.setenv("BASSLINE_CACHE_DIR", str(model / "cache"))
     assert trained_heads.find(str(model / "model")) == record
-    assert trained_heads.every() == [record]
+    assert trained_heads.list_heads() == [record]
     assert record.data["n_tokens"] >= 1_700
     assert record.data["n_prompts"] == N_FUNCTIONS + 1
     assert record.data["dropped_prompts"] == 1, "the planted task"
-    assert record.data["weights"] == drafter._fastest_weights()
+    assert record.data["weights"] == drafter._choose_fastest_weights()
     assert record.hours > 0
     assert [row["drafter"] for row in record.speeds[:4]] == ["none", "trained", "sibling", "sibling+trained"]
     steps = [one["step"] for one in record.curve]
@@ -166,17 +166,17 @@ def test_8_bit_weights_write_the_text_where_a_cpu_would_compute_in_float32(
 ) -> None:
     monkeypatch.setattr(drafter, "pick_dtype", lambda *_: dtype)
     monkeypatch.setattr(drafter, "int8_missing", lambda: missing)
-    assert drafter._fastest_weights() == weights
+    assert drafter._choose_fastest_weights() == weights
 
 
 def test_a_training_that_goes_on_keeps_the_weights_that_its_text_was_begun_with(
     place: Path, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drafter, "_fastest_weights", lambda: "dense")
+    monkeypatch.setattr(drafter, "_choose_fastest_weights", lambda: "dense")
     with pytest.raises(StoppedError):
         training(place, Impatient(20)).run()
     assert list((place / "cache" / "training").glob("*/shards/*.safetensors")), "text was collected"
-    monkeypatch.setattr(drafter, "_fastest_weights", lambda: "int8")
+    monkeypatch.setattr(drafter, "_choose_fastest_weights", lambda: "int8")
     assert training(place).run().data["weights"] == "dense"
 
 
