@@ -158,7 +158,7 @@ def test_graphs_take_the_place_of_the_weights():
 def int8(loaded, monkeypatch):
     """The tiny target as `load_model` makes it with 8-bit weights."""
     monkeypatch.setattr("decoding.prepare.load", lambda *_: loaded(tiny_qwen2(), torch.device("cpu")))
-    monkeypatch.setattr("decoding.prepare.fit", lambda *_: None)  # its attention is ours already
+    monkeypatch.setattr("decoding.prepare.select_attention", lambda *_: None)  # its attention is ours already
     return load_model(ModelSpec("tiny", "float32", "cpu", "auto", "int8"))
 
 

@@ -119,7 +119,7 @@ def test_without_the_kernels_texts_are_the_same(
             loaded.model.set_attn_implementation(NAMES["ragged"])
         for disabled in ({}, {"kv_scatter": "wrong", "accept": "wrong"}):
             if disabled:
-                for name in ("coupled", "maximal"):
+                for name in ("accept_coupled", "accept_maximal"):
                     monkeypatch.setattr(accept, name, None)
                 monkeypatch.setattr(kv_scatter, "write_kv", None)
             engine = Engine(config, replace(target, disabled=disabled), draft, graphs=True)
