@@ -10,7 +10,7 @@ from app.background import handlers
 from app.background.handlers import Handler
 from app.background.models import BackgroundJob
 from app.completions.models import Completion
-from app.core.db.archives import Archive
+from app.core.db.archives import ProjectArchive
 from app.core.db.types import Base
 from app.datasets.models import Dataset, DatasetCheck, Task
 from app.language_models.models import PublishedHead
@@ -46,13 +46,13 @@ register(_import_policies)
 handlers.register(_import_handlers)
 
 __all__ = [
-    "Archive",
     "BackgroundJob",
     "BrowserSession",
     "Calibration",
     "Completion",
     "Dataset",
     "DatasetCheck",
+    "ProjectArchive",
     "PublishedHead",
     "Run",
     "RunCurve",

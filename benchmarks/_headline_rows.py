@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks._headline_plan import PREFIX, QWEN, RATIOS, VERDICTS, Cell, Ratio
+from benchmarks._headline_plan import PREFIX, QWEN, RATIOS, VERDICTS, HeadlineCell, Ratio
 from benchmarks._report import compute_quartiles
 
 FLOOR = 0.05
@@ -27,7 +27,7 @@ class IncomparableError(ValueError):
 
 
 @dataclass
-class Prompt:
+class MeasuredPrompt:
     """One prompt, decoded by all arms of a cell: tokens per second by arm, a plain round's time over a weight read."""
 
     rates: dict[str, float] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Prompt:
     capacity_s: float = 0.0
 
 
-Prompts = Mapping[str, Sequence[Prompt]]
+Prompts = Mapping[str, Sequence[MeasuredPrompt]]
 """Of each cell, by its name."""
 
 
@@ -45,7 +45,7 @@ SHORT = {"bfloat16": "bf16"}
 """The short names of dtypes in tables; others keep their name."""
 
 
-def build_decoding_rows(cells: Sequence[Cell], prompts: Prompts, dtype: str) -> Iterator[dict[str, Any]]:
+def build_decoding_rows(cells: Sequence[HeadlineCell], prompts: Prompts, dtype: str) -> Iterator[dict[str, Any]]:
     """Yield a row for each ratio of each cell that has the arms; of several arms, the ones with the best median.
 
     `dtype` is the dtype of the weights that are not quantized.
@@ -76,7 +76,9 @@ def build_verdicts_row(ours: Sequence[float], theirs: Sequence[float]) -> dict[s
     return _build_row(VERDICTS, label, [a / b for a, b in zip(ours, theirs, strict=True)])
 
 
-def flatten_figures(cells: Sequence[Cell], prompts: Prompts, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def flatten_figures(
+    cells: Sequence[HeadlineCell], prompts: Prompts, rows: Sequence[Mapping[str, Any]]
+) -> dict[str, float]:
     """Return the flat figures: of each row its median and quartiles, of each arm its median tokens per second."""
     flat: dict[str, float] = {}
     for row in rows:
@@ -130,7 +132,7 @@ def _load_if_comparable(
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RowComparison:
     """A row then and now: `change` is the median over its prompts (1.1 is a tenth better), `noise` what it may fall."""
 
     row: str
@@ -155,7 +157,7 @@ def get_part(row: str) -> str:
     return row if row in (PREFIX, VERDICTS) else row.rpartition(".")[0]
 
 
-def compare_rows(now: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any]]) -> list[Comparison]:
+def compare_rows(now: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any]]) -> list[RowComparison]:
     """Compare the rows that both reports have, prompt by prompt.
 
     The prompts of a row differ more from each other than from themselves in another run, so the noise is the
@@ -173,7 +175,7 @@ def compare_rows(now: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str,
             changes = [1 / change for change in changes]
         low, middle, high = compute_quartiles(changes)
         noise = max(FLOOR, high - low, was.get(NOISE, 0.0))
-        found.append(Comparison(row["row"], was["median"], row["median"], middle, noise))
+        found.append(RowComparison(row["row"], was["median"], row["median"], middle, noise))
     return found
 
 
@@ -192,7 +194,9 @@ def add_noise(
     ]
 
 
-def _choose_best_arm(ratio: Ratio, cell: Cell, prompts: Sequence[Prompt]) -> tuple[str, list[float]] | None:
+def _choose_best_arm(
+    ratio: Ratio, cell: HeadlineCell, prompts: Sequence[MeasuredPrompt]
+) -> tuple[str, list[float]] | None:
     """Return the arm with the best ratios, and these; None where the cell has no such arms."""
     measured = prompts[0].rates
     arms, bases = ([arm for arm in names if arm in measured] for names in (ratio.arms, ratio.base))

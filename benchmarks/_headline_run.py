@@ -20,8 +20,8 @@ from app.jobs.work import machine_use
 from benchmarks import _llamacpp
 from benchmarks._arms import INT8, PLAIN, Arms, Peer, is_ours, parse_weights
 from benchmarks._decode_figures import LLAMA_CPP, round_vs_weight_read
-from benchmarks._headline_plan import CELLS, PREFIX, QWEN, START, VERDICTS, Cell, list_runnable_arms
-from benchmarks._headline_rows import Prompt
+from benchmarks._headline_plan import CELLS, PREFIX, QWEN, START, VERDICTS, HeadlineCell, list_runnable_arms
+from benchmarks._headline_rows import MeasuredPrompt
 from benchmarks._timing import measure_first_token_ratios, read_bandwidth
 
 _EXPECTED_S = {VERDICTS: 30.0, PREFIX: 30.0}
@@ -30,7 +30,7 @@ PARTS = (VERDICTS, PREFIX, *(cell.name for cell in CELLS))
 """The parts of a whole run."""
 
 
-class Run:
+class HeadlineRun:
     """One run of `parts` with these settings of the report."""
 
     def __init__(self, settings: Mapping[str, Any], parts: Collection[str] = PARTS) -> None:
@@ -49,7 +49,7 @@ class Run:
         for model in dict.fromkeys(cell.model for cell in CELLS):
             self._measure_model(model)
 
-    def cells(self) -> dict[str, list[Prompt]]:
+    def cells(self) -> dict[str, list[MeasuredPrompt]]:
         """Return what was measured of each cell of this run, by its name."""
         return {cell.name: [self._results[key] for key in self._list_keys(cell)] for cell in self._cells}
 
@@ -79,7 +79,7 @@ class Run:
                 ):
                     self._store_result(key, _decode(arms, cell, names, text))
 
-    def _list_keys(self, cell: Cell) -> list[str]:
+    def _list_keys(self, cell: HeadlineCell) -> list[str]:
         return [f"{cell.name} prompt {i + 1}" for i in range(self._tasks)]
 
     def _store_result(self, key: str, result: Any) -> None:
@@ -92,13 +92,13 @@ class Run:
         print(f"{at}: {key} done, about {slower * left_s / 60:.0f} min left", file=sys.stderr, flush=True)
 
 
-def _decode(arms: Arms, cell: Cell, names: list[str], text: str) -> Prompt:
+def _decode(arms: Arms, cell: HeadlineCell, names: list[str], text: str) -> MeasuredPrompt:
     """Let the arms decode one prompt in turn.
 
     Reading is measured before and after each plain arm: how fast a virtual machine reads changes from one second to the
     next.
     """
-    device, prompt = torch.device("cpu"), Prompt()
+    device, prompt = torch.device("cpu"), MeasuredPrompt()
     reads = [read_bandwidth(device)]
     for name in names:
         before = machine_use.read()

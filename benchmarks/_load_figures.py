@@ -15,7 +15,7 @@ BAR = 20  # characters of 100 %
 
 
 @dataclass
-class Measured:
+class MeasuredService:
     """A service: its points by rate (None: idle), in the order in which they were measured."""
 
     points: dict[Rate, Point] = field(default_factory=dict)
@@ -65,7 +65,7 @@ def build_row(point: Point) -> dict[str, Any]:
     }
 
 
-def draw_quality(measured: Measured) -> Iterator[str]:
+def draw_quality(measured: MeasuredService) -> Iterator[str]:
     """A chart for the terminal: a bar of Pass@First for each rate."""
     for point in measured.points.values():
         rate = "idle" if point.rate is None else f"{point.rate:g}"
@@ -73,7 +73,7 @@ def draw_quality(measured: Measured) -> Iterator[str]:
         yield f"  {rate:>6}  {'█' * filled}{'·' * (BAR - filled)} {100 * point.pass_first:.0f} %"
 
 
-def compute_figures(measured: Measured) -> dict[str, float]:
+def compute_figures(measured: MeasuredService) -> dict[str, float]:
     """Every point as flat names, and the capacity of the service (0: below every tried rate)."""
     found: dict[str, float] = {}
     for rate, point in measured.points.items():
@@ -91,7 +91,7 @@ def compute_figures(measured: Measured) -> dict[str, float]:
     return found
 
 
-def build_sentences(measured: Measured) -> list[str]:
+def build_sentences(measured: MeasuredService) -> list[str]:
     """What the service carries, and whether its own clock can be believed, a line each."""
     lines = [describe_capacity(measured.summarize())] if measured.loaded else []
     unclocked = max((point.unclocked_p95_s or 0.0 for point in measured.points.values()), default=0.0)

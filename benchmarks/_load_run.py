@@ -12,7 +12,7 @@ from typing import Any
 from app.core.remote.target import is_remote
 from benchmarks import _load_client
 from benchmarks._load_client import Client, QueueWatch, Reply
-from benchmarks._load_figures import Measured
+from benchmarks._load_figures import MeasuredService
 from benchmarks._load_grading import Judge
 from benchmarks._load_remote import RemoteClient, load_engine
 from benchmarks._load_service import ServiceError, watch_others
@@ -26,7 +26,7 @@ NO_QUEUE = QueueWatch()
 MACHINE = ("device", "device_name", "cpu", "cpu_count", "platform")
 
 
-class RefusedError(ValueError):
+class LoadRefusedError(ValueError):
     """The service does not take these requests; the message is its own."""
 
 
@@ -35,7 +35,7 @@ class Load:
 
     def __init__(self, options: argparse.Namespace, prompts: Sequence[Task], judge: Judge) -> None:
         self.prompts = prompts
-        self.measured = Measured()
+        self.measured = MeasuredService()
         self.provenance: dict[str, Any] = {}
         self._options = options
         self._judge = judge
@@ -126,7 +126,7 @@ class Load:
             if reply.fate == "answered":
                 raise ServiceError(f"the service cannot decode: {reply.document['run']['error']}")
             if reply.status in REQUEST_FAULTS and reply.fate == "failed":
-                raise RefusedError(f"the service refuses the request: {reply.fault}")
+                raise LoadRefusedError(f"the service refuses the request: {reply.fault}")
             if reply.fate == "failed" or time.monotonic() > deadline:
                 raise ServiceError(f"{client.url} does not answer: {reply.fault}")
             time.sleep(reply.retry_after_s or BUSY_S)

@@ -26,7 +26,7 @@ MAX_EVENT_BYTES = 1024 * 1024
 
 
 @dataclass(slots=True)
-class _Answer:
+class _StreamCounts:
     """What was counted of one stream."""
 
     pieces: int = 0
@@ -63,7 +63,7 @@ class Endpoint:
         async with asyncio.timeout(LONGEST_S), ServerConnection(self._target) as server:
             started = time.perf_counter()
 
-            async def ask(n_choices: int, seed: int) -> _Answer:
+            async def ask(n_choices: int, seed: int) -> _StreamCounts:
                 options = self._profile.build_options(n_choices, seed, ())
                 return await _count(server, {**body, **options}, n_choices, started)
 
@@ -74,9 +74,9 @@ class Endpoint:
         return Speed(sum(answer.tokens for answer in answers), seconds, first_s=first_s)
 
 
-async def _count(server: ServerConnection, body: dict[str, object], n_choices: int, started: float) -> _Answer:
+async def _count(server: ServerConnection, body: dict[str, object], n_choices: int, started: float) -> _StreamCounts:
     """Raises RequestError, RemoteServerError."""
-    answer = _Answer()
+    answer = _StreamCounts()
     async with contextlib.aclosing(server.stream(body, MAX_EVENT_BYTES, BusyWait())) as chunks:
         async for chunk in chunks:
             known = [choice for choice in chunk.choices if 0 <= choice.index < n_choices]

@@ -17,7 +17,7 @@ from evaluation import dataset_files
 from evaluation.datasets import Task
 from evaluation.grading import Grader
 from evaluation.languages import registry
-from evaluation.languages.translation.inference import LeftOutError
+from evaluation.languages.translation.inference import UntranslatableError
 from evaluation.languages.translation.translate import read_source, translate_task
 from evaluation.sandbox import Sandbox, SandboxUnavailableError
 from evaluation.sandbox.tiers import TIERS
@@ -60,7 +60,7 @@ def _list_programs(name: str) -> Iterator[tuple[str, Task]]:
     for task in dataset_files.load("humaneval").tasks:
         try:
             made = translate_task(read_source(sandbox, task), language)
-        except LeftOutError:
+        except UntranslatableError:
             continue
         assert made.signature is not None
         yield language.write_oracle(made.signature, made.cases), made

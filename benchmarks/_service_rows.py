@@ -80,7 +80,7 @@ _TASK_COLUMNS = ("id", "run_id", "task_pk", "position", "state", "attempt", "que
 _UNREAD = ("capacity_s", "others_cpu_s", "steal_s")  # what others used of the machine was not recorded
 
 
-class _Row(SimpleNamespace):
+class _TableRow(SimpleNamespace):
     """A row of a table by the names of its columns; rows are equal only if they are the same, as mapped ones are."""
 
     __hash__ = object.__hash__  # type: ignore[assignment]
@@ -195,7 +195,7 @@ def _write(session: Session, run: Run, rng: random.Random) -> None:
     assert run.stored_dataset is not None
     all_tasks = run.stored_dataset.tasks
     for position, task in enumerate(all_tasks):
-        job = _Row(
+        job = _TableRow(
             id=_make_id(run.created_at, rng), run_id=run.id, task_pk=task.id, position=position,
             state=TaskState.SKIPPED, attempt=0, queued_at=run.created_at, task=task,
             **dict.fromkeys((*_MEASURED, *_UNREAD)),
@@ -214,7 +214,7 @@ def _write(session: Session, run: Run, rng: random.Random) -> None:
     _copy(connection, "samples", tuple(vars(samples[0])), samples)
 
 
-def _decode(run: Run, job: Any, task: Any, rng: random.Random) -> list[_Row]:
+def _decode(run: Run, job: Any, task: Any, rng: random.Random) -> list[_TableRow]:
     skill, pace = TARGETS[run.target]
     pace *= DRAFTERS[run.drafter] * (1 if run.provenance["device"] == "cuda" else 6)
     ability, length = min(max(rng.gauss(skill, 0.32), 0.0), 1.0), rng.randint(30, 180)
@@ -233,7 +233,7 @@ def _decode(run: Run, job: Any, task: Any, rng: random.Random) -> list[_Row]:
 
 def _sample(
     run: Run, job: Any, task: Any, index: int, ability: float, length: int, pace: float, rng: random.Random
-) -> _Row:
+) -> _TableRow:
     n_tokens = max(length + rng.randint(-20, 40), 8)
     passes, finished_s = rng.random() < ability, pace * n_tokens / 100 * rng.uniform(0.8, 1.35)
     late = finished_s > run.budget_s
@@ -243,7 +243,7 @@ def _sample(
         task.canonical_solution if passes else task.canonical_solution.replace("0", "1"), index, rng
     )
     fault = _choose_fault(verdict, rng) if not passes else None
-    return _Row(
+    return _TableRow(
         id=_make_id(run.created_at, rng),
         run_id=run.id,
         run_task_id=job.id,

@@ -36,8 +36,8 @@ from benchmarks import _llamacpp
 from benchmarks._arms import choose_attention, choose_dtype
 from benchmarks._decode_figures import LLAMA_CPP
 from benchmarks._headline_plan import CELLS, PREFIX, VERDICTS, WHOLE
-from benchmarks._headline_rows import Comparison, IncomparableError, Prompt
-from benchmarks._headline_run import Run
+from benchmarks._headline_rows import IncomparableError, MeasuredPrompt, RowComparison
+from benchmarks._headline_run import HeadlineRun
 from benchmarks._report import Report, build_parser, compute_quartiles, print_table
 from decoding.models import fetch, trained_heads
 from decoding.models.device import get_device_name
@@ -59,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
         before, engine = (
             rows.load_stored_rows(options.against, device, report.settings) if options.against else ([], None)
         )
-        run = Run(report.settings)
+        run = HeadlineRun(report.settings)
         run.all()
         report.rows = _build_rows(run, report.settings)
         comparisons = rows.compare_rows(report.rows, before)
@@ -117,7 +117,7 @@ def _describe_processor() -> str:
     return ", ".join(f"{name} {value}" for name, value in facts.items()) or platform.machine()
 
 
-def _fill(report: Report, run: Run) -> None:
+def _fill(report: Report, run: HeadlineRun) -> None:
     """Add figures and the load to the report, and why there are no verdicts if there are none."""
     cells = run.cells()
     if not run.part(VERDICTS)["ours"]:
@@ -131,7 +131,7 @@ def _fill(report: Report, run: Run) -> None:
     )
 
 
-def _build_rows(run: Run, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _build_rows(run: HeadlineRun, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the rows of what a run measured."""
     found = [*rows.build_decoding_rows(CELLS, run.cells(), settings["dtype"])]
     if ratios := run.part(PREFIX):
@@ -143,19 +143,19 @@ def _build_rows(run: Run, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _confirm_fallen_rows(
-    comparisons: Sequence[Comparison], before: Sequence[dict[str, Any]], settings: Mapping[str, Any]
-) -> list[Comparison]:
+    comparisons: Sequence[RowComparison], before: Sequence[dict[str, Any]], settings: Mapping[str, Any]
+) -> list[RowComparison]:
     """Measure the parts with fallen rows a second time; return the rows that fell again. Raises as Run.all does."""
     once = {each.row for each in comparisons if each.fell}
     if not once:
         return []
     print(f"{len(once)} of {len(comparisons)} ratios fell, so their prompts are measured again:", file=sys.stderr)
-    second = Run(settings, {rows.get_part(row) for row in once})
+    second = HeadlineRun(settings, {rows.get_part(row) for row in once})
     second.all()
     return [each for each in rows.compare_rows(_build_rows(second, settings), before) if each.row in once and each.fell]
 
 
-def _compute_others_share(prompts: Sequence[Prompt]) -> float:
+def _compute_others_share(prompts: Sequence[MeasuredPrompt]) -> float:
     """Return the share of the CPU that other programs took while ours decoded."""
     return sum(prompt.others_s for prompt in prompts) / max(sum(prompt.capacity_s for prompt in prompts), 1e-9)
 
@@ -172,7 +172,7 @@ def _print(report: Report, to: Any) -> None:
         print("the machine was not quiet: these figures are indicative only", file=sys.stderr)
 
 
-def _judge(comparisons: Sequence[Comparison], twice: Sequence[Comparison], missing: Collection[str]) -> int:
+def _judge(comparisons: Sequence[RowComparison], twice: Sequence[RowComparison], missing: Collection[str]) -> int:
     """Print the rows that fell once and twice, and the ones that were not measured now; return 1 if one fell twice."""
     if missing:
         print(f"not measured now, so not compared: {', '.join(sorted(missing))}", file=sys.stderr)

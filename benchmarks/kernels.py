@@ -67,7 +67,7 @@ class Shape:
         return cls(*map(int, text.split("x")))
 
 
-class Problem:
+class AttentionInputs:
     """Random inputs of one verify: queries, pages in random order, and rows.
 
     `n_bytes` is the size of the rows' keys and values; `dense` holds them by row, as other libraries take them.
@@ -146,7 +146,7 @@ def check(device: torch.device, *, tiny: bool) -> Iterator[dict[str, Any]]:
     shapes = [Shape(4, 2, 64)] if tiny else [Shape(4, 4, 64), Shape(8, 2, 128), Shape(28, 4, 128), Shape(8, 2, 256)]
     lengths, counts = [0, 1, 63, 5, 129], [2, 1, 3, 0, 2] if tiny else [8, 1, 33, 0, 4]
     for shape, dtype in product(shapes, dtypes):
-        problem = Problem(shape, lengths, counts, dtype, device)
+        problem = AttentionInputs(shape, lengths, counts, dtype, device)
         q, k, v = (t.float() for t in (problem.q, problem.k, problem.v))
         exact = reference.verify_attention(q, k, v, problem.rows, problem.scale)
         theirs = float((problem.run(reference.verify_attention).float() - exact).abs().max())
@@ -179,9 +179,9 @@ def sweep(
         if time.perf_counter() > until:
             return
         lengths = [context - T - (context // 2) * r // max(batch, 1) for r in range(batch)]
-        first = Problem(shape, lengths, [T] * batch, dtype, device)
+        first = AttentionInputs(shape, lengths, [T] * batch, dtype, device)
         n_others = 0 if INTERPRETED else count_copies(first.n_bytes) - 1
-        others = [Problem(shape, lengths, [T] * batch, dtype, device) for _ in range(n_others)]
+        others = [AttentionInputs(shape, lengths, [T] * batch, dtype, device) for _ in range(n_others)]
         problems = [first, *others]
         arms: dict[str, list[Callable[[], torch.Tensor]]] = {
             name: [partial(p.run, variant) for p in problems] for name, variant in ours.items()

@@ -32,7 +32,7 @@ from app.datasets.service import as_plain, require
 from benchmarks._load_client import count_prompts, shuffle_tasks
 from benchmarks._load_figures import build_row, build_sentences, compute_figures, draw_quality
 from benchmarks._load_grading import Judge
-from benchmarks._load_run import Load, RefusedError
+from benchmarks._load_run import Load, LoadRefusedError
 from benchmarks._load_service import ServiceError, serve_own
 from benchmarks._report import Report, build_parser, print_table
 from evaluation import dataset_files
@@ -72,7 +72,7 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         interrupted = True
         print("interrupted: finished rates are reported, the current one is not", file=sys.stderr)
-    except RefusedError as error:
+    except LoadRefusedError as error:
         parser.exit(2, f"{error}\n")
     except ServiceError as error:
         parser.exit(1, f"{error}\n")

@@ -15,7 +15,7 @@ from dataclasses import asdict
 
 from benchmarks._report import Report, build_parser, print_table
 from decoding.config import ACCEPTANCES, EngineConfig
-from decoding.draft_length.profiles import Measured, Profile
+from decoding.draft_length.profiles import LengthMeasurement, Profile
 from decoding.engine import Engine
 from decoding.request import Request, SamplingParams
 from evaluation import dataset_files, prompting
@@ -62,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def _measure(engine: Engine, options: argparse.Namespace, batch: int, length: int) -> Measured:
+def _measure(engine: Engine, options: argparse.Namespace, batch: int, length: int) -> LengthMeasurement:
     """Decode the prompts at one batch size and draft length."""
     fixed = EngineConfig(**{**asdict(engine.config), "draft_length": f"fixed:{length}"})
     worker = Engine(fixed, engine.target, engine.draft)
@@ -83,7 +83,9 @@ def _measure(engine: Engine, options: argparse.Namespace, batch: int, length: in
             draft_s.append(r.draft_s)
             verify_s.append(r.verify_s + r.other_s)
     print(f"batch {batch}, length {length}: {statistics.fmean(accepted):.2f} accepted per round", file=sys.stderr)
-    return Measured(batch, length, statistics.fmean(accepted), statistics.fmean(draft_s), statistics.fmean(verify_s))
+    return LengthMeasurement(
+        batch, length, statistics.fmean(accepted), statistics.fmean(draft_s), statistics.fmean(verify_s)
+    )
 
 
 def _parse_options(argv: list[str] | None) -> argparse.Namespace:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from importlib import resources
 from typing import Any
 
-from evaluation.datasets import PYTHON, Dataset, DatasetError, LeftOut, Task
+from evaluation.datasets import PYTHON, Dataset, DatasetError, LeftOutTask, Task
 from evaluation.formats import registry
 from evaluation.formats.base import LeftOutError, RecordError
 from evaluation.from_code.placing.spec import SpecError, unpacked
@@ -55,7 +55,7 @@ def decode_dataset_text(data: bytes, origin: str) -> str:
     return text
 
 
-def read_tasks(text: str, origin: str) -> tuple[tuple[Task, ...], tuple[LeftOut, ...]]:
+def read_tasks(text: str, origin: str) -> tuple[tuple[Task, ...], tuple[LeftOutTask, ...]]:
     """The tasks in the text of a file, and those that cannot be judged.
 
     Raises DatasetError with file, line, field and remedy for the first record that is not a task, for two tasks with
@@ -63,7 +63,7 @@ def read_tasks(text: str, origin: str) -> tuple[tuple[Task, ...], tuple[LeftOut,
     """
     places: dict[str, str] = {}
     tasks: list[Task] = []
-    left_out: list[LeftOut] = []
+    left_out: list[LeftOutTask] = []
     for where, record in parse_objects(text.split("\n"), origin, DatasetError):
         try:
             with _locate_errors(where):

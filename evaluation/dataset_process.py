@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from evaluation.dataset_files import decode_dataset_text, parse_dataset, read_tasks, write_dataset
-from evaluation.datasets import Dataset, DatasetError, LeftOut, Task
+from evaluation.datasets import Dataset, DatasetError, LeftOutTask, Task
 from evaluation.formats import registry
 
 CHECKED_HERE = 2**19
@@ -34,7 +34,7 @@ def load_apart(data: bytes, name: str, origin: str) -> Dataset:
     return Dataset(name, tasks, hashlib.sha256(data).hexdigest(), left_out)
 
 
-def _parse_tasks_apart(text: str, origin: str) -> tuple[tuple[Task, ...], tuple[LeftOut, ...]]:
+def _parse_tasks_apart(text: str, origin: str) -> tuple[tuple[Task, ...], tuple[LeftOutTask, ...]]:
     # The service's variables hold secrets: pass none but the one that some interpreters need to start.
     needed = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
     done = subprocess.run(
@@ -49,7 +49,7 @@ def _parse_tasks_apart(text: str, origin: str) -> tuple[tuple[Task, ...], tuple[
     left_out, *lines = done.stdout.splitlines()
     return (
         tuple(registry.to_task(json.loads(line)) for line in lines),
-        tuple(LeftOut(*fields) for fields in json.loads(left_out)),
+        tuple(LeftOutTask(*fields) for fields in json.loads(left_out)),
     )
 
 

@@ -64,7 +64,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOutTask:
     """A task of a file that cannot be judged, and why."""
 
     task_id: str
@@ -78,7 +78,7 @@ class Dataset:
     name: str
     tasks: tuple[Task, ...]
     sha256: str
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[LeftOutTask, ...] = ()
 
     def task(self, task_id: str) -> Task:
         """The task of that id; DatasetError names the ids that look alike where there is none."""

@@ -43,7 +43,7 @@ class Effects:
         return self.binds | self.changes
 
 
-class Program:
+class ProgramEffects:
     """The effects of a program's top-level statements and of the functions that they call."""
 
     def __init__(self, body: list[ast.stmt], entry_point: str) -> None:

@@ -42,7 +42,7 @@ class ExchangeError(ValueError):
     """A file that cannot be read as samples; the message names file, line, field and remedy."""
 
 
-class TooLargeError(ExchangeError):
+class FileTooLargeError(ExchangeError):
     """A file that holds more than is read."""
 
 
@@ -91,10 +91,10 @@ def read(data: bytes, origin: str, dataset: Dataset, fields: Fields) -> Iterator
 
 def _iterate_rows(data: bytes, origin: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """(where, row) of each sample: of JSON lines, or of EvalPlus' results, which are a single object."""
-    results = _read_results(stream_lines(data, origin, ExchangeError, TooLargeError), origin)
+    results = _read_results(stream_lines(data, origin, ExchangeError, FileTooLargeError), origin)
     if results is not None:
         return _iterate_evalplus_results(results, origin)
-    return parse_objects(stream_lines(data, origin, ExchangeError, TooLargeError), origin, ExchangeError)
+    return parse_objects(stream_lines(data, origin, ExchangeError, FileTooLargeError), origin, ExchangeError)
 
 
 def _read_results(lines: Iterator[str], origin: str) -> object | None:
@@ -112,7 +112,7 @@ def _read_results(lines: Iterator[str], origin: str) -> object | None:
             break
         text.append(line)
     if size > MAX_WHOLE_CHARACTERS:
-        raise TooLargeError(f"{origin} is not JSON lines, and too large to be read whole: write one sample a line")
+        raise FileTooLargeError(f"{origin} is not JSON lines, and too large to be read whole: write one sample a line")
     whole = parsed or _parse_json_object("\n".join(text))
     return None if whole is None else whole.get("eval")
 

@@ -12,7 +12,7 @@ from evaluation.languages import judging, registry, whole
 from evaluation.languages.cases import Signature
 from evaluation.project_tests.judge import Archives, get_shared_judge
 from evaluation.project_tests.spec import ProjectTests
-from evaluation.sandbox import Limits, Result, Sandbox, Task, clean, repeat_faults
+from evaluation.sandbox import Limits, Sandbox, SandboxResult, Task, clean, repeat_faults
 from evaluation.verdicts import Status, Trust, Verdict
 
 MAX_PROGRAM_BYTES = 4 * 2**20
@@ -65,7 +65,7 @@ class Grader:
             executor.shutdown(cancel_futures=True)
 
     def _judge_by_cases(
-        self, program: str, task: datasets.Task, signature: Signature, refused: Result | None
+        self, program: str, task: datasets.Task, signature: Signature, refused: SandboxResult | None
     ) -> Verdict:
         """The verdict on a program in another language. Raises ToolchainError where its toolchain is missing."""
         language = registry.language(task.language)
@@ -77,7 +77,7 @@ class Grader:
             )
         )
 
-    def _judge_whole(self, program: str, task: datasets.Task, refused: Result | None) -> Verdict:
+    def _judge_whole(self, program: str, task: datasets.Task, refused: SandboxResult | None) -> Verdict:
         """The verdict on a program in another language that its test is part of. Raises ToolchainError."""
         if refused is not None:
             return self._build_verdict(replace(refused, trust=Trust.IN_GUEST))
@@ -87,13 +87,13 @@ class Grader:
             repeat_faults(lambda: whole.judge(self._sandbox, language, toolchain, program, task.test, self._limits))
         )
 
-    def _judge_by_project(self, program: str, spec: ProjectTests, refused: Result | None) -> Verdict:
+    def _judge_by_project(self, program: str, spec: ProjectTests, refused: SandboxResult | None) -> Verdict:
         if refused is not None:
             return self._build_verdict(replace(refused, trust=Trust.IN_GUEST))
         judge = get_shared_judge(self._sandbox, self._archives)
         return self._build_verdict(repeat_faults(lambda: judge.judge(program, spec)))
 
-    def _build_verdict(self, result: Result) -> Verdict:
+    def _build_verdict(self, result: SandboxResult) -> Verdict:
         return Verdict(
             status=Status(result.status),
             detail=clean(result.detail),
@@ -109,11 +109,11 @@ class Grader:
         )
 
 
-def _refuse_program(program: str) -> Result | None:
+def _refuse_program(program: str) -> SandboxResult | None:
     if not program.strip():
-        return Result(Status.EMPTY, "the program is empty")
+        return SandboxResult(Status.EMPTY, "the program is empty")
     if len(program.encode("utf-8", "surrogatepass")) > MAX_PROGRAM_BYTES:
-        return Result(Status.SYNTAX_ERROR, f"the program is longer than {MAX_PROGRAM_BYTES} bytes")
+        return SandboxResult(Status.SYNTAX_ERROR, f"the program is longer than {MAX_PROGRAM_BYTES} bytes")
     return None
 
 

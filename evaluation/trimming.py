@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 
-from evaluation.effects import DEFINITIONS, Program, find_names_read
+from evaluation.effects import DEFINITIONS, ProgramEffects, find_names_read
 from evaluation.source import compile_error, find_definition, is_definition_of, is_open, parse
 
 MAX_JOINED = 12
@@ -47,7 +47,7 @@ def find_providers(source: str, names: set[str], entry_point: str) -> str:
     """The statements of a program that define `names`, and those that they need in turn; "" for none."""
     tree = parse(source)
     body = tree.body if tree is not None else []
-    program = Program(body, entry_point)
+    program = ProgramEffects(body, entry_point)
     effects = [program.effects(node) for node in body]
     wanted, kept = set(names), set[int]()
     while True:
@@ -118,7 +118,7 @@ def _find_demonstration(body: list[ast.stmt], entry: int, entry_point: str) -> l
     after = body[entry + 1 :]
     if all(isinstance(node, DEFINITIONS) for node in after):
         return dropped
-    program = Program(body, entry_point)
+    program = ProgramEffects(body, entry_point)
     needed = {entry_point}
     for node in [*body[: entry + 1], *(node for node in after if isinstance(node, DEFINITIONS))]:
         needed |= find_names_read(node)

@@ -21,7 +21,7 @@ from app.advice.report import read_report
 from app.advice.schemas import AdviceSpec
 from app.advice.service import KIND, STEPS, SentArchive
 from app.advice.study import describe_progress, make_study_spec
-from app.background.handlers import Handler, Step, UnfinishedError
+from app.background.handlers import Handler, JobAttempt, UnfinishedError
 from app.background.models import BackgroundJob
 from app.core.context import Context
 from app.core.db.types import get_utc_time
@@ -51,7 +51,7 @@ class TryCode(Handler):
 
     kind = KIND
 
-    def run(self, job: BackgroundJob, step: Step) -> dict[str, Any]:
+    def run(self, job: BackgroundJob, step: JobAttempt) -> dict[str, Any]:
         """The result has the sentence, and the ids of dataset and study."""
         given = {name: value for name, value in job.arguments.items() if name in AdviceSpec.model_fields}
         spec = AdviceSpec.model_validate(given)
@@ -91,19 +91,19 @@ def _remove_files(ctx: Context, job: BackgroundJob) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _begin(step: Step, name: str, message: str) -> None:
+def _begin(step: JobAttempt, name: str, message: str) -> None:
     step.report(0, 0, message)
     order = list(STEPS)
     if "step" not in step.cursor or order.index(name) > order.index(step.cursor["step"]):  # a retry reads once more
         _save(step, step=name)
 
 
-def _save(step: Step, /, **changes: Any) -> None:
+def _save(step: JobAttempt, /, **changes: Any) -> None:
     step.cursor |= changes
     step.save()
 
 
-def _make_dataset(job: BackgroundJob, step: Step, spec: AdviceSpec) -> uuid.UUID:
+def _make_dataset(job: BackgroundJob, step: JobAttempt, spec: AdviceSpec) -> uuid.UUID:
     """The stored dataset of the project. Raises BasslineError."""
     ctx = step.ctx
     sandbox = detect_sandbox(ctx.settings.packages, "so no task can be checked")
@@ -132,7 +132,7 @@ def _open_project(ctx: Context, job: BackgroundJob, spec: AdviceSpec, sandbox: S
     return open_archive(spec, SentArchive(name, stored.input), find_archive_folder(job.id), sandbox)
 
 
-def _build(job: BackgroundJob, step: Step, prepared: PreparedProject, sandbox: Sandbox) -> Finished:
+def _build(job: BackgroundJob, step: JobAttempt, prepared: PreparedProject, sandbox: Sandbox) -> Finished:
     project, commands, options = prepared.project, [prepared.command], prepared.options
     from_code.check_name(job.arguments["name"] or project.name)
     folder = _find_state_folder(step.ctx, job)
@@ -158,7 +158,7 @@ def _explain_no_task(finished: Finished) -> str:
 class _Watcher:
     """Stores how far the work on tasks is, and stops it where the job is not wanted."""
 
-    step: Step
+    step: JobAttempt
     began: float = field(default_factory=time.monotonic)
     resumed: int = 0
 
@@ -186,7 +186,7 @@ class _Watcher:
             _save(self.step, made=done)
 
 
-def _run_study(job: BackgroundJob, step: Step, spec: AdviceSpec) -> Study:
+def _run_study(job: BackgroundJob, step: JobAttempt, spec: AdviceSpec) -> Study:
     """The study, once it has finished. Raises UnfinishedError while it works, BasslineError if it ended otherwise."""
     ctx, study_id = step.ctx, uuid.UUID(job.arguments["study_id"])
     _begin(step, "study", "Loading the models")
@@ -214,7 +214,7 @@ def _find_study(ctx: Context, study_id: uuid.UUID) -> Study | None:
         return get_study(session, study_id) if study_id in study_ids(session) else None
 
 
-def _submit_study(job: BackgroundJob, step: Step, spec: AdviceSpec, study_id: uuid.UUID) -> None:
+def _submit_study(job: BackgroundJob, step: JobAttempt, spec: AdviceSpec, study_id: uuid.UUID) -> None:
     ctx, models = step.ctx, job.arguments["models"]
     dataset = datasets.find(ctx, uuid.UUID(step.cursor["dataset_id"]))
     if dataset is None:

@@ -22,7 +22,7 @@ from app.web.ui.units import format_exact_seconds, format_milliseconds
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class AdviceReport:
     """The advice of a study. `coverage` is None for a dataset that was not made from code."""
 
     document: StudyDocument
@@ -33,12 +33,14 @@ class Report:
     models: TextTable
 
 
-def read_report(session: Session, study: Study, said: StudyAnalysis) -> Report:
+def read_report(session: Session, study: Study, said: StudyAnalysis) -> AdviceReport:
     """The report of a study at its own budget."""
     document = documents.build_document(study, said, of_study(session, study))
     failed = count_failed_samples(session, [arm.run_id for arm in document.arms])
     coverage = session.scalar(select(Dataset.coverage).where(Dataset.id == study.dataset_id))
-    return Report(document, study.dataset, advice(document, failed), failed, coverage, _compare_models(study, said))
+    return AdviceReport(
+        document, study.dataset, advice(document, failed), failed, coverage, _compare_models(study, said)
+    )
 
 
 def _compare_models(study: Study, said: StudyAnalysis) -> TextTable:
@@ -60,7 +62,7 @@ def _compare_models(study: Study, said: StudyAnalysis) -> TextTable:
     )
 
 
-def format_report(report: Report) -> str:
+def format_report(report: AdviceReport) -> str:
     """The report as GitHub's Markdown."""
     parts = [f"# Which model for {report.dataset.name}?\n\n{report.sentence}\n"]
     if report.coverage is not None:

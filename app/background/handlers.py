@@ -33,7 +33,7 @@ class UnfinishedError(Exception):
         self.state, self.waits = state, waits
 
 
-class Step:
+class JobAttempt:
     """What an attempt has of its job. `cursor` is where an earlier attempt stopped; change it, then `save`.
 
     `on_finish` writes in the transaction in which the job ends as finished. After `turn_s` other work of this worker
@@ -115,7 +115,7 @@ class Handler(Protocol):
     reads_input: bool = False
     """Whether it needs the file in `job.input`, which is dropped when the job ends."""
 
-    def run(self, job: BackgroundJob, step: Step) -> dict[str, Any] | None:
+    def run(self, job: BackgroundJob, step: JobAttempt) -> dict[str, Any] | None:
         """Does the job from `step.cursor` on. Returns its result. A BasslineError fails it: another attempt would end
         the same way."""
 

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session, undefer
 
-from app.background.handlers import OnProgress, Step, UnfinishedError, get_handler
+from app.background.handlers import JobAttempt, OnProgress, UnfinishedError, get_handler
 from app.background.jobs import cancel, follow_end, open_job, return_expired, return_of_ended_processes, send
 from app.background.leases import MAX_ATTEMPTS, Lease, LostClaimError, Stop, claim_row
 from app.background.models import BackgroundJob
@@ -33,7 +33,7 @@ TURN_S = 60.0  # after which other work of this worker goes before the rest of a
 @contextlib.contextmanager
 def hold_job(
     ctx: Context, job_id: uuid.UUID, *, turn_s: float = math.inf, on_progress: OnProgress = lambda *_: None
-) -> Iterator[Step]:
+) -> Iterator[JobAttempt]:
     """Claims a job that waits and keeps its lease; the end of the block, or what it raises, decides what comes of it:
 
         no exception       finished
@@ -54,7 +54,7 @@ def hold_job(
         raise LostClaimError(str(job_id))
     with ctx.database.read() as session:
         job = session.get_one(BackgroundJob, job_id, options=[undefer(BackgroundJob.input)])
-    step = Step(ctx, job, Lease(ctx, owned, partial(_find_stop, job_id)), turn_s, on_progress)
+    step = JobAttempt(ctx, job, Lease(ctx, owned, partial(_find_stop, job_id)), turn_s, on_progress)
     step.lease.begin()
     try:
         yield step
@@ -86,7 +86,7 @@ def _find_stop(job_id: uuid.UUID, session: Session) -> Stop | None:
     return Stop.FENCED if found is None else Stop.CANCELLED if found[0] is not None else None
 
 
-def _leave(step: Step, state: JobState, *, waits: bool = False, **values: Any) -> None:
+def _leave(step: JobAttempt, state: JobState, *, waits: bool = False, **values: Any) -> None:
     """Ends the attempt. Raises LostClaimError, and nothing is stored."""
     ctx, job = step.ctx, step.job
     if waits:
@@ -123,7 +123,7 @@ def run_job(
 
 
 @contextlib.contextmanager
-def hold_command(ctx: Context, kind: str, subject: str, key: str) -> Iterator[Step]:
+def hold_command(ctx: Context, kind: str, subject: str, key: str) -> Iterator[JobAttempt]:
     """`attempt` at what only this process can do, with its user's rights and files: the block does the work.
 
     Raises ConflictError where another process does the same. One that was killed leaves the key free at once.

@@ -26,7 +26,7 @@ PROGRESS_EVERY_S = 10.0  # between two lines where the output is not a terminal
 
 scope_option = click.option(
     "--scope",
-    type=common.Choice([scope.value for scope in Scope]),
+    type=common.SuggestingChoice([scope.value for scope in Scope]),
     default=Scope.SUBMIT.value,
     show_default=True,
     help="read: look; submit: also start, cancel, import; admin: also delete and manage tokens",
@@ -242,7 +242,7 @@ def password(name: str, password: str) -> None:
 
 @users.command("scope")
 @click.argument("name")
-@click.argument("scope", type=common.Choice([scope.value for scope in Scope]))
+@click.argument("scope", type=common.SuggestingChoice([scope.value for scope in Scope]))
 def change_scope(name: str, scope: str) -> None:
     """Change what a user may do, at once, also by the tokens of this user.
 

@@ -53,7 +53,7 @@ def check_margin(_ctx: click.Context, option: click.Parameter, value: float | No
     return value
 
 
-class Choice(click.Choice[str]):
+class SuggestingChoice(click.Choice[str]):
     """One of a few words; the error for a mistyped one suggests the nearest."""
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
-from app.background.handlers import Step
+from app.background.handlers import JobAttempt
 from app.background.leases import Stop
 from app.background.work import hold_command
 from app.cli import common
@@ -30,7 +30,7 @@ target_option = click.option("--target", required=True, metavar="MODEL", help="t
 class TrainingProgress(PartsBar):
     """Shows how a training goes, and stops it at Ctrl-C or SIGTERM at its next safe point; a second one ends it now."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: JobAttempt) -> None:
         super().__init__(every_s=20.0)
         self._step = step
         self._total = 1.0
@@ -114,7 +114,7 @@ def train(
     from decoding.models import fetch  # noqa: PLC0415
     from decoding.models.errors import ModelError  # noqa: PLC0415
     from decoding.request import RequestError  # noqa: PLC0415
-    from decoding.training.drafter import DrafterTraining, StoppedError  # noqa: PLC0415
+    from decoding.training.drafter import DrafterTraining, TrainingStoppedError  # noqa: PLC0415
     from decoding.training.plan import Plan, WorkFolder  # noqa: PLC0415
 
     ctx = common.open_context()
@@ -140,7 +140,7 @@ def train(
                 training_prompts.list_evaluated_texts(ctx),
                 progress,
             ).run()
-    except StoppedError:
+    except TrainingStoppedError:
         raise common.build_failure("stopped: the same command resumes") from None
     except RequestError as error:
         raise BadInputError(str(error), "drafter") from None

@@ -31,7 +31,7 @@ def jobs() -> None:
 
 
 @jobs.command("list")
-@click.option("--state", type=common.Choice(list(JobState)), help="only jobs in this state")
+@click.option("--state", type=common.SuggestingChoice(list(JobState)), help="only jobs in this state")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 @common.json_option
 def list_(state: str | None, limit: int, json_file: str | None) -> None:

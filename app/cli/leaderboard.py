@@ -9,7 +9,7 @@ from app.cli import common
 from app.cli.run_and_study import archived_option
 from app.leaderboard.columns import COLUMNS, Column, make_board_row
 from app.leaderboard.entries import Entries
-from app.leaderboard.service import Row, rank_runs
+from app.leaderboard.service import LeaderboardRow, rank_runs
 from app.runs.documents import to_plain_json
 
 
@@ -36,7 +36,7 @@ def leaderboard(
     console = common.choose_console(json_file)
     if not rows:
         console.print("No run matches." if dataset or target else "No graded runs yet: make one with `bassline eval`.")
-    groups: dict[tuple[object, ...], list[Row]] = {}
+    groups: dict[tuple[object, ...], list[LeaderboardRow]] = {}
     for row in rows:
         # What is not ranked stays in one table: its first column says over how many tasks each run is.
         unranked = (row.run.dataset_sha256, row.run.device)
@@ -46,7 +46,7 @@ def leaderboard(
         console.print()
 
 
-def _build_leaderboard(rows: list[Row]) -> Table:
+def _build_leaderboard(rows: list[LeaderboardRow]) -> Table:
     """A table for one dataset and device, either ranked or not: only runs over the same tasks are comparable."""
     one = rows[0].run
     title = f"{'' if one.label is None else 'Not ranked: '}{one.dataset} {one.dataset_sha256[:8]} on {one.device}"
@@ -66,7 +66,7 @@ def _build_leaderboard(rows: list[Row]) -> Table:
     return common.build_table(headings, lines, shares, title=title, title_justify="left")
 
 
-def _format_cell(column: Column, row: Row) -> str:
+def _format_cell(column: Column, row: LeaderboardRow) -> str:
     """The column's text and note; shares of a run that stopped at a smaller budget are lower bounds."""
     bound = "≥ " if column.share and row.capped else ""
     return f"{bound}{column.text(row)} {column.note(row)}".rstrip()

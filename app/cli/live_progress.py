@@ -30,7 +30,7 @@ ENDED_TASKS = (TaskState.FINISHED, TaskState.FAILED, TaskState.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ProgressPart:
     """A run or an arm: its ended tasks, facts about them, and `end`, why no more of them are worked."""
 
     name: str
@@ -45,7 +45,7 @@ class Snapshot:
     """What the rows say at one moment; `doing` is what the work waits for, "" for nothing."""
 
     state: RunState
-    parts: Sequence[Part] = field(default=())
+    parts: Sequence[ProgressPart] = field(default=())
     doing: str = ""
 
 
@@ -115,7 +115,7 @@ def _read_run(ctx: Context, session: Session, run_id: uuid.UUID, alive: Sequence
     doing = (
         (run_status(session, ctx.bus, run, counts).note or _describe_loading(alive, {run.target})) if is_open else ""
     )
-    return Snapshot(run.state, [Part(run.name, done, run.n_tasks, facts)], doing)
+    return Snapshot(run.state, [ProgressPart(run.name, done, run.n_tasks, facts)], doing)
 
 
 def _read_study(session: Session, study_id: uuid.UUID, alive: Sequence[Worker]) -> Snapshot:
@@ -123,7 +123,7 @@ def _read_study(session: Session, study_id: uuid.UUID, alive: Sequence[Worker]) 
     counts = study_progress.of_study(session, study)
     left = time_left(study_progress.remaining_s(study.arms, counts))
     parts = [
-        Part(arm.name, counts[arm.run_id].finished, arm.run.n_tasks, left, _describe_end(study, arm))
+        ProgressPart(arm.name, counts[arm.run_id].finished, arm.run.n_tasks, left, _describe_end(study, arm))
         for arm in study.arms
     ]
     doing = describe_quiet_wait(study.runs) or _describe_loading(alive, {run.target for run in study.runs})

@@ -14,7 +14,7 @@ import click
 from pydantic.fields import FieldInfo
 
 from app.cli import common
-from app.cli.common import Choice
+from app.cli.common import SuggestingChoice
 from app.core.errors import BadInputError
 from app.runs.options import Option, get_flag, get_value_type, options_of
 from app.runs.quiet import QUIET_LIMIT_S
@@ -107,7 +107,7 @@ def _get_option_settings(kind: type[RequestModel], name: str) -> dict[str, Any]:
     elif type_ is tuple:
         settings |= {"multiple": True, "metavar": "ID"}
     else:
-        settings["type"] = Choice(choices) if choices else click.types.convert_type(type_)
+        settings["type"] = SuggestingChoice(choices) if choices else click.types.convert_type(type_)
     if name.endswith("_s"):
         settings["metavar"] = "SECONDS"
     if not field.is_required():

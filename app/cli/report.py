@@ -12,12 +12,12 @@ from app.core.states import RunState
 from app.runs import caveats, configuration
 from app.runs.failed_samples import FailedSamples
 from app.runs.models import Run
-from app.runs.repository import Progress
+from app.runs.repository import RunProgress
 from app.runs.results import Figures
 from app.web.ui.units import format_percent
 
 
-def run_tables(console: Console, run: Run, counts: Progress, failed: FailedSamples) -> None:
+def run_tables(console: Console, run: Run, counts: RunProgress, failed: FailedSamples) -> None:
     """Prints configuration, progress and figures."""
     rows = [
         ("Run", str(run.id)),
@@ -32,7 +32,7 @@ def run_tables(console: Console, run: Run, counts: Progress, failed: FailedSampl
     console.print(build_pairs("Figures", list_figures(run, failed)) if measured else "No figures: no task is finished.")
 
 
-def _format_progress(run: Run, counts: Progress) -> str:
+def _format_progress(run: Run, counts: RunProgress) -> str:
     text = f"{run.n_tasks}: {counts.decoded} decoded"
     if run.graded:
         text += f", {counts.finished} graded"

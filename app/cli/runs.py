@@ -45,7 +45,7 @@ def runs() -> None:
 
 
 @runs.command("list")
-@click.option("--state", type=common.Choice(list(RunState)), help="only runs in this state")
+@click.option("--state", type=common.SuggestingChoice(list(RunState)), help="only runs in this state")
 @click.option("--name", metavar="TEXT", help="only runs whose name has this text in it")
 @click.option("--target", help="only runs of this model")
 @click.option("--dataset", help="only runs over this dataset")
@@ -91,7 +91,9 @@ def show(run: str, json_file: str | None) -> None:
 
 @runs.command()
 @click.argument("run", metavar="ID")
-@click.option("--format", "form", type=common.Choice((*FORMATS, run_file.FORMAT)), default="samples", show_default=True)
+@click.option(
+    "--format", "form", type=common.SuggestingChoice((*FORMATS, run_file.FORMAT)), default="samples", show_default=True
+)
 @click.option(
     "--output", metavar="FILE", default="-", show_default=True, callback=common.check_writable, help="- for stdout"
 )

@@ -56,7 +56,7 @@ def study() -> None:
 @click.argument("file", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--preset",
-    type=common.Choice(list(PRESETS)),
+    type=common.SuggestingChoice(list(PRESETS)),
     help=" ".join(f"{name}: {preset.question}" for name, preset in PRESETS.items()),
 )
 @add_given_options(ArmOptions, several=True)
@@ -168,7 +168,7 @@ def resume(reference: str, json_file: str | None, quiet: QuietChoice) -> None:
 
 @study.command("export")
 @click.argument("reference", metavar="ID")
-@click.option("--format", "form", type=common.Choice(export.FORMATS), default="json", show_default=True)
+@click.option("--format", "form", type=common.SuggestingChoice(export.FORMATS), default="json", show_default=True)
 @click.option(
     "-o",
     "--output",

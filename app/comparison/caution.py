@@ -13,7 +13,7 @@ from statistics import median
 
 from app.comparison.loading import Overlaid
 from app.runs.caveats import describe_forgeable
-from app.runs.clock import Clock, compute_clock
+from app.runs.clock import RunClock, compute_clock
 from app.runs.models import Run, RunTask
 from app.web.ui.units import format_count, format_decimal, format_points
 from evaluation.decisions import PairDecision
@@ -96,7 +96,7 @@ class Circumstances:
 
     in_turn: bool  # as arms of one study
     time_bound: bool  # whether the speed of the machine matters to their shares
-    clocks: Sequence[Clock]  # over the tasks that both have graded
+    clocks: Sequence[RunClock]  # over the tasks that both have graded
     # the factor by which the times of each run might have been longer on the other's machine; None: unknown
     stretches: Sequence[float | None]
 
@@ -154,7 +154,7 @@ def find_objection(decision: PairDecision, figure: Figure, found: Overlaid, meas
     )
 
 
-def _compute_stretch(run: Run, own: Clock, other: Run, others: Clock) -> float | None:
+def _compute_stretch(run: Run, own: RunClock, other: Run, others: RunClock) -> float | None:
     """The factor by which a run's times might have been longer on the other's machine as it was then; at least 1.
 
     It has three parts: the ratio of the calibrations where the device is the same (of the fixed benchmark step if the

@@ -47,7 +47,7 @@ class _Calibration(RequestModel):
     pass
 
 
-class _Run(RunInfo):
+class _StoredRun(RunInfo):
     budget_s: float = Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S)
     n: int = Field(ge=1)
 
@@ -63,7 +63,7 @@ class _Run(RunInfo):
 
 class _RunFile(RequestModel):
     bassline: Literal["run-1"] = Field(description="what this file is, and its version")
-    run: _Run
+    run: _StoredRun
     figures: Figures
     tasks: list[_Task]
     calibrations: tuple[_Calibration, ...] = ()
@@ -87,7 +87,7 @@ def write(session: Session, run: Run) -> str:
     ]
     file = _RunFile(
         bassline="run-1",
-        run=_Run.of(document.run),
+        run=_StoredRun.of(document.run),
         figures=document.figures,
         tasks=tasks,
         calibrations=tuple(map(_Calibration.of, run.calibrations)),

@@ -39,7 +39,7 @@ USUAL_ROUNDS = 32  # of an answer, where none has ended lately
 CHARACTERS_PER_TOKEN = 2.5  # of code, which is not tokenized here; fewer make the estimate longer
 
 
-class Ended(NamedTuple):
+class FinishedCompletion(NamedTuple):
     """A completion that was decoded: seconds of waiting and of decoding, when it ended (aware), and on the clock from
     its acceptance its first finished sample, None if none finished."""
 
@@ -61,7 +61,7 @@ class Open(NamedTuple):
     characters: int
 
 
-class Costs(NamedTuple):
+class RoundCosts(NamedTuple):
     """What a worker's engine measured: seconds of a round and of a prompt's token."""
 
     round_s: float
@@ -114,7 +114,7 @@ def _require_capacity(ctx: Context, spec: DecodingSpec, characters: int) -> None
         )
 
 
-def predict_wait_s(ahead: Sequence[Open], costs: Costs | None, together: int, n_workers: int) -> float:
+def predict_wait_s(ahead: Sequence[Open], costs: RoundCosts | None, together: int, n_workers: int) -> float:
     """Seconds until a completion that comes after these is begun, where none has ended lately.
 
     `together` of them, and at most MAX_SERVED samples, share the batch of each worker; the rest wait until places are
@@ -130,7 +130,7 @@ def predict_wait_s(ahead: Sequence[Open], costs: Costs | None, together: int, n_
     return math.floor(batches) * kept_s + max(waiting_s, all_s - max(one.age_s for one in ahead))
 
 
-def estimate_wait_s(waiting: int, decoding: int, ended: Sequence[Ended], now: dt.datetime) -> float:
+def estimate_wait_s(waiting: int, decoding: int, ended: Sequence[FinishedCompletion], now: dt.datetime) -> float:
     """Seconds until a completion that comes after `waiting` others is begun, by those that have ended lately.
 
     By Little's law `decoding` completions end at a rate of their number over the time that each takes; if more have
@@ -144,7 +144,7 @@ def estimate_wait_s(waiting: int, decoding: int, ended: Sequence[Ended], now: dt
     return max(waiting / per_s, median(just) if len(just) >= FEWEST else 0.0)
 
 
-def estimate_usual_s(ended: Sequence[Ended]) -> float:
+def estimate_usual_s(ended: Sequence[FinishedCompletion]) -> float:
     """Seconds from the start of decoding to the first finished sample, of those that had one; 0 if none did."""
     needed = [one.first_finished_s - one.queue_s for one in ended if one.first_finished_s is not None]
     return median(needed) if needed else 0.0
@@ -173,12 +173,12 @@ def _open(session: Session, target: str) -> list[Open]:
     return [Open(state is TaskState.QUEUED, (now - at).total_seconds(), *rest) for state, at, *rest in rows]
 
 
-def _load_measured_costs(session: Session, target: str) -> Costs | None:
+def _load_measured_costs(session: Session, target: str) -> RoundCosts | None:
     """The costs of the completion of the target that was begun last, whenever that was; None if there was none."""
     query = select(Run.provenance).where(Run.is_completion, Run.target == target, Run.started_at.is_not(None))
     found = session.scalar(query.order_by(Run.started_at.desc()).limit(1)) or {}
-    costs = [found[name] for name in Costs._fields if name in found]
-    return Costs(*costs) if len(costs) == len(Costs._fields) else None
+    costs = [found[name] for name in RoundCosts._fields if name in found]
+    return RoundCosts(*costs) if len(costs) == len(RoundCosts._fields) else None
 
 
 def _count_workers(ctx: Context, session: Session) -> int:
@@ -192,7 +192,7 @@ def _count_workers(ctx: Context, session: Session) -> int:
     return max(sum(found), 1)
 
 
-def _find_ended_lately(session: Session, target: str) -> list[Ended]:
+def _find_ended_lately(session: Session, target: str) -> list[FinishedCompletion]:
     since = get_utc_time() - dt.timedelta(seconds=LATELY_S)
     finished = Sample.finish_reason.in_(("stop", "length"))
     first = select(func.min(Sample.finished_s)).where(Sample.run_task_id == RunTask.id, finished).scalar_subquery()
@@ -209,4 +209,8 @@ def _find_ended_lately(session: Session, target: str) -> list[Ended]:
         .order_by(RunTask.finished_at.desc())
         .limit(MOST)
     )
-    return [Ended(queue_s or 0.0, wall_s, at, first_s) for queue_s, wall_s, at, first_s in rows if wall_s and at]
+    return [
+        FinishedCompletion(queue_s or 0.0, wall_s, at, first_s)
+        for queue_s, wall_s, at, first_s in rows
+        if wall_s and at
+    ]

@@ -31,22 +31,22 @@ extractor = Extractor()
 
 
 @dataclass(frozen=True)
-class Answer:
+class RenderedAnswer:
     """An answer as HTML. `program` is "" where the text holds none, and None where nothing says what to look for."""
 
     program: Markup | None
     text: Markup
 
 
-def build_sample_answer(run: Run, task: Task, sample: Sample) -> Answer:
+def build_sample_answer(run: Run, task: Task, sample: Sample) -> RenderedAnswer:
     """The answer of a stored sample: the program that was judged, or would be; of an unfinished one only the text."""
     text = cut_pieces(sample.raw, sample.ends or [], sample.origins)
     if get_finish_time(sample) is None:
-        return Answer(None, _highlight_origins(text, task.language))
+        return RenderedAnswer(None, _highlight_origins(text, task.language))
     return build_text_answer(run, task, text, sample.program)
 
 
-def build_text_answer(run: Run, task: Task, text: Sequence[Piece], program: str | None = None) -> Answer:
+def build_text_answer(run: Run, task: Task, text: Sequence[Piece], program: str | None = None) -> RenderedAnswer:
     """The answer in a text, given in pieces by origin; `program` is what was extracted from it, if anything was.
 
     Nothing is looked for in an answer to a prompt that defines no function.
@@ -56,7 +56,7 @@ def build_text_answer(run: Run, task: Task, text: Sequence[Piece], program: str 
         mode = run.prompt_mode_used or "completion"
         program = extractor.extract(as_plain(task), as_written(raw), mode).program  # type: ignore[arg-type]
     shown = None if program is None else _strip_prompt(program, task, text)
-    return Answer(shown, _highlight_origins(text, task.language))
+    return RenderedAnswer(shown, _highlight_origins(text, task.language))
 
 
 def _highlight_origins(text: Sequence[Piece], language: str) -> Markup:
@@ -84,7 +84,7 @@ class Lane:
 
     sign: shown.SampleSign
     rank: int | None
-    answer: Answer
+    answer: RenderedAnswer
     replay: dict[str, Any]
 
 

@@ -16,15 +16,15 @@ from app.core.context import Context
 from app.core.db.database import call_after_commit
 from app.core.db.types import get_utc_time
 from app.core.remote import target as remote
-from app.core.states import OPEN_RUN_STATES, RunState, Step
+from app.core.states import OPEN_RUN_STATES, RunState, WorkStep
 from app.jobs.reaper import recover_each
 from app.jobs.work.decode_job import prepare_engine
 from app.runs import enqueue
 from app.runs.configuration import build_engine_config
 from app.runs.models import Run, RunTask
-from app.runs.policy import LONG_COLUMNS, Policy, Waiting
+from app.runs.policy import LONG_COLUMNS, PendingWork, Policy
 
-QUEUES = {Step.DECODE: queues.GPU_INTERACTIVE, Step.GRADE: queues.EXEC_INTERACTIVE}
+QUEUES = {WorkStep.DECODE: queues.GPU_INTERACTIVE, WorkStep.GRADE: queues.EXEC_INTERACTIVE}
 MOST_LOOKED_AT = 64  # of those that wait, the longest waiting
 
 
@@ -45,15 +45,15 @@ class CompletionPolicy(Policy):
         """Starts the clock of plain decoding: until now it waited for the other side, not for a worker."""
         assert isinstance(run, Completion)
         if run.after_id is not None:
-            waiting = update(RunTask).where(RunTask.run_id == run.id, RunTask.state == Step.DECODE.waiting)
+            waiting = update(RunTask).where(RunTask.run_id == run.id, RunTask.state == WorkStep.DECODE.waiting)
             session.execute(waiting.values(queued_at=get_utc_time()))
 
-    def eligible(self, ctx: Context, session: Session, step: Step) -> Sequence[Waiting]:
+    def eligible(self, ctx: Context, session: Session, step: WorkStep) -> Sequence[PendingWork]:
         """Returns completions to decode, the earliest deadline first, including those pinned to this process.
 
         Grading follows its messages alone.
         """
-        if step is not Step.DECODE:
+        if step is not WorkStep.DECODE:
             return ()
         query = (
             select(RunTask.id, RunTask.queued_at, Run)
@@ -64,7 +64,7 @@ class CompletionPolicy(Policy):
             .options(*map(defer, LONG_COLUMNS))
         )
         rows = sorted(session.execute(query), key=lambda row: row[1] + dt.timedelta(seconds=row[2].budget_s))
-        return [Waiting(run.id, run, run_task_id=run_task_id) for run_task_id, _, run in rows]
+        return [PendingWork(run.id, run, run_task_id=run_task_id) for run_task_id, _, run in rows]
 
     def lease_s(self, ctx: Context, budget_s: float) -> float:
         """Half of the budget: if its worker is lost, another one has the other half left."""

@@ -19,7 +19,7 @@ from app.core.events.bus import EventBus, connect
 from app.core.events.caller_pool import CallerPool
 from app.core.remote.servers import CommandServers
 from app.core.settings import WEB_DOWNLOADS, Settings, load_settings
-from app.core.states import Step
+from app.core.states import WorkStep
 from decoding.models import trusted_code
 
 CACHE_DIR = "BASSLINE_CACHE_DIR"
@@ -50,7 +50,7 @@ class Context:
     streams: threading.BoundedSemaphore = field(init=False)
     views: CallerPool = field(init=False)
     downloads: CallerPool = field(init=False)
-    turns: dict[Step, Turns] = field(default_factory=dict)
+    turns: dict[WorkStep, Turns] = field(default_factory=dict)
     cpu: threading.Lock = field(init=False, default_factory=threading.Lock)
     admitting: threading.Lock = field(init=False, default_factory=threading.Lock)
 

@@ -80,7 +80,7 @@ class Failure(enum.StrEnum):
         return self in (Failure.DECODING, Failure.GRADING, Failure.WORKER_LOST)
 
 
-class Step(enum.Enum):
+class WorkStep(enum.Enum):
     """The two steps of a job: (state it waits in, state while claimed, failure if it raises)."""
 
     DECODE = (TaskState.QUEUED, TaskState.DECODING, Failure.DECODING)

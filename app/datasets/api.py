@@ -79,7 +79,7 @@ class DatasetWithTasks(DatasetDocument):
     next: str | None
 
 
-class ImportForm(RequestModel):
+class DatasetImportForm(RequestModel):
     """A file to import."""
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
@@ -102,7 +102,7 @@ def index(query: PageQuery) -> DatasetPage:
 @bp.post("/datasets")
 @needs(Scope.SUBMIT)
 @declare_operation({201: DatasetDocument})
-def import_(form: ImportForm) -> tuple[DatasetDocument, dict[str, str]]:
+def import_(form: DatasetImportForm) -> tuple[DatasetDocument, dict[str, str]]:
     """Checks a file and stores it as a dataset; the same content twice is stored once.
 
     No solution is run: the first run over the dataset runs the canonical ones, and leaves out tasks whose own fails.

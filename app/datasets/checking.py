@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from app.background.handlers import Handler, OnProgress, Step
+from app.background.handlers import Handler, JobAttempt, OnProgress
 from app.background.jobs import open_job
 from app.background.leases import LostClaimError
 from app.background.models import BackgroundJob
@@ -31,7 +31,7 @@ LONGEST_FAULT = 300  # characters that are kept of what went wrong
 
 
 @dataclass
-class Progress:
+class CheckProgress:
     """Which solutions have been judged, by their number, and with what result.
 
     `failed` has status and fault of those that failed, by task. `faults` counts those on which the sandbox failed,
@@ -60,13 +60,13 @@ class CheckDataset(Handler):
 
     kind = KIND
 
-    def run(self, job: BackgroundJob, step: Step) -> dict[str, Any]:
+    def run(self, job: BackgroundJob, step: JobAttempt) -> dict[str, Any]:
         """Judges what is left, and stores a step at a time."""
         ctx, grader = step.ctx, step.ctx.make_grader()
         dataset_id = uuid.UUID(job.arguments["dataset_id"])
         with ctx.database.read() as session:
             tasks = [as_plain(t) for t in repository.get_dataset(session, dataset_id).tasks if t.canonical_solution]
-        progress = Progress.from_cursor(step.cursor)
+        progress = CheckProgress.from_cursor(step.cursor)
         left = [number for number in range(len(tasks)) if number not in progress.judged]
         programs = [(tasks[n].program(tasks[n].canonical_solution), tasks[n]) for n in left]
         for position, verdict in grader.judge_many(programs, ctx.settings.exec_workers):

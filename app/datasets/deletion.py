@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.core.context import Context
-from app.core.db.archives import Archive
+from app.core.db.archives import ProjectArchive
 from app.core.db.references import count_references
 from app.core.errors import ConflictError
 from app.datasets.models import Task
@@ -31,7 +31,7 @@ def delete_dataset(ctx: Context, dataset_id: uuid.UUID) -> None:
             session.delete(dataset)
             session.flush()
             unused = archives - _find_archives(session, Task.project_tests.is_not(None))
-            session.execute(delete(Archive).where(Archive.sha256.in_(unused)))
+            session.execute(delete(ProjectArchive).where(ProjectArchive.sha256.in_(unused)))
     except IntegrityError:  # a run over it was stored in the meantime
         raise ConflictError("the dataset is in use since a moment ago: delete what uses it first") from None
 

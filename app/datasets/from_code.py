@@ -13,7 +13,7 @@ from statistics import mean
 from types import MappingProxyType
 from typing import Any
 
-from app.background.handlers import Step
+from app.background.handlers import JobAttempt
 from app.background.work import hold_command
 from app.core.context import Context
 from app.core.db.archives import store_archives
@@ -108,7 +108,7 @@ class _ReportingWatcher:
     """Shows the parts of the work to its user, and in the job, which may be cancelled."""
 
     shown: Watcher
-    step: Step
+    step: JobAttempt
 
     def recording(self, command: Sequence[str], seconds: float) -> None:
         self.shown.recording(command, seconds)

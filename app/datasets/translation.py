@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from app.background.handlers import Handler, Step
+from app.background.handlers import Handler, JobAttempt
 from app.background.models import BackgroundJob
 from app.core.context import Context
 from app.core.errors import BadInputError
@@ -37,7 +37,7 @@ class TranslateDataset(Handler):
 
     kind = "translate_dataset"
 
-    def run(self, job: BackgroundJob, step: Step) -> dict[str, Any]:
+    def run(self, job: BackgroundJob, step: JobAttempt) -> dict[str, Any]:
         """Goes on with the first task that is not translated. The result has the report of each language."""
         ctx, names = step.ctx, job.arguments["names"]
         sandbox = detect_sandbox(ctx.settings.packages, "so no solution can be run")

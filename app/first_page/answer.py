@@ -13,14 +13,14 @@ from app.leaderboard.entries import ELSEWHERE, Entry
 from app.runs.clock import describe_disturbance
 from app.runs.repository import get_run
 from app.studies.analysis import compare_named_runs
-from app.studies.sentences import Measured
+from app.studies.sentences import MeasuredStudy
 from app.web.ui.charts.comparison import choose_opening_budget
-from evaluation.studies.answer import Answer, answer_at
+from evaluation.studies.answer import BudgetAnswer, answer_at
 from evaluation.studies.arms import ArmComparison
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class AnswerSource:
     """What an answer is computed from: the arms of a study, or runs over the same tasks that were not measured in turn.
 
     `of_runs` is among how many runs these are the best.
@@ -62,7 +62,7 @@ class Source:
 class Card:
     """The comparison at every budget (seconds). Arms are named by the ids of their runs."""
 
-    source: Source
+    source: AnswerSource
     compared: ArmComparison  # the arms over the tasks that all of them have graded
     runs: Mapping[str, Entry]  # of each arm; past its own budget nothing is known of it
     opening_s: float  # the budget to begin with
@@ -101,12 +101,14 @@ class Card:
         return describe_disturbance(run.figures for run in self.source.runs)
 
     @property
-    def over(self) -> Measured:
+    def over(self) -> MeasuredStudy:
         """What the answer is about."""
         one = self.source.runs[0]
-        return Measured(self.n_tasks, one.dataset, one.dataset_tasks, "of your code" if self.source.is_own_code else "")
+        return MeasuredStudy(
+            self.n_tasks, one.dataset, one.dataset_tasks, "of your code" if self.source.is_own_code else ""
+        )
 
-    def at(self, budget_s: float) -> Answer | None:
+    def at(self, budget_s: float) -> BudgetAnswer | None:
         """The answer at a budget, among the arms that had so much time; None past `budget_s`, where none had."""
         return answer_at(self.compare_at(budget_s), budget_s) if budget_s <= self.budget_s else None
 
@@ -120,7 +122,7 @@ class Card:
         return self.by_budget[end_s]
 
 
-def make_card(session: Session, source: Source) -> Card | None:
+def make_card(session: Session, source: AnswerSource) -> Card | None:
     """The comparison from this source; None while its runs have no graded task in common."""
     runs = {str(run.id): run for run in source.runs}
     stored = {name: get_run(session, run.id) for name, run in runs.items()}

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from app.core.states import RunState
 from app.core.versioned_cache import VersionedCache
 from app.first_page import repository
-from app.first_page.answer import Card, Source, make_card
+from app.first_page.answer import AnswerSource, Card, make_card
 from app.first_page.repository import EndedStudy
 from app.leaderboard.entries import ELSEWHERE, Entry
 from app.studies.models import ARM
@@ -30,7 +30,7 @@ class Cards:
     def __init__(self) -> None:
         self._kept: VersionedCache[uuid.UUID | None, Card | None] = VersionedCache(KEPT)
 
-    def read(self, session: Session, sources: Sequence[Source]) -> Card | None:
+    def read(self, session: Session, sources: Sequence[AnswerSource]) -> Card | None:
         """The answer of the first of the `sources` that gives one over ENOUGH tasks; None where none does."""
         for source in sources:
             key = source.study.id if source.study else None
@@ -41,7 +41,7 @@ class Cards:
         return None
 
 
-def list_sources(session: Session, entries: Sequence[Entry]) -> list[Source]:
+def list_sources(session: Session, entries: Sequence[Entry]) -> list[AnswerSource]:
     """What may give an answer over ENOUGH tasks, the best first; of equal ones studies, then the newest.
 
     `entries` are the newest first.
@@ -51,9 +51,9 @@ def list_sources(session: Session, entries: Sequence[Entry]) -> list[Source]:
     for study in repository.list_ended_studies(session):
         runs = [by_id[run_id] for run_id in study.run_ids if run_id in by_id]
         if len(runs) == len(study.run_ids):
-            found.append(Source(runs, len(runs), runs[0].dataset_sha256 in own_code, study))
+            found.append(AnswerSource(runs, len(runs), runs[0].dataset_sha256 in own_code, study))
     for runs in _list_groups(entries):
-        found.append(Source(runs, len(runs), runs[0].dataset_sha256 in own_code))
+        found.append(AnswerSource(runs, len(runs), runs[0].dataset_sha256 in own_code))
     return sorted((source for source in found if source.n_tasks >= ENOUGH), key=lambda source: source.preference)
 
 
@@ -62,7 +62,7 @@ def find_newest_run(entries: Sequence[Entry]) -> Entry | None:
     return next((run for run in entries if _can_answer(run)), None)
 
 
-def find_own_code(sources: Sequence[Source], card: Card | None) -> EndedStudy | None:
+def find_own_code(sources: Sequence[AnswerSource], card: Card | None) -> EndedStudy | None:
     """The study over own code that the page leads to beside its answer; None where it is the answer."""
     studies = (source.study for source in sources if source.is_own_code and source.study)
     return None if card and card.source.is_own_code else next(studies, None)

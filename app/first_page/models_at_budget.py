@@ -10,7 +10,7 @@ from app.first_page.answer import Card
 from app.leaderboard.entries import Entry
 from app.web.ui.display import shorten_model
 from evaluation.metrics import Curve
-from evaluation.studies.answer import Answer, choose_arm
+from evaluation.studies.answer import BudgetAnswer, choose_arm
 
 COLUMNS_S = (1.0, 3.0, 5.0, 10.0)
 """Budgets in seconds that the table has columns for, beside the chosen one."""
@@ -43,7 +43,7 @@ class ModelsAtBudget:
     Past what was measured there is no `answer`.
     """
 
-    answer: Answer | None
+    answer: BudgetAnswer | None
     shown_s: float
     columns_s: Sequence[float]
     rows: Sequence[ModelRow]
@@ -78,7 +78,7 @@ def _name_models(targets: Sequence[str]) -> Mapping[str, str]:
     return short if len(set(short.values())) == len(targets) else {target: target for target in targets}
 
 
-def _choose_configuration(card: Card, target: str, budget_s: float, answer: Answer | None) -> str:
+def _choose_configuration(card: Card, target: str, budget_s: float, answer: BudgetAnswer | None) -> str:
     """The arm that stands for a model: the one to use, by the rule that chooses among all arms."""
     if answer and answer.use and card.runs[answer.use].target == target:
         return answer.use
@@ -101,7 +101,7 @@ def _compute_share(card: Card, target: str, budget_s: float) -> float | None:
 
 
 def _make_row(
-    card: Card, arm: str, model: str, shown_s: float, shares: Sequence[float | None], answer: Answer | None
+    card: Card, arm: str, model: str, shown_s: float, shares: Sequence[float | None], answer: BudgetAnswer | None
 ) -> ModelRow:
     run, compared = card.runs[arm], card.compared
     place = [one.name for one in compared.arms].index(arm)
@@ -119,7 +119,7 @@ def _make_row(
     )
 
 
-def _compare_with_used(card: Card, target: str, answer: Answer | None) -> tuple[Standing, str | None]:
+def _compare_with_used(card: Card, target: str, answer: BudgetAnswer | None) -> tuple[Standing, str | None]:
     """(what is shown about a model, its configuration that is undecided): the model is worse if all of its are."""
     if answer is None or answer.use is None:
         return "undecided", None
@@ -132,7 +132,7 @@ def _compare_with_used(card: Card, target: str, answer: Answer | None) -> tuple[
     return "as_good" if any(card.runs[arm].target == target for arm in answer.as_good) else "worse", None
 
 
-def _count_tasks_to_decide(card: Card, answer: Answer, against: str) -> int | None:
+def _count_tasks_to_decide(card: Card, answer: BudgetAnswer, against: str) -> int | None:
     compared = card.compare_at(answer.budget_s)
     places = {arm.name: place for place, arm in enumerate(compared.arms)}
     return compared.decide("first", places[answer.use or ""], places[against], answer.budget_s).tasks_to_decide

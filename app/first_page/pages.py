@@ -9,7 +9,7 @@ from flask import Blueprint, render_template, request
 
 from app.core.errors import BadInputError
 from app.core.states import OPEN_RUN_STATES
-from app.first_page.answer import Card, Source
+from app.first_page.answer import AnswerSource, Card
 from app.first_page.cards import ENOUGH, Cards, find_newest_run, find_own_code, list_sources
 from app.first_page.models_at_budget import ModelsAtBudget, rank_models
 from app.first_page.sentences import describe_models
@@ -21,7 +21,7 @@ from app.runs.repository import RunFilter, list_runs
 from app.studies.loading import reference_to_load
 from app.web.http.web import get_context, get_session, get_singleton
 from app.web.ui.charts.axes import HALF
-from app.web.ui.charts.chart import Chart, Curve
+from app.web.ui.charts.chart import Chart, ChartCurve
 from app.web.ui.charts.curves import pass_curves
 from evaluation.studies.analysis import list_study_budgets
 
@@ -70,7 +70,7 @@ def index() -> str:
     )
 
 
-def _read_card(sources: Sequence[Source]) -> tuple[Card | None, bool]:
+def _read_card(sources: Sequence[AnswerSource]) -> tuple[Card | None, bool]:
     """(the answer, whether it cannot be computed)."""
     try:
         return get_singleton(Cards).read(get_session(), sources), False
@@ -84,7 +84,7 @@ def _draw_models(card: Card, found: ModelsAtBudget) -> Chart:
     rows = sorted(found.rows, key=lambda row: row.run.number)
     series = assign_series([row.run.number for row in rows])
     curves = [
-        Curve(row.model, row.curve.budgets, row.curve.pass_first, colour, key=str(row.run.id))
+        ChartCurve(row.model, row.curve.budgets, row.curve.pass_first, colour, key=str(row.run.id))
         for row, colour in zip(rows, series, strict=True)
     ]
     title = "Right answers in time"

@@ -18,7 +18,7 @@ from app.background.leases import Lease, Ownership, Stop
 from app.core.context import Context
 from app.core.db.clock import limit_to_start
 from app.core.db.types import get_utc_time
-from app.core.states import RunState, Step, TaskState
+from app.core.states import RunState, TaskState, WorkStep
 from app.datasets.models import Task
 from app.runs.models import Run, RunTask
 from app.runs.policy import Policy, get_policy
@@ -32,7 +32,7 @@ class Claim:
     run_id: uuid.UUID
     task_id: str
     position: int
-    step: Step
+    step: WorkStep
     policy: Policy
 
     @property
@@ -46,7 +46,7 @@ class Claim:
         return self.owned.attempt
 
 
-def take_claim(ctx: Context, run_task_id: uuid.UUID, step: Step) -> Claim | None:
+def take_claim(ctx: Context, run_task_id: uuid.UUID, step: WorkStep) -> Claim | None:
     """Takes the job for one step; None if it is not waiting for it (a late or repeated message: nothing to do)."""
     may_work = (
         select(Run.id)

@@ -18,7 +18,7 @@ from app.core.context import Context
 from app.core.db.database import call_after_commit, log_failure, summarize_error
 from app.core.db.types import get_utc_time
 from app.core.errors import UnavailableError
-from app.core.states import OPEN_TASK_STATES, Failure, Step, TaskState
+from app.core.states import OPEN_TASK_STATES, Failure, TaskState, WorkStep
 from app.jobs import claims
 from app.jobs.claims import Claim
 from app.jobs.work.live_updates import publish_task_change
@@ -27,7 +27,7 @@ from app.runs.models import Run
 from decoding.request import RequestError
 from evaluation.prompting import PromptError
 
-WAITING = tuple(step.waiting for step in Step)
+WAITING = tuple(step.waiting for step in WorkStep)
 log = structlog.get_logger(__name__)
 
 
@@ -35,7 +35,7 @@ class CannotLoadError(Exception):
     """The run's engine cannot be loaded, so none of its tasks can be decoded; the message says why."""
 
 
-class StoppedError(Exception):
+class WorkStoppedError(Exception):
     """The run has stopped, or this process is stopping: the work is not wanted now."""
 
 
@@ -96,7 +96,7 @@ class Job:
             match error:
                 case LostClaimError():
                     raise error
-                case StoppedError():
+                case WorkStoppedError():
                     self._put_back()
                 case CannotLoadError():
                     transitions.fail_run(self._ctx, claim.run_id, Failure.MODEL, str(error))
@@ -152,6 +152,6 @@ class Job:
 
     def _enqueue(self, state: TaskState) -> None:
         """Sends the message for the step that the job waits for, if any."""
-        for step in Step:
+        for step in WorkStep:
             if state is step.waiting:
                 self.claim.policy.send(self._ctx, self.claim.run_id, step, [self.claim.run_task_id])

@@ -11,9 +11,9 @@ from sqlalchemy import select
 
 from app.core.broker.turns import Turns
 from app.core.context import Context
-from app.core.states import Step
+from app.core.states import WorkStep
 from app.runs.models import Run, RunTask
-from app.runs.policy import Waiting, get_policy, list_policies
+from app.runs.policy import PendingWork, get_policy, list_policies
 
 TRIES = 20  # other workers may claim the chosen job first, a few times in a row
 T = TypeVar("T")
@@ -22,7 +22,7 @@ T = TypeVar("T")
 def claim_next(
     ctx: Context,
     run_task_id: uuid.UUID,
-    step: Step,
+    step: WorkStep,
     claim: Callable[[uuid.UUID], T | None],
     is_loaded: Callable[[Run], bool] = lambda _: True,
 ) -> T | None:
@@ -48,7 +48,7 @@ def claim_next(
     return None
 
 
-def is_another_run_waiting(ctx: Context, run: Run, step: Step) -> bool:
+def is_another_run_waiting(ctx: Context, run: Run, step: WorkStep) -> bool:
     """Whether another run waits for a step, and takes turns with this one."""
     return any(waiting.run.id != run.id for waiting in _find_pending_work(ctx, step, interactive=False))
 
@@ -58,17 +58,17 @@ def is_interactive_run_waiting(ctx: Context, run: Run) -> bool:
 
     A process that works a run pinned to it does no others.
     """
-    return run.pinned_worker is None and bool(_find_pending_work(ctx, Step.DECODE, interactive=True))
+    return run.pinned_worker is None and bool(_find_pending_work(ctx, WorkStep.DECODE, interactive=True))
 
 
-def _find_pending_work(ctx: Context, step: Step, *, interactive: bool) -> list[Waiting]:
+def _find_pending_work(ctx: Context, step: WorkStep, *, interactive: bool) -> list[PendingWork]:
     with ctx.database.read() as session:
         asked = [policy for policy in list_policies() if policy.interactive is interactive]
         return [waiting for policy in asked for waiting in policy.eligible(ctx, session, step)]
 
 
 def _iterate_in_turn(
-    ctx: Context, run_task_id: uuid.UUID, step: Step, is_loaded: Callable[[Run], bool]
+    ctx: Context, run_task_id: uuid.UUID, step: WorkStep, is_loaded: Callable[[Run], bool]
 ) -> Iterator[uuid.UUID]:
     """A job of what has the next turn, as often as asked. Of its run any waiting job will do: best the one named."""
     turns = ctx.turns.setdefault(step, Turns())

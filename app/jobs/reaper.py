@@ -23,7 +23,7 @@ from app.core.db.database import call_after_commit, has_updated, log_failure
 from app.core.db.threads import RepeatingThread
 from app.core.db.types import get_utc_time
 from app.core.settings import SWEEP_INTERVAL_S
-from app.core.states import OPEN_RUN_STATES, OPEN_TASK_STATES, Failure, RunState, Step, TaskState
+from app.core.states import OPEN_RUN_STATES, OPEN_TASK_STATES, Failure, RunState, TaskState, WorkStep
 from app.datasets.models import Task
 from app.jobs import retention
 from app.jobs.work.live_updates import publish_task_change
@@ -41,13 +41,13 @@ DECODING_LOST = f"{_LOST} while it decoded this task"
 GRADING_LOST = f"{_LOST} while it graded this task"
 
 
-def describe_loss(session: Session, row: RunTask, run: Run, step: Step) -> str:
+def describe_loss(session: Session, row: RunTask, run: Run, step: WorkStep) -> str:
     """The error of a job that lost its last worker.
 
     A worker reports itself before and after it loads a model (decode_job.ready_engine), and a run has a time of start
     once its first task is decoded.
     """
-    if step is Step.GRADE:
+    if step is WorkStep.GRADE:
         return GRADING_LOST
     worker = session.get(Worker, row.claimed_by) if row.claimed_by else None
     if worker is not None and worker.loading == run.target:
@@ -62,7 +62,7 @@ MAX_SENT = 500  # messages sent again in one sweep to an empty queue
 MAX_SENT_BESIDE = 20  # and to one in which messages wait
 PATIENCE = 10  # times longer a job waits for its message while others are in its queue
 GONE = "the process that worked this run has gone"
-WORKING = tuple(step.working for step in Step)
+WORKING = tuple(step.working for step in WorkStep)
 T = TypeVar("T")
 log = structlog.get_logger(__name__)
 
@@ -183,7 +183,7 @@ def return_expired(ctx: Context, run_id: uuid.UUID) -> None:
     if policy is not None:
         with ctx.database.session() as session:
             session.execute(update(RunTask).where(RunTask.id.in_(ids)).values(enqueued_at=get_utc_time()))
-            call_after_commit(session, policy.send, ctx, run_id, Step.DECODE, ids)
+            call_after_commit(session, policy.send, ctx, run_id, WorkStep.DECODE, ids)
 
 
 def _return_expired(ctx: Context, ours: ColumnElement[bool]) -> None:
@@ -210,9 +210,9 @@ def _return_expired(ctx: Context, ours: ColumnElement[bool]) -> None:
 
 def _return(ctx: Context, session: Session, row: RunTask, run: Run, task_id: str, now: dt.datetime) -> str | None:
     """Releases one expired job. Returns its error if its workers died before any task of the run was decoded."""
-    step = next(step for step in Step if step.working == row.state)
+    step = next(step for step in WorkStep if step.working == row.state)
     state, error, failure, finished_at = step.waiting, row.error, row.failure, None
-    if step is Step.DECODE and run.cancel_requested_at is not None:
+    if step is WorkStep.DECODE and run.cancel_requested_at is not None:
         state, finished_at = TaskState.CANCELLED, now
     elif row.attempt >= MAX_ATTEMPTS:
         state, failure, finished_at = TaskState.FAILED, Failure.WORKER_LOST, now
@@ -222,7 +222,7 @@ def _return(ctx: Context, session: Session, row: RunTask, run: Run, task_id: str
         return None
     log.warning("lease expired", run_task=str(row.id), attempt=row.attempt, now=str(state))
     call_after_commit(session, publish_task_change, ctx, run.id, task_id, row.position, state, error)
-    return error if state is TaskState.FAILED and step is Step.DECODE and run.started_at is None else None
+    return error if state is TaskState.FAILED and step is WorkStep.DECODE and run.started_at is None else None
 
 
 def _send_again(ctx: Context, ours: ColumnElement[bool]) -> None:

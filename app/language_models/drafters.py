@@ -43,7 +43,7 @@ class TrainingPoint(ResponseModel):
     match: Match
 
 
-class Speed(ResponseModel):
+class DrafterSpeed(ResponseModel):
     """Tokens per second of whole answers with one drafter; `none` decodes without drafting."""
 
     drafter: Line
@@ -82,27 +82,27 @@ class DrafterDocument(ResponseModel):
     match: Match
 
 
-class Drafter(DrafterDocument):
+class TrainedDrafter(DrafterDocument):
     """A trained drafter with the measurements of its training and its speeds."""
 
     curve: list[TrainingPoint]
-    speeds: list[Speed]
+    speeds: list[DrafterSpeed]
     data: TrainingData
 
 
-def list_drafters(session: Session) -> list[Drafter]:
+def list_drafters(session: Session) -> list[TrainedDrafter]:
     """The trained drafters by the names of their targets. Those with damaged records are left out."""
     found = []
     for record in heads.load_records(session):
         try:
-            drafter = Drafter.model_validate({**asdict(record), "slug": ""})
+            drafter = TrainedDrafter.model_validate({**asdict(record), "slug": ""})
         except ValidationError:
             continue
         found.append(drafter.model_copy(update={"slug": _slugify_target(drafter.target)}))
     return sorted(found, key=lambda drafter: drafter.target)
 
 
-def get(session: Session, slug: str) -> Drafter:
+def get(session: Session, slug: str) -> TrainedDrafter:
     """The trained drafter of this name. Raises NotFoundError."""
     for drafter in list_drafters(session):
         if drafter.slug == slug:

@@ -14,7 +14,7 @@ from app.core.db.types import get_utc_time
 from app.core.errors import ConflictError, NotFoundError
 from app.core.states import Scope
 from app.language_models import cached, deletion, drafters, heads
-from app.language_models.drafters import Speed
+from app.language_models.drafters import DrafterSpeed
 from app.web.http.security import needs
 from app.web.http.web import get_context, get_session
 from app.workers import service as workers
@@ -25,7 +25,7 @@ _ORDER = (PLAIN, "sibling", "trained", "sibling+trained")
 
 
 @dataclass(frozen=True)
-class Cell:
+class SpeedCell:
     """Tokens per second, and the ratio to plain decoding; None where either was not measured."""
 
     tokens_per_s: float | None
@@ -37,10 +37,10 @@ class SpeedTable:
     """`columns` are (temperature, its batch sizes); each row is a drafter and one cell for every batch of them."""
 
     columns: list[tuple[float, list[int]]]
-    rows: list[tuple[str, list[Cell]]]
+    rows: list[tuple[str, list[SpeedCell]]]
 
 
-def build_speed_table(speeds: Sequence[Speed]) -> SpeedTable | None:
+def build_speed_table(speeds: Sequence[DrafterSpeed]) -> SpeedTable | None:
     """The table of the measured speeds; None if there are none."""
     known = {
         (s.drafter, s.temperature, s.batch): s.tokens_per_s
@@ -57,8 +57,8 @@ def build_speed_table(speeds: Sequence[Speed]) -> SpeedTable | None:
     )
 
 
-def _build_cell(value: float | None, plain: float | None) -> Cell:
-    return Cell(value, value / plain if value is not None and plain else None)
+def _build_cell(value: float | None, plain: float | None) -> SpeedCell:
+    return SpeedCell(value, value / plain if value is not None and plain else None)
 
 
 def _place(drafter: str) -> tuple[int, str]:

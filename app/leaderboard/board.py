@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 from app.leaderboard.columns import COLUMNS
 from app.leaderboard.entries import ELSEWHERE, Entry, label_entries
-from app.leaderboard.service import Row
+from app.leaderboard.service import LeaderboardRow
 from app.runs.labels import assign_series, drop_shared_words
 from app.web.ui.charts.axes import HALF
-from app.web.ui.charts.chart import Chart, Curve
+from app.web.ui.charts.chart import Chart, ChartCurve
 from app.web.ui.charts.curves import pass_curves
 
 CURVES_SHOWN = 8  # readers cannot tell more lines apart
@@ -37,7 +37,7 @@ class Group:
     that are shown, of `total`.
     """
 
-    rows: list[Row]
+    rows: list[LeaderboardRow]
     compares: bool
     total: int = 0
     labels: Mapping[uuid.UUID, str] = field(default_factory=dict)  # a short name of each run
@@ -71,7 +71,9 @@ class Lead:
     series: Mapping[uuid.UUID, int] | None = None
 
 
-def arrange_groups(rows: Sequence[Row], budget: float, sort: str, *, whole: bool) -> tuple[list[Group], Lead, int]:
+def arrange_groups(
+    rows: Sequence[LeaderboardRow], budget: float, sort: str, *, whole: bool
+) -> tuple[list[Group], Lead, int]:
     """(the groups to show, the chart, how many other groups there are): first those that were measured here, of these
     whole datasets, then those that compare, over many tasks, of many runs.
 
@@ -96,9 +98,9 @@ def arrange_groups(rows: Sequence[Row], budget: float, sort: str, *, whole: bool
     return shown, lead, len(found) - len(shown)
 
 
-def _group_rows(rows: Sequence[Row]) -> list[Group]:
+def _group_rows(rows: Sequence[LeaderboardRow]) -> list[Group]:
     """The rows by what compares; unranked runs that compare with none together, by dataset and device."""
-    by_key: defaultdict[object, list[Row]] = defaultdict(list)
+    by_key: defaultdict[object, list[LeaderboardRow]] = defaultdict(list)
     for row in rows:
         by_key[row.group].append(row)
     found, alone = [], defaultdict(list)
@@ -112,7 +114,7 @@ def _group_rows(rows: Sequence[Row]) -> list[Group]:
     return [*found, *(Group(members, compares=only_one) for members in alone.values())]
 
 
-def _sort_rows(rows: list[Row], sort: str) -> list[Row]:
+def _sort_rows(rows: list[LeaderboardRow], sort: str) -> list[LeaderboardRow]:
     """The rows in an order; rows without a value come last, and equal ones stay as they are."""
     key, is_reversed = sort.removeprefix("-"), sort.startswith("-")
     if key == BY_NAME:
@@ -134,7 +136,8 @@ def _draw(group: Group, budget: float) -> Lead:
     series = dict(zip((run.id for run in runs), assign_series([run.number for run in runs]), strict=True))
     names, one = label_entries(runs), group.run
     curves = [
-        Curve(names[run.id], run.curve.budgets, run.curve.pass_first, series[run.id], key=str(run.id)) for run in runs
+        ChartCurve(names[run.id], run.curve.budgets, run.curve.pass_first, series[run.id], key=str(run.id))
+        for run in runs
     ]
     part = "" if group.ranked else f", {one.n_tasks} of {one.dataset_tasks} tasks,"
     title = f"Pass@First against the budget, {one.dataset}{part} on {one.device}"

@@ -15,12 +15,12 @@ from typing import Any
 from pydantic import Field
 
 from app.core.states import RunState
-from app.leaderboard.service import Row
+from app.leaderboard.service import LeaderboardRow
 from app.web.http.schemas import ResponseModel
 from app.web.ui import tables
 from app.web.ui.units import format_interval, format_milliseconds, format_percent, format_seconds
 
-Read = Callable[[Row], Any]
+Read = Callable[[LeaderboardRow], Any]
 
 
 class BoardRow(ResponseModel):
@@ -84,7 +84,7 @@ class BoardPage(ResponseModel):
     next: str | None
 
 
-def make_board_row(row: Row) -> BoardRow:
+def make_board_row(row: LeaderboardRow) -> BoardRow:
     """A row of the leaderboard for programs: values of the row, else of its run, else of the run's figures."""
     figures = row.run.figures
     own = {
@@ -98,7 +98,7 @@ def make_board_row(row: Row) -> BoardRow:
     return BoardRow(**own)
 
 
-def format_csv(rows: Sequence[Row]) -> str:
+def format_csv(rows: Sequence[LeaderboardRow]) -> str:
     """All rows, unranked ones with their label; shares from 0 to 1, times in seconds, a column for each limit."""
     headings: list[str] = []
     for name in BoardRow.model_fields:
@@ -123,8 +123,10 @@ class Column:
     value: Read  # what it shows and orders the rows by; rows where it is None come last
     unit: Callable[..., str]  # the value as text
     about: str  # on the page About, like `formula`
-    note: Callable[[Row], str] = lambda _: ""  # in small type below the text
-    share: Callable[[Row], tuple[float, float, float]] | None = None  # (share, low, high), drawn as a bar, too
+    note: Callable[[LeaderboardRow], str] = lambda _: ""  # in small type below the text
+    share: Callable[[LeaderboardRow], tuple[float, float, float]] | None = (
+        None  # (share, low, high), drawn as a bar, too
+    )
     descending: bool = True
     of_tasks: bool = False  # a share of the run's tasks: their number decides its decimals
     tie: Read = lambda _: 0  # orders rows whose values are equal
@@ -132,7 +134,7 @@ class Column:
     numeric: bool = True
     printed: bool = False  # in the table of the command line, which has room for few
 
-    def text(self, row: Row) -> str:
+    def text(self, row: LeaderboardRow) -> str:
         """The value for people."""
         return self.unit(self.value(row), *([row.run.n_tasks] if self.of_tasks else ()))
 

@@ -14,7 +14,7 @@ MIN_TASKS = 50  # with fewer, the interval of a share is wider than 25 points
 
 
 @dataclass(slots=True)
-class Row:
+class LeaderboardRow:
     """One run on the leaderboard at a budget.
 
     `place` is its place among the `n_in_group` runs that compare with it; runs with equal shares have the same one.
@@ -63,7 +63,7 @@ def rank_runs(
     dataset: str | None = None,
     target: str | None = None,
     archived: bool = False,
-) -> list[Row]:
+) -> list[LeaderboardRow]:
     """The runs of a dataset and model at `budget_s` seconds (None: each at its own budget), best Pass@First first.
 
     Archived runs are left out unless `archived`. A finished run over a whole dataset gets a rank among
@@ -80,9 +80,9 @@ def rank_runs(
     ]
 
 
-def _place(rows: Iterable[Row]) -> None:
+def _place(rows: Iterable[LeaderboardRow]) -> None:
     """Gives the rows, which are in the order of their shares, their places in their groups."""
-    groups: defaultdict[object, list[Row]] = defaultdict(list)
+    groups: defaultdict[object, list[LeaderboardRow]] = defaultdict(list)
     for row in rows:
         groups[row.group].append(row)
     for group in groups.values():
@@ -93,6 +93,6 @@ def _place(rows: Iterable[Row]) -> None:
             above = row
 
 
-def _build_row(run: Entry, budget_s: float | None) -> Row:
+def _build_row(run: Entry, budget_s: float | None) -> LeaderboardRow:
     budget = min(budget_s or run.budget_s, run.budget_s)
-    return Row(run, budget, budget_s is not None and budget < budget_s, *run.curve.at(budget))
+    return LeaderboardRow(run, budget, budget_s is not None and budget < budget_s, *run.curve.at(budget))

@@ -22,7 +22,7 @@ from app.core.db import migrate
 from app.core.db.clock import get_database_time, read_database_time
 from app.core.db.database import Database, summarize_error
 from app.core.errors import UnavailableError
-from app.core.states import RunState, Step, TaskState
+from app.core.states import RunState, TaskState, WorkStep
 from app.runs.models import Run, RunTask
 from app.web.http.operations import JSON, declare_operation
 from app.web.http.schemas import ResponseModel
@@ -41,8 +41,8 @@ NOT_ASKED = "not asked: the database is at fault"
 # Jobs in these states show that a worker processes the step.
 IN_HAND = {
     None: (TaskState.GRADING,),
-    Step.DECODE: (TaskState.DECODING, TaskState.DECODED, TaskState.GRADING),
-    Step.GRADE: (TaskState.GRADING,),
+    WorkStep.DECODE: (TaskState.DECODING, TaskState.DECODED, TaskState.GRADING),
+    WorkStep.GRADE: (TaskState.GRADING,),
 }
 
 
@@ -125,7 +125,7 @@ def _build_unready(fault: str) -> Readiness:
     return Readiness(status="unready", checks={"database": fault, "broker": "not asked", "workers": NOT_ASKED})
 
 
-def measure_waiting_s(session: Session, step: Step | None, now: dt.datetime) -> float:
+def measure_waiting_s(session: Session, step: WorkStep | None, now: dt.datetime) -> float:
     """Seconds for which the oldest waiting job of a step has waited (None: run to be prepared); 0 if none waits.
 
     Runs pinned to one worker do not count, because other workers may not claim them.
@@ -192,21 +192,21 @@ def find_workers_fault(database: Database) -> str | None:
             return None
         for step, wanted in (
             (None, "a run to be prepared"),
-            (Step.DECODE, "a task to be decoded"),
-            (Step.GRADE, "a task to be graded"),
+            (WorkStep.DECODE, "a task to be decoded"),
+            (WorkStep.GRADE, "a task to be graded"),
         ):
             if measure_waiting_s(session, step, now) > DEAF_S and not _is_busy(session, step, now):
                 return f"deaf: {wanted} has waited over {DEAF_S:g} seconds and no worker has started such a job since"
     return None
 
 
-def _is_busy(session: Session, step: Step | None, now: dt.datetime) -> bool:
+def _is_busy(session: Session, step: WorkStep | None, now: dt.datetime) -> bool:
     """Whether a job of the step is running, or one finished within the last DEAF_S seconds.
 
     A worker that checks a dataset's solutions prepares a run, and keeps what is to be graded waiting.
     """
     held = select(BackgroundJob.id).where(BackgroundJob.lease_until > get_database_time(session))
-    if step is not Step.DECODE and session.scalar(held.limit(1)) is not None:
+    if step is not WorkStep.DECODE and session.scalar(held.limit(1)) is not None:
         return True
     lately = RunTask.finished_at >= now - dt.timedelta(seconds=DEAF_S)
     in_hand = RunTask.state.in_(IN_HAND[step])

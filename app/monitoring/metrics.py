@@ -17,7 +17,7 @@ from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session
 
 from app.core.db.types import get_utc_time
-from app.core.states import OPEN_TASK_STATES, RunState, Step
+from app.core.states import OPEN_TASK_STATES, RunState, WorkStep
 from app.monitoring.health import measure_waiting_s
 from app.runs.models import Run, RunTask
 from app.runs.policy import is_interactive
@@ -69,8 +69,8 @@ def _collect_backlog(session: Session, now: dt.datetime) -> Iterator[Metric]:
     yield _build_gauge("bassline_open_tasks", "tasks by state", "state", {s: tasks.get(s, 0) for s in OPEN_TASK_STATES})
     waits = {
         "prepare": measure_waiting_s(session, None, now),
-        "decode": measure_waiting_s(session, Step.DECODE, now),
-        "grade": measure_waiting_s(session, Step.GRADE, now),
+        "decode": measure_waiting_s(session, WorkStep.DECODE, now),
+        "grade": measure_waiting_s(session, WorkStep.GRADE, now),
     }
     yield _build_gauge("bassline_queue_age_seconds", "how long the longest waiting job has waited", "step", waits)
     alive = sum(workers.is_alive(worker, now) for worker in workers.list_workers(session))

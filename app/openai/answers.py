@@ -48,12 +48,12 @@ class TextAnswers:
             return self.last(index, sample.raw, sample)
         if self._asked.wanted().prompt_logprobs is not None and task.prompt_logprobs is None:
             raise BadInputError("budget was over before the whole prompt was scored: give more seconds", "budget")
-        text, tokens = task.prompt_sent or "", [Token(*token) for token in task.prompt_logprobs or []]
+        text, tokens = task.prompt_sent or "", [TokenLogprob(*token) for token in task.prompt_logprobs or []]
         if self._asked.max_tokens:
             text, tokens = text + sample.raw, tokens + _list_tokens(sample) + _end_of_sequence(sample)
         return self._build_end(index, text, sample, tokens)
 
-    def _build_end(self, index: int, text: str, sample: Sample, tokens: Sequence[Token]) -> dict[str, Any]:
+    def _build_end(self, index: int, text: str, sample: Sample, tokens: Sequence[TokenLogprob]) -> dict[str, Any]:
         if self._asked.logprobs is None:
             return {**self.piece(index, text), **_end(sample, None)}
         ends = list(accumulate(len(token.text) for token in tokens))
@@ -135,7 +135,7 @@ def describe_timing(run: Run, tasks: Sequence[RunTask]) -> dict[str, Any]:
     return {"run": str(run.id), "queue_s": [t.queue_s for t in tasks], "wall_s": [t.wall_s for t in tasks]}
 
 
-class Token(NamedTuple):
+class TokenLogprob(NamedTuple):
     """A token, its log-probability (None for the first of a prompt), and the top tokens there, if asked for."""
 
     text: str
@@ -143,18 +143,18 @@ class Token(NamedTuple):
     top: list[Any]
 
 
-def _list_tokens(sample: Sample) -> list[Token]:
+def _list_tokens(sample: Sample) -> list[TokenLogprob]:
     # Text that was held back, since it might have begun a stop string, belongs to the last token.
     ends = [*(sample.ends or [])[:-1], len(sample.raw)] if sample.ends else []
     texts = [sample.raw[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=False)]
     tops = sample.top_logprobs or [[]] * len(texts)
-    return [Token(*token) for token in zip(texts, sample.logprobs, tops, strict=True)]
+    return [TokenLogprob(*token) for token in zip(texts, sample.logprobs, tops, strict=True)]
 
 
-def _end_of_sequence(sample: Sample) -> list[Token]:
+def _end_of_sequence(sample: Sample) -> list[TokenLogprob]:
     """The token that ended the sample: a caller who asks for the prompt's tokens counts on one entry for each token
     drawn."""
-    return [] if sample.eos_logprob is None else [Token("", sample.eos_logprob, [])]
+    return [] if sample.eos_logprob is None else [TokenLogprob("", sample.eos_logprob, [])]
 
 
 def _head(run: Run, name: str, kind: str, model: str) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def _end(sample: Sample, logprobs: dict[str, Any] | None) -> dict[str, Any]:
     return {"logprobs": logprobs, "finish_reason": finish_reason, "bassline": own}
 
 
-def _map_by_text(token: Token) -> dict[str, float] | None:
+def _map_by_text(token: TokenLogprob) -> dict[str, float] | None:
     if token.logprob is None:
         return None
     found: dict[str, float] = {}

@@ -63,13 +63,13 @@ class EventQuery(RequestModel):
     )
 
 
-class ExportQuery(RequestModel):
+class SamplesExportQuery(RequestModel):
     """The format of exported samples."""
 
     format: Format = Field("samples", description="our own format, or another tool's")
 
 
-class ImportForm(ImportSpec):
+class SamplesImportForm(ImportSpec):
     """A file of samples."""
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
@@ -90,7 +90,7 @@ def create(body: RunSpec) -> tuple[RunDocument, dict[str, str]]:
 @bp.post("/runs/import")
 @needs(Scope.SUBMIT)
 @declare_operation({201: RunDocument})
-def import_(form: ImportForm) -> tuple[RunDocument, dict[str, str]]:
+def import_(form: SamplesImportForm) -> tuple[RunDocument, dict[str, str]]:
     """Stores samples that another tool made as a run, and judges them in the sandbox.
 
     Settings that the file does not hold are stored as unknown. The run's address is in the header Location.
@@ -163,7 +163,7 @@ def curve(run_id: uuid.UUID) -> CurveDocument:
 
 @bp.get("/runs/<uuid:run_id>/export")
 @declare_operation({200: (JSON_LINES, CSV)})
-def export(run_id: uuid.UUID, query: ExportQuery) -> Response:
+def export(run_id: uuid.UUID, query: SamplesExportQuery) -> Response:
     """All samples as a file, in our format or another tool's."""
     run = repository.get_run(get_session(), run_id)
     kind, ending = (CSV, "csv") if query.format == "csv" else (JSON_LINES, "jsonl")

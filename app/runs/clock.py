@@ -28,7 +28,7 @@ BY_PROGRAMS, BY_HYPERVISOR = "other programs used", "the hypervisor withheld"
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class RunClock:
     """What is known of a run's times; None is unknown, as for runs from before it was recorded.
 
     `drift` is by how much the fixed benchmark step took longer in the slowest third of the run than in the
@@ -67,11 +67,11 @@ class Clock:
         return found
 
 
-def compute_clock(tasks: Sequence[RunTask], calibrations: Sequence[Calibration]) -> Clock:
+def compute_clock(tasks: Sequence[RunTask], calibrations: Sequence[Calibration]) -> RunClock:
     """The clock of a run with these decoded tasks, and calibrations in the order of time."""
     shares = [share for task in tasks if (share := compute_lost_share(task)) is not None]
     disturbed = [task for task in tasks if is_disturbed(task)]
-    return Clock(
+    return RunClock(
         drift=compute_drift([c.verify_s for c in calibrations]),
         tasks=len(shares),
         disturbed=len(disturbed),

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from app.core.broker import queues
 from app.core.context import Context
-from app.core.states import Step
+from app.core.states import WorkStep
 
-_TASKS = {Step.DECODE: queues.DECODE_TASK, Step.GRADE: queues.GRADE_TASK}
+_TASKS = {WorkStep.DECODE: queues.DECODE_TASK, WorkStep.GRADE: queues.GRADE_TASK}
 
 
 def prepare(ctx: Context, run_id: uuid.UUID) -> None:
@@ -17,6 +17,6 @@ def prepare(ctx: Context, run_id: uuid.UUID) -> None:
     ctx.broker.send([(queues.PREPARE_RUN, run_id)], queues.EXEC_INTERACTIVE)
 
 
-def enqueue_jobs(ctx: Context, step: Step, run_task_ids: Iterable[uuid.UUID], queue: str) -> None:
+def enqueue_jobs(ctx: Context, step: WorkStep, run_task_ids: Iterable[uuid.UUID], queue: str) -> None:
     """Asks for a step of these jobs, in this order."""
     ctx.broker.send([(_TASKS[step], row_id) for row_id in run_task_ids], queue)

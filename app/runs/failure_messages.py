@@ -34,7 +34,7 @@ class FailedTask:
 
 
 @dataclass(frozen=True)
-class Message:
+class FailureMessage:
     """Samples that failed with one message, "" for none; the task with the most of them first."""
 
     text: str
@@ -49,7 +49,7 @@ class Cause:
     sign: VerdictSign
     samples: int
     tasks: int
-    messages: list[Message]
+    messages: list[FailureMessage]
 
 
 def find_causes(session: Session, run_id: uuid.UUID) -> list[Cause]:
@@ -85,11 +85,11 @@ def _read_failed_samples(session: Session, run_id: uuid.UUID) -> Iterable[Failed
     )
 
 
-def _group_by_message(sign: VerdictSign, samples: Sequence[FailedSample]) -> list[Message]:
+def _group_by_message(sign: VerdictSign, samples: Sequence[FailedSample]) -> list[FailureMessage]:
     """Messages of what was judged; of samples that did not finish, the verdict does not count."""
     judged = sign is not UNFINISHED
     return [
-        Message(text, len(alike), _group_by_task(alike))
+        FailureMessage(text, len(alike), _group_by_task(alike))
         for text, alike in _group_by_key(samples, lambda s: _get_first_line(s.verdict_detail or "") if judged else "")
     ]
 

@@ -227,7 +227,7 @@ def build_outcome(task_id: str, sample: Sample) -> metrics.SampleOutcome:
     )
 
 
-class Ended(Protocol):
+class FinishedSample(Protocol):
     """A sample that says how and when it ended."""
 
     @property
@@ -237,13 +237,13 @@ class Ended(Protocol):
     def finished_s(self) -> float | None: ...  # noqa: D102
 
 
-def get_finish_time(sample: Ended | Row[*tuple[Any, ...]]) -> float | None:
+def get_finish_time(sample: FinishedSample | Row[*tuple[Any, ...]]) -> float | None:
     """When the sample finished; None if it was cut off by deadline or cancellation, or if nobody knows."""
     end: float | None = sample.finished_s
     return end if is_finished(sample) else None
 
 
-def is_finished(sample: Ended | Row[*tuple[Any, ...]]) -> bool:
+def is_finished(sample: FinishedSample | Row[*tuple[Any, ...]]) -> bool:
     """Whether the sample ended by itself, not cut off; when it did may be unknown."""
     return sample.finish_reason in FINISHED_REASONS
 

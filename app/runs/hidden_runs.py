@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
-from app.background.handlers import Handler, Step, UnfinishedError
+from app.background.handlers import Handler, JobAttempt, UnfinishedError
 from app.background.jobs import make_job
 from app.background.leases import LostClaimError
 from app.background.models import BackgroundJob
@@ -33,7 +33,7 @@ T = TypeVar("T")
 BATCH = 500  # rows of a step
 
 
-def store_run(step: Step, run: Run, tasks: Sequence[Mapping[str, Any]]) -> None:
+def store_run(step: JobAttempt, run: Run, tasks: Sequence[Mapping[str, Any]]) -> None:
     """Stores the run, hidden, and the columns of its job rows, unless an earlier attempt has."""
     if step.cursor.get("run") == str(run.id):
         return
@@ -61,7 +61,7 @@ def find_tasks(database: Database, run_id: uuid.UUID) -> dict[str, uuid.UUID]:
         return {row.task_id: row.id for row in rows}
 
 
-def store_samples(step: Step, samples: Iterable[Mapping[str, Any]], total: int) -> None:
+def store_samples(step: JobAttempt, samples: Iterable[Mapping[str, Any]], total: int) -> None:
     """Stores the columns of samples of a hidden run; all rows have the same columns."""
     for batch in _split_into_batches(islice(samples, step.cursor["stored"], None)):
         step.cursor["stored"] += len(batch)
@@ -91,7 +91,7 @@ class DeleteRuns(Handler):
 
     kind = "delete_object"
 
-    def run(self, job: BackgroundJob, step: Step) -> None:
+    def run(self, job: BackgroundJob, step: JobAttempt) -> None:
         """Deletes what is left of them."""
         for number, run_id in enumerate(map(uuid.UUID, job.arguments["run_ids"])):
             step.report(number, len(job.arguments["run_ids"]), "runs")

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
-from app.background.handlers import Step
+from app.background.handlers import JobAttempt
 from app.background.jobs import open_job
 from app.background.models import BackgroundJob
 from app.background.work import run_to_end
@@ -75,7 +75,7 @@ def submit(
     content = files.Dataset(dataset.name, tuple(datasets.as_plain(t) for t in dataset.tasks), dataset.sha256)
     try:
         counts, budget_s = _check(ctx, exchange.read(data, origin, content, FIELDS), origin)
-    except exchange.TooLargeError as error:
+    except exchange.FileTooLargeError as error:
         raise TooLargeError(str(error), "file") from None
     except exchange.ExchangeError as error:
         raise BadInputError(str(error), "file") from None
@@ -101,7 +101,7 @@ class ImportSamples(hidden_runs.ImportHandler):
 
     kind = "import_samples"
 
-    def run(self, job: BackgroundJob, step: Step) -> dict[str, Any]:
+    def run(self, job: BackgroundJob, step: JobAttempt) -> dict[str, Any]:
         """Stores the hidden run, then its samples; the end of the job shows it."""
         given, database = job.arguments, step.ctx.database
         run_id, origin = uuid.UUID(given["run_ids"][0]), given["origin"]

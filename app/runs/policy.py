@@ -18,13 +18,13 @@ from sqlalchemy.orm import Session, defer
 
 from app.core.broker import queues
 from app.core.context import Context
-from app.core.states import RunState, Step
+from app.core.states import RunState, WorkStep
 from app.runs import enqueue
 from app.runs.models import EVALUATION, Run, RunTask
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class PendingWork:
     """A run with a job that waits for a step; without `run_task_id` any waiting job of it will do.
 
     `key` takes turns as one: a study's arms do. `jobs_in_progress` counts the jobs that workers have claimed for the
@@ -43,7 +43,7 @@ class Policy(Protocol):
     name: str
     """What `runs.policy` says of its runs, from their creation on."""
 
-    queues: Mapping[Step, str]
+    queues: Mapping[WorkStep, str]
     """Where the messages for each step of its jobs go."""
     interactive: bool = False
     """Whether a user waits for each job: then it takes no turns, its clock starts when it is accepted, live views get
@@ -57,10 +57,10 @@ class Policy(Protocol):
         """Follows the preparation of a run, before its messages are sent, in the transaction that makes it running."""
         return
 
-    def eligible(self, ctx: Context, session: Session, step: Step) -> Sequence[Waiting]:
+    def eligible(self, ctx: Context, session: Session, step: WorkStep) -> Sequence[PendingWork]:
         """What waits for the step and this worker may take, but for runs pinned to a process that take turns."""
 
-    def next(self, ctx: Context, run_id: uuid.UUID, run_task_id: uuid.UUID, step: Step) -> Iterator[uuid.UUID]:
+    def next(self, ctx: Context, run_id: uuid.UUID, run_task_id: uuid.UUID, step: WorkStep) -> Iterator[uuid.UUID]:
         """The jobs to try to claim, in order, when a message names a job of a run that takes no turns: an interactive
         one, or one pinned to a process."""
         yield run_task_id
@@ -70,7 +70,7 @@ class Policy(Protocol):
         step = next((step for step, its in self.queues.items() if its == queue), None)
         return RunTask.state == step.waiting if step else false()
 
-    def send(self, ctx: Context, run_id: uuid.UUID, step: Step, run_task_ids: Sequence[uuid.UUID]) -> None:
+    def send(self, ctx: Context, run_id: uuid.UUID, step: WorkStep, run_task_ids: Sequence[uuid.UUID]) -> None:
         """Sends messages for jobs of the run that wait for the step."""
         if run_task_ids:
             enqueue.enqueue_jobs(ctx, step, run_task_ids, self.queues[step])
@@ -157,7 +157,7 @@ def is_waiting_in(queue: str) -> ColumnElement[bool]:
     return or_(*(and_(belongs_to_policy(policy), policy.waits_in(queue)) for policy in list_policies()))
 
 
-QUEUES = {Step.DECODE: queues.GPU_BATCH, Step.GRADE: queues.EXEC}
+QUEUES = {WorkStep.DECODE: queues.GPU_BATCH, WorkStep.GRADE: queues.EXEC}
 LONG_COLUMNS = (Run.provenance, Run.figures, Run.excluded, Run.command)  # no choice of a next job needs them
 
 
@@ -167,21 +167,21 @@ class EvaluationPolicy(Policy):
     name = EVALUATION
     queues = QUEUES
 
-    def eligible(self, ctx: Context, session: Session, step: Step) -> Sequence[Waiting]:
+    def eligible(self, ctx: Context, session: Session, step: WorkStep) -> Sequence[PendingWork]:
         """Returns every running evaluation with a job that waits for the step."""
         query = select(Run).where(belongs_to_policy(self), is_taking_turns(step)).options(*map(defer, LONG_COLUMNS))
         runs = session.scalars(query).all()
         in_progress = count_jobs_in_progress(session, step) if runs else {}
-        return [Waiting(run.id, run, in_progress.get(run.id, 0)) for run in runs]
+        return [PendingWork(run.id, run, in_progress.get(run.id, 0)) for run in runs]
 
 
-def count_jobs_in_progress(session: Session, step: Step) -> dict[uuid.UUID, int]:
+def count_jobs_in_progress(session: Session, step: WorkStep) -> dict[uuid.UUID, int]:
     """How many jobs of each run workers have claimed for a step."""
     query = select(RunTask.run_id, func.count()).where(RunTask.state == step.working).group_by(RunTask.run_id)
     return dict(session.execute(query).all())
 
 
-def is_taking_turns(step: Step) -> ColumnElement[bool]:
+def is_taking_turns(step: WorkStep) -> ColumnElement[bool]:
     """Whether a running run waits for a step that any worker may do, as a condition over Run."""
     waits = select(RunTask.id).where(RunTask.run_id == Run.id, RunTask.state == step.waiting).exists()
     return and_(Run.state == RunState.RUNNING, Run.pinned_worker.is_(None), waits)

@@ -14,7 +14,7 @@ from app.runs.figures import get_finish_time, is_finished
 from app.runs.models import Run, RunTask
 from app.runs.results import Figures
 from app.samples.models import Sample
-from app.web.ui.charts.chart import Chart, Curve
+from app.web.ui.charts.chart import Chart, ChartCurve
 from app.web.ui.charts.curves import pass_curves
 from app.web.ui.charts.timeline import Life, Timeline, draw_timeline
 from app.web.ui.display import VerdictSign, choose_verdict_sign
@@ -102,7 +102,7 @@ class TaskLine:
         return sum(s.n_tokens for s in self.row.samples) if self.row.samples else None
 
 
-class Step(NamedTuple):
+class TimelineStep(NamedTuple):
     """One step of a task: its seconds, and their share of the work, None for the wait before it."""
 
     label: str
@@ -115,7 +115,7 @@ class Timing:
     """Mean seconds per decoded task by step, with the cards and the slowest tasks of the Timing tab."""
 
     tasks: int
-    steps: list[Step]
+    steps: list[TimelineStep]
     scores: list[Score]
     slowest: list[RunTask]
 
@@ -335,8 +335,8 @@ def draw_curve(curve: metrics.Curve, n_tasks: int, budget: float, series: int) -
     low, high = zip(*bounds, strict=True)
     return pass_curves(
         [
-            Curve("Pass@First", budgets, firsts, series, low=low, high=high),
-            Curve("Pass@All", curve.budgets, curve.pass_all, series, "all"),
+            ChartCurve("Pass@First", budgets, firsts, series, low=low, high=high),
+            ChartCurve("Pass@All", curve.budgets, curve.pass_all, series, "all"),
         ],
         "Pass@First and Pass@All against the budget",
         n_tasks,
@@ -344,18 +344,18 @@ def draw_curve(curve: metrics.Curve, n_tasks: int, budget: float, series: int) -
     )
 
 
-def list_steps(row: RunTask) -> list[Step]:
+def list_steps(row: RunTask) -> list[TimelineStep]:
     """Each step of one task in the order they happen; empty before it was decoded."""
     if row.wall_s is None:
         return []
     return _share_out({name: getattr(row, name + "_s") or 0.0 for name, _ in STEPS})
 
 
-def _share_out(seconds_of: Mapping[str, float]) -> list[Step]:
+def _share_out(seconds_of: Mapping[str, float]) -> list[TimelineStep]:
     """The steps with their shares of the work; the wait in the queue is none of it."""
     work = sum(value for name, value in seconds_of.items() if name != QUEUE)
     return [
-        Step(label, seconds_of[name], None if name == QUEUE else seconds_of[name] / work if work else 0.0)
+        TimelineStep(label, seconds_of[name], None if name == QUEUE else seconds_of[name] / work if work else 0.0)
         for name, label in STEPS
     ]
 

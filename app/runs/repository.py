@@ -77,7 +77,7 @@ class MeasuredTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RunProgress:
     """How far a run is."""
 
     state: RunState
@@ -300,7 +300,7 @@ def sample(session: Session, run_id: uuid.UUID, task_id: str, index: int) -> Sam
     raise NotFoundError(f"task {task_id!r} of run {run_id} has no sample {index}")
 
 
-def compute_progress(session: Session, run: Run) -> Progress:
+def compute_progress(session: Session, run: Run) -> RunProgress:
     """Counts of the run's tasks and samples, and an estimate of the seconds left."""
     by_state = dict(
         session.execute(
@@ -332,7 +332,7 @@ def compute_progress(session: Session, run: Run) -> Progress:
     remaining = decode_s / done * waiting if done >= ENOUGH_TASKS else None
     if remaining is not None and run.time_limit_s is not None and elapsed is not None:
         remaining = min(remaining, max(run.time_limit_s - elapsed, 0.0))
-    return Progress(
+    return RunProgress(
         state=run.state,
         n_tasks=run.n_tasks,
         by_state=by_state,

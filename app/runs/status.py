@@ -11,7 +11,7 @@ from app.core.events.bus import FIRST, EventBus
 from app.core.states import OPEN_RUN_STATES, UNTOUCHED_TASK_STATES, RunState
 from app.runs.models import Run
 from app.runs.quiet import describe_quiet_wait
-from app.runs.repository import Progress
+from app.runs.repository import RunProgress
 from app.runs.task_repository import open_runs_before
 from app.web.ui.units import format_ordinal
 
@@ -25,7 +25,7 @@ class RunStatus:
     note: str = ""
 
 
-def run_status(session: Session, bus: EventBus, run: Run, progress: Progress) -> RunStatus:
+def run_status(session: Session, bus: EventBus, run: Run, progress: RunProgress) -> RunStatus:
     """The current state of the run.
 
     A worker takes a task before it loads the model, which may take a minute; tokens come once it is loaded.

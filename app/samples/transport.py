@@ -21,7 +21,7 @@ M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 
 
-class Format(enum.Flag):
+class ColumnTransport(enum.Flag):
     """Where a column goes."""
 
     REST = enum.auto()  # documents of the API and of --json
@@ -31,8 +31,8 @@ class Format(enum.Flag):
     RUN_FILE = enum.auto()  # `runs export --format run`
 
 
-NOWHERE = Format(0)
-REST, EXPORT, IMPORT, ARCHIVE, RUN_FILE = Format
+NOWHERE = ColumnTransport(0)
+REST, EXPORT, IMPORT, ARCHIVE, RUN_FILE = ColumnTransport
 FILES = ARCHIVE | RUN_FILE
 """Formats that become rows again: they have the names of the columns, and their values are checked."""
 
@@ -41,18 +41,18 @@ FILES = ARCHIVE | RUN_FILE
 class Sent:
     """How a column leaves the database."""
 
-    formats: Format
+    formats: ColumnTransport
     checked: Any  # the type of its value in a file, with bounds that keep out damage
-    since: Format  # files of these formats may lack it: it is younger than they are
+    since: ColumnTransport  # files of these formats may lack it: it is younger than they are
     alias: str | None  # its name outside of files, if that is another one
     description: str | None
 
 
 def format_exported_column(
-    formats: Format,
+    formats: ColumnTransport,
     checked: Any,
     *column: Any,
-    since: Format = NOWHERE,
+    since: ColumnTransport = NOWHERE,
     alias: str | None = None,
     description: str | None = None,
     **options: Any,
@@ -61,19 +61,19 @@ def format_exported_column(
     return mapped_column(*column, **options, info={Sent: Sent(formats, checked, since, alias, description)})
 
 
-def list_column_names(table: type[DeclarativeBase], form: Format) -> tuple[str, ...]:
+def list_column_names(table: type[DeclarativeBase], form: ColumnTransport) -> tuple[str, ...]:
     """The columns of the table that the format has, in the order of their declaration."""
     return tuple(column.key for column, _ in _iterate_columns(table, form))
 
 
-def list_column_types(table: type[DeclarativeBase], form: Format) -> dict[str, type]:
+def list_column_types(table: type[DeclarativeBase], form: ColumnTransport) -> dict[str, type]:
     """The fields of a format that is not a file, each with the class of its values, which may be None too."""
     return {
         column.info[Sent].alias or column.key: _get_column_type(column) for column, _ in _iterate_columns(table, form)
     }
 
 
-def add_columns(table: type[DeclarativeBase], form: Format) -> Callable[[type[M]], type[M]]:
+def add_columns(table: type[DeclarativeBase], form: ColumnTransport) -> Callable[[type[M]], type[M]]:
     """Decorates a model, which gets the columns that the format has after its own fields.
 
     A field that the model declares itself replaces the column of this name.
@@ -94,7 +94,7 @@ def add_columns(table: type[DeclarativeBase], form: Format) -> Callable[[type[M]
     return decorate
 
 
-def _iterate_fields(table: type[DeclarativeBase], form: Format) -> Iterator[tuple[str, Any, Any]]:
+def _iterate_fields(table: type[DeclarativeBase], form: ColumnTransport) -> Iterator[tuple[str, Any, Any]]:
     """(name, type, declaration) of a model's field for each column that the format has."""
     for column, sent in _iterate_columns(table, form):
         name = column.key if form in FILES else sent.alias or column.key
@@ -103,7 +103,7 @@ def _iterate_fields(table: type[DeclarativeBase], form: Format) -> Iterator[tupl
         yield name, kind | None if column.nullable else kind, Field(default, description=sent.description)
 
 
-def _iterate_columns(table: type[DeclarativeBase], form: Format) -> Iterator[tuple[Column[Any], Sent]]:
+def _iterate_columns(table: type[DeclarativeBase], form: ColumnTransport) -> Iterator[tuple[Column[Any], Sent]]:
     assert isinstance(table.__table__, Table)
     for column in table.__table__.columns:
         if Sent in column.info and form in column.info[Sent].formats:

@@ -27,7 +27,7 @@ from app.web.http.responses import STATIC_AGE_S, build_versioned_path
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class ViewLayer:
     """One layer around the views, and why it stands where it stands.
 
     A `before` that answers the request keeps it from the layers further in and from the view. Each `after` sees every
@@ -42,24 +42,26 @@ class Layer:
 
 
 LAYERS = (
-    Layer("compression", "sees the body as it is sent, after every other layer", after=responses.compress),
-    Layer("retry-after", "corrects the header that the rate limit sets on every response", after=web.set_retry_after),
-    Layer(
+    ViewLayer("compression", "sees the body as it is sent, after every other layer", after=responses.compress),
+    ViewLayer(
+        "retry-after", "corrects the header that the rate limit sets on every response", after=web.set_retry_after
+    ),
+    ViewLayer(
         "log",
         "gives an id to every line that a layer further in writes, and measures the time of all of them",
         before=request_log.begin,
         after=request_log.end,
     ),
-    Layer("send timeout", "holds for every response, also one of a layer further in", disconnect.limit_sending),
-    Layer(
+    ViewLayer("send timeout", "holds for every response, also one of a layer further in", disconnect.limit_sending),
+    ViewLayer(
         "access", "refuses strangers before anything reads the body, and tells the rate limit the caller", access.check
     ),
-    Layer("headers", "sets what no layer further in has set", after=security.set_headers),
-    Layer("csrf", "refuses forged forms before they count against the caller", install=security.csrf.init_app),
-    Layer("body size", "refuses large bodies before anything but the CSRF check reads them", limits.check_size),
-    Layer("rate", "counts by caller, so it needs access", install=limits.install_rate_limit),
-    Layer("storable input", "reads the form, so it needs the limit of its size", limits.check_texts),
-    Layer("etags", "turns a response into 304 before it is logged", after=responses.tag),
+    ViewLayer("headers", "sets what no layer further in has set", after=security.set_headers),
+    ViewLayer("csrf", "refuses forged forms before they count against the caller", install=security.csrf.init_app),
+    ViewLayer("body size", "refuses large bodies before anything but the CSRF check reads them", limits.check_size),
+    ViewLayer("rate", "counts by caller, so it needs access", install=limits.install_rate_limit),
+    ViewLayer("storable input", "reads the form, so it needs the limit of its size", limits.check_texts),
+    ViewLayer("etags", "turns a response into 304 before it is logged", after=responses.tag),
 )
 """Outermost first: a request passes the list downwards, its response upwards."""
 

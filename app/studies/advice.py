@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.runs.failed_samples import FailedSamples
 from app.studies.documents import StudyDocument
-from app.studies.sentences import Measured, describe_answer, to_text
+from app.studies.sentences import MeasuredStudy, describe_answer, to_text
 from app.web.ui.units import format_count, format_exact_seconds
 
 ENOUGH_TASKS = 20
@@ -36,5 +36,7 @@ def _sentence(found: StudyDocument, failed: FailedSamples) -> str:
             f"least {ENOUGH_TASKS} tasks, of which one model solves {ENOUGH_SOLVED}."
         )
         return f"{said} {failed.advice}" if solved < ENOUGH_SOLVED and n >= ENOUGH_TASKS else said
-    sentences = describe_answer(answer, Measured(n, found.study.dataset, found.study.dataset_tasks, "of your code"))
+    sentences = describe_answer(
+        answer, MeasuredStudy(n, found.study.dataset, found.study.dataset_tasks, "of your code")
+    )
     return to_text(sentences)

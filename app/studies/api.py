@@ -35,7 +35,7 @@ class BudgetQuery(RequestModel):
     )
 
 
-class ExportQuery(RequestModel):
+class StudyExportQuery(RequestModel):
     """The format of an exported study."""
 
     format: Format = Field(
@@ -92,7 +92,7 @@ def show_audit(study_id: uuid.UUID) -> AuditDocument:
 
 @bp.get("/studies/<uuid:study_id>/export")
 @declare_operation({200: tuple(kind for kind, _ in KINDS.values())}, problems=(409,))
-def export_(study_id: uuid.UUID, query: ExportQuery) -> Response:
+def export_(study_id: uuid.UUID, query: StudyExportQuery) -> Response:
     """A study as a file."""
     study = repository.get_study(get_session(), study_id)
     kind, ending = KINDS[query.format]

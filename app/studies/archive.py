@@ -97,7 +97,7 @@ class ArchivedArm(RequestModel):
     tasks: tuple[ArchivedTask, ...]
 
 
-class Archive(RequestModel):
+class StudyArchive(RequestModel):
     """A study. `bassline_study` is the version of this format."""
 
     bassline_study: Literal[1]
@@ -133,11 +133,11 @@ def write(database: Database, study: Study) -> Iterator[bytes]:
     return _gzipped(_json(database, found, [arm.run_id for arm in study.arms]))
 
 
-def read(data: bytes, origin: str) -> Archive:
+def read(data: bytes, origin: str) -> StudyArchive:
     """The archive in a file's bytes, gzipped or not. Raises BadInputError that names `origin`, the field and the
     fault."""
     try:
-        return Archive.model_validate_json(decode_text(data, origin, ValueError))
+        return StudyArchive.model_validate_json(decode_text(data, origin, ValueError))
     except ValidationError as error:
         if error.errors()[0]["type"] == "json_invalid":
             sentence = f"it is not JSON ({error.errors()[0]['ctx']['error']}): give a file of `study export`"
@@ -148,8 +148,8 @@ def read(data: bytes, origin: str) -> Archive:
         raise BadInputError(str(error), "file") from None
 
 
-def _without_tasks(study: Study) -> Archive:
-    return Archive.of(
+def _without_tasks(study: Study) -> StudyArchive:
+    return StudyArchive.of(
         study,
         bassline_study=1,
         dataset=study.dataset.name,
@@ -159,7 +159,7 @@ def _without_tasks(study: Study) -> Archive:
     )
 
 
-def _json(database: Database, found: Archive, run_ids: Sequence[uuid.UUID]) -> Iterator[str]:
+def _json(database: Database, found: StudyArchive, run_ids: Sequence[uuid.UUID]) -> Iterator[str]:
     """The JSON of an `Archive` in parts, with the tasks of each arm's run. A list of parts is last in its object."""
     yield _dump(found, "arms").removesuffix("}") + ',"arms":['
     for place, (run_id, arm) in enumerate(zip(run_ids, found.arms, strict=True)):

@@ -19,12 +19,12 @@ from app.studies.analysis import StudyAnalysis
 from app.studies.engine_rows import EngineRow
 from app.studies.models import Study
 from app.studies.progress import ArmProgress, remaining_s
-from app.studies.sentences import Measured, describe_study
+from app.studies.sentences import MeasuredStudy, describe_study
 from app.web.http.schemas import ResponseModel
 from app.web.ui.units import format_exact, format_exact_seconds
 from evaluation.decisions import MARGIN, Verdict
 from evaluation.studies.analysis import Analysis, FrontierPoint, Reached
-from evaluation.studies.answer import Answer, CheaperArm
+from evaluation.studies.answer import BudgetAnswer, CheaperArm
 from evaluation.studies.paper_table import PaperRow
 from evaluation.studies.samples import FamilySamples
 from evaluation.studies.speculation import Speculation
@@ -101,13 +101,13 @@ class _Span(ResponseModel):
 # The other fields and the properties are made from the declarations of Answer; mypy reads these classes.
 if TYPE_CHECKING:
 
-    class _Answered(_Span, Answer): ...
+    class _Answered(_Span, BudgetAnswer): ...
 else:
-    _properties = {name: member for name, member in vars(Answer).items() if isinstance(member, property)}
+    _properties = {name: member for name, member in vars(BudgetAnswer).items() if isinstance(member, property)}
     _Answered = create_model(
         "_Answered",
         __base__=type("_WithProperties", (_Span,), _properties | {"__module__": __name__}),
-        **{name: (kind, ...) for name, kind in get_type_hints(Answer).items()},
+        **{name: (kind, ...) for name, kind in get_type_hints(BudgetAnswer).items()},
     )
 
 
@@ -146,7 +146,7 @@ class StudyDocument(ResponseModel):
         description="how the sentence has to begin because the times are not to be trusted; empty where they are"
     )
     answer: list[NamedAnswer] = Field(description="which arm to use at 1, 2, 3, 5, 10 s and at the study's own budget")
-    at_budget: Answer | None = Field(None, description="the answer at the budget that was asked for")
+    at_budget: BudgetAnswer | None = Field(None, description="the answer at the budget that was asked for")
     reached: list[Reached] = Field(description="the smallest budget at which Pass@First of an arm is each share")
     frontier: list[FrontierPoint] = Field(description="the arm with the highest Pass@First at each of round budgets")
     frontier_all: list[FrontierPoint] = Field(description="the arm with the highest Pass@All at each of them")
@@ -212,12 +212,12 @@ def check_measured(study: Study, budget_s: float) -> None:
         )
 
 
-def measured(study: Study, found: Analysis) -> Measured:
+def measured(study: Study, found: Analysis) -> MeasuredStudy:
     """What the answers of the study are about."""
-    return Measured(len(found.tasks_common), study.dataset.name, study.dataset.n_tasks)
+    return MeasuredStudy(len(found.tasks_common), study.dataset.name, study.dataset.n_tasks)
 
 
-def _named(answer: Answer) -> NamedAnswer:
+def _named(answer: BudgetAnswer) -> NamedAnswer:
     return NamedAnswer.of(answer, from_s=answer.budget_s, to_s=answer.budget_s)
 
 

@@ -40,13 +40,13 @@ class EngineRow(ResponseModel):
     start: str = Field(description="the command that starts the server, or the options of our own engine")
 
 
-class _Text(NamedTuple):
+class _EngineText(NamedTuple):
     raw: str
     is_cut: bool
     first_token_s: float | None
 
 
-Texts = Mapping[tuple[uuid.UUID, int], _Text]
+Texts = Mapping[tuple[uuid.UUID, int], _EngineText]
 
 
 def build_engine_rows(session: Session, arms: Mapping[str, Run], found: Analysis | None) -> tuple[EngineRow, ...]:
@@ -87,7 +87,7 @@ def _load_texts(session: Session, run_id: uuid.UUID) -> Texts:
     columns = RunTask.task_pk, Sample.index, Sample.raw, Sample.finish_reason, Sample.first_token_s
     query = select(*columns).join(RunTask, RunTask.id == Sample.run_task_id).where(Sample.run_id == run_id)
     return {
-        (task, index): _Text(raw, reason not in FINISHED_REASONS, first_s)
+        (task, index): _EngineText(raw, reason not in FINISHED_REASONS, first_s)
         for task, index, raw, reason, first_s in session.execute(query)
     }
 
@@ -130,7 +130,7 @@ def _compute_changed_share(plain: Texts, speculative: Texts) -> float | None:
     return sum(_differ(plain[key], speculative[key]) for key in keys) / len(keys)
 
 
-def _differ(a: _Text, b: _Text) -> bool:
+def _differ(a: _EngineText, b: _EngineText) -> bool:
     cuts: Sequence[int] = [len(text.raw) for text in (a, b) if text.is_cut]
     end = min(cuts) if cuts else None
     return a.raw[:end] != b.raw[:end]

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from app.background.handlers import Step
+from app.background.handlers import JobAttempt
 from app.background.jobs import open_job
 from app.background.models import BackgroundJob
 from app.background.work import run_to_end
@@ -28,7 +28,7 @@ from app.runs.models import Calibration, Run
 from app.runs.repository import get_run
 from app.runs.schemas import RunSpec
 from app.studies import archive
-from app.studies.archive import Archive, ArchivedArm
+from app.studies.archive import ArchivedArm, StudyArchive
 from app.studies.models import ARM, Study, StudyArm
 from app.web.http.schemas import LONGEST_ECHO
 
@@ -65,7 +65,7 @@ class LoadStudy(hidden_runs.ImportHandler):
 
     kind = "import_archive"
 
-    def run(self, job: BackgroundJob, step: Step) -> dict[str, Any]:
+    def run(self, job: BackgroundJob, step: JobAttempt) -> dict[str, Any]:
         """Stores the arms that no earlier attempt has."""
         found = archive.read(job.input or b"", job.arguments["origin"])
         dataset, run_ids = _dataset(step.ctx, found), [uuid.UUID(run_id) for run_id in job.arguments["run_ids"]]
@@ -100,7 +100,7 @@ def _study_in(file: Path) -> uuid.UUID:
     return archive.read(file.read_bytes(), file.name).id
 
 
-def _dataset(ctx: Context, found: Archive) -> Dataset:
+def _dataset(ctx: Context, found: StudyArchive) -> Dataset:
     """The dataset with the content that the study was measured over, with its tasks."""
     with ctx.database.read() as session:
         dataset = repository.find_by_content(session, found.dataset, found.dataset_sha256)
@@ -113,7 +113,7 @@ def _dataset(ctx: Context, found: Archive) -> Dataset:
     return dataset
 
 
-def _check(found: Archive, dataset: Dataset) -> None:
+def _check(found: StudyArchive, dataset: Dataset) -> None:
     """Raises BadInputError for what the form of the file allows and no study can have."""
     task_ids = {task.task_id for task in dataset.tasks}
     _refuse_twice([arm.name for arm in found.arms], "the name of arm")
@@ -147,7 +147,7 @@ def _is_stored(ctx: Context, study_id: uuid.UUID) -> bool:
         return session.get(Study, study_id) is not None
 
 
-def _store_hidden(step: Step, found: Archive, run_id: uuid.UUID, arm: ArchivedArm, dataset: Dataset) -> None:
+def _store_hidden(step: JobAttempt, found: StudyArchive, run_id: uuid.UUID, arm: ArchivedArm, dataset: Dataset) -> None:
     """Stores the run of an arm with its tasks and samples, and its figures; nothing shows it yet."""
     run = _run(found, run_id, arm, dataset)
     finished = {task.task_id: task for task in arm.tasks}
@@ -178,7 +178,7 @@ def _store_hidden(step: Step, found: Archive, run_id: uuid.UUID, arm: ArchivedAr
     step.save(lambda session: figures.write(session, get_run(session, run_id, hidden=True), measured))
 
 
-def _store_study(found: Archive, dataset: Dataset, run_ids: Sequence[uuid.UUID], session: Session) -> None:
+def _store_study(found: StudyArchive, dataset: Dataset, run_ids: Sequence[uuid.UUID], session: Session) -> None:
     """Stores the study, and shows its runs."""
     own = {"id", "name", "created_at", "budget_s", "seed", "race", "block_tasks", "command", "note"}
     study = Study(
@@ -202,7 +202,7 @@ def _store_study(found: Archive, dataset: Dataset, run_ids: Sequence[uuid.UUID],
         hidden_runs.show_run(get_run(session, run_id, hidden=True), state, arm.error, finished_at)
 
 
-def _run(found: Archive, run_id: uuid.UUID, arm: ArchivedArm, dataset: Dataset) -> Run:
+def _run(found: StudyArchive, run_id: uuid.UUID, arm: ArchivedArm, dataset: Dataset) -> Run:
     own = {"n_tasks", "prompt_mode_used", "command", "started_at", "note"}
     options = arm.configuration.model_dump(exclude={"name"})
     return Run(

@@ -14,15 +14,15 @@ from app.core.db.database import call_after_commit
 from app.core.db.types import get_utc_time
 from app.core.provenance import describe_machine
 from app.core.remote.target import is_remote
-from app.core.states import OPEN_RUN_STATES, Failure, Step
+from app.core.states import OPEN_RUN_STATES, Failure, WorkStep
 from app.datasets.service import as_plain
-from app.jobs.job import CannotLoadError, StoppedError
+from app.jobs.job import CannotLoadError, WorkStoppedError
 from app.jobs.reaper import recover_each
 from app.jobs.work.decode_job import build_task_prompt, prepare_engine
 from app.runs import transitions
 from app.runs.configuration import build_engine_config
 from app.runs.models import Run, RunTask
-from app.runs.policy import QUEUES, EvaluationPolicy, Waiting, is_taking_turns
+from app.runs.policy import QUEUES, EvaluationPolicy, PendingWork, is_taking_turns
 from app.runs.repository import load_tasks_with_samples
 from app.studies import schedule, service
 from app.studies.models import ARM, Study, StudyArm
@@ -82,7 +82,7 @@ def require_open(ctx: Context, run_id: uuid.UUID) -> None:
     """Raises StoppedError if the arm has failed meanwhile."""
     with ctx.database.read() as session:
         if session.get_one(Run, run_id).state not in OPEN_RUN_STATES:
-            raise StoppedError
+            raise WorkStoppedError
 
 
 def keep_to_device(ctx: Context, study_id: uuid.UUID, run: Run) -> None:
@@ -91,7 +91,7 @@ def keep_to_device(ctx: Context, study_id: uuid.UUID, run: Run) -> None:
     if begun_on is not None and begun_on != device:
         error = f"{run.name} was begun on {begun_on}, and this is {device}: resume the study there, or start a new one"
         service.interrupt(ctx, study_id, error)
-        raise StoppedError
+        raise WorkStoppedError
 
 
 class ArmPolicy(EvaluationPolicy):
@@ -102,17 +102,17 @@ class ArmPolicy(EvaluationPolicy):
 
     name = ARM
 
-    def eligible(self, ctx: Context, session: Session, step: Step) -> Sequence[Waiting]:
+    def eligible(self, ctx: Context, session: Session, step: WorkStep) -> Sequence[PendingWork]:
         """Returns one job to decode for each study, since a study takes its turn as one run."""
-        if step is not Step.DECODE:
+        if step is not WorkStep.DECODE:
             return super().eligible(ctx, session, step)
         waiting = select(StudyArm.study_id).join(StudyArm.run).where(is_taking_turns(step)).distinct()
         jobs = {study_id: schedule.next_job(session, study_id, here_only=True) for study_id in session.scalars(waiting)}
-        return [Waiting(key, job.run, run_task_id=job.run_task_id) for key, job in jobs.items() if job is not None]
+        return [PendingWork(key, job.run, run_task_id=job.run_task_id) for key, job in jobs.items() if job is not None]
 
-    def next(self, ctx: Context, run_id: uuid.UUID, run_task_id: uuid.UUID, step: Step) -> Iterator[uuid.UUID]:
+    def next(self, ctx: Context, run_id: uuid.UUID, run_task_id: uuid.UUID, step: WorkStep) -> Iterator[uuid.UUID]:
         """Yields the job whose turn it is in the study, again after each lost race for it."""
-        if step is not Step.DECODE:
+        if step is not WorkStep.DECODE:
             yield run_task_id
             return
         study_id = _study_of(ctx, run_id)
@@ -125,11 +125,11 @@ class ArmPolicy(EvaluationPolicy):
 
     def waits_in(self, queue: str) -> ColumnElement[bool]:
         """Leaves decoding out: `recover` sends its message again."""
-        return false() if queue == QUEUES[Step.DECODE] else super().waits_in(queue)
+        return false() if queue == QUEUES[WorkStep.DECODE] else super().waits_in(queue)
 
-    def send(self, ctx: Context, run_id: uuid.UUID, step: Step, run_task_ids: Sequence[uuid.UUID]) -> None:
+    def send(self, ctx: Context, run_id: uuid.UUID, step: WorkStep, run_task_ids: Sequence[uuid.UUID]) -> None:
         """Sends messages for grading alone: `on_end` sends the one for decoding."""
-        if step is not Step.DECODE:
+        if step is not WorkStep.DECODE:
             super().send(ctx, run_id, step, run_task_ids)
 
     def on_start(self, ctx: Context, run: Run) -> None:

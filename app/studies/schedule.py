@@ -16,7 +16,7 @@ from app.core.context import Context
 from app.core.db.database import call_after_commit
 from app.core.db.types import get_utc_time
 from app.core.provenance import describe_machine
-from app.core.states import RunState, Step, TaskState
+from app.core.states import RunState, TaskState, WorkStep
 from app.runs import enqueue
 from app.runs.models import Run, RunTask
 from app.runs.policy import QUEUES
@@ -79,7 +79,9 @@ def send_next(ctx: Context, study_id: uuid.UUID) -> None:
         job = next_job(session, study_id)
         if job is not None:
             session.execute(update(RunTask).where(RunTask.id == job.run_task_id).values(enqueued_at=get_utc_time()))
-            call_after_commit(session, enqueue.enqueue_jobs, ctx, Step.DECODE, [job.run_task_id], QUEUES[Step.DECODE])
+            call_after_commit(
+                session, enqueue.enqueue_jobs, ctx, WorkStep.DECODE, [job.run_task_id], QUEUES[WorkStep.DECODE]
+            )
 
 
 def _is_busy(session: Session, study_id: uuid.UUID) -> bool:

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from app.web.ui.tables import ArmName
 from app.web.ui.units import format_count, format_exact_seconds, format_interval, format_percent, format_unsigned_points
-from evaluation.studies.answer import Answer
+from evaluation.studies.answer import BudgetAnswer
 
 MAX_NAMES = 3
 """Arms that a sentence names; the rest are counted."""
 
 
-class Measured(NamedTuple):
+class MeasuredStudy(NamedTuple):
     """What the answers are about."""
 
     n_tasks: int
@@ -26,7 +26,7 @@ Sentence = tuple[str, ...]
 """Its parts; the names of arms are ArmName."""
 
 
-def describe_answer(answer: Answer, over: Measured) -> list[Sentence]:
+def describe_answer(answer: BudgetAnswer, over: MeasuredStudy) -> list[Sentence]:
     """The arm to use with its figures, what is shown about it, the cheaper arms, and what would decide."""
     n = over.n_tasks
     where = " ".join(
@@ -55,7 +55,7 @@ def describe_answer(answer: Answer, over: Measured) -> list[Sentence]:
     return sentences
 
 
-def describe_briefly(answer: Answer, n_tasks: int) -> Sentence:
+def describe_briefly(answer: BudgetAnswer, n_tasks: int) -> Sentence:
     """The arm to use and the verdict, without the details."""
     within = f"Within {format_exact_seconds(answer.budget_s)}"
     if answer.use is None:
@@ -66,7 +66,7 @@ def describe_briefly(answer: Answer, n_tasks: int) -> Sentence:
     return (f"{within} use ", ArmName(answer.use), f": {share}.")
 
 
-def describe_study(answers: Sequence[Answer], over: Measured) -> str:
+def describe_study(answers: Sequence[BudgetAnswer], over: MeasuredStudy) -> str:
     """All answers, the last, at the study's own budget, with its details first."""
     *before, last = answers
     sentences = [*describe_answer(last, over), *(describe_briefly(answer, over.n_tasks) for answer in before)]
@@ -86,7 +86,7 @@ def format_margin(margin: float) -> str:
     return f"{value} point" if value == "1" else f"{value} points"
 
 
-def describe_verdict(answer: Answer) -> str:
+def describe_verdict(answer: BudgetAnswer) -> str:
     """The verdict of an answer as a cell of a table has it: `better`, `as good within 5 points`, `undecided`."""
     if answer.verdict == "as_good":
         return f"as good within {format_margin(answer.margin)}"
@@ -99,7 +99,7 @@ def format_tasks_to_decide(tasks: int) -> str:
     return f"{-(-tasks // unit) * unit:,}"
 
 
-def _describe_verdict(answer: Answer, over: Measured) -> Sentence:
+def _describe_verdict(answer: BudgetAnswer, over: MeasuredStudy) -> Sentence:
     if answer.verdict == "better":
         return (
             "It is better than ",
@@ -113,7 +113,7 @@ def _describe_verdict(answer: Answer, over: Measured) -> Sentence:
     return (*_list_names(answer.as_good), f" {verb} as good {within}.")
 
 
-def _describe_substitute(answer: Answer, over: Measured) -> Sentence:
+def _describe_substitute(answer: BudgetAnswer, over: MeasuredStudy) -> Sentence:
     """Why the arm to use is not the one with the highest Pass@First."""
     highest = f" ({format_percent(answer.pass_first, over.n_tasks)})"
     return (
@@ -123,7 +123,7 @@ def _describe_substitute(answer: Answer, over: Measured) -> Sentence:
     )
 
 
-def _describe_undecided(answer: Answer, n_tasks: int) -> Sentence:
+def _describe_undecided(answer: BudgetAnswer, n_tasks: int) -> Sentence:
     if not _is_the_cheaper_one(answer):
         return ("Undecided against ", *_list_names(answer.undecided), ".")
     (one,) = answer.mentioned
@@ -131,16 +131,16 @@ def _describe_undecided(answer: Answer, n_tasks: int) -> Sentence:
     return ("Undecided against ", ArmName(one.arm), f", which is cheaper and up to {worse} points worse.")
 
 
-def _is_the_cheaper_one(answer: Answer) -> bool:
+def _is_the_cheaper_one(answer: BudgetAnswer) -> bool:
     """Whether one arm is undecided, and it is the only cheaper one to mention: one sentence is enough for it."""
     return len(answer.undecided) == 1 and [one.arm for one in answer.mentioned] == list(answer.undecided)
 
 
-def _is_pair(answer: Answer) -> bool:
+def _is_pair(answer: BudgetAnswer) -> bool:
     return answer.n_arms == 2
 
 
-def _describe_cheaper(answer: Answer, n_tasks: int) -> Iterator[Sentence]:
+def _describe_cheaper(answer: BudgetAnswer, n_tasks: int) -> Iterator[Sentence]:
     listed = answer.mentioned[:MAX_NAMES]
     for one in listed:
         yield (
@@ -151,7 +151,7 @@ def _describe_cheaper(answer: Answer, n_tasks: int) -> Iterator[Sentence]:
         yield (f"{rest} more {'is' if rest == 1 else 'are'} cheaper and not shown to be worse.",)
 
 
-def _describe_tasks(tasks: int, margin: float, over: Measured) -> str:
+def _describe_tasks(tasks: int, margin: float, over: MeasuredStudy) -> str:
     said = f"About {format_tasks_to_decide(tasks)} tasks would decide a difference of {format_margin(margin)}"
     return f"{said}; {over.dataset} has {over.dataset_tasks:,}." if tasks > over.dataset_tasks else f"{said}."
 

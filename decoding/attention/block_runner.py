@@ -14,7 +14,7 @@ import torch
 
 from decoding.acceptance.distribution import Distribution
 from decoding.attention.backends import attend
-from decoding.attention.prefill import Prefill, Reading
+from decoding.attention.prefill import Prefill, PrefillPart
 from decoding.attention.ragged import MaskStore
 from decoding.attention.runner import ModelRunner
 from decoding.attention.taps import TAPS
@@ -86,7 +86,7 @@ class BlockRunner:
 
         chunk = self.target.prefill_chunk
         readable = lambda: self.read_by_target[slot]  # noqa: E731
-        return Prefill(Reading(read, 0, n, chunk, self._cost.token, self.device, readable))
+        return Prefill(PrefillPart(read, 0, n, chunk, self._cost.token, self.device, readable))
 
     def read(self, counts: Sequence[int], first_row: int = 0) -> torch.Tensor:
         """Read the target's states of the next `counts[r]` positions of each row, and commit them.

@@ -35,7 +35,7 @@ class Drafts(Generic[Runner, Drawing]):
         return self._runner.cache
 
 
-class Steps(Protocol):
+class DraftingSteps(Protocol):
     """What a loop needs of the model or head whose tokens it draws."""
 
     @property
@@ -50,7 +50,7 @@ class Steps(Protocol):
 
 
 def draw(
-    steps: Steps,
+    steps: DraftingSteps,
     first: Sequence[int],
     lengths: Sequence[int],
     seeds: Sequence[int],

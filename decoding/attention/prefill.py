@@ -36,7 +36,7 @@ class PrefillEstimate(NamedTuple):
     rest_s: float
 
 
-class Reading:
+class PrefillPart:
     """One model's part of a prefill: `read(a, b)` for each `chunk` of the tokens from `start` to before `end`.
 
     `timer` learns what a token costs. `readable`, if given, says how many of the tokens can be read by now: for a part
@@ -95,7 +95,7 @@ class Reading:
 class Prefill:
     """A prompt that one model after the other reads. A caller that stops early has a row that it must drop."""
 
-    def __init__(self, *readings: Reading) -> None:
+    def __init__(self, *readings: PrefillPart) -> None:
         self._readings = readings
 
     def then(self, other: Prefill) -> Prefill:
@@ -103,7 +103,7 @@ class Prefill:
         return Prefill(*self._readings, *other._readings)
 
     @property
-    def _left(self) -> Sequence[Reading]:
+    def _left(self) -> Sequence[PrefillPart]:
         """The parts from the one whose turn it is."""
         return tuple(dropwhile(lambda each: not each.n_left, self._readings))
 

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from decoding.attention.backends import get_backend
 from decoding.attention.flat_forward import FlatForward
-from decoding.attention.prefill import PREFILL_CHUNK, Prefill, Reading, split_span
+from decoding.attention.prefill import PREFILL_CHUNK, Prefill, PrefillPart, split_span
 from decoding.attention.ragged import MaskStore
 from decoding.attention.taps import TAPS, record_taps
 from decoding.costs.costs import PromptCost
@@ -122,7 +122,7 @@ class ModelRunner:
             if keeps:
                 self.cache.keep(row, tokens[:end])
 
-        return Prefill(Reading(read, first, len(tokens), self.prefill_chunk, timer, self.device))
+        return Prefill(PrefillPart(read, first, len(tokens), self.prefill_chunk, timer, self.device))
 
     @torch.inference_mode()
     def forward(

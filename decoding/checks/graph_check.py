@@ -14,7 +14,7 @@ from decoding.attention.block_drafts import BlockDrafts
 from decoding.attention.block_graphs import BlockGraphs
 from decoding.attention.draft_graphs import DraftGraphs
 from decoding.attention.draft_runner import DraftSteps
-from decoding.attention.drafting import Steps
+from decoding.attention.drafting import DraftingSteps
 from decoding.attention.drawing_graphs import DrawingGraphs
 from decoding.attention.graphs import Graphs
 from decoding.attention.verify_graphs import VerifyGraphs
@@ -156,7 +156,7 @@ def _check_block(graphs: BlockGraphs, rows: Sequence[Sequence[int]], shape: tupl
 
 def _compare_draws(
     graphs: DrawingGraphs[Any],
-    steps: Steps,
+    steps: DraftingSteps,
     drawn: torch.Tensor,  # [n, k]
     first: Sequence[int],
     seeds: Sequence[int],

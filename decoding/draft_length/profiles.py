@@ -23,7 +23,7 @@ from kernels.cache import cache_folder
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class LengthMeasurement:
     """Measurements at one batch size and draft length: mean accepted tokens per sample and round, mean seconds."""
 
     batch: int
@@ -52,10 +52,10 @@ class Profile:
     c: float
     g: float
     fits: tuple[Fit, ...]
-    measured: tuple[Measured, ...]
+    measured: tuple[LengthMeasurement, ...]
 
     @classmethod
-    def fit(cls, key: dict[str, str], measured: Sequence[Measured]) -> Profile:
+    def fit(cls, key: dict[str, str], measured: Sequence[LengthMeasurement]) -> Profile:
         """Fit the model to measurements of at least two lengths above 0 per batch size."""
         drafted = [m for m in measured if m.length and m.accepted > 0]
         g, log_c = np.polyfit([math.log(m.length) for m in drafted], [math.log(m.accepted) for m in drafted], 1)
@@ -84,10 +84,12 @@ def find(key: dict[str, str]) -> Profile | None:
         return None
     stored = json.loads(file.read_text())
     fits = tuple(Fit(**fit) for fit in stored["fits"])
-    return Profile(stored["key"], stored["c"], stored["g"], fits, tuple(Measured(**m) for m in stored["measured"]))
+    return Profile(
+        stored["key"], stored["c"], stored["g"], fits, tuple(LengthMeasurement(**m) for m in stored["measured"])
+    )
 
 
-def _fit(batch: int, c: float, g: float, measured: Iterable[Measured]) -> Fit:
+def _fit(batch: int, c: float, g: float, measured: Iterable[LengthMeasurement]) -> Fit:
     rounds = [m for m in measured if m.batch == batch]
     slope, verify = np.polyfit([m.length for m in rounds], [m.verify_s for m in rounds], 1)
     step = float(np.median([m.draft_s / m.length for m in rounds if m.length]))

@@ -14,7 +14,7 @@ from decoding.state.row import Row
 from kernels.upload import upload
 
 
-class Choice(Protocol):
+class RowSelector(Protocol):
     """Decides which rows are worth a draft that costs time (`DraftLength.draw`)."""
 
     def __call__(self, looked_up: Proposal, lengths: Sequence[int], n_samples: Sequence[int]) -> list[int]:
@@ -27,7 +27,7 @@ class LookupFirst:
     A long match is nearly always right; a draft model costs a forward per token, a trained head a small part of one.
     """
 
-    def __init__(self, lookup: LookupDrafter, other: Drafter, choice: Choice) -> None:
+    def __init__(self, lookup: LookupDrafter, other: Drafter, choice: RowSelector) -> None:
         self._lookup = lookup
         self._other = other
         self._choice = choice

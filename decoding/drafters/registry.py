@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from decoding.attention.draft_runner import DraftRunner
     from decoding.drafters.answers import Answers
     from decoding.drafters.base import Drafter
-    from decoding.drafters.combined import Choice
+    from decoding.drafters.combined import RowSelector
 
 MODEL = "MODEL"
 """The placeholder for a reference to a draft model."""
@@ -97,7 +97,7 @@ def parse_drafter(text: str) -> DrafterSpec:
 
 
 def make_drafter(
-    spec: DrafterSpec, runner: DraftRunner | BlockDrafts | None, answers: Answers, choice: Choice
+    spec: DrafterSpec, runner: DraftRunner | BlockDrafts | None, answers: Answers, choice: RowSelector
 ) -> Drafter:
     """Return a new drafter for one batch; `runner` runs the draft model or the head, if `spec` names one.
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from decoding.attention.prefill import Prefill
 from decoding.attention.target_runner import TargetRunner
 from decoding.drafters.base import Drafter
-from decoding.memory.store import Account, Need
+from decoding.memory.store import Account, MemoryNeed
 from decoding.models.loaded import LoadedModel
 from decoding.request import FinishReason, Sample
 from decoding.state.request_state import RequestState
@@ -51,10 +51,10 @@ class Batch:
         """Samples that there is room for."""
         return self._max_samples - sum(len(row.samples) for row in self.rows if not row.is_finished)
 
-    def need(self, state: RequestState) -> Need:
+    def need(self, state: RequestState) -> MemoryNeed:
         """Return what a request may need from now on: a row for each sample that has not ended."""
         n_rows = min(sum(sample.finish_reason is None for sample in state.samples), self._max_samples)
-        return Need(n_rows, state.capacity, len(state.prompt) - 2)
+        return MemoryNeed(n_rows, state.capacity, len(state.prompt) - 2)
 
     def admit(self, state: RequestState) -> Prefill:
         """Start the first row of a request; the result prefills its prompt, and `retire` then starts other samples.

@@ -84,7 +84,7 @@ class RaggedLayer(CacheLayerMixin):
 
 
 @dataclass(slots=True, eq=False)
-class _Row:
+class _RowPages:
     """The pages of a row, the first `n_shared` of which other rows may have, its length, and the most it may get."""
 
     pages: list[int]
@@ -122,7 +122,7 @@ class RaggedCache(Cache):
         width = min(pool.n_pages, pool.n_pages if most is None else count_pages(most, size))
         # One more, so that the padding of a captured round is in sight at the end of a row.
         self.table = BlockTable(max_rows, width + 1, device)
-        self._rows: list[_Row] = []
+        self._rows: list[_RowPages] = []
         self._layout: Layout | None = None
         super().__init__(layers=[RaggedLayer(self, i) for i in range(n_layers)])
 
@@ -193,7 +193,7 @@ class RaggedCache(Cache):
         for row, n in zip(self._rows[first_row : first_row + len(counts)], counts, strict=True):
             row.length += n
 
-    def _make_own(self, r: int, row: _Row, n_pages: int) -> None:
+    def _make_own(self, r: int, row: _RowPages, n_pages: int) -> None:
         """Let a row have `n_pages` pages, and to itself the ones from its length on."""
         pool, pages = self.pool, row.pages
         first, offset = divmod(row.length, pool.page_size)
@@ -251,7 +251,7 @@ class RaggedCache(Cache):
         It begins with the first `length` tokens of the row `source`, or with any where these do not matter.
         """
         pages = [] if source is None else self._share(source, length)
-        self._place(row, _Row(pages, len(pages), length, most))
+        self._place(row, _RowPages(pages, len(pages), length, most))
         if source is None and length:
             self._make_own(row, self._rows[row], count_pages(length, self.pool.page_size))
 
@@ -259,7 +259,7 @@ class RaggedCache(Cache):
         """Let an empty row begin with what the pool knows of `tokens`; return how many it knows."""
         pages = self.pool.known(tokens)
         n = len(pages) * self.pool.page_size
-        self._place(row, _Row(pages, len(pages), n, self._rows[row].most))
+        self._place(row, _RowPages(pages, len(pages), n, self._rows[row].most))
         return n
 
     def n_known(self, tokens: Sequence[int]) -> int:
@@ -276,7 +276,7 @@ class RaggedCache(Cache):
         """Append a copy of `row`: its committed tokens, and the `n_written` uncommitted ones after them."""
         place = self._rows[row]
         pages = self._share(row, place.length + n_written)
-        self._place(len(self._rows), _Row(pages, len(pages), place.length, place.most))
+        self._place(len(self._rows), _RowPages(pages, len(pages), place.length, place.most))
 
     def drop(self, row: int) -> None:
         """Remove a row: the last row takes its number, and the batch shrinks by one."""
@@ -303,7 +303,7 @@ class RaggedCache(Cache):
         place.n_shared = max(place.n_shared, len(pages))
         return pages
 
-    def _place(self, r: int, row: _Row) -> None:
+    def _place(self, r: int, row: _RowPages) -> None:
         """Put a row, whose pages it shares, at the end or in place of another one."""
         self.pool.share(row.pages)
         if r == len(self._rows):

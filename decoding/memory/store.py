@@ -20,7 +20,7 @@ from decoding.models.device_memory import free_bytes
 _USABLE = 0.9
 
 
-class Need(NamedTuple):
+class MemoryNeed(NamedTuple):
     """What a request may need: rows of up to `most` tokens each, which have the first `shared` in common."""
 
     n_rows: int
@@ -96,35 +96,35 @@ class Account:
         self.owners: Callable[[], Sequence[Hashable]] = list
         """Returns the request of each row."""
 
-    def n_pages(self, need: Need) -> int:
+    def n_pages(self, need: MemoryNeed) -> int:
         """Return the pages that a request may need in each pool."""
         size = self._store.page_size
         # A drafter may read the end of a prompt for each row by itself.
         shared = max(need.shared, 0) // max(size, 64) * max(size, 64) // size
         return shared + need.n_rows * (count_pages(need.most, size) - shared)
 
-    def lacks(self, need: Need) -> bool:
+    def lacks(self, need: MemoryNeed) -> bool:
         """Return whether such rows do not fit beside what is taken now."""
         wanted, store = self.n_pages(need), self._store
         return any(
             wanted + pool.n_used + store.promised(which) > store.n_pages for which, pool in enumerate(store.pools)
         )
 
-    def never_fits(self, need: Need) -> bool:
+    def never_fits(self, need: MemoryNeed) -> bool:
         """Return whether such rows would not fit if no request had taken anything."""
         return self.n_pages(need) > self._store.n_pages
 
-    def fitting_tokens(self, need: Need) -> int:
+    def fitting_tokens(self, need: MemoryNeed) -> int:
         """Return the most tokens of each row that would fit alone, with a prompt as much shorter."""
         low, high = 0, need.most
         own = need.most - need.shared
         while low < high:
             middle = (low + high + 1) // 2
-            fits = not self.never_fits(Need(need.n_rows, middle, max(middle - own, 0)))
+            fits = not self.never_fits(MemoryNeed(need.n_rows, middle, max(middle - own, 0)))
             low, high = (middle, high) if fits else (low, middle - 1)
         return low
 
-    def take(self, owner: Hashable, need: Need) -> None:
+    def take(self, owner: Hashable, need: MemoryNeed) -> None:
         """Note what a request may need from now on, in place of what was noted before."""
         self._needs[owner] = self.n_pages(need)
 

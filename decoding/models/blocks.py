@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 from transformers import LlamaForCausalLM, PreTrainedModel, Qwen2ForCausalLM
 
-from decoding.models.fusion import Part
+from decoding.models.fusion import FusedPart
 
 _MODELS = (LlamaForCausalLM, Qwen2ForCausalLM)
 Linear = Callable[[torch.Tensor], torch.Tensor]
@@ -28,7 +28,7 @@ class QKV(NamedTuple):
     values: torch.Tensor
 
 
-class Steps(Protocol):
+class ForwardSteps(Protocol):
     """The steps of one forward over N tokens. `x` is the residual stream, [N, H]."""
 
     def first(self, x: torch.Tensor) -> QKV:
@@ -47,7 +47,7 @@ class Blocks(Protocol):
     dtype: torch.dtype
     """The type of the residual stream."""
 
-    def steps(self, cos: torch.Tensor, sin: torch.Tensor) -> Steps:
+    def steps(self, cos: torch.Tensor, sin: torch.Tensor) -> ForwardSteps:
         """Return the steps of a forward with this rotary embedding of its tokens, [N, D] each."""
 
 
@@ -65,7 +65,7 @@ class DenseBlocks:
         self.norm = model.model.norm
         self.head: Linear = model.lm_head
 
-    def steps(self, cos: torch.Tensor, sin: torch.Tensor) -> Steps:
+    def steps(self, cos: torch.Tensor, sin: torch.Tensor) -> ForwardSteps:
         """Return the steps of a forward with this rotary embedding of its tokens, [N, D] each."""
         return _DenseSteps(self, cos[:, None], sin[:, None])
 
@@ -135,7 +135,7 @@ def apply_rms_norm(x: torch.Tensor, norm: Any) -> torch.Tensor:
 def _join_linears(*linears: nn.Module) -> Linear:
     """The linear layers of one input as a function that returns their results side by side."""
     first = linears[0]
-    if isinstance(first, Part):
+    if isinstance(first, FusedPart):
         fused: Linear = first.fused.linear
         return fused
     return lambda x: torch.cat([linear(x) for linear in linears], dim=-1)

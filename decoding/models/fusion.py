@@ -40,7 +40,7 @@ class Fused(nn.Module):
         return computed[1][index]
 
 
-class Part(nn.Module):
+class FusedPart(nn.Module):
     """Stands for one of the linear layers that were fused."""
 
     def __init__(self, fused: Fused, index: int) -> None:
@@ -61,4 +61,4 @@ def fuse(model: nn.Module) -> None:
             if len(linears) == len(names):
                 fused = Fused(linears)
                 for index, name in enumerate(names):
-                    setattr(module, name, Part(fused, index))
+                    setattr(module, name, FusedPart(fused, index))

@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from decoding.models import int8
-from decoding.models.blocks import QKV, Steps, apply_rms_norm
-from decoding.models.fusion import Part
+from decoding.models.blocks import QKV, ForwardSteps, apply_rms_norm
+from decoding.models.fusion import FusedPart
 from decoding.models.onnx_graph import FLOAT, INT64, ORT, UINT8, Compiled, Graph
 from decoding.models.packing import Packed, replace_linears
 
@@ -40,7 +40,7 @@ class Int8Blocks:
         model.lm_head = self.head = int8.Int8Linear(model.lm_head)
         replace_linears(model, Released)
 
-    def steps(self, cos: torch.Tensor, sin: torch.Tensor) -> Steps:
+    def steps(self, cos: torch.Tensor, sin: torch.Tensor) -> ForwardSteps:
         """Return the steps of a forward with this rotary embedding of its tokens, [N, D] each."""
         return _Int8Steps(self, cos, sin)
 
@@ -123,7 +123,7 @@ class Released(Packed):
         return self._n_bytes
 
 
-def _join_linears(part: Part) -> nn.Linear:
+def _join_linears(part: FusedPart) -> nn.Linear:
     return part.fused.linear
 
 

@@ -29,7 +29,7 @@ from decoding.memory.pages import PAGE_SIZE
 from decoding.memory.store import KVStore
 from decoding.models.loaded import LoadedModel
 from decoding.request import Request
-from decoding.training.recorder import Recorder, Recording
+from decoding.training.recorder import RecordedText, Recorder
 
 MAX_ROWS = 32
 """Rows decoded together. On a CPU the tokens per second hardly grow beyond."""
@@ -56,13 +56,13 @@ def record(
     requests: Sequence[Request],
     on_done: Callable[[int], None] = lambda _n_tokens: None,
     should_cancel: Callable[[], bool] = lambda: False,
-) -> list[tuple[str, Recording | None]]:
+) -> list[tuple[str, RecordedText | None]]:
     """Return the text of each request, all of one sample, and its recording; None for one that is too short.
 
     `on_done` gets the tokens of each request that has ended. The texts are cut where `should_cancel` became true.
     Raises RequestError for a prompt that does not fit the target, BrokenModelError.
     """
-    recordings: dict[int, Recording] = {}
+    recordings: dict[int, RecordedText] = {}
     texts = [""] * len(requests)
     costs = Costs()
     store = KVStore(target.device, PAGE_SIZE[target.device.type])

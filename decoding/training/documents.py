@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from decoding.training.recorder import Recording
+from decoding.training.recorder import RecordedText
 from decoding.training.shards import Document, Shards
 
 BATCH_TOKENS = 2048
@@ -28,7 +28,7 @@ class DocumentBatch:
     known: torch.Tensor  # bool [B, T]: positions with outputs, whose next token the target has generated
 
     @classmethod
-    def of(cls, recordings: Sequence[Recording]) -> DocumentBatch:
+    def of(cls, recordings: Sequence[RecordedText]) -> DocumentBatch:
         """Return recordings side by side, padded with zeros."""
         B, T = len(recordings), max(len(r.tokens) for r in recordings)
         tokens = torch.zeros(B, T, dtype=torch.int64)

@@ -40,7 +40,7 @@ _TIMED_STEPS = 12
 _N_PROMPTS = 2
 
 
-class Watcher(Protocol):
+class TrainingWatcher(Protocol):
     """Receives the progress of a training, and decides whether to stop."""
 
     def stage(self, name: str, total: float) -> None:
@@ -53,7 +53,7 @@ class Watcher(Protocol):
         """Return whether to stop at the next safe point."""
 
 
-class StoppedError(RuntimeError):
+class TrainingStoppedError(RuntimeError):
     """The training was stopped; the same call resumes it."""
 
 
@@ -68,7 +68,7 @@ class DrafterTraining:
     statements: Callable[[], Iterator[Statement]]
     asking_of: Callable[[LoadedModel], Asking]
     tasks: list[str]
-    watcher: Watcher
+    watcher: TrainingWatcher
 
     def run(self) -> HeadRecord:
         """Return the record of the new head, which replaces the target's old one.
@@ -115,7 +115,7 @@ class DrafterTraining:
         while not self._has_enough(limit_s, compute_largest_shard(target, plan.taps)):
             info = collection.add_shard()
             if info is None and self.watcher.should_stop():
-                raise StoppedError
+                raise TrainingStoppedError
             if info is None:
                 break
             running.begin_next(info)
@@ -154,7 +154,7 @@ class DrafterTraining:
         trainer = self._make_trainer(target, documents, plan.n_steps)
         head = trainer.head
         if not trainer.run():
-            raise StoppedError
+            raise TrainingStoppedError
         return head, HeadRecord(
             target=plan.target,
             target_sha256=target.sha256,
@@ -252,7 +252,7 @@ class DrafterTraining:
 class _Collected:
     """Counts the collected text and reports it to the watcher: seconds of `limit_s` if there is one, else tokens."""
 
-    watcher: Watcher
+    watcher: TrainingWatcher
     infos: list[ShardInfo]
     limit_s: float | None
 

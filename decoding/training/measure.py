@@ -18,7 +18,7 @@ from decoding.request import Request, SamplingParams
 from decoding.training.documents import DocumentBatch
 from decoding.training.initial import read_output_rows
 from decoding.training.objective import Objective
-from decoding.training.recorder import Recording
+from decoding.training.recorder import RecordedText
 
 DRAFTERS = ("none", "trained", "sibling", "sibling+trained")
 BATCHES = (1, 8)
@@ -28,7 +28,7 @@ LONGEST = 160
 
 
 @torch.inference_mode()
-def match(head: DFlash, target: LoadedModel, recordings: Sequence[Recording]) -> list[float]:
+def match(head: DFlash, target: LoadedModel, recordings: Sequence[RecordedText]) -> list[float]:
     """Return the share of positions whose top token the head has right, at each position of a block.
 
     `target` has its weights as PyTorch loads them, `head` runs in float32; the recordings have the head's taps. Raises

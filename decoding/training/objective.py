@@ -23,7 +23,7 @@ _POSITION_WEIGHT = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class BlockPosition:
     """One position of the blocks: the mean divergence from the target, in nats, and how many of `n` top tokens agree.
 
     `doubt` is the cross entropy between the predicted chance to be accepted and the overlap of the two distributions.
@@ -49,12 +49,12 @@ class Objective:
         self._is_known = is_known
         self._mask = embedding(torch.tensor([head.shape.mask_token], device=rows.device))[0]
 
-    def loss(self, steps: list[Step]) -> torch.Tensor:
+    def loss(self, steps: list[BlockPosition]) -> torch.Tensor:
         """Return the weighted divergences of all positions."""
         losses = [_POSITION_WEIGHT**j * (step.divergence + step.doubt) for j, step in enumerate(steps)]
         return torch.stack(losses).sum()
 
-    def steps(self, batch: DocumentBatch, phase: int = 0) -> list[Step]:
+    def steps(self, batch: DocumentBatch, phase: int = 0) -> list[BlockPosition]:
         """Return the positions of the blocks of a batch, with gradients if they are enabled.
 
         `phase` chooses which positions of the texts are last tokens: every second from it on.
@@ -112,7 +112,7 @@ class Objective:
         target: torch.Tensor,
         position: torch.Tensor,
         n_all: list[int],
-    ) -> list[Step]:
+    ) -> list[BlockPosition]:
         """The positions of the blocks, given logits, chances and the target's log-probabilities [N, n_drafted] of all.
 
         `position` [N] is each one's in its block.
@@ -130,7 +130,7 @@ class Objective:
             here = position == j
             n_known = int(here.sum())
             mean = [each[here].sum() / max(n_known, 1) for each in (divergence, doubt)]
-            steps.append(Step(mean[0], mean[1], int(is_matched[here].sum()), n_known, n))
+            steps.append(BlockPosition(mean[0], mean[1], int(is_matched[here].sum()), n_known, n))
         return steps
 
 

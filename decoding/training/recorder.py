@@ -14,7 +14,7 @@ from decoding.state.row import Row
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class RecordedText:
     """One text with its states."""
 
     tokens: torch.Tensor  # [T]
@@ -27,7 +27,7 @@ class Recording:
 class Recorder(NoDrafter):
     """Hands each row's recording to `keep` when the row ends; every row carries one sample."""
 
-    def __init__(self, cache: RaggedCache, keep: Callable[[int, Recording], None]) -> None:
+    def __init__(self, cache: RaggedCache, keep: Callable[[int, RecordedText], None]) -> None:
         """`cache` is the target's; `keep` gets the position of the request and the recording."""
         self._cache = cache
         self._keep = keep
@@ -37,7 +37,7 @@ class Recorder(NoDrafter):
         for slot, row in enumerate(rows):
             first, n = len(row.state.prompt) - 1, len(row.tokens)
             if row.is_finished and n > first + 2:
-                recording = Recording(
+                recording = RecordedText(
                     torch.tensor(row.tokens, dtype=torch.int32),
                     self._cache.states(TAPS, [(slot, 0, n - 1)]).to("cpu", torch.bfloat16, copy=True),
                     self._cache.states(OUTPUT, [(slot, first, n - 1)]).to("cpu", torch.bfloat16, copy=True),

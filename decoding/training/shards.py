@@ -12,7 +12,7 @@ import torch
 from safetensors import safe_open
 
 from decoding.models.tensor_files import save_tensors
-from decoding.training.recorder import Recording
+from decoding.training.recorder import RecordedText
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,10 @@ class Document:
     index: int
     tokens: torch.Tensor
 
-    def read(self) -> Recording:
+    def read(self) -> RecordedText:
         """Return the recording with its states."""
         taps, outputs = (self.file.get_tensor(f"{self.index}.{name}") for name in ("taps", "outputs"))
-        return Recording(self.tokens, taps, outputs)
+        return RecordedText(self.tokens, taps, outputs)
 
 
 class Shards:
@@ -63,7 +63,7 @@ class Shards:
         """The bytes of all shards."""
         return sum(path.stat().st_size for path in self.folder.glob("*.safetensors"))
 
-    def add(self, recordings: Sequence[Recording], info: ShardInfo) -> None:
+    def add(self, recordings: Sequence[RecordedText], info: ShardInfo) -> None:
         """Store a shard after the others. A process killed meanwhile leaves none."""
         path = self._get_path(len(self.infos))
         tensors = {

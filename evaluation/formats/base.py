@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from evaluation.datasets import LeftOut, Task
+from evaluation.datasets import LeftOutTask, Task
 
 Record: TypeAlias = Mapping[str, Any]
 """One JSON object of a dataset file."""
@@ -21,7 +21,7 @@ class LeftOutError(Exception):
 
     def __init__(self, task_id: str, reason: str) -> None:
         super().__init__(f"{task_id}: {reason}")
-        self.left_out = LeftOut(task_id, reason)
+        self.left_out = LeftOutTask(task_id, reason)
 
 
 class ReadRecord(Record):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from evaluation.from_code.reasons import SandboxFaultError
-from evaluation.sandbox import Result, repeat_faults
+from evaluation.sandbox import SandboxResult, repeat_faults
 from evaluation.verdicts import Status
 
 
-def without_faults(attempt: Callable[[], Result]) -> Result:
+def without_faults(attempt: Callable[[], SandboxResult]) -> SandboxResult:
     """The result of a job, which is tried again after faults of the sandbox.
 
     A test that cannot be loaded is the task's fault and comes back as it is. Raises SandboxFaultError where other

@@ -119,12 +119,12 @@ def trim_program(program: str, entry_point: str, language: Language, test: str =
     return "".join(f"{text}\n" for text in texts)
 
 
-def _is_only(part: Part, names: set[str]) -> bool:
+def _is_only(part: SourcePart, names: set[str]) -> bool:
     """Whether a part defines something, and nothing but these names."""
     return bool(part.names) and names.issuperset(part.names)
 
 
-def _is_kept(part: Part, entry_point: str, syntax: Syntax) -> bool:
+def _is_kept(part: SourcePart, entry_point: str, syntax: Syntax) -> bool:
     """Whether a part belongs to the program: it defines something, and does not try the function out."""
     known = part.kind in syntax.kept or f"{part.kind}/{part.inner}" in syntax.kept
     return part.kind in syntax.functions or (known and not part.uses(entry_point))
@@ -147,7 +147,7 @@ def _add_preamble(task: Task, program: str, language: Language) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SourcePart:
     """A top-level part of a source text."""
 
     node: Node
@@ -176,7 +176,7 @@ def _parser(grammar: str, factory: str) -> tree_sitter.Parser:
     return tree_sitter.Parser(tree_sitter.Language(getattr(importlib.import_module(grammar), factory)()))
 
 
-def split_parts(source: str, syntax: Syntax) -> list[Part]:
+def split_parts(source: str, syntax: Syntax) -> list[SourcePart]:
     """The top-level parts of a source text, wrappers taken off; what could not be read is a part with an error."""
     tree = _parser(syntax.grammar, syntax.factory).parse(source.encode("utf-8", "replace"))
     return [_build_part(node, syntax) for node in _iterate_top_level(tree.root_node, syntax)]
@@ -192,11 +192,11 @@ def _iterate_top_level(node: Node, syntax: Syntax) -> Iterator[Node]:
             yield child
 
 
-def _build_part(node: Node, syntax: Syntax) -> Part:
+def _build_part(node: Node, syntax: Syntax) -> SourcePart:
     names = tuple(_iterate_names(node, syntax, _DEPTH))
     text = (node.text or b"").decode("utf-8", "replace")
     inner = node.named_children[0].type if node.named_children else ""
-    return Part(node, text, node.type, inner, names, node.has_error or node.is_missing)
+    return SourcePart(node, text, node.type, inner, names, node.has_error or node.is_missing)
 
 
 def _iterate_names(node: Node, syntax: Syntax, depth: int) -> Iterator[str]:
@@ -220,7 +220,7 @@ def _name(node: Node) -> str | None:
     return None if found is None else (found.text or b"").decode("utf-8", "replace")
 
 
-def has_empty_body(part: Part, syntax: Syntax) -> bool:
+def has_empty_body(part: SourcePart, syntax: Syntax) -> bool:
     """Whether a definition does nothing: it has no body, or one with comments alone."""
     bodies = [body for node in _walk(part.node) if (body := node.child_by_field_name("body")) is not None]
     return bool(bodies) and all(child.type in syntax.comments for child in bodies[0].named_children)

@@ -11,7 +11,7 @@ from evaluation.languages.base import Language, Toolchain
 from evaluation.languages.cases import Case, Signature
 from evaluation.languages.types import Type
 from evaluation.languages.values import Json, ValueFormError, from_json, is_same_value
-from evaluation.sandbox import Limits, Program, ProgramEndedError, ProgramSlot, Result, Sandbox
+from evaluation.sandbox import Limits, ProgramEndedError, ProgramSlot, RunningProgram, Sandbox, SandboxResult
 from evaluation.sandbox.jobs import exit_reason
 from evaluation.sandbox.zygotes import ZygoteError
 from evaluation.verdicts import Status, Trust
@@ -22,7 +22,7 @@ _FIRST_LINES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CaseOutcome:
     """What one case came to. `got` is in JSON form."""
 
     status: Status
@@ -35,8 +35,8 @@ class Outcome:
 class Judgement:
     """The outcome of every case, in order; without any where the program could not be compiled or loaded."""
 
-    outcomes: list[Outcome] = field(default_factory=list)
-    failure: Outcome | None = None  # of compiling or loading
+    outcomes: list[CaseOutcome] = field(default_factory=list)
+    failure: CaseOutcome | None = None  # of compiling or loading
     cpu_s: float = 0.0
     wall_s: float = 0.0
     waited_s: float = 0.0
@@ -50,19 +50,19 @@ def judge(
     signature: Signature,
     cases: Sequence[Case],
     limits: Limits,
-) -> Result:
+) -> SandboxResult:
     """The verdict on a program: passed if every case did, else what the first case that failed came to."""
     try:
         judgement = run_cases(sandbox, language, toolchain, program, signature, cases, limits)
     except (ZygoteError, OSError) as error:
-        return Result(Status.SANDBOX_ERROR, str(error))
+        return SandboxResult(Status.SANDBOX_ERROR, str(error))
     return build_result(judgement, signature, cases)
 
 
-def build_result(judgement: Judgement, signature: Signature, cases: Sequence[Case]) -> Result:
+def build_result(judgement: Judgement, signature: Signature, cases: Sequence[Case]) -> SandboxResult:
     """The judgement as one result."""
     outcomes = judgement.outcomes
-    base = Result(
+    base = SandboxResult(
         Status.PASSED,
         calls=len(outcomes),
         cpu_s=judgement.cpu_s,
@@ -114,13 +114,13 @@ def run_cases(
             if judgement.wall_s - judgement.waited_s >= limits.wall_s:
                 break
     missing = len(cases) - len(judgement.outcomes)
-    judgement.outcomes += [Outcome(Status.CRASHED, "not run: the program ended too often before")] * missing
+    judgement.outcomes += [CaseOutcome(Status.CRASHED, "not run: the program ended too often before")] * missing
     return judgement
 
 
-def compile_failure(slot: ProgramSlot) -> tuple[Outcome, float] | None:
+def compile_failure(slot: ProgramSlot) -> tuple[CaseOutcome, float] | None:
     """Compile the program; return None, or why it does not compile and the seconds that the compiler took."""
-    compiler = Program(slot, slot.tools.compile_limits, compiling=True)
+    compiler = RunningProgram(slot, slot.tools.compile_limits, compiling=True)
     reason = ""
     try:
         with compiler:
@@ -138,18 +138,18 @@ def compile_failure(slot: ProgramSlot) -> tuple[Outcome, float] | None:
         reason = next((line for line in lines if "error" in line.lower()), lines[0] if lines else silent)
     if not reason:
         return None
-    return Outcome(Status.COMPILE_ERROR, reason, "\n".join(lines[:_FIRST_LINES])), compiler.wall_s
+    return CaseOutcome(Status.COMPILE_ERROR, reason, "\n".join(lines[:_FIRST_LINES])), compiler.wall_s
 
 
 def _run(
     slot: ProgramSlot, judgement: Judgement, signature: Signature, cases: Sequence[Case], limits: Limits
-) -> Outcome | None:
+) -> CaseOutcome | None:
     """Start the program and ask it the cases that are left; None once all are answered, else how the next one ended.
 
     A program that is not loaded the first time fails as a whole.
     """
-    program = Program(slot, limits, judgement.cpu_s)
-    failure: Outcome | None = None
+    program = RunningProgram(slot, limits, judgement.cpu_s)
+    failure: CaseOutcome | None = None
     asked = False
     try:
         with program:
@@ -158,7 +158,7 @@ def _run(
                 position, asked = len(judgement.outcomes), True
                 judgement.outcomes.append(_ask(program, position, cases[position], signature.returns))
     except ProgramEndedError as ended:
-        failure = Outcome(ended.status, ended.detail)
+        failure = CaseOutcome(ended.status, ended.detail)
     finally:
         judgement.cpu_s += program.cpu_s
         judgement.wall_s += program.wall_s
@@ -169,18 +169,18 @@ def _run(
     return failure
 
 
-def _check_loading(program: Program) -> Outcome | None:
+def _check_loading(program: RunningProgram) -> CaseOutcome | None:
     """None once the program is loaded, else why it is not. Raises ProgramEndedError."""
     frame = _parse_frame(program.read())
     if frame.get("ready") is True and not program.has_unread():
         return None
     if (failed := frame.get("failed")) is None:
-        return Outcome(Status.FORGED, "the first reply is neither ready nor an error")
+        return CaseOutcome(Status.FORGED, "the first reply is neither ready nor an error")
     status = Status.SYNTAX_ERROR if frame.get("syntax") is True else Status.EXCEPTION
-    return Outcome(status, *_describe_error(failed))
+    return CaseOutcome(status, *_describe_error(failed))
 
 
-def _ask(program: Program, position: int, case: Case, returns: Type) -> Outcome:
+def _ask(program: RunningProgram, position: int, case: Case, returns: Type) -> CaseOutcome:
     """The outcome of one case. Raises ProgramEndedError."""
     line = json.dumps({"id": position, "args": case.args}).encode() + b"\n"
     frame = _parse_frame(program.ask(line))
@@ -191,25 +191,25 @@ def _ask(program: Program, position: int, case: Case, returns: Type) -> Outcome:
     return _compare_case(frame, case, returns)
 
 
-def _compare_case(frame: dict[str, Json], case: Case, returns: Type) -> Outcome:
+def _compare_case(frame: dict[str, Json], case: Case, returns: Type) -> CaseOutcome:
     if "raised" in frame:
         if case.raises:
-            return Outcome(Status.PASSED)
-        return Outcome(Status.EXCEPTION, *_describe_error(frame["raised"]))
+            return CaseOutcome(Status.PASSED)
+        return CaseOutcome(Status.EXCEPTION, *_describe_error(frame["raised"]))
     if "bad" in frame:
-        return Outcome(Status.WRONG_ANSWER, f"the result has another type: {str(frame['bad'])[:_SHOWN]}")
+        return CaseOutcome(Status.WRONG_ANSWER, f"the result has another type: {str(frame['bad'])[:_SHOWN]}")
     if "result" not in frame:
-        return Outcome(Status.FORGED, "a reply holds no value, no exception")
+        return CaseOutcome(Status.FORGED, "a reply holds no value, no exception")
     shown = _format_value(frame["result"])
     try:
         got = from_json(frame["result"], returns)
     except ValueFormError as error:
-        return Outcome(Status.WRONG_ANSWER, f"the result has another type: {error}", got=shown)
+        return CaseOutcome(Status.WRONG_ANSWER, f"the result has another type: {error}", got=shown)
     if case.raises:
-        return Outcome(Status.WRONG_ANSWER, f"it should raise {case.raises}", got=shown)
+        return CaseOutcome(Status.WRONG_ANSWER, f"it should raise {case.raises}", got=shown)
     if is_same_value(got, from_json(case.result, returns), returns, case.tolerance):
-        return Outcome(Status.PASSED)
-    return Outcome(Status.WRONG_ANSWER, "the result is wrong", got=shown)
+        return CaseOutcome(Status.PASSED)
+    return CaseOutcome(Status.WRONG_ANSWER, "the result is wrong", got=shown)
 
 
 def _parse_frame(line: bytes) -> dict[str, Json]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from evaluation.languages.base import Language, Toolchain
 from evaluation.languages.judging import compile_failure
-from evaluation.sandbox import Limits, Program, ProgramEndedError, Result, Sandbox
+from evaluation.sandbox import Limits, ProgramEndedError, RunningProgram, Sandbox, SandboxResult
 from evaluation.sandbox.jobs import exit_reason
 from evaluation.sandbox.zygotes import ZygoteError
 from evaluation.verdicts import Status, Trust
@@ -30,31 +30,31 @@ _REASON = re.compile(r"assert|error|exception|panic|FAIL", re.IGNORECASE)
 
 def judge(
     sandbox: Sandbox, language: Language, toolchain: Toolchain, program: str, test: str, limits: Limits
-) -> Result:
+) -> SandboxResult:
     """The verdict on a program and the test that follows it."""
     try:
         result = _judge(sandbox, language, toolchain, program, test, limits)
     except (ZygoteError, OSError) as error:
-        result = Result(Status.SANDBOX_ERROR, str(error))
+        result = SandboxResult(Status.SANDBOX_ERROR, str(error))
     return replace(result, trust=Trust.IN_GUEST)
 
 
 def _judge(
     sandbox: Sandbox, language: Language, toolchain: Toolchain, program: str, test: str, limits: Limits
-) -> Result:
+) -> SandboxResult:
     limits, ended = replace(limits, threads=toolchain.tools.run_threads), None
     with sandbox.programs(toolchain.tools) as slot:
         slot.put(language.write_test_files(program, test))
         if toolchain.tools.compile is not None and (failed := compile_failure(slot)) is not None:
             failure, wall_s = failed
-            return Result(failure.status, failure.detail, failure.traceback, wall_s=wall_s)
-        running = Program(slot, limits)
+            return SandboxResult(failure.status, failure.detail, failure.traceback, wall_s=wall_s)
+        running = RunningProgram(slot, limits)
         try:
             with running:
                 running.wait()
         except ProgramEndedError as error:
             ended = error
-    base = Result(Status.PASSED, cpu_s=running.cpu_s, wall_s=running.wall_s, waited_s=running.waited_s)
+    base = SandboxResult(Status.PASSED, cpu_s=running.cpu_s, wall_s=running.wall_s, waited_s=running.waited_s)
     if ended is not None:
         return replace(base, status=ended.status, detail=ended.detail)
     if running.cpu_s >= limits.cpu_s:
@@ -64,7 +64,7 @@ def _judge(
     return _build_failure(base, running.exit_code, running.output.decode("utf-8", "replace"))
 
 
-def _build_failure(base: Result, exit_code: int, output: str) -> Result:
+def _build_failure(base: SandboxResult, exit_code: int, output: str) -> SandboxResult:
     """The result of a program that ended with another exit code than 0."""
     lines = [line[:_SHOWN] for line in output.splitlines() if line.strip()]
     reason = next((line for line in lines if _REASON.search(line)), exit_reason(exit_code))

@@ -19,7 +19,7 @@ from evaluation.project_tests.running import LIMITS, Outcomes, TestRun
 from evaluation.project_tests.screen import find_reach
 from evaluation.project_tests.spec import ProjectTests
 from evaluation.project_tests.splice import splice
-from evaluation.sandbox import Limits, PackagesError, Result, Sandbox
+from evaluation.sandbox import Limits, PackagesError, Sandbox, SandboxResult
 from evaluation.sandbox.packages import stage_files
 from evaluation.sandbox.tiers import NOTHING, Grant
 from evaluation.sandbox.zygotes import Zygote, ZygoteError
@@ -83,19 +83,19 @@ class ProjectJudge:
         self._lock = threading.Lock()
         self._projects: OrderedDict[tuple[str, str], _Project] = OrderedDict()
 
-    def judge(self, program: str, spec: ProjectTests, limits: Limits = LIMITS) -> Result:
+    def judge(self, program: str, spec: ProjectTests, limits: Limits = LIMITS) -> SandboxResult:
         """The result of a program: `passed` only where every test of the spec was collected, ran and passed."""
         try:
             project = self._load_project(spec)
             source = (Path(project.folder) / spec.file).read_text("utf-8")
             spliced = splice(source, spec.qualified, spec.line, program)
         except (ArchiveError, PackagesError, OSError, ValueError) as error:
-            return Result(Status.SANDBOX_ERROR, str(error)[:500], lasting=True, trust=Trust.IN_GUEST)
+            return SandboxResult(Status.SANDBOX_ERROR, str(error)[:500], lasting=True, trust=Trust.IN_GUEST)
         if spliced is None:
-            return Result(*_remove_function(program, spec.qualified), trust=Trust.IN_GUEST)
+            return SandboxResult(*_remove_function(program, spec.qualified), trust=Trust.IN_GUEST)
         if name := find_reach(spliced.answer, source):
             reason = f"the answer uses {name}, with which a program reaches the process of its tests"
-            return Result(Status.FORGED, reason, trust=Trust.IN_GUEST)
+            return SandboxResult(Status.FORGED, reason, trust=Trust.IN_GUEST)
         return self.run(spliced.source, spec, spec.tests, limits).result
 
     def run(
@@ -105,13 +105,13 @@ class ProjectJudge:
         project = self._load_project(spec)
         variables = self._read_variables(spec)
         if isinstance(variables, str):
-            return Outcomes(Result(Status.SANDBOX_ERROR, variables, lasting=True, trust=Trust.IN_GUEST))
+            return Outcomes(SandboxResult(Status.SANDBOX_ERROR, variables, lasting=True, trust=Trust.IN_GUEST))
         job = TestRun(spec, project.folder, source, tests, stop_early, variables)
         try:
             outcomes = project.run(lambda zygote: running.run(zygote, job, limits))
         except (ZygoteError, OSError) as error:
             reason = f"no process for the tests: {error}"
-            return Outcomes(Result(Status.SANDBOX_ERROR, reason, trust=Trust.IN_GUEST))
+            return Outcomes(SandboxResult(Status.SANDBOX_ERROR, reason, trust=Trust.IN_GUEST))
         outcomes.result = replace(outcomes.result, trust=Trust.IN_GUEST)
         return outcomes
 

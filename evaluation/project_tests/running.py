@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evaluation.project_tests.spec import ProjectTests
-from evaluation.sandbox import Limits, Result
+from evaluation.sandbox import Limits, SandboxResult
 from evaluation.sandbox.inside import codec
 from evaluation.sandbox.inside.scratch import MAX_FILES
 from evaluation.sandbox.jobs import exit_reason
@@ -34,7 +34,7 @@ class Outcomes:
     """What a run reported. `passed`, `failed` and `unfinished` are ids of tests; `failed` has what was said,
     `unfinished` those that were collected, in this order, and did not end."""
 
-    result: Result
+    result: SandboxResult
     passed: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     unfinished: list[str] = field(default_factory=list)
@@ -84,7 +84,7 @@ def run(zygote: Zygote, job: TestRun, limits: Limits) -> Outcomes:
     elif status == Status.CRASHED and not outcomes.reported_end:
         detail = f"{detail} ({exit_reason(end['exit_code'])})"
     outcomes.wrote = bool(end.get("wrote"))
-    outcomes.result = Result(
+    outcomes.result = SandboxResult(
         status, detail, text, calls=len(outcomes.passed) + len(outcomes.failed), cpu_s=cpu_s, wall_s=wall_s,
         waited_s=seen.waited_s, trust=Trust.IN_GUEST, failing_assert=_find_failing_line(text),
         lasting=outcomes.result.lasting,
@@ -132,10 +132,10 @@ def _run_tester(
 def _read(frames: list[dict[str, Any]], secret: str, job: TestRun, must_fail: Sequence[str]) -> Outcomes:
     """The outcomes that the frames report, and the status that follows. Frames come from a process that an answer may
     have taken over: what does not fit exactly is a forgery or a crash, never a pass."""
-    outcomes = Outcomes(Result(Status.CRASHED, ""))
+    outcomes = Outcomes(SandboxResult(Status.CRASHED, ""))
 
     def ended(status: Status, detail: str, text: str = "", lasting: bool = False) -> Outcomes:
-        outcomes.result = Result(status, detail[:1000], text, lasting=lasting)
+        outcomes.result = SandboxResult(status, detail[:1000], text, lasting=lasting)
         return outcomes
 
     if not frames or frames[0].get("hello") is not True:

@@ -10,14 +10,14 @@ import ast
 from collections.abc import Iterator
 
 from evaluation.sandbox import obstacles
-from evaluation.sandbox.interpreter import Names
+from evaluation.sandbox.interpreter import InterpreterNames
 from evaluation.source import parse
 
 CANONICAL = "canonical_solution"
 """A test may call its task's own solution by this name. It runs in the checker, where no program can see it."""
 
 
-def find_obstacle(prompt: str, test: str, entry_point: str, names: Names) -> str | None:
+def find_obstacle(prompt: str, test: str, entry_point: str, names: InterpreterNames) -> str | None:
     """Return why the test cannot run against a proxy, in a few words, or None where it can.
 
     `names` are the names that the sandbox's Python defines.
@@ -118,7 +118,7 @@ def _iterate_parts(argument: ast.expr) -> Iterator[ast.expr]:
         yield argument
 
 
-def _is_callable(part: ast.expr, own: set[str], names: Names) -> bool:
+def _is_callable(part: ast.expr, own: set[str], names: InterpreterNames) -> bool:
     if isinstance(part, ast.Lambda):
         return True
     if isinstance(part, ast.Call) and isinstance(part.func, ast.Name):

@@ -25,7 +25,7 @@ _FACTS = (resources.files("evaluation.sandbox.inside") / "facts.py").read_text("
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class InterpreterNames:
     """The names that an interpreter defines. They differ between versions of Python."""
 
     builtins: frozenset[str]
@@ -44,7 +44,7 @@ class Interpreter:
     trees: tuple[str, ...]  # the only folders and files that can be read inside
     hidden: tuple[str, ...]  # folders of installed packages within `trees` that cannot
     links: tuple[tuple[str, str], ...]  # (target, path) of symbolic links such as /lib64 -> usr/lib64
-    names: Names
+    names: InterpreterNames
     packages: str = ""  # the folder of installed packages that programs may import, "" for none
     project: str = ""  # the folder of a project whose tests run, "" for none
     preload: tuple[str, ...] = ()  # packages that its zygotes import before they fork
@@ -140,5 +140,5 @@ def _describe(facts: dict[str, Any]) -> Interpreter:
         if folder.is_dir() and not folder.is_symlink()
     )
     major, minor, micro = facts["version"]
-    names = Names(**{kind: frozenset(found) for kind, found in facts["names"].items()})
+    names = InterpreterNames(**{kind: frozenset(found) for kind, found in facts["names"].items()})
     return Interpreter(executable, (major, minor, micro), tuple(trees), tuple(hidden), links, names)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from evaluation.sandbox.crossing import CANONICAL, find_obstacle, needs_prompt
-from evaluation.sandbox.interpreter import Names
+from evaluation.sandbox.interpreter import InterpreterNames
 from evaluation.sandbox.judge_packages import PACKAGES, find_outside_imports
 from evaluation.verdicts import Status, Trust
 
@@ -34,7 +34,7 @@ class Task(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class SandboxJob:
     """One program and the test to judge it by. `in_guest`: the test is part of the program and runs in the guest.
 
     `reference` is a right program, which the checker runs for a test that calls CANONICAL. `packages` are those outside
@@ -67,7 +67,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class SandboxResult:
     """The outcome of a job. Times in seconds; texts may be hostile: pass them through `clean` before storing them."""
 
     status: str  # a `Status`, or "obstacle" if only running the test showed that it needs the guest
@@ -88,7 +88,7 @@ class Result:
     trust: Trust = Trust.PROXY
 
 
-def prepare(program: str, task: Task, names: Names, reference: str = "") -> Job:
+def prepare(program: str, task: Task, names: InterpreterNames, reference: str = "") -> SandboxJob:
     """The job that judges a program by its task's test: against a proxy where the test allows it, else in the guest.
 
     `names` are the names that the sandbox's Python defines; `reference` is the task's own program.
@@ -99,10 +99,10 @@ def prepare(program: str, task: Task, names: Names, reference: str = "") -> Job:
     prompt = task.prompt if _needs_prompt(task.prompt, task.test, task.entry_point) else ""
     reference = reference if CANONICAL in task.test else ""
     needed = {name for text in (prompt, task.test, reference) for name in _outside_imports(text, names.modules)}
-    return Job(program, task.entry_point, prompt, task.test, reference=reference, packages=tuple(sorted(needed)))
+    return SandboxJob(program, task.entry_point, prompt, task.test, reference=reference, packages=tuple(sorted(needed)))
 
 
-def build_guest_job(program: str, task: Task, names: Names, obstacle: str) -> Job:
+def build_guest_job(program: str, task: Task, names: InterpreterNames, obstacle: str) -> SandboxJob:
     """The job that runs the test beside the program, in the guest, because of the obstacle."""
     # The test is executed as a separate text: neither text can change how the other is parsed.
     run_test = (
@@ -110,7 +110,7 @@ def build_guest_job(program: str, task: Task, names: Names, obstacle: str) -> Jo
         f" {_BUILTINS}.globals())"
     )
     whole = f"{program}\nimport builtins as {_BUILTINS}\n{run_test}\ndef {_ENTRY}():\n    check({task.entry_point})\n"
-    return Job(
+    return SandboxJob(
         whole,
         _ENTRY,
         "",
@@ -123,7 +123,7 @@ def build_guest_job(program: str, task: Task, names: Names, obstacle: str) -> Jo
     )
 
 
-def repeat_faults(attempt: Callable[[], Result]) -> Result:
+def repeat_faults(attempt: Callable[[], SandboxResult]) -> SandboxResult:
     """The first result that is not a fault of the sandbox, or the last of three faults."""
     for _ in range(_ATTEMPTS):
         result = attempt()

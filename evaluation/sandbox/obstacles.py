@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator, Set
 from itertools import pairwise
 
-from evaluation.sandbox.interpreter import Names
+from evaluation.sandbox.interpreter import InterpreterNames
 
 _MODULES = frozenset(
     (
@@ -50,7 +50,7 @@ _UNSENDABLE_ATTRIBUTES = frozenset(("__class__", "send", "throw"))
 """Attributes of plain types that behave differently on a copy."""
 
 
-def find_execution(tree: ast.Module, names: Names) -> str | None:
+def find_execution(tree: ast.Module, names: InterpreterNames) -> str | None:
     """A test that executes text could execute the candidate's; unlisted modules may do so or share state."""
     for node in ast.walk(tree):
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
@@ -92,7 +92,7 @@ def needs_one_thread_of_control(tree: ast.Module, prompt: ast.Module, entry_poin
     return None
 
 
-def find_own_type_use(tree: ast.Module, prompt: ast.Module, candidate: set[str], names: Names) -> str | None:
+def find_own_type_use(tree: ast.Module, prompt: ast.Module, candidate: set[str], names: InterpreterNames) -> str | None:
     """Objects of the candidate's classes, and functions that it returns, cannot leave the guest."""
     exceptions = set(names.exceptions - _QUIET)
     arrays = _OF_ARRAYS if "numpy" in _iterate_imports(tree) else frozenset()
@@ -185,7 +185,7 @@ def _find_root(node: ast.expr) -> ast.Name | None:
     return node if isinstance(node, ast.Name) else None
 
 
-def _is_harmless(module: str, tree: ast.Module, names: Names) -> bool:
+def _is_harmless(module: str, tree: ast.Module, names: InterpreterNames) -> bool:
     """A module outside the standard library that the judge lacks is not loaded at all."""
     if module == "numpy":
         return _is_using_numpy_to_compute(tree)

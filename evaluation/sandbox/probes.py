@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import os
 
-from evaluation.sandbox.jobs import Job, Result
+from evaluation.sandbox.jobs import SandboxJob, SandboxResult
 from evaluation.sandbox.limits import Limits
 from evaluation.verdicts import Status
 
@@ -192,13 +192,13 @@ def list_applicable() -> list[str]:
     return [name for name in NAMES if name != "keep_groups" or os.geteuid() == 0]
 
 
-def build_probe_job(names: list[str], root_names: list[str]) -> Job:
+def build_probe_job(names: list[str], root_names: list[str]) -> SandboxJob:
     """Return the job that passes only if the named probes are blocked and / lists at most `root_names`."""
     test = f"def check(candidate):\n    assert candidate({names!r}, {root_names!r}) == []\n"
-    return Job(PROGRAM, "probe", "", test)
+    return SandboxJob(PROGRAM, "probe", "", test)
 
 
-def list_failures(result: Result) -> list[str]:
+def list_failures(result: SandboxResult) -> list[str]:
     """Return the names of the probes that succeeded, or the failure of the job; empty if all were blocked."""
     if result.status == Status.PASSED:
         return []

@@ -133,7 +133,7 @@ class ProgramSlot:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-class Program:
+class RunningProgram:
     """One started program. Use it in a `with` statement: its end kills all of its processes."""
 
     def __init__(self, slot: ProgramSlot, limits: Limits, used_cpu_s: float = 0.0, compiling: bool = False) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from evaluation.sandbox import filters, interpreter, probes, supervisor
 from evaluation.sandbox.inside.checker import OBSTACLE
 from evaluation.sandbox.interpreter import Interpreter
-from evaluation.sandbox.jobs import Job, Result, Task, build_guest_job, prepare
+from evaluation.sandbox.jobs import SandboxJob, SandboxResult, Task, build_guest_job, prepare
 from evaluation.sandbox.judge_packages import PACKAGES, stage_judge_packages
 from evaluation.sandbox.limits import Limits
 from evaluation.sandbox.packages import Packages, PackagesError
@@ -127,15 +127,15 @@ class Sandbox:
             return [result.detail]
         return [f"the self-test found open: {', '.join(reasons)}"] if reasons else []
 
-    def probe(self, names: list[str]) -> Result:
+    def probe(self, names: list[str]) -> SandboxResult:
         """Run the named built-in probes as one job; it passes if all of them were blocked."""
         return self.run(probes.build_probe_job(names, self._tier.root_names(self._python)), probes.LIMITS)
 
-    def prepare(self, program: str, task: Task, reference: str = "") -> Job:
+    def prepare(self, program: str, task: Task, reference: str = "") -> SandboxJob:
         """Return the job that judges a program by its task's test, without running it."""
         return prepare(program, task, self._python.names, reference)
 
-    def judge(self, program: str, task: Task, limits: Limits, reference: str = "") -> Result:
+    def judge(self, program: str, task: Task, limits: Limits, reference: str = "") -> SandboxResult:
         """Judge a program by its task's test: against a proxy where the test allows it, else in the guest.
 
         `reference` is the task's own program, for a test that calls it. A fault of the sandbox is not raised: it is a
@@ -147,13 +147,13 @@ class Sandbox:
             result = self.run(build_guest_job(program, task, self._python.names, result.detail), limits)
         return result
 
-    def run(self, job: Job, limits: Limits) -> Result:
+    def run(self, job: SandboxJob, limits: Limits) -> SandboxResult:
         """Run one job as it is; see `judge`. Its status may be "obstacle": the test needs the guest."""
         return replace(self._run(job, limits), trust=job.trust)
 
-    def _run(self, job: Job, limits: Limits) -> Result:
+    def _run(self, job: SandboxJob, limits: Limits) -> SandboxResult:
         if fault := job.fault or self._find_missing(job):
-            return Result(Status.SANDBOX_ERROR, fault, lasting=True)
+            return SandboxResult(Status.SANDBOX_ERROR, fault, lasting=True)
         if job.has_many_inputs:
             limits = limits.for_many_inputs()
             if job.in_guest:
@@ -162,9 +162,9 @@ class Sandbox:
             with (self._package_pools[job.in_guest] if job.needs_judge_packages else self._pool).slot() as slot:
                 return supervisor.run(slot, job, limits)
         except (ZygoteError, OSError) as error:
-            return Result(Status.SANDBOX_ERROR, str(error))
+            return SandboxResult(Status.SANDBOX_ERROR, str(error))
 
-    def _find_missing(self, job: Job) -> str:
+    def _find_missing(self, job: SandboxJob) -> str:
         """The packages that a test imports and that its process does not have, in a sentence; "" for none."""
         allowed = self._packages.names if self._packages is not None and job.in_guest else frozenset()
         missing = sorted(set(job.packages) - allowed - set(PACKAGES))

@@ -18,7 +18,7 @@ from typing import Any
 from evaluation.sandbox.inside import codec
 from evaluation.sandbox.inside.checker import OBSTACLE
 from evaluation.sandbox.inside.plain import CodecError
-from evaluation.sandbox.jobs import Job, Result, exit_reason
+from evaluation.sandbox.jobs import SandboxJob, SandboxResult, exit_reason
 from evaluation.sandbox.limits import Limits
 from evaluation.sandbox.zygotes import Slot
 from evaluation.verdicts import Status
@@ -45,7 +45,7 @@ class Watched:
     waited_s: float = 0.0
 
 
-def run(slot: Slot, job: Job, limits: Limits) -> Result:
+def run(slot: Slot, job: SandboxJob, limits: Limits) -> SandboxResult:
     """Run one job on a slot. Raises ZygoteError where the slot must be discarded."""
     started = time.monotonic()
     with contextlib.ExitStack() as ours:
@@ -75,7 +75,7 @@ def open_pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tup
     return close_with(reader, read_end), close_with(writer, write_end)
 
 
-def _open_job_file(stack: contextlib.ExitStack, job: Job) -> int:
+def _open_job_file(stack: contextlib.ExitStack, job: SandboxJob) -> int:
     # Python skips a byte order mark at the start of a file; in a string it is a syntax error.
     content = {
         "code": job.program.removeprefix("\ufeff"),
@@ -148,14 +148,14 @@ def parse_messages(frames: bytes) -> list[dict[str, Any]]:
     return messages
 
 
-def _decide(watch: Watched, guest: dict[str, Any], checker: dict[str, Any], limits: Limits) -> Result:
+def _decide(watch: Watched, guest: dict[str, Any], checker: dict[str, Any], limits: Limits) -> SandboxResult:
     messages = parse_messages(watch.frames)
     started = any(message.get("stage") == "started" for message in messages)
     verdict = next((message for message in messages if message.get("status") in _FROM_CHECKER), None)
     cpu_s = float(guest["cpu_s"])
 
-    def result(status: str, detail: str, **more: Any) -> Result:
-        return Result(status, detail, cpu_s=cpu_s, wall_s=watch.wall_s, waited_s=watch.waited_s, **more)
+    def result(status: str, detail: str, **more: Any) -> SandboxResult:
+        return SandboxResult(status, detail, cpu_s=cpu_s, wall_s=watch.wall_s, waited_s=watch.waited_s, **more)
 
     if watch.output > limits.output_bytes:
         return result(Status.OUTPUT_LIMIT, f"the program printed more than {limits.output_bytes} bytes")

@@ -11,7 +11,7 @@ import numpy as np
 from evaluation.decisions import MARGIN
 from evaluation.metrics import BUDGET_GRID, Curve, MetricError, compute_wilson_interval
 from evaluation.outcomes import FIGURES, Figure
-from evaluation.studies.answer import Answer, answer_at, list_named_budgets
+from evaluation.studies.answer import BudgetAnswer, answer_at, list_named_budgets
 from evaluation.studies.arms import ArmComparison
 from evaluation.studies.paper_table import PaperRow, build_paper_table
 from evaluation.studies.samples import FamilySamples, compare_samples
@@ -70,7 +70,7 @@ class Analysis:
     compared: ArmComparison
     budgets: tuple[float, ...]  # round ones up to the study's own, which is the last: the grid of the frontiers
     curves: tuple[ArmCurve, ...]
-    answers: tuple[Answer, ...]  # at `list_named_budgets`, with the usual margin
+    answers: tuple[BudgetAnswer, ...]  # at `list_named_budgets`, with the usual margin
     reached: tuple[Reached, ...]  # the budget that each share of the tasks takes
     frontier_first: tuple[FrontierPoint, ...]  # by Pass@First, at each of `budgets`
     frontier_all: tuple[FrontierPoint, ...]  # by Pass@All
@@ -83,11 +83,11 @@ class Analysis:
         """The ids of the tasks that all arms have graded."""
         return self.compared.task_ids
 
-    def answer_at(self, budget_s: float, margin: float = MARGIN) -> Answer:
+    def answer_at(self, budget_s: float, margin: float = MARGIN) -> BudgetAnswer:
         """The answer at any budget up to the study's. Raises MetricError for a longer one."""
         return answer_at(self.compared, budget_s, margin)
 
-    def answers_with(self, margin: float) -> tuple[Answer, ...]:
+    def answers_with(self, margin: float) -> tuple[BudgetAnswer, ...]:
         """`answers` with another margin."""
         if margin == MARGIN:
             return self.answers

@@ -24,7 +24,7 @@ class CheaperArm:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class BudgetAnswer:
     """The arm to use at one budget. Without an arm whose chosen sample has passed there is none."""
 
     budget_s: float  # seconds
@@ -62,20 +62,20 @@ def list_named_budgets(budget_s: float) -> tuple[float, ...]:
     return (*(budget for budget in NAMED if budget < budget_s), budget_s)
 
 
-def answer_at(arms: ArmComparison, budget_s: float, margin: float = MARGIN) -> Answer:
+def answer_at(arms: ArmComparison, budget_s: float, margin: float = MARGIN) -> BudgetAnswer:
     """The answer at a budget up to the last of the study. Raises MetricError for a longer one."""
     choice = choose_arm(arms, "first", budget_s, margin)
     names = [arm.name for arm in arms.arms]
     if choice is None:
         highest = max(arms.share("all", arm, budget_s) for arm in range(len(names)))
         limits = arms.interval("first", 0, budget_s)
-        return Answer(
+        return BudgetAnswer(
             budget_s, None, 0.0, limits, highest, None, None, 0.0, limits, highest, None, margin, None, None, None,
             None, (), (), (), len(names),
         )  # fmt: skip
     best, use, pair = choice.best, choice.use, choice.pair
     share, later_s = arms.share("first", use, budget_s), budget_s + 1.0
-    return Answer(
+    return BudgetAnswer(
         budget_s=budget_s,
         arm=names[best],
         pass_first=arms.share("first", best, budget_s),

@@ -17,7 +17,7 @@ from evaluation.studies.arms import ArmComparison
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class BudgetCell:
     """One n at one budget (seconds): shares with Wilson's intervals. `best`: leads its family in Pass@First there."""
 
     arm: str
@@ -45,7 +45,7 @@ class FamilySamples:
     ns: tuple[int, ...]
     arms: tuple[str, ...]
     budgets: tuple[float, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[BudgetCell, ...], ...]
     enough_first: tuple[int | None, ...]
     enough_all: tuple[int | None, ...]
     verdict_first: tuple[Verdict | None, ...]
@@ -89,8 +89,8 @@ def _build_family(compared: ArmComparison, budgets: Sequence[float], places: Seq
     )
 
 
-def _build_cell(arms: ArmComparison, place: int, budget_s: float, *, best: bool) -> Cell:
-    return Cell(
+def _build_cell(arms: ArmComparison, place: int, budget_s: float, *, best: bool) -> BudgetCell:
+    return BudgetCell(
         arm=arms.arms[place].name,
         n=arms.arms[place].n,
         budget_s=budget_s,

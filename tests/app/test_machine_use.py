@@ -32,8 +32,8 @@ def test_a_busy_loop_counts_as_others():
 
 
 def test_our_own_work_does_not_count_as_others(monkeypatch):
-    def reading(at_s: float, busy_s: float, own_s: float) -> machine_use.Reading:
-        return machine_use.Reading(at_s, 2, busy_s, 0.0, own_s)
+    def reading(at_s: float, busy_s: float, own_s: float) -> machine_use.CpuCounters:
+        return machine_use.CpuCounters(at_s, 2, busy_s, 0.0, own_s)
 
     monkeypatch.setattr(machine_use, "read", lambda own_s: reading(10.0, 15.0, 14.5))
     use = machine_use.compute_use_since(reading(0.0, 0.0, 0.0))

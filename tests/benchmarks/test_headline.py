@@ -18,17 +18,17 @@ from benchmarks import _headline_plan, _headline_run, _headline_table, _llamacpp
 from benchmarks import _headline_rows as rows
 from benchmarks._arms import Arms, Speed, choose_attention
 from benchmarks._headline_plan import CELLS, DRAFTERS, PREFIX, QWEN, VERDICTS, list_runnable_arms
-from benchmarks._headline_rows import IncomparableError, Prompt
+from benchmarks._headline_rows import IncomparableError, MeasuredPrompt
 from decoding.attention.backends import get_backend
 from decoding.attention.choice import pick_attention
 
 WHOLE_AT_8 = next(cell for cell in CELLS if cell.model == QWEN and cell.n == 8 and cell.whole)
 
 
-def prompts(**rates: Sequence[float]) -> list[Prompt]:
+def prompts(**rates: Sequence[float]) -> list[MeasuredPrompt]:
     """Prompts with these tokens per second; a keyword is the name of an arm, `__` for `/` and `8_` for `int8:`."""
     arms = {name.replace("__", "/").replace("int8_", "int8:"): of for name, of in rates.items()}
-    return [Prompt(dict(zip(arms, at, strict=True)), {"none": 1.5}) for at in zip(*arms.values(), strict=True)]
+    return [MeasuredPrompt(dict(zip(arms, at, strict=True)), {"none": 1.5}) for at in zip(*arms.values(), strict=True)]
 
 
 def by_name(found: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:

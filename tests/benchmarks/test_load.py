@@ -16,7 +16,7 @@ from scipy import stats
 
 from benchmarks import _load_client, load
 from benchmarks._load_client import Client
-from benchmarks._load_figures import Measured, build_sentences, compute_figures
+from benchmarks._load_figures import MeasuredService, build_sentences, compute_figures
 from benchmarks._load_grading import Judge
 from benchmarks._load_service import ServiceError, serve_own
 from evaluation.datasets import Task
@@ -188,9 +188,9 @@ def test_tasks_whose_own_solution_fails_are_left_out(judge):
     assert judge.sound(TASKS, 10) == TASKS[:3]
 
 
-def service_at(right: dict[float | None, int], requests: int = 20) -> Measured:
+def service_at(right: dict[float | None, int], requests: int = 20) -> MeasuredService:
     """A service with so many right answers of `requests` at each rate."""
-    measured = Measured()
+    measured = MeasuredService()
     for rate, count in right.items():
         asked = [
             LoadedRequest(

@@ -23,7 +23,7 @@ from decoding.engine import Engine
 from decoding.models import int8 as int8_module
 from decoding.models import onnx_graph
 from decoding.models.errors import ModelError
-from decoding.models.fusion import Part, fuse
+from decoding.models.fusion import FusedPart, fuse
 from decoding.models.int8 import Int8Linear, quantize
 from decoding.models.int8_blocks import Int8Blocks
 from decoding.models.loaded import ModelSpec
@@ -101,7 +101,7 @@ def test_fused_layers_compute_what_they_did_apart(pack):
     fuse(fused)
     replace_linears(fused, pack)
     attention = fused.model.layers[0].self_attn
-    assert all(isinstance(part, Part) for part in (attention.q_proj, attention.k_proj, attention.v_proj))
+    assert all(isinstance(part, FusedPart) for part in (attention.q_proj, attention.k_proj, attention.v_proj))
     assert attention.q_proj.fused is attention.v_proj.fused
     ids = torch.arange(20)[None]
     with torch.inference_mode():

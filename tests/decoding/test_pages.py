@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from decoding.memory.cache import RaggedCache
 from decoding.memory.pages import OutOfPagesError, PagePool
-from decoding.memory.store import KVStore, Need
+from decoding.memory.store import KVStore, MemoryNeed
 from tests.decoding.conftest import held
 
 CPU = torch.device("cpu")
@@ -236,33 +236,33 @@ def two_accounts(n_pages: int) -> tuple[KVStore, list[RaggedCache]]:
 def test_two_batches_share_what_there_is() -> None:
     store, caches = two_accounts(12)
     one, other = (store.open([cache]) for cache in caches)
-    one.take("a", Need(2, 200))
-    assert other.lacks(Need(2, 200))
-    assert not other.lacks(Need(1, 200))
-    assert not other.never_fits(Need(2, 200)), "it fits once the other has given back what it has"
-    assert other.never_fits(Need(4, 200))
+    one.take("a", MemoryNeed(2, 200))
+    assert other.lacks(MemoryNeed(2, 200))
+    assert not other.lacks(MemoryNeed(1, 200))
+    assert not other.never_fits(MemoryNeed(2, 200)), "it fits once the other has given back what it has"
+    assert other.never_fits(MemoryNeed(4, 200))
     one.give_back("a")
-    assert not other.lacks(Need(2, 200))
+    assert not other.lacks(MemoryNeed(2, 200))
 
 
 def test_a_prompt_is_counted_once_for_all_rows_and_what_rows_have_is_not_counted_again() -> None:
     store, (cache, _) = two_accounts(12)
     account = store.open([cache])
-    need = Need(4, 400, 330)  # seven pages each, of which five are the prompt's
+    need = MemoryNeed(4, 400, 330)  # seven pages each, of which five are the prompt's
     assert account.n_pages(need) == 5 + 4 * 2
     assert account.never_fits(need)
     assert account.fitting_tokens(need) == 384, "with a prompt of 314 tokens"
     account.owners = lambda: ["a"] * 3
-    account.take("a", Need(3, 400, 330))
+    account.take("a", MemoryNeed(3, 400, 330))
     cache.start(0, 400)
     cache.prepare([330])
     cache.commit([330])
     for row in (1, 2):
         cache.start(row, 400, 330, source=0)
-    assert not account.lacks(Need(1, 64))
-    assert account.lacks(Need(1, 65))
+    assert not account.lacks(MemoryNeed(1, 64))
+    assert account.lacks(MemoryNeed(1, 65))
     cache.prepare([70, 70, 70])
-    assert not account.lacks(Need(1, 64))
+    assert not account.lacks(MemoryNeed(1, 64))
 
 
 def test_tokens_of_an_earlier_prompt_that_others_use_are_not_counted_again() -> None:
@@ -271,7 +271,7 @@ def test_tokens_of_an_earlier_prompt_that_others_use_are_not_counted_again() -> 
     rows: list[str] = []
     account.owners = lambda: rows
     for row, owner in enumerate("ab"):
-        account.take(owner, Need(1, 384))
+        account.take(owner, MemoryNeed(1, 384))
         rows.append(owner)
         cache.start(row, 384)
         n_known = cache.restore(row, [7] * 320)
@@ -279,5 +279,5 @@ def test_tokens_of_an_earlier_prompt_that_others_use_are_not_counted_again() -> 
         cache.commit([320 - n_known], row)
         cache.keep(row, [7] * 320)
     assert cache.pool.n_used == 5
-    assert not account.lacks(Need(1, 5 * 64))
-    assert account.lacks(Need(1, 5 * 64 + 1))
+    assert not account.lacks(MemoryNeed(1, 5 * 64))
+    assert account.lacks(MemoryNeed(1, 5 * 64 + 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from decoding.attention.prefill import Prefill, PrefillEstimate, Reading
+from decoding.attention.prefill import Prefill, PrefillEstimate, PrefillPart
 from decoding.costs.timer import CostTimer
 
 CPU = torch.device("cpu")
@@ -19,8 +19,8 @@ def known(seconds: float) -> CostTimer:
 
 def test_models_read_in_turn_what_the_ones_before_them_have_left() -> None:
     done: list[tuple[str, int, int]] = []
-    target = Reading(lambda a, b: done.append(("target", a, b)), 2, 9, 4, CostTimer(), CPU)
-    head = Reading(lambda a, b: done.append(("head", a, b)), 0, 20, 4, CostTimer(), CPU, lambda: done[-1][2] - 3)
+    target = PrefillPart(lambda a, b: done.append(("target", a, b)), 2, 9, 4, CostTimer(), CPU)
+    head = PrefillPart(lambda a, b: done.append(("head", a, b)), 0, 20, 4, CostTimer(), CPU, lambda: done[-1][2] - 3)
     Prefill(target).then(Prefill(head)).finish()
     assert done[:4] == [("target", 2, 4), ("target", 4, 8), ("target", 8, 9), ("head", 0, 4)]
     assert len(done) == 4, "what was not readable then is left"
@@ -28,8 +28,8 @@ def test_models_read_in_turn_what_the_ones_before_them_have_left() -> None:
 
 def test_what_is_ahead_counts_every_model() -> None:
     target, head = (
-        Reading(lambda *_: None, 0, 100, 60, known(2.0), CPU),
-        Reading(lambda *_: None, 0, 90, 60, known(0.5), CPU, lambda: 0),
+        PrefillPart(lambda *_: None, 0, 100, 60, known(2.0), CPU),
+        PrefillPart(lambda *_: None, 0, 90, 60, known(0.5), CPU, lambda: 0),
     )
     ahead = Prefill(target).then(Prefill(head)).ahead
     assert ahead.next_s == pytest.approx(60 * 2.0 * 1.15)
@@ -37,7 +37,7 @@ def test_what_is_ahead_counts_every_model() -> None:
 
 
 def test_a_prompt_without_work_is_read() -> None:
-    prefill = Prefill(Reading(lambda *_: pytest.fail("nothing to read"), 3, 3, 4, CostTimer(), CPU)).then(Prefill())
+    prefill = Prefill(PrefillPart(lambda *_: pytest.fail("nothing to read"), 3, 3, 4, CostTimer(), CPU)).then(Prefill())
     assert prefill.is_done
     assert prefill.ahead == PrefillEstimate(0.0, 0.0)
     prefill.step()

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from decoding.draft_length.policies import TableLength
-from decoding.draft_length.profiles import Measured, Profile, find
+from decoding.draft_length.profiles import LengthMeasurement, Profile, find
 from decoding.engine import Engine
 from decoding.request import Request, RequestError
 
 KEY = {"target": "t", "drafter": "d"}
 
 
-def measured(c: float = 0.9, g: float = 0.55) -> list[Measured]:
+def measured(c: float = 0.9, g: float = 0.55) -> list[LengthMeasurement]:
     """A world that follows the model: verifying one more token of a batch of b costs b units."""
     return [
-        Measured(b, s, c * s**g if s else 0.0, 0.002 * s, 0.1 + 0.004 * b * s)
+        LengthMeasurement(b, s, c * s**g if s else 0.0, 0.002 * s, 0.1 + 0.004 * b * s)
         for b in (1, 4, 16)
         for s in (0, 1, 2, 4, 8)
     ]

@@ -216,11 +216,11 @@ def test_a_small_file_of_many_samples_or_of_one_long_line_takes_little_memory(mo
     monkeypatch.setattr("evaluation.jsonlines.MAX_BYTES", 2**20)
     tracemalloc.reset_peak()
     for bomb in bombs:
-        with pytest.raises(exchange.TooLargeError, match="decompresses to more than 1 MiB"):
+        with pytest.raises(exchange.FileTooLargeError, match="decompresses to more than 1 MiB"):
             read(bomb, "x", HUMANEVAL, FIELDS)
     assert tracemalloc.get_traced_memory()[1] < 12 * 2**20
     tracemalloc.stop()
-    with pytest.raises(exchange.TooLargeError, match="decompresses to more than 1 MiB"):
+    with pytest.raises(exchange.FileTooLargeError, match="decompresses to more than 1 MiB"):
         read(gzip.compress(b"\n" * 2**21), "x", HUMANEVAL, FIELDS)
 
 
@@ -229,5 +229,5 @@ def test_one_object_over_several_lines_is_read_whole_up_to_a_limit(monkeypatch: 
     (found,) = read(json.dumps(document, indent=1).encode(), "x", HUMANEVAL, FIELDS)
     assert (found["program"], found["claimed"]) == ("x = 1\n", True)
     monkeypatch.setattr(exchange, "MAX_WHOLE_CHARACTERS", 20)
-    with pytest.raises(exchange.TooLargeError, match="write one sample a line"):
+    with pytest.raises(exchange.FileTooLargeError, match="write one sample a line"):
         read(json.dumps(document, indent=1).encode(), "x", HUMANEVAL, FIELDS)

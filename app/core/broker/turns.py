@@ -11,7 +11,7 @@ TURN_S = 60.0  # engines in memory and a batch are served this long before anoth
 REMEMBERED = 1000
 
 
-class Waiting(Protocol):
+class TurnQueue(Protocol):
     """What waits for a worker, and how many of its jobs workers have in progress."""
 
     @property
@@ -23,7 +23,7 @@ class Waiting(Protocol):
         """At any worker."""
 
 
-W = TypeVar("W", bound=Waiting)
+W = TypeVar("W", bound=TurnQueue)
 
 
 class Turns:

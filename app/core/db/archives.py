@@ -15,7 +15,7 @@ from app.core.db.database import Database
 from app.core.db.types import Base
 
 
-class Archive(Base):
+class ProjectArchive(Base):
     """The files of a project, or of the packages that its tests need (evaluation/project_tests/archive.py)."""
 
     __tablename__ = "archives"
@@ -28,11 +28,11 @@ def store_archives(database: Database, archives: Mapping[str, bytes]) -> None:
     """Stores archives, given by their sha256; those that are there stay."""
     for sha256, content in archives.items():
         with database.read() as session:
-            known = session.scalar(select(Archive.sha256).where(Archive.sha256 == sha256))
+            known = session.scalar(select(ProjectArchive.sha256).where(ProjectArchive.sha256 == sha256))
         if known is None:
             try:
                 with database.session() as session:
-                    session.add(Archive(sha256=sha256, content=content))
+                    session.add(ProjectArchive(sha256=sha256, content=content))
             except IntegrityError:  # another process stored it in the meantime
                 continue
 
@@ -40,4 +40,4 @@ def store_archives(database: Database, archives: Mapping[str, bytes]) -> None:
 def read_archive(database: Database, sha256: str) -> bytes | None:
     """The content of an archive, None where it is not stored."""
     with database.read() as session:
-        return session.scalar(select(Archive.content).where(Archive.sha256 == sha256))
+        return session.scalar(select(ProjectArchive.content).where(ProjectArchive.sha256 == sha256))

@@ -151,7 +151,7 @@ class Database:
             # statement sees its own snapshot either way (READ COMMITTED).
             mode = {READ_ONLY: True} if self.is_sqlite else {"isolation_level": "AUTOCOMMIT"}
             self._reading = self.engine.execution_options(**mode)
-        reader = _Reader(self._reading, expire_on_commit=False)
+        reader = _ReadSession(self._reading, expire_on_commit=False)
         self._readers.add(reader)
         return reader
 
@@ -164,7 +164,7 @@ class Database:
             self._engine = self._reading = None
 
 
-class _Reader(Session):
+class _ReadSession(Session):
     """A session that only reads, and can give its connection back while it is open."""
 
     def release_connection(self) -> None:
@@ -178,9 +178,9 @@ class _ThreadReaders(threading.local):
     """The open readers of this thread."""
 
     def __init__(self) -> None:
-        self._open: weakref.WeakSet[_Reader] = weakref.WeakSet()
+        self._open: weakref.WeakSet[_ReadSession] = weakref.WeakSet()
 
-    def add(self, reader: _Reader) -> None:
+    def add(self, reader: _ReadSession) -> None:
         """Adds one that was just opened."""
         self._open.add(reader)
 

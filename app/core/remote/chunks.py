@@ -27,7 +27,7 @@ class TokenLogprobs(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChoiceDelta:
     """What a chunk adds to one choice. `tokens` is None where the server sends none that can be used.
 
     `thought` is text that a chat model thinks before its answer, sent apart from it.
@@ -58,7 +58,7 @@ class Usage(NamedTuple):
 class Chunk(NamedTuple):
     """One event of a streamed completion."""
 
-    choices: tuple[Choice, ...]
+    choices: tuple[ChoiceDelta, ...]
     usage: Usage | None
 
 
@@ -136,7 +136,7 @@ def join_surrogates(text: str) -> tuple[str, str]:
     return whole.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), half
 
 
-def _parse_choice(choice: Any) -> Choice | None:
+def _parse_choice(choice: Any) -> ChoiceDelta | None:
     """A choice of a completion, or of a chat, whose text is in its `delta`.
 
     None for one without an index, which belongs to no sample.
@@ -156,7 +156,7 @@ def _parse_choice(choice: Any) -> Choice | None:
     tokens, is_usable = _parse_logprobs(choice.get("logprobs"))
     thoughts = [part.get(name) for name in ("reasoning_content", "reasoning")] if part is delta else []
     thought = next((each for each in thoughts if isinstance(each, str)), "")
-    return Choice(index, text or "", reason or None, tokens, not is_usable, thought)
+    return ChoiceDelta(index, text or "", reason or None, tokens, not is_usable, thought)
 
 
 def _parse_infill_event(document: dict[str, Any]) -> Chunk:
@@ -167,7 +167,7 @@ def _parse_infill_event(document: dict[str, Any]) -> Chunk:
     known = index if isinstance(index, int) and not isinstance(index, bool) else 0
     counts = document.get("tokens_evaluated"), document.get("tokens_predicted"), document.get("tokens_cached")
     usage = Usage(*map(_parse_count, counts)) if is_over else None
-    choice = Choice(known, document["content"], reason, None)
+    choice = ChoiceDelta(known, document["content"], reason, None)
     return Chunk((choice,), usage and _parse_timings(document.get("timings")).replace_unknown(usage))
 
 

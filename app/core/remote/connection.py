@@ -41,7 +41,7 @@ INFILL_PATH = "/infill"  # llama.cpp's, beside /v1
 REJECTED_KEY = (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN)
 
 
-class RefusedError(RequestError):
+class RequestRefusedError(RequestError):
     """The server refuses the request as it is, with this HTTP status."""
 
     def __init__(self, message: str, status: int) -> None:
@@ -200,8 +200,8 @@ class ServerConnection:
         if response.headers.get("Content-Type", "").startswith("application/json"):
             raise RemoteServerError(f"answers without streaming: {await _read_message(response)}")
 
-    def _refuse(self, sentence: str, status: int) -> RefusedError:
-        return RefusedError(self._redact(f"{self.address} {sentence}"), status)
+    def _refuse(self, sentence: str, status: int) -> RequestRefusedError:
+        return RequestRefusedError(self._redact(f"{self.address} {sentence}"), status)
 
     def _redact(self, sentence: str) -> str:
         for secret in self._secrets:

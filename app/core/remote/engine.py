@@ -14,7 +14,7 @@ import httpx2
 import structlog
 
 from app.core.remote.chunks import RemoteServerError
-from app.core.remote.connection import RefusedError, ServerConnection
+from app.core.remote.connection import RequestRefusedError, ServerConnection
 from app.core.remote.dialects import (
     CHAT_PATH,
     COMPLETIONS_PATH,
@@ -95,7 +95,7 @@ class RemoteEngine:
         except TimeoutError:
             late = f"did not answer short prompts within {PROBE_S:g} s"
             raise ModelError(f"{target.base_url} {late}: wait until it has loaded its model") from None
-        except (RefusedError, RemoteServerError) as error:
+        except (RequestRefusedError, RemoteServerError) as error:
             raise ModelError(str(error)) from None
 
     def render_chat(
@@ -270,7 +270,7 @@ def derive_seed(seed: int, index: int) -> int:
 
 def _is_refused(exchange: Exchange) -> bool:
     """Whether another form of the request may be taken."""
-    return isinstance(exchange.fault, RefusedError) and exchange.fault.status in UNACCEPTABLE
+    return isinstance(exchange.fault, RequestRefusedError) and exchange.fault.status in UNACCEPTABLE
 
 
 async def _receive(

@@ -7,7 +7,7 @@ import contextlib
 import math
 from collections.abc import Sequence
 
-from app.core.remote.chunks import Choice, Chunk, RemoteServerError, Usage
+from app.core.remote.chunks import ChoiceDelta, Chunk, RemoteServerError, Usage
 from app.core.remote.connection import BUSY_LIMIT_S, INFILL_PATH, BusyWait, ServerConnection
 from app.core.remote.dialects import get_request_form
 from app.core.remote.profile import ServerProfile
@@ -125,7 +125,7 @@ class Exchange:
             accepted = (accepted or 0) + (self.usage.accepted_tokens or 0)
         self.usage = chunk.usage._replace(drafted_tokens=drafted, accepted_tokens=accepted).replace_unknown(self.usage)
 
-    def _take(self, choices: Sequence[Choice]) -> bool:
+    def _take(self, choices: Sequence[ChoiceDelta]) -> bool:
         """Adds choices to their samples, and leaves out those that were not asked for; whether there was any text."""
         heard_s = self._clock.elapsed
         known = [choice for choice in choices if 0 <= choice.index < len(self.receivers)]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.core.remote.chunks import RemoteServerError, Usage
-from app.core.remote.connection import INFILL_PATH, BusyWait, RefusedError, ServerBusyError, ServerConnection
+from app.core.remote.connection import INFILL_PATH, BusyWait, RequestRefusedError, ServerBusyError, ServerConnection
 from app.core.remote.dialects import BY_INFILL, BY_SUFFIX, CHAT_PATH, COMPLETIONS_PATH
 from app.core.remote.server_pages import (
     CONTINUES_REPLIES,
@@ -118,17 +118,17 @@ async def probe_server(server: ServerConnection) -> ServerProfile:
     Raises RefusedError or RemoteServerError for a server that does not take the plainest request either.
     """
     facts = await read_facts(server)
-    refusal: RefusedError | RemoteServerError | None = None
+    refusal: RequestRefusedError | RemoteServerError | None = None
     profile = ServerProfile(has_completions=False, facts=facts)
     try:
         profile = await _probe_dialect(server, facts, COMPLETIONS_PATH)
     except ServerBusyError:
         raise
-    except (RefusedError, RemoteServerError) as error:
+    except (RequestRefusedError, RemoteServerError) as error:
         refusal = error
     try:
         profile = replace(profile, chat=await _probe_dialect(server, facts, CHAT_PATH))
-    except (RefusedError, RemoteServerError):
+    except (RequestRefusedError, RemoteServerError):
         if refusal is not None:
             raise refusal from None
     if profile.has_completions and profile.max_stops and await _matches_stops_in_prompt(server):
@@ -170,7 +170,7 @@ async def _write_greedily(server: ServerConnection, stop: tuple[str, ...]) -> tu
     """(text, finish reason) of two tokens."""
     text, reason = "", None
     options: dict[str, Any] = {"temperature": 0, "max_tokens": 2, **({"stop": list(stop)} if stop else {})}
-    with contextlib.suppress(RefusedError, RemoteServerError):
+    with contextlib.suppress(RequestRefusedError, RemoteServerError):
         body = {**_PROBES[COMPLETIONS_PATH], **options}
         async with contextlib.aclosing(server.stream(body, PROBE_EVENT_BYTES, BusyWait())) as chunks:
             async for chunk in chunks:
@@ -184,7 +184,7 @@ async def _find_infill(server: ServerConnection) -> str | None:
     usage = await _read_usage(server, {"suffix": _SUFFIX, **_USAGE})
     if usage is not None and usage.prompt_tokens is not None and usage.prompt_tokens > 2 * _PREFIX_TOKENS:
         return BY_SUFFIX
-    with contextlib.suppress(RefusedError, RemoteServerError):
+    with contextlib.suppress(RequestRefusedError, RemoteServerError):
         body = {"input_prefix": _PROMPT, "input_suffix": _SUFFIX, "prompt": "", "n_predict": 1}
         async with contextlib.aclosing(server.stream(body, PROBE_EVENT_BYTES, BusyWait(), INFILL_PATH)) as chunks:
             async for chunk in chunks:
@@ -207,7 +207,7 @@ async def _has_tokens(server: ServerConnection, tokens: Sequence[str]) -> bool:
 
 async def _read_usage(server: ServerConnection, options: dict[str, Any]) -> Usage | None:
     usage: Usage | None = None
-    with contextlib.suppress(RefusedError, RemoteServerError):
+    with contextlib.suppress(RequestRefusedError, RemoteServerError):
         body = {**_PROBES[COMPLETIONS_PATH], **options}
         async with contextlib.aclosing(server.stream(body, PROBE_EVENT_BYTES, BusyWait())) as chunks:
             async for chunk in chunks:
@@ -231,7 +231,7 @@ async def _count_choices_if_taken(server: ServerConnection, options: dict[str, A
         return await _count_choices(server, options, path)
     except ServerBusyError:
         raise  # that says nothing about the fields
-    except (RefusedError, RemoteServerError):
+    except (RequestRefusedError, RemoteServerError):
         return 0
 
 

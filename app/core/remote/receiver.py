@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.core.remote.chunks import Choice, join_surrogates
+from app.core.remote.chunks import ChoiceDelta, join_surrogates
 from app.core.remote.dialects import get_request_form
 from decoding.request import FinishReason, Request, Sample, Update
 from decoding.streamed_text import StreamedText
@@ -59,7 +59,7 @@ class SampleReceiver:
         """Whether nothing more is wanted of the choice."""
         return self.sample.finish_reason is not None
 
-    def take(self, choice: Choice, heard_s: float) -> None:
+    def take(self, choice: ChoiceDelta, heard_s: float) -> None:
         """Adds what a chunk holds, heard at `heard_s` on the request's clock. Nothing once the sample has ended."""
         if self.is_ended:
             return

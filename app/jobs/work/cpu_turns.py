@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from app.core.context import Context
-from app.jobs.job import Job, StoppedError
+from app.jobs.job import Job, WorkStoppedError
 from app.jobs.next_job import is_interactive_run_waiting
 from app.jobs.work.decode_job import DecodeJob
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 POLL_S = 0.25
 
 
-class GaveWayError(StoppedError):
+class GaveWayError(WorkStoppedError):
     """A job that waited for its turn, or for a quiet machine, lets others go first; its message is sent again."""
 
 
@@ -50,7 +50,7 @@ def hold_grading_turn(ctx: Context, job: Job) -> Iterator[None]:
         return
     while not ctx.cpu.acquire(timeout=POLL_S):
         if job.lease.stop is not None:
-            raise StoppedError
+            raise WorkStoppedError
     try:
         yield
     finally:

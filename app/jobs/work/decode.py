@@ -8,7 +8,7 @@ from app.background.leases import MAX_ATTEMPTS
 from app.core.context import Context
 from app.core.remote import target as remote
 from app.core.remote.chunks import ServerUnreachableError
-from app.core.states import Step
+from app.core.states import WorkStep
 from app.jobs.job import CannotLoadError
 from app.jobs.next_job import claim_next
 from app.jobs.work import calibrate, cpu_turns, quiet_wait
@@ -27,7 +27,7 @@ def decode_task(ctx: Context, run_task_id: uuid.UUID) -> None:
     job = claim_next(
         ctx,
         run_task_id,
-        Step.DECODE,
+        WorkStep.DECODE,
         lambda row_id: claim_decode_job(ctx, row_id),
         lambda run: build_engine_config(run) in ctx.engines.held(),
     )
@@ -69,4 +69,4 @@ def _decode(ctx: Context, job: DecodeJob) -> None:
             raise
         job.store(completion, job.lease.stop)
     if gave_way:
-        job.claim.policy.send(ctx, job.run.id, Step.DECODE, [job.claim.run_task_id])
+        job.claim.policy.send(ctx, job.run.id, WorkStep.DECODE, [job.claim.run_task_id])

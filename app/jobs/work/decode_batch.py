@@ -11,7 +11,7 @@ from sqlalchemy import select
 from app.background.leases import Stop
 from app.core.broker import turns
 from app.core.settings import MAX_BUDGET_S
-from app.core.states import Step, TaskState
+from app.core.states import TaskState, WorkStep
 from app.jobs.next_job import is_another_run_waiting, is_interactive_run_waiting
 from app.jobs.work import calibrate
 from app.jobs.work.decode_job import DecodeJob, claim_decode_job, prepare_engine
@@ -76,4 +76,6 @@ class ThroughputBatch(SharedBatch):
             ).all()
 
     def _is_another_run_waiting(self) -> bool:
-        return self._first.run.pinned_worker is None and is_another_run_waiting(self._ctx, self._first.run, Step.DECODE)
+        return self._first.run.pinned_worker is None and is_another_run_waiting(
+            self._ctx, self._first.run, WorkStep.DECODE
+        )

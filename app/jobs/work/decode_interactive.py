@@ -15,12 +15,12 @@ from sqlalchemy import or_, select
 from app.background.leases import Stop
 from app.core.context import Context
 from app.core.settings import MAX_BUDGET_S
-from app.core.states import RunState, Step
+from app.core.states import RunState, WorkStep
 from app.jobs.work.decode_job import DecodeJob, claim_decode_job
 from app.jobs.work.shared_batch import Outcomes, SharedBatch
 from app.runs.configuration import build_engine_config
 from app.runs.models import Run
-from app.runs.policy import Waiting
+from app.runs.policy import PendingWork
 from decoding.request import Request
 
 if TYPE_CHECKING:
@@ -87,10 +87,10 @@ class InteractiveBatch(SharedBatch):
     def _may_look(self) -> bool:
         return not self._open or time.monotonic() - self._looked_at >= POLL_S
 
-    def _list_waiting(self) -> Sequence[Waiting]:
+    def _list_waiting(self) -> Sequence[PendingWork]:
         """What this worker may decode, the most urgent first. One that works a run pinned to it does no others."""
         with self._ctx.database.read() as session:
-            found = self._first.claim.policy.eligible(self._ctx, session, Step.DECODE)
+            found = self._first.claim.policy.eligible(self._ctx, session, WorkStep.DECODE)
         return [waiting for waiting in found if waiting.run.pinned_worker == self._first.run.pinned_worker]
 
     def _look_for_unwanted(self) -> None:

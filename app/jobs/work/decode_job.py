@@ -22,11 +22,11 @@ from app.core.events import event_types
 from app.core.provenance import of_this_process
 from app.core.remote import target as remote
 from app.core.remote.servers import StopAskedError
-from app.core.states import RunState, Step, TaskState
+from app.core.states import RunState, TaskState, WorkStep
 from app.datasets.service import as_plain
 from app.jobs import claims
 from app.jobs.claims import Claim
-from app.jobs.job import CannotLoadError, Job, StoppedError
+from app.jobs.job import CannotLoadError, Job, WorkStoppedError
 from app.jobs.work import logprobs, machine_use
 from app.jobs.work.live_updates import LiveUpdates, encode_origins
 from app.language_models import heads
@@ -56,7 +56,7 @@ class DecodeJob(Job):
     _text: str
     _prompt: prompting.Prompt
     _started_at: dt.datetime
-    _before: machine_use.Reading | None
+    _before: machine_use.CpuCounters | None
     _use: machine_use.MachineUse | None = None
 
     def __init__(self, ctx: Context, claim: Claim, run: Run, task: PlainTask, queued_at: dt.datetime) -> None:
@@ -114,7 +114,7 @@ class DecodeJob(Job):
         Raises StoppedError for an interrupted run, and LostClaimError.
         """
         if stop is Stop.INTERRUPTED:
-            raise StoppedError
+            raise WorkStoppedError
         now = get_utc_time()
         state = TaskState.DECODED if self.run.graded else TaskState.FINISHED
         if stop is Stop.CANCELLED:
@@ -209,7 +209,7 @@ def claim_decode_job(ctx: Context, run_task_id: uuid.UUID) -> DecodeJob | None:
     if is_out_of_time(run):
         transitions.skip_rest(ctx, run.id)
         return None
-    claim = claims.take_claim(ctx, run_task_id, Step.DECODE)
+    claim = claims.take_claim(ctx, run_task_id, WorkStep.DECODE)
     return DecodeJob(ctx, claim, run, task, row.queued_at) if claim else None
 
 
@@ -261,7 +261,7 @@ def prepare_engine(ctx: Context, run: Run) -> Engine:
         is_cold = config not in ctx.engines.held() and not remote.is_remote(run.target)
         engine = ctx.engines.get(config, load)
     except StopAskedError:
-        raise StoppedError from None
+        raise WorkStoppedError from None
     except (ModelError, RequestError) as error:
         raise CannotLoadError(str(error)) from error
     except Exception as error:

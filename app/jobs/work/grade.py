@@ -16,10 +16,10 @@ from app.core.db.database import call_after_commit
 from app.core.db.storable import as_written
 from app.core.db.types import get_utc_time
 from app.core.events import event_types
-from app.core.states import Step, TaskState
+from app.core.states import TaskState, WorkStep
 from app.datasets.service import as_plain
 from app.jobs import claims
-from app.jobs.job import Job, StoppedError
+from app.jobs.job import Job, WorkStoppedError
 from app.jobs.next_job import claim_next
 from app.jobs.work import cpu_turns
 from app.runs.models import RunTask
@@ -37,7 +37,7 @@ extractor = Extractor()
 
 def grade_task(ctx: Context, run_task_id: uuid.UUID) -> None:
     """Grades the job whose turn it is when a message names this one. Safe to call for any id, any number of times."""
-    claim = claim_next(ctx, run_task_id, Step.GRADE, lambda row_id: claims.take_claim(ctx, row_id, Step.GRADE))
+    claim = claim_next(ctx, run_task_id, WorkStep.GRADE, lambda row_id: claims.take_claim(ctx, row_id, WorkStep.GRADE))
     if claim is not None:
         with Job(ctx, claim) as job:
             _grade(ctx, job)
@@ -87,7 +87,7 @@ def _iterate_while_wanted(job: Job, items: Iterable[T]) -> Iterator[T]:
     """The items. Raises StoppedError between two of them once the job is not wanted."""
     for item in items:
         if job.lease.stop is not None:
-            raise StoppedError
+            raise WorkStoppedError
         yield item
 
 

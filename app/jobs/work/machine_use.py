@@ -16,7 +16,7 @@ BUSY = ("user", "nice", "system", "irq", "softirq")  # not every system counts a
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CpuCounters:
     """The counters at one moment, in seconds: of the clock, and of CPU time over `n_cpus` CPUs and by this process."""
 
     at_s: float
@@ -39,7 +39,7 @@ class MachineUse:
     load_average: float
 
 
-def read(own_s: float | None = None) -> Reading | None:
+def read(own_s: float | None = None) -> CpuCounters | None:
     """The counters now, over the CPUs that this process may use; None where the system does not show them.
 
     `own_s` is the CPU time so far that does not count as others'; None: the time of this process.
@@ -53,10 +53,10 @@ def read(own_s: float | None = None) -> Reading | None:
         cpus = [times for number, times in enumerate(cpus) if number in allowed] or cpus
     busy = sum(getattr(times, name, 0.0) for times in cpus for name in BUSY)
     steal = sum(getattr(times, "steal", 0.0) for times in cpus)
-    return Reading(time.monotonic(), len(cpus), busy, steal, time.process_time() if own_s is None else own_s)
+    return CpuCounters(time.monotonic(), len(cpus), busy, steal, time.process_time() if own_s is None else own_s)
 
 
-def compute_use_since(before: Reading | None, own_s: float | None = None) -> MachineUse | None:
+def compute_use_since(before: CpuCounters | None, own_s: float | None = None) -> MachineUse | None:
     """What others took since a reading; None without one, or where the counters cannot be compared."""
     now = read(own_s) if before is not None else None
     if before is None or now is None or now.n_cpus != before.n_cpus:

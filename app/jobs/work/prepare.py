@@ -19,7 +19,7 @@ from app.core.db.types import get_utc_time
 from app.core.errors import BasslineError
 from app.core.events import event_types
 from app.core.ports import require_toolchains
-from app.core.states import Failure, JobState, RunState, Step
+from app.core.states import Failure, JobState, RunState, WorkStep
 from app.datasets.checking import CheckDataset, check_for_a_while
 from app.datasets.models import Task
 from app.runs import enqueue, transitions
@@ -142,11 +142,11 @@ def _exclude(run: Run, failing: Collection[str], session: Session) -> None:
     run.n_tasks = session.scalar(select(func.count()).where(RunTask.run_id == run.id)) or 0
 
 
-def _mark_enqueued(session: Session, run_id: uuid.UUID) -> dict[Step, list[uuid.UUID]]:
+def _mark_enqueued(session: Session, run_id: uuid.UUID) -> dict[WorkStep, list[uuid.UUID]]:
     """The ids of the run's waiting jobs in their order, by the step they wait for."""
     now = get_utc_time()
-    waiting: dict[Step, list[uuid.UUID]] = {step: [] for step in Step}
-    step_of = {step.waiting: step for step in Step}
+    waiting: dict[WorkStep, list[uuid.UUID]] = {step: [] for step in WorkStep}
+    step_of = {step.waiting: step for step in WorkStep}
     for row in session.scalars(
         select(RunTask).where(RunTask.run_id == run_id, RunTask.state.in_(step_of)).order_by(RunTask.position)
     ):

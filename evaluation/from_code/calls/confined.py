@@ -14,7 +14,7 @@ from time import monotonic
 
 from evaluation.from_code.calls.commands import resolve_command
 from evaluation.from_code.reasons import ProjectError
-from evaluation.sandbox import Command, Limits, Program, ProgramEndedError, ProgramSlot, Sandbox, Tools
+from evaluation.sandbox import Command, Limits, ProgramEndedError, ProgramSlot, RunningProgram, Sandbox, Tools
 from evaluation.sandbox.zygotes import ZygoteError
 from evaluation.verdicts import Status
 
@@ -87,7 +87,7 @@ def run_confined(
     """
     argv = (command[0], "-I", "-S", "-c", _IN_FOLDER, str(root), *command)
     slot.tools = replace(slot.tools, compile=Command(argv, tuple(environment.items())))
-    program = Program(slot, replace(_LIMITS, cpu_s=int(limit_s), wall_s=limit_s), compiling=True)
+    program = RunningProgram(slot, replace(_LIMITS, cpu_s=int(limit_s), wall_s=limit_s), compiling=True)
     started = told = monotonic()
 
     def tell() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from evaluation.from_code.calls.volatile import is_volatile
 from evaluation.from_code.faults import without_faults
 from evaluation.from_code.placing.spec import ENTRY, Spec
-from evaluation.sandbox import Job, Limits, Sandbox
+from evaluation.sandbox import Limits, Sandbox, SandboxJob
 from evaluation.verdicts import Status
 
 BATCH = 100
@@ -102,7 +102,7 @@ def observe(sandbox: Sandbox, program: Program, calls: Sequence[str]) -> Observe
 
 def _ask(sandbox: Sandbox, program: Program, method: str, command: Any) -> Any:
     test = f"def check(candidate):\n    return candidate({json.dumps(command)!r})\n"
-    job = Job(program.spec.program(program.definition, method), ENTRY, "", test)
+    job = SandboxJob(program.spec.program(program.definition, method), ENTRY, "", test)
     result = without_faults(lambda: sandbox.run(job, LIMITS))
     if result.status != Status.PASSED:
         raise UnobservableError(result.status, result.detail)

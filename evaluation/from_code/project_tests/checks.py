@@ -16,7 +16,7 @@ from evaluation.project_tests.judge import ProjectJudge
 from evaluation.project_tests.running import LIMITS
 from evaluation.project_tests.spec import ProjectTests
 from evaluation.project_tests.splice import splice
-from evaluation.sandbox import Result
+from evaluation.sandbox import SandboxResult
 from evaluation.verdicts import Status
 
 MAX_TESTS = 12
@@ -126,7 +126,7 @@ def _choose_passing(
     return kept, first.wrote
 
 
-def _run_original(judge: ProjectJudge, spec: ProjectTests, source: str, tests: Sequence[str]) -> Result:
+def _run_original(judge: ProjectJudge, spec: ProjectTests, source: str, tests: Sequence[str]) -> SandboxResult:
     result = without_faults(lambda: judge.run(source, spec, tests, LIMITS).result)
     if result.status != Status.PASSED:
         raise ExcludedError("has tests that do not pass each time", result.detail[:200])

@@ -18,11 +18,11 @@ _SEVERAL_TYPES = "values of several types (Union, Any)"
 _LENGTHS = "tuples of several lengths"
 
 
-class LeftOutError(Exception):
+class UntranslatableError(Exception):
     """The task is left out; the message is the reason in a few words, the same for all tasks that it applies to."""
 
 
-class MixedError(LeftOutError):
+class MixedError(UntranslatableError):
     """Two values that no one type has."""
 
 
@@ -44,7 +44,7 @@ def infer_value_type(value: object) -> Type:
                 find_common_type(list(map(infer_value_type, value.values()))),
             ),
         )
-    raise LeftOutError(f"a {type(value).__name__}")
+    raise UntranslatableError(f"a {type(value).__name__}")
 
 
 def find_common_type(types: Sequence[Type]) -> Type:
@@ -86,7 +86,7 @@ def infer_annotation_type(node: ast.expr | None) -> Type:
     if name in ("optional", "union"):
         return _infer_union([*inside, *([ast.Constant(None)] if name == "optional" else [])])
     if any(isinstance(part, ast.Constant) and part.value is ... for part in inside):
-        raise LeftOutError("an ellipsis tuple")
+        raise UntranslatableError("an ellipsis tuple")
     if name not in ("list", "dict", "tuple"):
         return UNKNOWN
     return Type(name, tuple(map(infer_annotation_type, inside)))
@@ -112,5 +112,5 @@ def _close_type(kind: Type) -> Type:
     if kind.kind == "dict" and kind.parts[0] == UNKNOWN:
         return Type("dict", (Type("str"), _close_type(kind.parts[1])))
     if kind.kind == "dict" and kind.parts[0].kind not in ("bool", "int", "float", "str"):
-        raise LeftOutError("a dict whose keys are not simple values")
+        raise UntranslatableError("a dict whose keys are not simple values")
     return Type(kind.kind, tuple(map(_close_type, kind.parts)))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from evaluation.datasets import Task
 from evaluation.from_code.loading import loading
 from evaluation.from_code.recording import values
-from evaluation.languages.translation.inference import LeftOutError
-from evaluation.sandbox import Job, Limits, Sandbox, repeat_faults
+from evaluation.languages.translation.inference import UntranslatableError
+from evaluation.sandbox import Limits, Sandbox, SandboxJob, repeat_faults
 from evaluation.verdicts import Status
 
 MAX_CALLS = 100
@@ -69,24 +69,24 @@ class RecordedCall:
 def record(sandbox: Sandbox, task: Task) -> list[RecordedCall]:
     """The calls of the task's test, each argument list once. Raises LeftOutError where there are none."""
     if not task.canonical_solution:
-        raise LeftOutError("it has no canonical solution")
+        raise UntranslatableError("it has no canonical solution")
     load, loaded = loading("recording.objects", "recording.values")
     recorder = _RECORDER.format(load=load, values=loaded, limit=MAX_CALLS)
     install = _INSTALL.format(recorder=recorder, entry=_ENTRY, function=task.entry_point)
     test = f"def check(candidate):\n    return candidate({task.test!r})\n"
-    job = Job(task.program(task.canonical_solution) + install, _ENTRY, "", test)
+    job = SandboxJob(task.program(task.canonical_solution) + install, _ENTRY, "", test)
     result = repeat_faults(lambda: sandbox.run(job, LIMITS))
     if result.status != Status.PASSED:
-        raise LeftOutError("its own test fails")
+        raise UntranslatableError("its own test fails")
     calls: dict[str, RecordedCall] = {}
     for row in json.loads(result.answer or "[]"):
         if "refused" in row or not all(values.is_plain(row[name]) for name in ("call", "returned") if name in row):
             continue
         args, keywords = values.read_plain(row["call"])
         if keywords:
-            raise LeftOutError("its test names arguments")
+            raise UntranslatableError("its test names arguments")
         returned = values.read_plain(row["returned"]) if "returned" in row else None
         calls.setdefault(row["call"], RecordedCall(args, returned, row.get("raised", "")))
     if not calls:
-        raise LeftOutError("its test makes no call with plain data")
+        raise UntranslatableError("its test makes no call with plain data")
     return list(calls.values())

@@ -12,7 +12,7 @@ from evaluation.datasets import PYTHON, Task
 from evaluation.languages.base import Language, Toolchain, UnsupportedError
 from evaluation.languages.cases import Case, Parameter, Signature
 from evaluation.languages.translation import docstrings, inference, oracles
-from evaluation.languages.translation.inference import LeftOutError
+from evaluation.languages.translation.inference import UntranslatableError
 from evaluation.languages.translation.recorded import RecordedCall, record
 from evaluation.languages.types import Type
 from evaluation.languages.values import Json, ValueFormError, from_json, to_json
@@ -24,7 +24,7 @@ MAX_LOST = 1 / 3
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class TranslationSource:
     """A Python task as any language needs it: its function's types, its docstring, and the recorded calls."""
 
     task: Task
@@ -44,24 +44,24 @@ class Translation:
     oracle_failed: dict[str, str] = field(default_factory=dict)
 
 
-def read_source(sandbox: Sandbox, task: Task) -> Source:
+def read_source(sandbox: Sandbox, task: Task) -> TranslationSource:
     """What a Python task gives to any translation. Raises LeftOutError."""
     if task.language != PYTHON or task.suffix is not None:
-        raise LeftOutError("it is not a Python task to be completed")
+        raise UntranslatableError("it is not a Python task to be completed")
     tree = parse_open(task.prompt)
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)] if tree is not None else []
     function = next((node for node in functions if node.name == task.entry_point), None)
     if tree is None or function is None:
-        raise LeftOutError("its prompt opens no function")
+        raise UntranslatableError("its prompt opens no function")
     if any(node is not function and not _is_harmless(node) for node in tree.body):
-        raise LeftOutError("its prompt defines helpers")
+        raise UntranslatableError("its prompt defines helpers")
     spec = function.args
     if spec.vararg or spec.kwarg or spec.kwonlyargs:
-        raise LeftOutError("its function takes any number of arguments")
+        raise UntranslatableError("its function takes any number of arguments")
     calls = _select_complete_calls(record(sandbox, task), function)
     signature, calls = _infer_signature(function, calls)
     text = ast.get_docstring(function) or ""
-    return Source(task, signature, text, tuple(calls), _find_tolerance(task.test))
+    return TranslationSource(task, signature, text, tuple(calls), _find_tolerance(task.test))
 
 
 def _is_harmless(node: ast.stmt) -> bool:
@@ -76,7 +76,7 @@ def _select_complete_calls(calls: Sequence[RecordedCall], function: ast.Function
     n = len(function.args.posonlyargs) + len(function.args.args)
     whole = [call for call in calls if len(call.args) == n]
     if not whole:
-        raise LeftOutError("its test leaves out arguments")
+        raise UntranslatableError("its test leaves out arguments")
     return whole
 
 
@@ -89,7 +89,7 @@ def _infer_signature(function: ast.FunctionDef, calls: list[RecordedCall]) -> tu
         inference.find_common_type(returned), inference.infer_annotation_type(function.returns)
     )
     if returns == Type("none") and not any(call.raised for call in kept):
-        raise LeftOutError("its function returns nothing")
+        raise UntranslatableError("its function returns nothing")
     columns = [
         inference.find_common_type([inference.infer_value_type(call.args[i]) for call in kept])
         for i in range(len(nodes))
@@ -105,12 +105,12 @@ def _select_one_type(calls: list[RecordedCall]) -> list[RecordedCall]:
     """The calls whose arguments have one type each: all, or but for a few the first ones that agree."""
     kept: list[RecordedCall] = []
     types: list[Type] | None = None
-    reason = LeftOutError("no call")
+    reason = UntranslatableError("no call")
     for call in calls:
         try:
             own = [inference.infer_value_type(value) for value in call.args]
             types = own if types is None else [inference.unify(*pair) for pair in zip(types, own, strict=True)]
-        except LeftOutError as error:
+        except UntranslatableError as error:
             reason = error
             continue
         kept.append(call)
@@ -133,7 +133,7 @@ def _find_tolerance(test: str) -> float | None:
     return max(allowed, default=None)
 
 
-def translate_task(source: Source, language: Language) -> Task:
+def translate_task(source: TranslationSource, language: Language) -> Task:
     """The task in that language. Raises LeftOutError."""
     signature = _rename_parameters(source.signature, language)
     try:
@@ -142,7 +142,7 @@ def translate_task(source: Source, language: Language) -> Task:
         )
         cases = _build_cases(source, signature, language)
     except UnsupportedError as error:
-        raise LeftOutError(f"{language.label} cannot express it: {error}") from None
+        raise UntranslatableError(f"{language.label} cannot express it: {error}") from None
     origin = {"translated_from": source.task.task_id, "cases": len(cases)}
     return Task(
         task_id=source.task.task_id,
@@ -167,7 +167,7 @@ def _rename_parameters(signature: Signature, language: Language) -> Signature:
     return Signature(free(signature.name), parameters, signature.returns)
 
 
-def _build_cases(source: Source, signature: Signature, language: Language) -> list[Case]:
+def _build_cases(source: TranslationSource, signature: Signature, language: Language) -> list[Case]:
     """The calls as cases, without values that the language cannot hold. Raises LeftOutError where too many are lost."""
     found: dict[str, list[Case]] = {}
     reason = "no case"
@@ -187,7 +187,7 @@ def _build_cases(source: Source, signature: Signature, language: Language) -> li
     # 3 and 3.0 are one argument where the type is float: a function cannot answer them differently.
     cases = [same[0] for same in found.values() if all(case == same[0] for case in same)]
     if not cases or sum(map(len, found.values())) < (1 - MAX_LOST) * len(source.calls):
-        raise LeftOutError(f"{language.label} cannot hold its values: {reason}")
+        raise UntranslatableError(f"{language.label} cannot hold its values: {reason}")
     return cases
 
 
@@ -209,27 +209,27 @@ def translate(
     every = list(tasks)
     found = [Translation(language.name) for language, _ in languages]
 
-    def source_of(task: Task) -> Source | str:
+    def source_of(task: Task) -> TranslationSource | str:
         try:
             return read_source(sandbox, task)
-        except LeftOutError as reason:
+        except UntranslatableError as reason:
             return str(reason)
 
     with ThreadPoolExecutor(workers, "translate") as executor:
-        sources: list[Source | str] = []
+        sources: list[TranslationSource | str] = []
         for source in executor.map(source_of, every):
             sources.append(source)
             on_task("recording", len(sources), len(every))
         for translation, (language, toolchain) in zip(found, languages, strict=True):
 
             def one(
-                source: Source | str, language: Language = language, toolchain: Toolchain = toolchain
-            ) -> Task | LeftOutError | str:
+                source: TranslationSource | str, language: Language = language, toolchain: Toolchain = toolchain
+            ) -> Task | UntranslatableError | str:
                 if isinstance(source, str):
-                    return LeftOutError(source)
+                    return UntranslatableError(source)
                 try:
                     task = translate_task(source, language)
-                except LeftOutError as reason:
+                except UntranslatableError as reason:
                     return reason
                 assert task.signature is not None
                 return oracles.find_oracle_failure(sandbox, language, toolchain, task.signature, task.cases) or task

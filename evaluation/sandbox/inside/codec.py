@@ -48,7 +48,7 @@ def encode(value: Any, shared: Shared | None = None) -> Any:
 
 def decode(form: Any, shared: Shared | None = None) -> Any:
     """Return the value of a JSON form. Raises CodecError for what `encode` never writes."""
-    return _Reader(Shared() if shared is None else shared).walk(form, 0)
+    return _Decoder(Shared() if shared is None else shared).walk(form, 0)
 
 
 def encode_changes(shared: Shared) -> list[list[Any]]:
@@ -59,7 +59,7 @@ def encode_changes(shared: Shared) -> list[list[Any]]:
     """
     changes: list[list[Any]] = []
     for number, item in shared.changed():
-        content = partial(_Writer.content, item=item, depth=0)
+        content = partial(_Encoder.content, item=item, depth=0)
         changes.append([number, _whole(content, shared, number_all=True)])
     return changes
 
@@ -68,7 +68,7 @@ def decode_changes(forms: Any, shared: Shared) -> None:
     """Change objects in place to the contents that the other side reports. Raises CodecError for any other form."""
     for form in as_list(forms):
         number, content = as_list(form, 2)
-        _Reader(shared).change(number, content)
+        _Decoder(shared).change(number, content)
 
 
 def dump(message: Any, limit: int = MAX_FRAME) -> bytes:
@@ -135,10 +135,10 @@ _to_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _from_json = json.JSONDecoder(parse_int=_parse_int, parse_float=_refuse, parse_constant=_refuse).decode
 
 
-def _whole(write_one: Callable[[_Writer], Any], shared: Shared, number_all: bool = False) -> Any:
+def _whole(write_one: Callable[[_Encoder], Any], shared: Shared, number_all: bool = False) -> Any:
     count = shared.count
     try:
-        return write_one(_Writer(shared, number_all))
+        return write_one(_Encoder(shared, number_all))
     except BaseException as error:
         shared.cut(count)
         if isinstance(error, RecursionError):
@@ -146,7 +146,7 @@ def _whole(write_one: Callable[[_Writer], Any], shared: Shared, number_all: bool
         raise
 
 
-class Opaque:
+class OpaquePart:
     """A part of the candidate's that is not plain data, in an object that the test passed; equal to no value."""
 
 
@@ -165,7 +165,7 @@ class _Walk:
             raise CodecError(f"the value is nested deeper than {MAX_DEPTH}")
 
 
-class _Writer(_Walk):
+class _Encoder(_Walk):
     """Encodes one value. `number_all`: on the owning side, parts that are not plain data cross as numbers."""
 
     def __init__(self, shared: Shared, number_all: bool) -> None:
@@ -232,7 +232,7 @@ def _is_iterator(kind: type) -> bool:
     return hasattr(kind, "__next__") and hasattr(kind, "__iter__")
 
 
-class _Reader(_Walk):
+class _Decoder(_Walk):
     """Decodes one value; the guest may send any JSON."""
 
     def walk(self, form: Any, depth: int) -> Any:
@@ -244,7 +244,7 @@ class _Reader(_Walk):
         if tag == "ref":
             return self._known(body)
         if tag in ("iterator", "opaque") and self._shared.make_proxy is not None:
-            created: Any = Opaque() if tag == "opaque" else self._shared.make_proxy(self._shared.count)
+            created: Any = OpaquePart() if tag == "opaque" else self._shared.make_proxy(self._shared.count)
             self._shared.add(created)
             return created
         if tag in _EMPTY:

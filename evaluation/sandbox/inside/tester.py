@@ -62,7 +62,7 @@ def serve(_job: dict[str, Any]) -> None:
         report({"syntax": f"{type(error).__name__}: {error}"[:_TEXT_LIMIT]})
         return
     sys.path[:0] = [str(Path(root) / folder) for folder in job["paths"]]
-    sys.meta_path.insert(0, _Finder({**_codes, path: code}))
+    sys.meta_path.insert(0, _ReadyFinder({**_codes, path: code}))
     sys.argv[:] = ["pytest"]
     os.chdir(root)
     os.environ.update(job["environment"])
@@ -144,7 +144,7 @@ def _reporter(secret: str) -> Callable[[dict[str, Any]], None]:
     return report
 
 
-class _Finder:
+class _ReadyFinder:
     """Finds modules whose code is ready, such as the project's; the answer's module has only the answer's."""
 
     def __init__(self, codes: dict[str, types.CodeType]) -> None:
@@ -160,11 +160,11 @@ class _Finder:
             and code is not None
             and type(spec.loader) is importlib.machinery.SourceFileLoader
         ):
-            spec.loader = _Loader(name, origin, code)
+            spec.loader = _ReadyLoader(name, origin, code)
         return spec
 
 
-class _Loader(importlib.machinery.SourceFileLoader):
+class _ReadyLoader(importlib.machinery.SourceFileLoader):
     """Gives a module its ready code."""
 
     def __init__(self, name: str, path: str, code: types.CodeType) -> None:

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from sqlalchemy import insert
 
 from app.completions import deadlines, service
-from app.completions.admission import Costs, Ended, Open, estimate_usual_s, estimate_wait_s, predict_wait_s
+from app.completions.admission import (
+    FinishedCompletion,
+    Open,
+    RoundCosts,
+    estimate_usual_s,
+    estimate_wait_s,
+    predict_wait_s,
+)
 from app.completions.schemas import CompletionSpec
 from app.core.db.types import get_utc_time
 from app.core.errors import OverloadedError
@@ -25,8 +32,10 @@ NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 ASKED = {"target": "smollm2-135m", "prompt": "def f(", "n": 1, "budget_s": 5}
 
 
-def ended(wall_s: float, n: int, apart_s: float = 1.0, queue_s: float = 0.0) -> list[Ended]:
-    return [Ended(queue_s, wall_s, NOW - dt.timedelta(seconds=apart_s * i), queue_s + wall_s) for i in range(n)]
+def ended(wall_s: float, n: int, apart_s: float = 1.0, queue_s: float = 0.0) -> list[FinishedCompletion]:
+    return [
+        FinishedCompletion(queue_s, wall_s, NOW - dt.timedelta(seconds=apart_s * i), queue_s + wall_s) for i in range(n)
+    ]
 
 
 def test_one_at_a_time_the_wait_is_that_of_those_before():
@@ -43,7 +52,7 @@ def test_one_that_comes_now_waits_as_long_as_those_that_just_ended():
 
 
 def test_what_is_needed_is_the_time_to_the_first_finished_sample():
-    cut_off = [Ended(3.0, 2.0, NOW, None)] * 10
+    cut_off = [FinishedCompletion(3.0, 2.0, NOW, None)] * 10
     assert estimate_usual_s([*ended(1.5, 3, queue_s=2.0), *cut_off]) == pytest.approx(1.5)
     assert estimate_usual_s(cut_off) == 0.0
 
@@ -54,7 +63,7 @@ def ahead(
     return [Open(waits, age_s, samples, 5.0, max_tokens, characters)] * n
 
 
-COSTS = Costs(round_s=0.05, prompt_token_s=0.002)
+COSTS = RoundCosts(round_s=0.05, prompt_token_s=0.002)
 
 
 def test_before_anything_is_known_a_batch_is_accepted_and_the_rest_waits_for_its_whole_budget():
@@ -74,7 +83,7 @@ def test_costs_that_were_measured_say_how_long_prompts_and_answers_take():
     assert predict_wait_s(ahead(10, **old), COSTS, 16, 1) == 0.0, "their prompts are read"
     assert predict_wait_s(ahead(16, **old), COSTS, 16, 1) == pytest.approx(prompt_s + 32 * 0.05)
     assert predict_wait_s(ahead(16, **old, max_tokens=4), COSTS, 16, 1) == pytest.approx(prompt_s + 4 * 0.05)
-    slow = Costs(round_s=2.0, prompt_token_s=0.001)
+    slow = RoundCosts(round_s=2.0, prompt_token_s=0.001)
     assert predict_wait_s(ahead(16, **old), slow, 16, 1) == 5.0, "a budget ends an answer"
 
 

@@ -13,7 +13,7 @@ from app.completions.schemas import CompletionSpec
 from app.core.db.types import get_utc_time
 from app.core.events import event_types
 from app.core.events.bus import MemoryBus
-from app.core.states import Step, TaskState
+from app.core.states import TaskState, WorkStep
 from app.jobs import claims, reaper
 from app.jobs.reaper import DECODING_LOST
 from app.jobs.work import grade, prepare
@@ -134,7 +134,7 @@ def test_what_the_reaper_does_to_a_task_is_told(ctx, bus, prepared):
     decode_task(ctx, jobs(ctx, run_id)[0])
     last = jobs(ctx, run_id)[2]
     for _ in range(MAX_ATTEMPTS):
-        assert claims.take_claim(ctx, last, Step.DECODE)
+        assert claims.take_claim(ctx, last, WorkStep.DECODE)
         with ctx.database.session() as session:
             session.execute(
                 update(RunTask).where(RunTask.id == last).values(lease_until=get_utc_time() - dt.timedelta(seconds=1))

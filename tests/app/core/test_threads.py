@@ -10,7 +10,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from app.core.db.database import Database
 from app.core.db.threads import RepeatingThread
-from app.core.states import RunState, Step, TaskState
+from app.core.states import RunState, TaskState, WorkStep
 from app.jobs import claims
 from app.jobs.job import Job
 from app.jobs.work import prepare
@@ -130,7 +130,7 @@ def test_no_fault_ends_the_lease_of_a_job(ctx, spec, monkeypatch):
     prepare.prepare_run(ctx, run_id)
     with ctx.database.read() as session:
         job_id = session.scalars(select(RunTask.id).where(RunTask.state == TaskState.QUEUED)).first()
-    job = Job(ctx, claims.take_claim(ctx, job_id, Step.DECODE))
+    job = Job(ctx, claims.take_claim(ctx, job_id, WorkStep.DECODE))
     faults = []
 
     def fail(*_) -> None:

@@ -18,7 +18,7 @@ from app.datasets.checking import check_solutions
 from app.site.factory import create_app
 from evaluation.from_code.source.project import open_project
 from evaluation.project_tests.archive import unpack
-from evaluation.sandbox import Result
+from evaluation.sandbox import SandboxResult
 
 SOURCE = '''
 def shorten(text, width=10, end="..."):
@@ -166,7 +166,7 @@ def test_the_projects_interpreter_runs_its_tests_and_a_crash_is_shown_with_its_l
 
 
 def test_a_fault_of_the_sandbox_stops_with_one_sentence_and_exit_code_1(bassline, project, monkeypatch):
-    fault = Result("sandbox_error", "no process could be started")
+    fault = SandboxResult("sandbox_error", "no process could be started")
     monkeypatch.setattr("evaluation.sandbox.Sandbox.run", lambda self, job, limits: fault)
     result = bassline("datasets", "from-code", project, "--doctests", "--python", sys.executable)
     assert result.exit_code == 1

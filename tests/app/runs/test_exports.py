@@ -15,7 +15,7 @@ from app.runs.models import RunTask
 from app.runs.repository import get_run
 from app.runs.task_repository import BATCH_TASKS, iterate_tasks
 from app.studies import archive
-from app.studies.archive import Archive
+from app.studies.archive import StudyArchive
 from app.studies.repository import get_study
 
 N_TASKS = 164
@@ -62,7 +62,7 @@ def test_an_archive_in_parts_is_the_archive(world, large):
     with world.context.database.read() as session:
         study = get_study(session, large)
         written = gzip.decompress(b"".join(archive.write(world.context.database, study)))
-        again = Archive.model_validate_json(written).model_dump_json(exclude_unset=True)
+        again = StudyArchive.model_validate_json(written).model_dump_json(exclude_unset=True)
     is_same = written.decode() == again  # pytest would compare 20 MB letter by letter
     assert is_same
     read = json.loads(written)

@@ -20,7 +20,7 @@ from app.studies.pages import short_names
 from app.studies.repository import get_study
 from app.studies.sentences import describe_verdict
 from app.web.ui.units import format_interval, format_percent, format_points
-from evaluation.studies.answer import Answer
+from evaluation.studies.answer import BudgetAnswer
 from tests.thorough import quick_first
 
 CASES = quick_first(["reference", *range(6)], ["reference", 0, 3])
@@ -72,7 +72,7 @@ def test_every_surface_says_the_same(world, bassline, case):
 
 def check_row(world, study_id, row, markdown, labels, n) -> None:
     """The row in the report and on the page, and the heading of the page at its budget."""
-    answer = Answer(**{name: row[name] for name in Answer.__dataclass_fields__})
+    answer = BudgetAnswer(**{name: row[name] for name in BudgetAnswer.__dataclass_fields__})
     bounds = " to ".join(format_points(limit, n) for limit in row["difference_interval"])
     share, verdict = format_percent(row["use_pass_first"], n), describe_verdict(answer)
     limits = format_interval(row["use_interval"], n)

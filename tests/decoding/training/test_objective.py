@@ -18,13 +18,13 @@ from decoding.training.collect import record
 from decoding.training.documents import DocumentBatch
 from decoding.training.initial import build_head, read_output_rows
 from decoding.training.objective import Objective
-from decoding.training.recorder import Recording
+from decoding.training.recorder import RecordedText
 
 PROMPTS = ["def add(a, b):\n    return", "x = [", "class A:\n    def f(self):\n"]
 
 
 @pytest.fixture(scope="module")
-def recordings(target: LoadedModel) -> list[Recording]:
+def recordings(target: LoadedModel) -> list[RecordedText]:
     requests = [
         Request(prompt, sampling=SamplingParams(0.8), seed=i, max_new_tokens=24) for i, prompt in enumerate(PROMPTS)
     ]
@@ -49,7 +49,7 @@ def seen_by(
 
 @torch.inference_mode()
 def test_a_block_of_training_computes_what_a_block_of_drafting_does(
-    target: LoadedModel, head: LoadedHead, recordings: list[Recording], monkeypatch: pytest.MonkeyPatch
+    target: LoadedModel, head: LoadedHead, recordings: list[RecordedText], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = recordings[0].tokens.tolist()
     network = build_head(target, (0, 1, 1), torch.arange(257), 0, n_layers=2)  # of all tokens: none is left out
@@ -77,7 +77,9 @@ def test_a_block_of_training_computes_what_a_block_of_drafting_does(
 
 
 @torch.inference_mode()
-def test_the_recorded_outputs_are_the_targets_distributions(target: LoadedModel, recordings: list[Recording]) -> None:
+def test_the_recorded_outputs_are_the_targets_distributions(
+    target: LoadedModel, recordings: list[RecordedText]
+) -> None:
     for recording in recordings:
         n = len(recording.tokens)
         before = target.model.config._attn_implementation
@@ -90,7 +92,7 @@ def test_the_recorded_outputs_are_the_targets_distributions(target: LoadedModel,
 
 @torch.inference_mode()
 def test_padding_and_neighbours_do_not_change_a_document(
-    target: LoadedModel, head: LoadedHead, recordings: list[Recording], monkeypatch: pytest.MonkeyPatch
+    target: LoadedModel, head: LoadedHead, recordings: list[RecordedText], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shortest = min(recordings, key=lambda one: len(one.tokens))
     alone, _ = seen_by(head, target, DocumentBatch.of([shortest]), 0, monkeypatch)
@@ -100,7 +102,9 @@ def test_padding_and_neighbours_do_not_change_a_document(
     torch.testing.assert_close(alone[0], together[0][: len(alone[0])], atol=1e-4, rtol=1e-4)
 
 
-def test_a_perfect_head_has_no_divergence(target: LoadedModel, head: LoadedHead, recordings: list[Recording]) -> None:
+def test_a_perfect_head_has_no_divergence(
+    target: LoadedModel, head: LoadedHead, recordings: list[RecordedText]
+) -> None:
     """Fed with the wanted logits in the place of its own, the loss is zero and every token matches."""
     rows = read_output_rows(target, head.head.token_ids)
     batch = DocumentBatch.of(recordings)

@@ -19,7 +19,7 @@ from decoding.models.errors import ModelError
 from decoding.models.trained_heads import HeadRecord
 from decoding.request import Request, RequestError, SamplingParams
 from decoding.training import drafter
-from decoding.training.drafter import StoppedError
+from decoding.training.drafter import TrainingStoppedError
 from decoding.training.plan import WorkFolder
 from tests.decoding.conftest import tiny_qwen2
 from tests.decoding.training.program import SMALL, TASK, Quiet, train_until, training
@@ -150,7 +150,7 @@ class Impatient(Quiet):
 
 @pytest.mark.parametrize("n", [1, 40])
 def test_stopped_it_goes_on_with_the_same_options_and_refuses_others(n: int, place: Path, small: None) -> None:
-    with pytest.raises(StoppedError):
+    with pytest.raises(TrainingStoppedError):
         training(place, Impatient(n)).run()
     with pytest.raises(RequestError, match=r"interrupted that had epochs 2: give the same options"):
         training(place, epochs=4).run()
@@ -173,7 +173,7 @@ def test_a_training_that_goes_on_keeps_the_weights_that_its_text_was_begun_with(
     place: Path, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drafter, "_choose_fastest_weights", lambda: "dense")
-    with pytest.raises(StoppedError):
+    with pytest.raises(TrainingStoppedError):
         training(place, Impatient(20)).run()
     assert list((place / "cache" / "training").glob("*/shards/*.safetensors")), "text was collected"
     monkeypatch.setattr(drafter, "_choose_fastest_weights", lambda: "int8")
@@ -189,7 +189,7 @@ def test_it_refuses_to_begin_without_room_and_keeps_to_what_it_was_given(
         training(place, max_bytes=2**20).run()
     make_small(monkeypatch)
     bound = int(2.7 * 2**20)
-    with pytest.raises(StoppedError):
+    with pytest.raises(TrainingStoppedError):
         training(place, _UntilTrained(), max_bytes=bound, tokens=10**9).run()
     shards = list((place / "cache" / "training").glob("*/shards/*"))
     assert len(shards) == 2, "a third one might not have fitted"

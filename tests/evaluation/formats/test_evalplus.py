@@ -9,7 +9,7 @@ import pytest
 
 from evaluation import dataset_files
 from evaluation.dataset_process import load_apart
-from evaluation.datasets import Dataset, DatasetError, LeftOut, Task
+from evaluation.datasets import Dataset, DatasetError, LeftOutTask, Task
 from evaluation.grading import Grader
 from evaluation.sandbox import Limits, Sandbox, SandboxUnavailableError
 
@@ -182,7 +182,7 @@ def test_a_script_that_asserts_nothing_is_left_out() -> None:
         "def assertion(out, exp, atol):\n    exact_match = out == exp\nassertion(similar_elements((), ()), (), 0)\n"
     )
     left_out = loaded(mbpp_row(), mbpp_row(task_id=3, test=script)).left_out
-    assert left_out == (LeftOut("MBPP/3", "its test asserts nothing, so every answer would pass"),)
+    assert left_out == (LeftOutTask("MBPP/3", "its test asserts nothing, so every answer would pass"),)
 
 
 def test_right_results_other_than_that_of_the_own_solution_pass(grader: Grader) -> None:
@@ -205,7 +205,7 @@ def test_right_results_other_than_that_of_the_own_solution_pass(grader: Grader) 
 def test_a_task_that_cannot_be_judged_is_left_out_with_its_reason() -> None:
     rows = [mbpp_own_form(2, "similar_elements", SHARED, [[[1], [1]]]),
             mbpp_own_form(164, "are_equivalent", "\ndef are_equivalent(a, b):\n  return True\n", [[1, 2]])]  # fmt: skip
-    assert loaded(*rows).left_out == (LeftOut("Mbpp/164", "EvalPlus accepts every answer"),)
+    assert loaded(*rows).left_out == (LeftOutTask("Mbpp/164", "EvalPlus accepts every answer"),)
     large = "".join(json.dumps(row) + "\n" for row in rows).encode() + b" " * 2**19
     assert load_apart(large, "mine", "mine.jsonl") == dataset_files.parse_dataset(large, "mine", "mine.jsonl")
     with pytest.raises(DatasetError, match="no task that can be judged: Mbpp/164: EvalPlus accepts"):

@@ -16,12 +16,12 @@ from evaluation.from_code.placing.spec import VALUES, Spec
 from evaluation.from_code.reasons import ExcludedError, SandboxFaultError
 from evaluation.from_code.recording import values
 from evaluation.from_code.trivial_bodies import list_trivial
-from evaluation.sandbox import Limits, Result
+from evaluation.sandbox import Limits, SandboxResult
 
 ADD = "def add(a, b):\n    return a + b\n"
 PROGRAM = Program(Spec("m", False, "add", "", "", form=VALUES), ADD)
 TASK = Task("t", "def add(a, b):\n", "add", "def check(candidate):\n    assert candidate(1, 2) == 3\n", "")
-FAULT = Result("sandbox_error", "no process could be started")
+FAULT = SandboxResult("sandbox_error", "no process could be started")
 
 
 def case(*args, returned=None, after=None):
@@ -43,7 +43,7 @@ class Scripted:
     def judge(self, program, task, limits):
         if self.results:
             return self.results.pop(0)
-        return self.sandbox.judge(program, task, limits) if self.sandbox else Result("passed")
+        return self.sandbox.judge(program, task, limits) if self.sandbox else SandboxResult("passed")
 
     def run(self, job, limits):
         return self.results.pop(0) if self.results else self.sandbox.run(job, limits)
@@ -82,7 +82,7 @@ def test_a_mutant_that_ends_the_process_is_killed_alone(sandbox):
 
 
 def test_the_least_cpu_time_of_several_measurements_counts():
-    slow, quick = Result("passed", cpu_s=1.2), Result("passed", cpu_s=0.2)
+    slow, quick = SandboxResult("passed", cpu_s=1.2), SandboxResult("passed", cpu_s=0.2)
     checks.passes(Scripted(slow, quick), TASK, ADD)
     with pytest.raises(ExcludedError, match=r"needs more than 1\.0 CPU seconds"):
         checks.passes(Scripted(slow, slow, slow), TASK, ADD)

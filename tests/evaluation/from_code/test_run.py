@@ -20,7 +20,7 @@ from evaluation.from_code.run import run, state_of
 from evaluation.from_code.state import State
 from evaluation.grading import Grader
 from evaluation.prompting import build as prompt_of_task
-from evaluation.sandbox import Result
+from evaluation.sandbox import SandboxResult
 from tests.evaluation.from_code.conftest import opener_in
 from tests.fakes import INFILL
 
@@ -306,7 +306,7 @@ class Faulty:
     def _fault(self, key):
         first = str(key) not in self._tried
         self._tried.add(str(key))
-        return Result("sandbox_error", "no process could be started") if first or self._lasting else None
+        return SandboxResult("sandbox_error", "no process could be started") if first or self._lasting else None
 
 
 @pytest.mark.thorough

@@ -6,7 +6,7 @@ from evaluation.datasets import Task
 from evaluation.languages import registry
 from evaluation.languages.cases import Case
 from evaluation.languages.translation import oracles
-from evaluation.languages.translation.inference import LeftOutError
+from evaluation.languages.translation.inference import UntranslatableError
 from evaluation.languages.translation.translate import read_source, translate, translate_task
 from evaluation.languages.values import from_json
 from evaluation.sandbox import Sandbox
@@ -99,7 +99,7 @@ LEFT_OUT = {
 
 @pytest.mark.parametrize(("reason", "task"), LEFT_OUT.items(), ids=LEFT_OUT)
 def test_what_cases_cannot_express_is_left_out_with_the_reason(sandbox, reason, task):
-    with pytest.raises(LeftOutError, match=reason.split("(")[0].strip()):
+    with pytest.raises(UntranslatableError, match=reason.split("(")[0].strip()):
         read_source(sandbox, task)
 
 

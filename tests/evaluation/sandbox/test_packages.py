@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.sandbox import Job, Limits, PackagesError, Sandbox, SandboxUnavailableError, packages, stage
+from evaluation.sandbox import Limits, PackagesError, Sandbox, SandboxJob, SandboxUnavailableError, packages, stage
 from tests.thorough import tiers
 
 LIMITS = Limits(cpu_s=2, wall_s=8.0)
 PROGRAM = "import packaging.version\ndef newer(a, b):\n    v = packaging.version.Version\n    return v(a) > v(b)\n"
 TEST = "def check(candidate):\n    assert candidate('1.10', '1.9')\n"
-JOB = Job(PROGRAM, "newer", "", TEST)
+JOB = SandboxJob(PROGRAM, "newer", "", TEST)
 
 
 @pytest.fixture(scope="module", params=tiers())
@@ -36,7 +36,7 @@ def test_every_probe_is_blocked_with_the_packages_in_place(equipped):
 
 
 def test_other_installed_packages_stay_hidden(equipped):
-    job = Job("import click\ndef newer(a, b):\n    return True\n", "newer", "", TEST)
+    job = SandboxJob("import click\ndef newer(a, b):\n    return True\n", "newer", "", TEST)
     assert "No module named 'click'" in equipped.run(job, LIMITS).detail
 
 
@@ -45,12 +45,12 @@ def test_the_package_cannot_be_changed(equipped):
         "import packaging, os\ndef newer(a, b):\n    try:\n        open(packaging.__file__, 'r+')\n"
         "    except OSError:\n        return True\n"
     )
-    assert equipped.run(Job(program, "newer", "", TEST), LIMITS).status == "passed"
+    assert equipped.run(SandboxJob(program, "newer", "", TEST), LIMITS).status == "passed"
 
 
 def test_the_checker_does_not_get_the_packages(equipped):
     test = "import packaging\n" + TEST
-    assert "No module named 'packaging'" in equipped.run(Job(PROGRAM, "newer", "", test), LIMITS).detail
+    assert "No module named 'packaging'" in equipped.run(SandboxJob(PROGRAM, "newer", "", test), LIMITS).detail
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,15 @@
 
 import pytest
 
-from evaluation.sandbox import Command, Limits, Program, ProgramEndedError, Sandbox, SandboxUnavailableError, Tools
+from evaluation.sandbox import (
+    Command,
+    Limits,
+    ProgramEndedError,
+    RunningProgram,
+    Sandbox,
+    SandboxUnavailableError,
+    Tools,
+)
 
 LIMITS = Limits(cpu_s=1, wall_s=3.0)
 ECHO = "import os\nfor line in os.fdopen(3): os.write(4, line.upper().encode())\n"
@@ -32,12 +40,12 @@ def compiled(sandbox, tools, compiler, program=ECHO):
     """(exit code, output) of the compiler, then what the program answers to a line."""
     with sandbox.programs(tools) as slot:
         slot.put({"compiler.py": compiler, "source.txt": "text"})
-        with Program(slot, tools.compile_limits, compiling=True) as step:
+        with RunningProgram(slot, tools.compile_limits, compiling=True) as step:
             step.wait()
         if step.exit_code:
             return step.exit_code, step.output.decode(), None
         slot.put({"program.py": program})
-        with Program(slot, LIMITS) as running:
+        with RunningProgram(slot, LIMITS) as running:
             return step.exit_code, step.output.decode(), running.ask(b"line\n")
 
 
@@ -99,7 +107,7 @@ EXCESSES = {
 def test_a_compiler_is_limited_and_its_slot_goes_on(sandbox, tools, excess):
     with sandbox.programs(tools) as slot:
         slot.put({"compiler.py": EXCESSES[excess]})
-        compiler, reached = Program(slot, tools.compile_limits, compiling=True), False
+        compiler, reached = RunningProgram(slot, tools.compile_limits, compiling=True), False
         try:
             with compiler:
                 compiler.wait()

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from evaluation.sandbox import (
-    Job,
     Limits,
     Sandbox,
+    SandboxJob,
     filters,
     interpreter,
     supervisor,
@@ -30,7 +30,7 @@ LIMITS = Limits(cpu_s=2, wall_s=5.0)
 
 def job(program, test="assert candidate(1, 2) == 3", entry="add"):
     body = "".join(f"    {line}\n" for line in test.splitlines())
-    return Job(program, entry, "", f"def check(candidate):\n{body}")
+    return SandboxJob(program, entry, "", f"def check(candidate):\n{body}")
 
 
 RIGHT = job("def add(a, b):\n    return a + b\n")
@@ -236,7 +236,7 @@ def test_text_and_memory_of_the_test_are_limited_too(sandbox):
 
 
 def test_a_test_that_cannot_be_loaded_is_never_a_candidate_failure(sandbox):
-    result = sandbox.run(Job("def add(a, b):\n    return 3\n", "add", "", "def check(:\n"), LIMITS)
+    result = sandbox.run(SandboxJob("def add(a, b):\n    return 3\n", "add", "", "def check(:\n"), LIMITS)
     assert result.status == "sandbox_error"
     assert "test cannot be loaded" in result.detail
 

@@ -4,7 +4,7 @@ import pytest
 
 from evaluation.datasets import Task
 from evaluation.grading import Grader
-from evaluation.sandbox import Job, Limits
+from evaluation.sandbox import Limits, SandboxJob
 
 LIMITS = Limits(wall_s=60.0)
 
@@ -181,7 +181,7 @@ def test_a_text_of_the_candidate_is_never_executed_beside_the_test(judge, sandbo
     program = f"def f(x):\n    return {text!r}\n"
     assert judge(program, "assert eval(candidate('2*3')) == 6")[1] == "in-guest"
     overlooked = "def check(candidate):\n    assert eval(candidate('2*3')) == 6\n"
-    assert sandbox.run(Job(program, "f", "", overlooked), LIMITS).status == "obstacle"
+    assert sandbox.run(SandboxJob(program, "f", "", overlooked), LIMITS).status == "obstacle"
 
 
 def test_a_test_in_the_guest_is_a_text_of_its_own(judge):

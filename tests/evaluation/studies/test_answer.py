@@ -6,11 +6,11 @@ import pytest
 
 from evaluation.decisions import MARGIN
 from evaluation.metrics import MetricError, compute_wilson_interval
-from evaluation.studies.answer import Answer, answer_at, list_named_budgets
+from evaluation.studies.answer import BudgetAnswer, answer_at, list_named_budgets
 from tests.evaluation.studies.making import MadeArm, arm, passing, score
 
 
-def answers(arms: list[MadeArm], budgets: list[float], margin: float = MARGIN) -> list[Answer]:
+def answers(arms: list[MadeArm], budgets: list[float], margin: float = MARGIN) -> list[BudgetAnswer]:
     """The answers at these budgets, of which the last is the study's."""
     compared = score(arms, budgets[-1])
     return [answer_at(compared, budget, margin) for budget in budgets]

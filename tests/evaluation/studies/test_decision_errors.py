@@ -10,7 +10,7 @@ import pytest
 
 from evaluation.decisions import MARGIN
 from evaluation.studies.analysis import list_study_budgets
-from evaluation.studies.answer import Answer, answer_at, list_named_budgets
+from evaluation.studies.answer import BudgetAnswer, answer_at, list_named_budgets
 from evaluation.studies.arms import ArmComparison
 from tests.evaluation.studies.making import score
 from tests.evaluation.studies.random_studies import BUDGET_S, TASKS, RandomStudy, draw_study
@@ -32,7 +32,7 @@ def counts() -> Counter[tuple[object, ...]]:
     return found
 
 
-def count_answer(found: Counter[tuple[object, ...]], study: RandomStudy, answer: Answer) -> None:
+def count_answer(found: Counter[tuple[object, ...]], study: RandomStudy, answer: BudgetAnswer) -> None:
     if answer.use is None:
         return
     best = max(study.pass_first(arm.name, answer.budget_s) for arm in study.arms)

@@ -281,8 +281,8 @@ def main(folder: str, kind: str, kill_after: str, *words: str) -> None:
         watch(collection.Collection, "add_shard", lambda one: f"shard {len(one.shards.infos)}", stores=False)
         watch(trainer.Trainer, "_update", lambda one, _: f"step {one.step}", stores=False)
     if kind not in COMMANDS:
-        watch(handlers.Step, "save", lambda step, *_: json.dumps(step.cursor, sort_keys=True))
-        watch(handlers.Step, "save", lambda step, *_: json.dumps(step.cursor, sort_keys=True), stores=False)
+        watch(handlers.JobAttempt, "save", lambda step, *_: json.dumps(step.cursor, sort_keys=True))
+        watch(handlers.JobAttempt, "save", lambda step, *_: json.dumps(step.cursor, sort_keys=True), stores=False)
     if kind in COMMANDS:
         from app.cli.main import cli
 

@@ -13,13 +13,13 @@ from evaluation.metrics import BUDGET_GRID
 
 
 @dataclass(frozen=True)
-class Reading:
+class BudgetReading:
     """The lines of a chart, read at round budgets from `low` to `high` seconds, where lines end, and at `budget`.
 
     Between those nothing is read, so that a value is never shown beside a budget at which it does not hold.
     """
 
-    curves: Sequence[Curve]
+    curves: Sequence[ChartCurve]
     low: float
     high: float
     budget: float  # of the page; the chart shows its values at rest
@@ -46,11 +46,11 @@ class Reading:
         """The page's budget as read."""
         return format_exact_seconds(self.budget)
 
-    def values(self, curve: Curve) -> list[str]:
+    def values(self, curve: ChartCurve) -> list[str]:
         """The values of a line at the budgets, up to where it ends."""
         return [format_share(curve.at(budget), self.n_tasks) for budget in self.budgets if budget <= curve.budgets[-1]]
 
-    def now(self, curve: Curve) -> str:
+    def now(self, curve: ChartCurve) -> str:
         """The value of a line at the page's budget with its unit."""
         return format_percent(curve.at(self.budget), self.n_tasks) if self.budget <= curve.budgets[-1] else "–"
 
@@ -67,7 +67,7 @@ class Chart:
     table_head: tuple[str, ...]
     table: list[tuple[str, ...]]
     keys: list[tuple[str, str, str]]  # label, classes and key of every series
-    reading: Reading | None = None  # of a chart with a budget axis
+    reading: BudgetReading | None = None  # of a chart with a budget axis
 
     @property
     def drawings(self) -> tuple[Drawing, ...]:
@@ -76,7 +76,7 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Curve:
+class ChartCurve:
     """Quality of one run as a function of the budget: a step function that ends at its last budget."""
 
     label: str
@@ -99,7 +99,7 @@ class Curve:
         point = bisect_right(self.budgets, budget) - 1
         return self.values[point] if point >= 0 else 0.0
 
-    def between(self, low: float, high: float) -> Curve:
+    def between(self, low: float, high: float) -> ChartCurve:
         """The part from `low` seconds to `high`, or to where the curve ends if that is before."""
         high = min(high, self.budgets[-1])
         start, stop = bisect_right(self.budgets, low), bisect_left(self.budgets, high)

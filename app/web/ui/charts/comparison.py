@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from app.web.ui.charts.chart import Chart, Curve
+from app.web.ui.charts.chart import Chart, ChartCurve
 from app.web.ui.charts.curves import pass_curves
 from evaluation import metrics
 from evaluation.metrics import BUDGET_GRID
@@ -46,10 +46,10 @@ def draw_comparison(lines: Sequence[LineCurve], figure: Shown, n_tasks: int, bud
         label = line.name if len(lines) <= FEW else line.letter or line.label
         ends = line.curve.budgets
         shares = line.curve.pass_all if figure == "all" else line.curve.pass_first
-        drawn.append(Curve(label, ends, shares, line.series, "first", key=line.key, name=line.name))
+        drawn.append(ChartCurve(label, ends, shares, line.series, "first", key=line.key, name=line.name))
         if figure == "both":
             every = (f"{line.letter or line.label} All", ends, line.curve.pass_all, line.series, "all")
-            drawn.append(Curve(*every, key=line.key, name=f"{line.name}, Pass@All"))
+            drawn.append(ChartCurve(*every, key=line.key, name=f"{line.name}, Pass@All"))
     words = "Pass@First and Pass@All" if figure == "both" else FIGURES[figure]
     room = LABEL_ROOM if len(lines) <= FEW else 64
     return pass_curves(drawn, f"{words} against the budget", n_tasks, budget=budget_s, label_room=room)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.web.ui.charts.axes import MOST_STEPS, WIDE, choose_table_budgets, lay_out, round_up_share, time_range
-from app.web.ui.charts.chart import Chart, Curve, Reading
+from app.web.ui.charts.chart import BudgetReading, Chart, ChartCurve
 from app.web.ui.charts.parts import LINE, Label, Path, name_ends
 from app.web.ui.units import format_count, format_percent, format_seconds
 
@@ -15,7 +15,7 @@ FRAME = 70  # pixels of a drawing above and below its curves
 
 
 def pass_curves(
-    curves: Sequence[Curve],
+    curves: Sequence[ChartCurve],
     title: str,
     n_tasks: int,
     *,
@@ -64,11 +64,11 @@ def pass_curves(
             for b in choose_table_budgets(low, end)
         ],
         keys=[(c.label, c.css, c.key) for c in curves],
-        reading=Reading(whole, low, high, budget, n_tasks),
+        reading=BudgetReading(whole, low, high, budget, n_tasks),
     )
 
 
-def from_first_rise(curve: Curve) -> Sequence[float]:
+def from_first_rise(curve: ChartCurve) -> Sequence[float]:
     """The seconds from just below where the curve leaves 0, as nothing is to be seen earlier, and to its end."""
     rise = next((budget for budget, value in zip(curve.budgets, curve.values, strict=True) if value > 0), None)
     return [curve.budgets[-1] / 100 if rise is None else BEFORE_RISE * rise, curve.budgets[-1]]

@@ -19,7 +19,7 @@ from evaluation.from_code.placing.inside import MAX_ITEMS, MAX_STEPS
 from evaluation.from_code.placing.spec import Spec
 from evaluation.from_code.reasons import SandboxFaultError
 from evaluation.from_code.recording import values
-from evaluation.sandbox import Result
+from evaluation.sandbox import SandboxResult
 
 
 def program(source, name="f"):
@@ -124,9 +124,9 @@ def test_a_batch_that_takes_too_long_is_halved_and_a_fault_is_repeated(sandbox):
         def run(self, job, limits):
             self.jobs += 1
             if self.jobs % 2:
-                return Result("sandbox_error", "no process")
+                return SandboxResult("sandbox_error", "no process")
             n_calls = job.test.count("tuple")
-            return Result("timeout", "too slow") if n_calls > 2 else sandbox.run(job, limits)
+            return SandboxResult("timeout", "too slow") if n_calls > 2 else sandbox.run(job, limits)
 
     source = "def f(x):\n    return x\n"
     outcomes = outcomes_of(Slow(), program(source), calls(*range(7)))
@@ -136,7 +136,7 @@ def test_a_batch_that_takes_too_long_is_halved_and_a_fault_is_repeated(sandbox):
 def test_a_fault_that_lasts_is_an_error_and_no_outcome():
     class Broken:
         def run(self, job, limits):
-            return Result("sandbox_error", "no process could be started")
+            return SandboxResult("sandbox_error", "no process could be started")
 
     for observe in (observe_all, observe_each):
         with pytest.raises(SandboxFaultError, match="no process could be started"):

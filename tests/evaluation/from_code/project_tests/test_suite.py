@@ -16,7 +16,7 @@ from evaluation.from_code.run import Finished, run, state_of
 from evaluation.from_code.source.project import open_project
 from evaluation.grading import Grader
 from evaluation.project_tests.running import Outcomes
-from evaluation.sandbox import Result, Sandbox
+from evaluation.sandbox import Sandbox, SandboxResult
 from evaluation.verdicts import Status, Trust
 
 SOURCE = '''
@@ -232,7 +232,7 @@ def test_a_test_that_ends_its_process_is_named_and_those_behind_it_run() -> None
         passed = list(tests)[: min(2, ended)]
         left = list(tests)[len(passed) :]
         status = Status.TIMEOUT if left else Status.PASSED
-        return Outcomes(Result(status, "no end"), passed, {}, left)
+        return Outcomes(SandboxResult(status, "no end"), passed, {}, left)
 
     passed, failed = _each_once("test_x.py", ["a", "b", "hangs", "c", "d", "e"], run)
     assert (passed, failed) == ({"a", "b", "c", "d", "e"}, {"hangs": "no end"})

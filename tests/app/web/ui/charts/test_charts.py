@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.runs.presentation import draw_curve
 from app.web.ui.charts.axes import lay_out
-from app.web.ui.charts.chart import Curve
+from app.web.ui.charts.chart import ChartCurve
 from app.web.ui.charts.curves import pass_curves
 from app.web.ui.charts.parts import LINE, Label, name_ends
 from app.web.ui.charts.timeline import Life, draw_timeline
@@ -23,7 +23,7 @@ SHARES = st.floats(0, 1)
 @given(st.lists(SHARES, min_size=2, max_size=20))
 def test_a_curve_stays_inside_its_frame_and_its_table_holds_its_values(values):
     budgets = [0.5 * 1.4**i for i in range(len(values))]
-    chart = pass_curves([Curve("one", budgets, values)], "t", 164, budget=1.0)
+    chart = pass_curves([ChartCurve("one", budgets, values)], "t", 164, budget=1.0)
     for drawing in chart.drawings:
         for x, y in corners(drawing.lines[0].d):
             assert drawing.left <= x <= drawing.right
@@ -59,7 +59,7 @@ def test_names_that_have_room_stand_beside_their_ends():
 
 
 def test_a_reading_holds_at_its_budget_and_a_line_is_not_read_past_its_end():
-    curves = [Curve("a", (1.0, 3.17, 8.0), (0.1, 0.5, 0.9)), Curve("b", (1.5, 4.0), (0.2, 0.3))]
+    curves = [ChartCurve("a", (1.0, 3.17, 8.0), (0.1, 0.5, 0.9)), ChartCurve("b", (1.5, 4.0), (0.2, 0.3))]
     reading = pass_curves(curves, "t", 82, budget=3.171).reading
     assert reading.budgets[reading.place] == 3.171, "the page's budget is read, too"
     for curve in curves:
@@ -83,7 +83,9 @@ def test_long_names_that_begin_alike_are_told_apart_by_their_ends():
 
 
 def test_few_ticks_stand_at_powers_of_ten_and_at_most_two_steps_of_the_share():
-    drawing = pass_curves([Curve("one", [0.4, 20.0], [0.2, 0.9])], "t", 164, budget=5.0, few_ticks=True).drawings[0]
+    drawing = pass_curves([ChartCurve("one", [0.4, 20.0], [0.2, 0.9])], "t", 164, budget=5.0, few_ticks=True).drawings[
+        0
+    ]
     assert [tick.label for tick in drawing.x_ticks] == ["1 s", "10 s"]
     assert [tick.label for tick in drawing.y_ticks] == ["0 %", "50 %", "100 %"]
 
