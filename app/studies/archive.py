@@ -1,4 +1,4 @@
-"""A study in one file with all its samples, so that another installation can load it: gzipped JSON of an `Archive`.
+"""A study in one file with all its samples, so that another installation can load it: gzipped JSON of a `StudyArchive`.
 
 It has what figures, pages and statistics need, and notes. What only this installation needs stays behind: token ids,
 the prompts (the dataset has the tasks), and tasks that were not finished.
@@ -160,7 +160,7 @@ def _without_tasks(study: Study) -> StudyArchive:
 
 
 def _json(database: Database, found: StudyArchive, run_ids: Sequence[uuid.UUID]) -> Iterator[str]:
-    """The JSON of an `Archive` in parts, with the tasks of each arm's run. A list of parts is last in its object."""
+    """The JSON of a `StudyArchive` in parts, with the tasks of each arm's run. A list of parts is last in its object."""
     yield _dump(found, "arms").removesuffix("}") + ',"arms":['
     for place, (run_id, arm) in enumerate(zip(run_ids, found.arms, strict=True)):
         yield "," * (place > 0) + _dump(arm, "tasks").removesuffix("}") + ',"tasks":['
