@@ -61,7 +61,8 @@ def _print(document: AuditDocument, json_file: str | None) -> None:
         console.print(f"{each.decoding}: {each.sentence}", soft_wrap=True)
     for text in document.tasks[:5]:
         place = f"{text.task_id}, sample {text.index}, {text.decoding}, from token {text.position}"
-        console.print(common.build_pairs(place, [("off", repr(text.off)), ("on", repr(text.on))]))
+        console.print(f"\n{place}", highlight=False, soft_wrap=True)  # a table's title would be as narrow as the table
+        console.print(common.build_pairs("", [("off", repr(text.off)), ("on", repr(text.on))]))
 
 
 def _describe_profile(facts: dict[str, Any]) -> str:
