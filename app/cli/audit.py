@@ -53,7 +53,9 @@ def audit(reference: str | None, json_file: str | None, **options: Any) -> None:
 def _print(document: AuditDocument, json_file: str | None) -> None:
     console = common.choose_console(json_file)
     profiles = [(side, _describe_profile(facts)) for side, facts in document.profiles.items()]
-    console.print(common.build_pairs(document.name, [("study", str(document.study_id)), *profiles]))
+    # A table's title would be as narrow as the table.
+    console.print(document.name, style="italic", highlight=False, soft_wrap=True)
+    console.print(common.build_pairs("", [("study", str(document.study_id)), *profiles]))
     console.print()
     for table in describe_audit(document)[:1]:
         console.print(common.build_table(table.headings, table.rows))
@@ -61,9 +63,20 @@ def _print(document: AuditDocument, json_file: str | None) -> None:
         console.print(f"{each.decoding}: {each.sentence}", soft_wrap=True)
     for text in document.tasks[:5]:
         place = f"{text.task_id}, sample {text.index}, {text.decoding}, from token {text.position}"
-        console.print(common.build_pairs(place, [("off", repr(text.off)), ("on", repr(text.on))]))
+        console.print(f"\n{place}", highlight=False, soft_wrap=True)
+        console.print(common.build_pairs("", [("off", repr(text.off)), ("on", repr(text.on))]))
 
 
 def _describe_profile(facts: dict[str, Any]) -> str:
-    names = ("target", "drafter", "server", "server_version", "server_speculation", "device_name", "dtype")
-    return ", ".join(str(facts[name]) for name in names if facts.get(name))
+    names = (
+        "target",
+        "extra_body",
+        "drafter",
+        "server",
+        "server_version",
+        "server_speculation",
+        "device_name",
+        "dtype",
+    )
+    is_remote = "endpoint" in facts  # the server chooses its own drafter
+    return ", ".join(str(facts[name]) for name in names if facts.get(name) and not (is_remote and name == "drafter"))

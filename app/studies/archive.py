@@ -160,7 +160,7 @@ def _without_tasks(study: Study) -> StudyArchive:
 
 
 def _json(database: Database, found: StudyArchive, run_ids: Sequence[uuid.UUID]) -> Iterator[str]:
-    """The JSON of a `StudyArchive` in parts, with the tasks of each arm's run. A list of parts is last in its object."""
+    """Yield the JSON of a study in parts, with the tasks of each arm. A list of parts is last in its object."""
     yield _dump(found, "arms").removesuffix("}") + ',"arms":['
     for place, (run_id, arm) in enumerate(zip(run_ids, found.arms, strict=True)):
         yield "," * (place > 0) + _dump(arm, "tasks").removesuffix("}") + ',"tasks":['

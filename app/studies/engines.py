@@ -64,7 +64,7 @@ PRESETS: Mapping[str, EnginePreset] = {
         },
     ),
     "sglang": EnginePreset(
-        "python -m sglang.launch_server",
+        "sglang serve",
         "--model-path {model} --served-model-name {name} --host 127.0.0.1 --port {port} --enable-metrics",
         speculation={
             "ngram": "--speculative-algorithm NGRAM --speculative-num-draft-tokens 16",

@@ -219,8 +219,8 @@ def _parse_timings(timings: Any) -> Usage:
     """llama.cpp's counts of a request. They come for each choice, so the last one's stand for all."""
     if not isinstance(timings, dict):
         return Usage()
-    counts = timings.get("draft_n"), timings.get("draft_n_accepted")
-    return Usage(None, None, None, *map(_parse_count, counts))
+    counts = timings.get("predicted_n"), None, timings.get("draft_n"), timings.get("draft_n_accepted")
+    return Usage(None, *map(_parse_count, counts))
 
 
 def _parse_count(value: Any) -> int | None:

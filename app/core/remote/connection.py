@@ -238,6 +238,8 @@ async def _read_message(response: httpx2.Response) -> str:
     text = await _read_text(response, MAX_ERROR_BYTES)
     with contextlib.suppress(ValueError, RecursionError):
         return find_message(json.loads(text)) or response.reason_phrase
+    if text.lstrip().startswith("<"):  # a page, for people
+        return response.reason_phrase
     return find_message(text) or response.reason_phrase
 
 

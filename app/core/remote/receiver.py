@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.core.remote.chunks import ChoiceDelta, join_surrogates
+from app.core.remote.chunks import ChoiceDelta, TokenLogprobs, join_surrogates
 from app.core.remote.dialects import get_request_form
 from decoding.request import FinishReason, Request, Sample, Update
 from decoding.streamed_text import StreamedText
@@ -53,6 +54,7 @@ class SampleReceiver:
         self._n_text = 0  # characters of the text
         self._n_received = 0  # characters
         self._has_logprobs = True
+        self._n_unexplained = 0.0  # characters for which no token was sent
 
     @property
     def is_ended(self) -> bool:
@@ -71,6 +73,7 @@ class SampleReceiver:
             self._has_logprobs = False
             self.sample.logprobs.clear()
         tokens = choice.tokens if self._has_logprobs else None
+        self._count_unexplained(text, tokens)
         if tokens is not None and "".join(tokens.texts) == text:
             is_over = not all(map(self._append_token, tokens.texts, tokens.logprobs))
         else:
@@ -94,9 +97,11 @@ class SampleReceiver:
             self._streamed.append(self._preamble)
         self._streamed.close()
         sample = self.sample
+        if self._n_unexplained > 0:  # llama.cpp leaves out tokens that it drafted
+            sample.logprobs.clear()
         sample.text, sample.stop_string = self._streamed.text, self._streamed.stop_string
         sample.finish_reason, sample.finished_s = reason, at_s
-        if len(self._ends) == len(sample.logprobs):
+        if sample.logprobs and len(self._ends) == len(sample.logprobs):
             sample.ends = [min(end, len(sample.text)) for end in self._ends]
 
     def build_update(self, elapsed_s: float) -> Update:
@@ -109,6 +114,13 @@ class SampleReceiver:
     def _cut(self, reason: FinishReason, heard_s: float) -> None:
         self.is_cut = True
         self.end(reason, heard_s)
+
+    def _count_unexplained(self, text: str, tokens: TokenLogprobs | None) -> None:
+        """Tokens may come before their text or after it; a server that sends no texts of tokens cannot be checked."""
+        self._n_unexplained += len(text)
+        if tokens is not None:
+            is_without_texts = bool(text and tokens.logprobs) and not any(tokens.texts)
+            self._n_unexplained -= math.inf if is_without_texts else sum(map(len, tokens.texts))
 
     def _append_token(self, text: str, logprob: float) -> bool:
         """Adds a token of a chunk; False once the sample is over, so that what follows in the chunk is left out."""

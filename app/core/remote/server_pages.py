@@ -43,6 +43,8 @@ _QUEUE: Mapping[str, tuple[str, ...]] = {
     "queue_requests": ("vllm:request_queue_time_seconds_count", "sglang:queue_time_seconds_count"),
     WAITING: ("vllm:num_requests_waiting", "sglang:num_queue_reqs", "llamacpp:requests_deferred"),
 }
+OLD_SGLANG_PAGE = "get_server_info"  # deprecated; vLLM has a page by the new name
+SGLANG_PAGES = "server_info", OLD_SGLANG_PAGE
 _SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{[^}]*\})? ([0-9.eE+-]+)", re.MULTILINE)
 _SPECULATIVE = re.compile(r"specul|draft|eagle|mtp", re.IGNORECASE)
 MAX_FACT = 300  # characters of what a server says of itself
@@ -68,14 +70,15 @@ async def read_facts(server: ServerConnection) -> ServerFacts:
     owners = [str(model.get("owned_by", "")).lower() for model in _list_models(models)]
     name = next((_OWNERS[owner] for owner in owners if owner in _OWNERS), "")
     version = ""
-    for page in ("version", "props", "get_server_info"):
+    for page in ("version", "props", *SGLANG_PAGES):
         document = await _fetch_json(server, page)
         if page == "version" and isinstance(document, dict) and isinstance(document.get("version"), str):
             version, name = document["version"], name or VLLM
         elif page == "props" and isinstance(document, dict) and "build_info" in document:
             version, name = str(document["build_info"]), LLAMA_CPP
-        elif page == "get_server_info" and isinstance(document, dict) and document:
+        elif isinstance(document, dict) and document and (page == OLD_SGLANG_PAGE or name == SGLANG):
             version, name = str(document.get("version", "")), SGLANG
+            break
     name = name or server_header
     metrics = await _fetch_text(server, "metrics")
     has_counters = any(counter in metrics for counters in COUNTERS.values() for counter in counters)
@@ -85,7 +88,7 @@ async def read_facts(server: ServerConnection) -> ServerFacts:
 async def read_speculation(server: ServerConnection) -> dict[str, str | int | float | bool]:
     """The speculative settings that the server reports. llama.cpp does so once it has answered something."""
     settings: dict[str, str | int | float | bool] = {}
-    for page in ("props", "slots", "get_server_info"):
+    for page in ("props", "slots", *SGLANG_PAGES):
         settings |= dict(_find_speculation(await _fetch_json(server, page)))
     return settings
 

@@ -31,7 +31,10 @@ ANSWER_S = 5.0  # for a page that says whether the server is ready
 STOP_S = 30.0  # from SIGTERM to SIGKILL
 MAX_TOLD = 400  # characters of what a command has said last
 TOLD_BYTES = 8192
-_SECRET_FLAG = re.compile(r"(key|token|secret|password)$", re.IGNORECASE)
+_SECRET_NAME = re.compile(r"[\w-]*(key|token|secret|password)", re.IGNORECASE)
+_SECRET_FLAG = re.compile(rf"-{_SECRET_NAME.pattern}", re.IGNORECASE)
+_WATCH = 'read -r _; kill -s KILL -- "-$1"'
+"""A shell script that ends a process group once the other end of its input is closed, as when we are killed."""
 _CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -53,31 +56,31 @@ class ServerCommand:
 
     def describe(self) -> str:
         """The command as a shell takes it, without secrets."""
-        words: list[str] = []
-        for word in self.words:
-            name, equals, _ = word.partition("=")
-            is_value = bool(words) and words[-1].startswith("-") and _SECRET_FLAG.search(words[-1])
-            if is_value and not word.startswith("-"):
-                words.append("***")
-            elif equals and name.startswith("-") and _SECRET_FLAG.search(name):
-                words.append(f"{name}=***")
-            else:
-                words.append(word)
-        return self.redact(shlex.join(words))
+        shown, _ = self._split_secrets()
+        return self.redact(shlex.join(shown))
 
     def redact(self, text: str) -> str:
         """The text without the values of `env`, of other secrets, and of flags that hold one."""
-        for secret in (*self.env.values(), *self._list_flag_secrets(), *list_secrets()):
+        _, values = self._split_secrets()
+        for secret in (*self.env.values(), *values, *list_secrets()):
             if len(secret) > 3:
                 text = text.replace(secret, "***")
         return text
 
-    def _list_flag_secrets(self) -> list[str]:
-        following = [after for flag, after in zip(self.words, self.words[1:], strict=False)
-                     if flag.startswith("-") and "=" not in flag and _SECRET_FLAG.search(flag)]  # fmt: skip
-        joined = [word.partition("=")[2] for word in self.words
-                  if word.startswith("-") and _SECRET_FLAG.search(word.partition("=")[0])]  # fmt: skip
-        return [*following, *joined]
+    def _split_secrets(self) -> tuple[list[str], list[str]]:
+        """(the words with *** in place of what flags and variables keep secret, those secrets)."""
+        shown, secrets = [], []
+        for before, word in zip(("", *self.words), self.words, strict=False):
+            name, equals, value = word.partition("=")
+            if _SECRET_FLAG.fullmatch(before) and not word.startswith("-"):
+                shown.append("***")
+                secrets.append(word)
+            elif equals and _SECRET_NAME.fullmatch(name):
+                shown.append(f"{name}=***")
+                secrets.append(value)
+            else:
+                shown.append(word)
+        return shown, secrets
 
 
 class CommandServers:
@@ -161,6 +164,11 @@ class _RunningServer:
                 f"the command of {url} cannot be started: {command.words[0]}: {error.strerror}; install it, or correct "
                 "the command"
             ) from None
+        # No PR_SET_PDEATHSIG: it would end the server with the worker's thread, and not what the server started.
+        self._watch = subprocess.Popen(
+            ("/bin/sh", "-c", _WATCH, "sh", str(self._process.pid)), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
 
     def require_alive(self) -> None:
         """Raises ModelError if the command has ended."""
@@ -188,6 +196,8 @@ class _RunningServer:
         self._signal(members, signal.SIGTERM)
         _, alive = psutil.wait_procs(members, timeout=STOP_S)
         self._signal([*alive, *self._find_members()], signal.SIGKILL)
+        self._watch.kill()  # before the group's number may be another's
+        self._watch.communicate()
         self._process.wait()
         self._log.close()
 

@@ -71,6 +71,8 @@ def test_an_engine_that_changes_nothing_is_equal_and_one_that_changes_a_token_in
     shown = bassline("audit", "--study", changed["study_id"])
     assert (shown.exit_code, "changes the distribution" in shown.stdout) == (0, True), shown.output
     assert "Pass@1 on - off" in shown.stdout
+    place = f"{text['task_id']}, sample {text['index']}, {text['decoding']}, from token {text['position']}"
+    assert {changed["name"], place} <= set(shown.stdout.splitlines())
     page = create_app(ctx).test_client().get(f"/studies/{changed['study_id']}").text
     assert "Does speculation change the answers?" in page
     assert changed["sentence"].partition(": ")[2] in page

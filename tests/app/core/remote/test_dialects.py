@@ -62,6 +62,11 @@ LLAMA_PAGES = {
 }
 VLLM_PAGES = {"/version": {"version": "0.26.0"}, "/v1/models": {"data": [{"id": "m", "owned_by": "vllm"}]}}
 SGLANG_PAGES = {"/get_server_info": {"version": "0.5", "api_key": "sk-theirs", "speculative_algorithm": "EAGLE3"}}
+NEW_SGLANG_PAGES = {
+    "/server_info": {"version": "0.5.23", "speculative_algorithm": "NGRAM"},
+    "/v1/models": {"data": [{"id": "m", "owned_by": "sglang"}]},
+}
+VLLM_DEVELOPER_PAGES = {**VLLM_PAGES, "/server_info": {"vllm_config": "model='m'", "version": "of another form"}}
 DIALECTS = {
     # server: (paths, pages, mode, the path asked, fields sent, the run records)
     "completions only": ((COMPLETIONS,), {}, "auto", COMPLETIONS, {"prompt": TASK.prompt},
@@ -72,6 +77,11 @@ DIALECTS = {
     "vLLM": ((COMPLETIONS, CHAT), VLLM_PAGES, "auto", CHAT,
              {"continue_final_message": True, "add_generation_prompt": False, "top_k": -1, "repetition_penalty": 1.0},
              {"server": "vLLM", "server_version": "0.26.0", "server_continues_replies": "yes"}),
+    "vLLM that tells developers more": ((COMPLETIONS,), VLLM_DEVELOPER_PAGES, "auto", COMPLETIONS, {},
+                                        {"server": "vLLM", "server_version": "0.26.0"}),
+    "SGLang by its new page": ((COMPLETIONS,), NEW_SGLANG_PAGES, "auto", COMPLETIONS, {"min_p": 0.0},
+                               {"server": "SGLang", "server_version": "0.5.23",
+                                "server_speculation": '{"speculative_algorithm": "NGRAM"}'}),
     "SGLang": ((COMPLETIONS, CHAT), SGLANG_PAGES, "chat", CHAT, {"continue_final_message": True},
                {"server": "SGLang", "server_speculation": '{"speculative_algorithm": "EAGLE3"}'}),
     "llama.cpp": ((COMPLETIONS, CHAT), LLAMA_PAGES, "auto", CHAT, {"top_k": 0, "min_p": 0.0},

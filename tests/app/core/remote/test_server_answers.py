@@ -96,6 +96,36 @@ def test_log_probabilities_in_a_wrong_form_count_as_none(logprobs):
     assert (sample.text, sample.finish_reason, sample.mean_logprob, sample.n_tokens) == ("ba", "stop", None, 2)
 
 
+def test_log_probabilities_of_only_some_tokens_count_as_none_and_the_server_counts_the_tokens_of_each_choice():
+    """llama.cpp leaves out the tokens that it drafted."""
+
+    def answer(reply: Reply, _: dict) -> None:
+        some = [event(choice("a", None, i, tokens("a"))) + event(choice(" + b", None, i)) for i in range(2)]
+        ends = [event(choice("", "stop", i), timings={"predicted_n": 3 + i, "draft_n": 2}) for i in range(2)]
+        reply.start().write(*some, *ends, event(usage={"completion_tokens": 7}), DONE)
+
+    with serve_stub(answer) as stub:
+        done = RemoteEngine(RemoteTarget("m", stub.url)).generate(Request("p", n=2, budget_s=LONG_S))
+    assert [(s.text, s.logprobs, s.ends, s.n_tokens) for s in done.samples] == [
+        ("a + b", [], [], 3),
+        ("a + b", [], [], 4),
+    ]
+
+
+def test_log_probabilities_may_come_after_their_text_or_without_the_texts_of_tokens():
+    def answer(reply: Reply, _: dict) -> None:
+        late = {"tokens": ["a", " +", " b", ""], "token_logprobs": [-0.5] * 4}
+        unnamed = {"tokens": None, "token_logprobs": [-0.5] * 3}
+        reply.start().write(
+            event(choice("a + b", None, 0), choice("a", None, 1)), event(choice("", "stop", 0, late)),
+            event(choice(" + b", "stop", 1, unnamed)), DONE,
+        )  # fmt: skip
+
+    with serve_stub(answer) as stub:
+        done = RemoteEngine(RemoteTarget("m", stub.url)).generate(Request("p", n=2, budget_s=LONG_S))
+    assert [(s.text, s.mean_logprob, s.n_tokens) for s in done.samples] == [("a + b", -0.5, 4), ("a + b", -0.5, 3)]
+
+
 def test_tokens_after_a_stop_string_do_not_count_where_it_came_in_the_middle_of_a_chunk():
     def answer(reply: Reply, _: dict) -> None:
         known = {"tokens": ["a", "\n", "def", " f"], "token_logprobs": [-1.0, -2.0, -3.0, -50.0]}
@@ -135,7 +165,7 @@ FAULTS = {
     "an endless error": (lambda reply, _: reply.start(500, {}).write_forever(
         b"wrong " * 1000), "answers 500: wrong wrong"),
     "a page instead of an error": (lambda reply, _: reply.start(502, {}).write("<h1>Bad\nGateway</h1>"),
-                                   "answers 502: <h1>Bad Gateway</h1>"),
+                                   "answers 502: Bad Gateway"),
     "no answer": (lambda reply, _: (_ for _ in ()).throw(ConnectionResetError), "broke the connection off"),
 }  # fmt: skip
 

@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -90,6 +91,31 @@ def test_with_one_at_a_time_a_server_makes_way_for_the_next_one(declare):
     assert not answers(second_port)
 
 
+STARTS_ONE_AND_WAITS = """
+import sys
+from app.core.remote.servers import CommandServers, ServerCommand
+servers = CommandServers()
+root, words = sys.argv[1], tuple(sys.argv[2:])
+servers.declare(f"openai:m@{root}/v1", ServerCommand(words, f"{root}/health"), {})
+servers.make_ready(f"openai:m@{root}/v1", lambda: False)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_servers_end_with_what_they_started_when_this_process_is_killed(tmp_path):
+    port = find_free_port()
+    words = (*STUB, str(port), "child", str(tmp_path / "pid"))
+    command = [sys.executable, "-c", STARTS_ONE_AND_WAITS, f"http://127.0.0.1:{port}", *words]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as starter:
+        assert starter.stdout.readline() == b"ready\n"
+        child = psutil.Process(int((tmp_path / "pid").read_text()))
+        assert answers(port)
+        starter.kill()
+    wait_for(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+    wait_for(lambda: not answers(port))
+
+
 FAULTS = {
     "ends": (
         ("-c", "print('no such model: x'); raise SystemExit(3)"),
@@ -153,7 +179,8 @@ def test_the_wait_ends_when_this_process_stops(declare):
 def test_secrets_of_a_command_are_in_no_text_about_it(declare, monkeypatch):
     monkeypatch.setenv(KEY, "sk-remote-secret")
     says = "import os, sys; print(os.environ['TOKEN'], *sys.argv[1:]); raise SystemExit(1)"
-    words = ("-c", says, "--api-key", "sk-flag-secret", "--hf-token=hf-secret", "--max-tokens", "5")
+    flags = "--api-key", "sk-flag-secret", "--hf-token=hf-secret", "HF_TOKEN=variable-secret"
+    words = ("-c", says, *flags, "--use-key", "--max-tokens", "5")
     servers, target, _ = declare(sys.executable, *words, env={"TOKEN": "env-secret"})
     with pytest.raises(ModelError) as failed:
         servers.make_ready(target, goes_on)
@@ -161,7 +188,9 @@ def test_secrets_of_a_command_are_in_no_text_about_it(declare, monkeypatch):
     assert "***" in str(failed.value)
     assert "env-secret" not in told
     assert "secret" not in f"{failed.value} {servers.get_facts(target)}"
-    assert shlex.split(servers.get_facts(target)["server_command"])[-2:] == ["--max-tokens", "5"]
+    assert shlex.split(servers.get_facts(target)["server_command"])[-7:] == [
+        *("--api-key", "***", "--hf-token=***", "HF_TOKEN=***", "--use-key", "--max-tokens", "5")
+    ]
 
 
 def test_a_server_does_not_get_the_secrets_of_other_endpoints(declare, monkeypatch):
