@@ -10,7 +10,6 @@ import __future__
 import ast
 import builtins
 import importlib
-import importlib.abc
 import importlib.machinery
 import itertools
 import json
@@ -18,7 +17,7 @@ import linecache
 import sys
 import textwrap
 import types
-from typing import Any
+from typing import Any, cast
 
 from evaluation.from_code.placing.same import agrees, match_views
 from evaluation.from_code.placing.views import read_views
@@ -46,8 +45,9 @@ class Stopped(BaseException):
     """Ends a call: it took too long, or waits for an event loop."""
 
 
-class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds the modules of the task, first of all."""
+class Finder:
+    """Finds the modules of the task, first of all. It is a finder and a loader without their base classes, whose import
+    takes longer than that of most tasks."""
 
     def __init__(self, modules: dict[str, tuple[bool, str]]) -> None:
         self.modules = modules
@@ -56,7 +56,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """The specification of a module of the task."""
         if name not in self.modules:
             return None
-        spec = importlib.machinery.ModuleSpec(name, self, is_package=self.modules[name][0])
+        spec = importlib.machinery.ModuleSpec(name, cast(Any, self), is_package=self.modules[name][0])
         spec.has_location = True
         ending = "/__init__.py" if self.modules[name][0] else ".py"
         spec.origin = f"/project/{name.replace('.', '/')}{ending}"
@@ -302,7 +302,7 @@ class WantedCase:
         self.after = _write_tree(expected["after"]) if "after" in expected else call
         self.names = names = [frozenset(name for name, _ in views) for views in self.seen]
         self.dependent = names
-        if dependent is not None:
+        if self.seen and dependent is not None:  # else the views were left out since they were noted
             self.dependent = [own & set(ran) for own, ran in zip(names, dependent, strict=True)]
 
     def repeats(self, row: dict[str, Any]) -> bool:

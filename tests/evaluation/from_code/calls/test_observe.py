@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -199,6 +200,8 @@ def test_of_an_object_that_a_variant_leaves_alone_only_views_that_run_it_are_com
     bodies = ["return box._size", "box._size += 1; return 2", "return 2", "return box.__dict__.get('_size', 0)"]
     variants = [Variant(f"def f(box):\n {body}\n", (0,)) for body in bodies]
     assert list_noticed(sandbox, original, [case], variants) == [[], [0], [0], []]
+    without = case[0], replace(outcome, seen=None).as_row(), *case[2:]
+    assert list_noticed(sandbox, original, [without], variants) == [[], [], [], []]
 
 
 def test_views_that_differ_or_hold_an_address_are_no_part_of_an_outcome():
