@@ -14,13 +14,12 @@ from evaluation.from_code import checks, mutants
 from evaluation.from_code.called import list_called_examples, list_receivers
 from evaluation.from_code.calls.annotations import keep_annotated
 from evaluation.from_code.calls.cases import Case, find_fixed_values, find_optional, keep_repeatable, returns_none_too
-from evaluation.from_code.calls.observe import Program
+from evaluation.from_code.calls.observe import Program, Variant
 from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.calls.recorded import Call
 from evaluation.from_code.calls.variety import choose
 from evaluation.from_code.fairness import (
     Fairness,
-    Need,
     drop_cases,
     find_exceptions,
     find_needs,
@@ -47,11 +46,11 @@ from evaluation.from_code.tasks import (
     program_of,
 )
 from evaluation.from_code.trivial_bodies import list_trivial
-from evaluation.from_code.unstated import find_attribute_names, find_constants
+from evaluation.from_code.unstated import Constant, find_attribute_names, find_constants
 from evaluation.sandbox import Sandbox
 from evaluation.verdicts import Trust
 
-BUILDER = "from-code-13"
+BUILDER = "from-code-14"
 """A change of the recording, the choice or the output gets a new version, so that stored datasets keep their
 meaning."""
 JUDGE = "cases"
@@ -178,8 +177,18 @@ def _add_fair(
     """The chosen cases, and those near to them that ask for nothing which the prompt does not tell."""
     docstring = ast.get_docstring(function.node) or ""
     cases = [*chosen, *near.shown, *near.judging]
-    needs = _find_needs(work, function, program, cases)
-    faults = _find_faults(work, function, program, cases, faulty)
+    changes = _list_changes(work, function)
+    numbers = _list_showable_numbers(function, cases)
+    every = tuple(range(len(cases)))
+    variants = [
+        *(Variant(source, every) for _, source in changes),
+        *(Variant(mutant.source, numbers) for mutant in faulty),
+        *(Variant(source, every, first=True) for source in (*_list_empty(function, cases), program.definition)),
+    ]
+    noticed = checks.try_variants(work.sandbox, program, cases, variants)  # refuse_trivial asks for the last ones
+    needs = find_needs(cases, [(each, found) for (each, _), found in zip(changes, noticed, strict=False)])
+    needs += find_exceptions(cases, _prompt(work, function), function.node.lineno)
+    faults = list(map(frozenset[int], noticed[len(changes) : len(changes) + len(faulty)]))
 
     def judge() -> Fairness:
         shown = frozenset(number for number, case in enumerate(cases) if case in near.shown)
@@ -193,27 +202,26 @@ def _add_fair(
     return cases, fair
 
 
-def _find_faults(
-    work: Workplace, function: Function, program: Program, cases: Sequence[Case], faulty: Sequence[Mutant]
-) -> list[frozenset[int]]:
-    """For each mutant the cases that notice it, of those that the prompt shows or may show."""
+def _list_showable_numbers(function: Function, cases: Sequence[Case]) -> tuple[int, ...]:
+    """The numbers of the cases that the prompt shows or may show."""
     showable = list_showable(cases, function.qualified)[:_MAX_SHOWABLE]
-    numbers = [*(number for number, case in enumerate(cases) if case.documented), *showable]
-    sources = [mutant.source for mutant in faulty]
-    noticed = checks.list_noticed(work.sandbox, program, [cases[number] for number in numbers], sources)
-    return [frozenset(numbers[place] for place in places) for places in noticed]
+    return (*(number for number, case in enumerate(cases) if case.documented), *showable)
 
 
-def _find_needs(work: Workplace, function: Function, program: Program, cases: Sequence[Case]) -> list[Need]:
-    """The constants of the body that the prompt does not hold, and the cases that notice another one."""
-    prompt = prompt_of(work.project, function, work.options.context, LINES_BEFORE)
-    constants = [
-        each for each in find_constants(_undecorated(function.node), work.attribute_names) if not each.is_in(prompt)
-    ]
-    changes = [(each, source) for each in constants for source in each.variants]
-    noticed = checks.list_noticed(work.sandbox, program, cases, [source for _, source in changes])
-    needs = find_needs(cases, [(each, numbers) for (each, _), numbers in zip(changes, noticed, strict=True)])
-    return needs + find_exceptions(cases, prompt, function.node.lineno)
+def _list_changes(work: Workplace, function: Function) -> list[tuple[Constant, str]]:
+    """The constants of the body that the prompt does not hold, each with variants of the function with another one."""
+    prompt = _prompt(work, function)
+    constants = find_constants(_undecorated(function.node), work.attribute_names)
+    return [(each, source) for each in constants if not each.is_in(prompt) for source in each.variants]
+
+
+def _list_empty(function: Function, cases: Sequence[Case]) -> list[str]:
+    raised = sorted({case.outcome.raised[0] for case in cases if case.outcome.raised})
+    return list_trivial(function.node, raised, function.is_generator)
+
+
+def _prompt(work: Workplace, function: Function) -> str:
+    return prompt_of(work.project, function, work.options.context, LINES_BEFORE)
 
 
 def _row_without_unstated(
@@ -256,10 +264,9 @@ def _judged_row(
 ) -> dict[str, Any]:
     """The task that these cases judge, after the original was judged by them, and the mutants that `score` does not
     call killed."""
-    sandbox, node = work.sandbox, function.node
+    sandbox = work.sandbox
     program = replace(program, spec=replace(program.spec, form=form_of(cases)))
-    raised = sorted({case.outcome.raised[0] for case in cases if case.outcome.raised})
-    checks.refuse_trivial(sandbox, program, cases, list_trivial(node, raised, function.is_generator))
+    checks.refuse_trivial(sandbox, program, cases, _list_empty(function, cases))
     source = _source(work, function, cases, program.spec)
     row = completion_row(work.project, function, program.spec, cases, source, work.options.context, fair.examples)
     checks.passes(sandbox, _task(row), row["prompt"] + row["canonical_solution"])

@@ -13,6 +13,7 @@ from evaluation.from_code.calls.observe import (
     Outcome,
     Program,
     UnobservableError,
+    Variant,
     observe_all,
     observe_each,
 )
@@ -172,22 +173,45 @@ def list_noticed(
     sandbox: Sandbox, program: Program, cases: Sequence[Case], sources: Sequence[str], first: bool = False
 ) -> list[list[int]]:
     """The numbers of the cases that notice each of these variants of the function, or of the `first` one."""
-    given = [(case.call, case.expected(), case.outcome.steps) for case in cases]
-    found = observe_noticed(sandbox, program, given, sources, first)
-    return [
-        numbers if numbers is not None else _list_noticed_alone(sandbox, replace(program, definition=source), cases)
-        for source, numbers in zip(sources, found, strict=True)
-    ]
+    every = tuple(range(len(cases)))
+    return try_variants(sandbox, program, cases, [Variant(source, every, first) for source in sources])
 
 
-def _list_noticed_alone(sandbox: Sandbox, variant: Program, cases: Sequence[Case]) -> list[int]:
+def try_variants(
+    sandbox: Sandbox, program: Program, cases: Sequence[Case], variants: Sequence[Variant]
+) -> list[list[int]]:
+    """For each variant the numbers of the cases that notice it. What was tried before is not tried again: `program`
+    keeps it."""
+    keys = [digest_of(f"{case.call}\n{json.dumps(case.expected())}") for case in cases]
+    known = program.known
+    todo: dict[str, Variant] = {}
+    for each in variants:
+        tried = [known.get((each.source, keys[number])) for number in each.numbers]
+        if None in tried and not (each.first and True in tried):
+            left = {number for number, one in zip(each.numbers, tried, strict=True) if one is None}
+            other = todo.get(each.source, Variant(each.source, (), each.first))
+            numbers = tuple(sorted(left.union(other.numbers)))
+            todo[each.source] = Variant(each.source, numbers, each.first and other.first)
+    given = [(case.call, case.expected(), case.outcome.steps, case.outcome.dependent) for case in cases]
+    found = observe_noticed(sandbox, program, given, tuple(todo.values()))
+    for each, answer in zip(todo.values(), found, strict=True):
+        noticed = _list_noticed_alone(sandbox, program, each, cases) if answer is None else answer
+        end = each.numbers.index(noticed[0]) + 1 if each.first and noticed else None
+        known.update({(each.source, keys[number]): number in noticed for number in each.numbers[:end]})
+    noticing = ([n for n in each.numbers if known.get((each.source, keys[n]))] for each in variants)
+    return [numbers[:1] if each.first else numbers for each, numbers in zip(variants, noticing, strict=True)]
+
+
+def _list_noticed_alone(sandbox: Sandbox, program: Program, variant: Variant, cases: Sequence[Case]) -> list[int]:
     """The same for a variant that is in its place from the start, in processes of its own."""
+    tried = [cases[number] for number in variant.numbers]
     try:
-        outcomes = observe_each(sandbox, variant, [case.call for case in cases]).outcomes
+        placed = replace(program, definition=variant.source)
+        outcomes = observe_each(sandbox, placed, [case.call for case in tried]).outcomes
     except UnobservableError:
-        return list(range(len(cases)))
+        return list(variant.numbers)
     return [
-        number for number, (case, one) in enumerate(zip(cases, outcomes, strict=True))
+        number for number, case, one in zip(variant.numbers, tried, outcomes, strict=True)
         if one.refused or one.failed or not agrees(one.as_row(), case.expected(), json.loads(case.call))
     ]  # fmt: skip
 

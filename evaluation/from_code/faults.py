@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from evaluation.from_code.reasons import SandboxFaultError
+from evaluation.from_code.reasons import SandboxFaultError, StoppedError
 from evaluation.sandbox import SandboxResult, repeat_faults
+from evaluation.sandbox.supervisor import is_stopped
 from evaluation.verdicts import Status
 
 
@@ -13,9 +14,11 @@ def without_faults(attempt: Callable[[], SandboxResult]) -> SandboxResult:
     """The result of a job, which is tried again after faults of the sandbox.
 
     A test that cannot be loaded is the task's fault and comes back as it is. Raises SandboxFaultError where other
-    faults last.
+    faults last, and StoppedError where the work was stopped meanwhile.
     """
     result = repeat_faults(attempt)
+    if is_stopped():
+        raise StoppedError
     if result.status == Status.SANDBOX_ERROR and not result.lasting:
         raise SandboxFaultError(f"the sandbox failed repeatedly: {result.detail[:200]}")
     return result

@@ -6,7 +6,6 @@ Messages of exceptions and docstrings stay as they are, because a test compares 
 from __future__ import annotations
 
 import ast
-import copy
 import hashlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -46,29 +45,27 @@ def mutants(
     The choice depends on the source alone.
     """
     original = ast.unparse(function)
-    found: dict[str, Mutant] = {}
     defaults = _find_defaults(function, owner) | {name: ast.Constant(value) for name, value in fixed.items()}
     names = Names(
         _local_names(function), list_parameters(function), defaults, has_none,
         find_defaulted(function), find_preceding(function), {*optional, *_find_optional(function)},
         _list_attributes(function),
     )  # fmt: skip
-    sites = list(_sites(function, names))
-    for index, (operator, line, variants) in enumerate(sites):
-        for variant in range(variants):
-            changed = copy.deepcopy(function)
-            _Mutator(index, variant, names).apply(changed)
-            source = ast.unparse(ast.fix_missing_locations(changed))
-            if source != original and source not in found and compile_error(source) is None:
-                found[source] = Mutant(source, operator, line)
+    found: dict[str, Mutant] = {}
+    for operator, line, source in _list_faulty(function, names):
+        if source != original and source not in found:
+            found[source] = Mutant(source, operator, line)
     queues: dict[str, list[Mutant]] = {}
     for mutant in sorted(found.values(), key=lambda m: hashlib.sha256(m.source.encode("utf-8", "replace")).digest()):
         queues.setdefault(mutant.operator, []).append(mutant)
     chosen: list[Mutant] = []
     while len(chosen) < limit and any(queues.values()):
         for operator in sorted(queues):
-            if queues[operator] and len(chosen) < limit:
-                chosen.append(queues[operator].pop(0))
+            while queues[operator] and len(chosen) < limit:
+                mutant = queues[operator].pop(0)
+                if compile_error(mutant.source) is None:
+                    chosen.append(mutant)
+                    break
     return sorted(chosen, key=lambda mutant: (mutant.line, mutant.operator, mutant.source))
 
 
@@ -117,11 +114,21 @@ def _local_names(function: Definition) -> list[str]:
     return sorted({*list_parameters(function), *stored})
 
 
-def _sites(function: Definition, names: Names) -> Iterator[tuple[str, int, int]]:
-    """(operator, line, number of variants) of each place that a fault can be put in, in a fixed order."""
-    for node, _parent, _field in _nodes(function):
+def _list_faulty(function: Definition, names: Names) -> Iterator[tuple[str, int, str]]:
+    """(operator, line, source) of the function with each fault at each place, in a fixed order."""
+    for node, parent, (name, index) in list(_nodes(function)):
         for operator, variants in list_faults(node, names):
-            yield operator, node.lineno, len(variants)
+            for replacement in variants:
+                _put(parent, name, index, ast.fix_missing_locations(replacement))
+                yield operator, node.lineno, ast.unparse(function)
+                _put(parent, name, index, node)
+
+
+def _put(parent: ast.AST, name: str, index: int | None, node: ast.AST) -> None:
+    if index is None:
+        setattr(parent, name, node)
+    else:
+        getattr(parent, name)[index] = node
 
 
 def _nodes(function: Definition) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST, tuple[str, int | None]]]:
@@ -144,25 +151,3 @@ def _nodes(function: Definition) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST,
                 todo.append((value, node, (name, None)))
             elif isinstance(value, list):
                 todo.extend((each, node, (name, i)) for i, each in enumerate(value) if isinstance(each, ast.AST))
-
-
-class _Mutator:
-    """Puts one variant of one fault into a function, at the site with this number."""
-
-    def __init__(self, site: int, variant: int, names: Names) -> None:
-        self._names = names
-        self._site = site
-        self._variant = variant
-
-    def apply(self, function: Definition) -> None:
-        number = 0
-        for node, parent, (name, index) in list(_nodes(function)):
-            for _operator, variants in list_faults(node, self._names):
-                if number == self._site:
-                    replacement = ast.copy_location(variants[self._variant], node)
-                    if index is None:
-                        setattr(parent, name, replacement)
-                    else:
-                        getattr(parent, name)[index] = replacement
-                    return
-                number += 1

@@ -79,5 +79,9 @@ class SandboxFaultError(RuntimeError):
     """Faults of the sandbox that lasted: nothing can be said about the function, and the work has to stop."""
 
 
+class StoppedError(RuntimeError):
+    """The work was stopped: what a job said does not count."""
+
+
 class ProjectError(ValueError):
     """A project that cannot be used at all; one sentence that names the fault and the remedy."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -23,7 +24,7 @@ from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.coverage import Coverage, coverage
 from evaluation.from_code.project_tests import make as project_tests
 from evaluation.from_code.project_tests.suite import Suite, prepare
-from evaluation.from_code.reasons import ExcludedError, ProjectError
+from evaluation.from_code.reasons import ExcludedError, ProjectError, StoppedError
 from evaluation.from_code.source.closure import Sources
 from evaluation.from_code.source.find import MAX_LINES, MIN_LINES, Function, find
 from evaluation.from_code.source.project import Project
@@ -31,6 +32,7 @@ from evaluation.from_code.source.provenance import Origin, origin_of
 from evaluation.from_code.state import State
 from evaluation.from_code.tasks import infilling_row
 from evaluation.sandbox import Sandbox
+from evaluation.sandbox.supervisor import stop_with
 
 
 class Watcher(Protocol):
@@ -252,8 +254,13 @@ def _make(
     done = dict(known)
     watcher.checking(len(done), total, None)
 
+    stop = threading.Event()
+
     def make_one(function: Function) -> TaskResult:
-        made = maker.make(function)
+        with stop_with(stop):
+            made = maker.make(function)
+        if stop.is_set():
+            raise StoppedError
         state.add(made)
         return made
 
@@ -267,6 +274,7 @@ def _make(
                 done[made.key] = made
                 watcher.checking(len(done), total, made)
     finally:
+        stop.set()
         executor.shutdown(cancel_futures=True)
     return [
         TaskResult(function.key, reason=function.reason) if function.reason else done[function.key]

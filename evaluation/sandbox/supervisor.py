@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import selectors
 import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,12 +29,33 @@ from evaluation.verdicts import Status
 _NOTICEABLE_S = 0.05
 """A wait for a CPU that moves the deadline. Shorter waits are normal: a program that sleeps has them as well."""
 _VERDICT_BYTES = 2**20
+_LOOK_S = 0.5
+"""How often a job that may be stopped is looked at."""
 _FROM_CHECKER = {
     *(Status.PASSED, Status.WRONG_ANSWER, Status.EXCEPTION, Status.SYNTAX_ERROR, Status.MEMORY, Status.CRASHED),
     *(Status.FORGED, Status.SANDBOX_ERROR, OBSTACLE),
 }
 """The statuses that the checker may report; only the supervisor sets the others."""
 _TEXTS = ("failing_assert", "got", "expected", "answer")
+
+
+_stop: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
+
+
+@contextlib.contextmanager
+def stop_with(event: threading.Event) -> Iterator[None]:
+    """In the block the jobs of this thread end, as if their time were over, once the event is set."""
+    before = _stop.set(event)
+    try:
+        yield
+    finally:
+        _stop.reset(before)
+
+
+def is_stopped() -> bool:
+    """Whether the jobs of this thread are to end: then nothing that they say counts."""
+    event = _stop.get()
+    return event is not None and event.is_set()
 
 
 @dataclass(slots=True)
@@ -107,10 +131,13 @@ def watch(
         for descriptor in (verdict, output):
             os.set_blocking(descriptor, False)
             selector.register(descriptor, selectors.EVENT_READ)
+        longest = _LOOK_S if _stop.get() else math.inf
         while not watched.ended and watched.output <= output_limit:
             remaining = deadline + watched.waited_s - time.monotonic()
+            if is_stopped():
+                return watched
             over = remaining <= 0 and not _has_waited(watched, waited_s())
-            for key, _ in selector.select(max(0.0, remaining)):
+            for key, _ in selector.select(max(0.0, min(remaining, longest))):
                 data = os.read(key.fd, 65536)
                 if key.fd == output:
                     watched.output += len(data)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evaluation.from_code.calls.volatile import is_volatile
@@ -16,7 +16,7 @@ from evaluation.from_code.placing.spec import ENTRY, Spec
 from evaluation.sandbox import Limits, Sandbox, SandboxJob
 from evaluation.verdicts import Status
 
-BATCH = 100
+BATCH = 150
 MAX_FAILED = 3
 LIMITS = Limits(cpu_s=8, wall_s=30.0)
 
@@ -32,6 +32,7 @@ class Outcome:
     failed: str = ""  # how the sandbox ended the program before it answered
     iterates: bool = False  # whether the result is an iterator
     seen: str | None = None  # what a caller sees of the objects afterwards (`placing.views`), as JSON
+    dependent: tuple[tuple[str, ...], ...] | None = None  # the views of each value that run the function
     arcs: frozenset[tuple[int, int]] = frozenset()  # the steps from line to line inside the function
     steps: int = 0
     message: str = ""  # what an exception says
@@ -68,6 +69,8 @@ class Program:
 
     spec: Spec
     definition: str
+    known: dict[tuple[str, str], bool] = field(default_factory=dict, compare=False, repr=False)
+    """Whether a case (its text) notices a variant of the function (its source), where that was tried."""
 
 
 class UnobservableError(Exception):
@@ -158,33 +161,43 @@ def _in_batches(
     return found
 
 
+@dataclass(frozen=True)
+class Variant:
+    """A variant of the function, the numbers of the cases to try it on, and whether the `first` that notices it is
+    enough."""
+
+    source: str
+    numbers: tuple[int, ...]
+    first: bool = False
+
+
 def list_noticed(
     sandbox: Sandbox,
     program: Program,
-    cases: Sequence[tuple[str, dict[str, Any], int]],
-    variants: Sequence[str],
-    first: bool = False,
+    cases: Sequence[tuple[Any, ...]],
+    variants: Sequence[Variant],
 ) -> list[list[int] | None]:
-    """The numbers of the cases (call, expected outcome, the original's steps) that each variant does not agree with,
-    or of the `first` one alone.
+    """The numbers of the cases (call, expected outcome, the original's steps, its dependent views) that each variant
+    does not agree with.
 
     None where only a process of its own can tell: the variant cannot take the function's place in a loaded module, or
     one of them ended the process or spoilt it. Nothing untrusted decides here: variants are ours.
     """
     if not variants:
         return []
-    command = {"cases": list(cases), "variants": list(variants), "first": first}
+    used = sorted({number for variant in variants for number in variant.numbers})
+    places = {number: place for place, number in enumerate(used)}
+    rows = [(each.source, [places[number] for number in each.numbers], each.first) for each in variants]
     try:
+        command = {"cases": [cases[number] for number in used], "variants": rows}
         *found, original = _ask(sandbox, program, "list_noticed", command)
     except UnobservableError:
         found, original = [None], []
     if (original or found == [None]) and len(variants) > 1:
         half = len(variants) // 2
-        return [
-            *list_noticed(sandbox, program, cases, variants[:half], first),
-            *list_noticed(sandbox, program, cases, variants[half:], first),
-        ]
-    return [None if numbers is None else [int(number) for number in numbers] for numbers in found]
+        parts = variants[:half], variants[half:]
+        return [numbers for part in parts for numbers in list_noticed(sandbox, program, cases, part)]
+    return [None if numbers is None else [used[int(place)] for place in numbers] for numbers in found]
 
 
 def _outcome(row: dict[str, Any]) -> Outcome:
@@ -192,8 +205,10 @@ def _outcome(row: dict[str, Any]) -> Outcome:
         return json.dumps(row[name], separators=(",", ":"), ensure_ascii=True) if name in row else None
 
     names = tuple(str(name) for name in row.get("raised", []))
+    dependent = row.get("dependent")
+    ran = None if dependent is None else tuple(tuple(map(str, names)) for names in dependent)
     pairs = frozenset((int(start), int(end)) for start, end in row["arcs"])
     return Outcome(
-        text("returned"), names, text("after"), str(row.get("refused", "")), "", "iterator" in row, text("seen"), pairs,
-        int(row["steps"]), str(row.get("message", "")),
+        text("returned"), names, text("after"), str(row.get("refused", "")), "", "iterator" in row, text("seen"), ran,
+        pairs, int(row["steps"]), str(row.get("message", "")),
     )  # fmt: skip

@@ -10,7 +10,6 @@ import __future__
 import ast
 import builtins
 import importlib
-import importlib.abc
 import importlib.machinery
 import itertools
 import json
@@ -18,11 +17,11 @@ import linecache
 import sys
 import textwrap
 import types
-from typing import Any
+from typing import Any, cast
 
-from evaluation.from_code.placing.same import agrees
+from evaluation.from_code.placing.same import agrees, match_views
 from evaluation.from_code.placing.views import read_views
-from evaluation.from_code.recording import values
+from evaluation.from_code.recording import objects, values
 
 FILE = "<candidate>"
 CAPTURE = "__bassline_capture__"
@@ -33,13 +32,22 @@ MAX_STEPS = 200_000
 MUTANT_STEPS = 5
 """Times as many steps as the original took, and MAX_STEPS / 20 more, after which a mutant is endless."""
 
+VIEW_STEPS = MAX_STEPS // 10
+"""Of the project's code, for all views of a call. What takes more has none."""
+_OURS = frozenset(
+    each.__code__.co_filename for each in (values.write, objects.find, read_views, json.loads, json.dumps,
+                                           json.JSONDecoder.decode, json.JSONEncoder.encode)
+)  # fmt: skip
+"""Files of the code that reads and writes views."""
+
 
 class Stopped(BaseException):
     """Ends a call: it took too long, or waits for an event loop."""
 
 
-class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds the modules of the task, first of all."""
+class Finder:
+    """Finds the modules of the task, first of all. It is a finder and a loader without their base classes, whose import
+    takes longer than that of most tasks."""
 
     def __init__(self, modules: dict[str, tuple[bool, str]]) -> None:
         self.modules = modules
@@ -48,7 +56,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """The specification of a module of the task."""
         if name not in self.modules:
             return None
-        spec = importlib.machinery.ModuleSpec(name, self, is_package=self.modules[name][0])
+        spec = importlib.machinery.ModuleSpec(name, cast(Any, self), is_package=self.modules[name][0])
         spec.has_location = True
         ending = "/__init__.py" if self.modules[name][0] else ".py"
         spec.origin = f"/project/{name.replace('.', '/')}{ending}"
@@ -140,18 +148,32 @@ class Placed:
         """What a call does, as JSON."""
         return json.dumps(self.row(text, self.function))
 
-    def row(
-        self, text: str, function: Any, steps: Any = None, rebuilt: bool = False, with_views: bool = True
-    ) -> dict[str, Any]:
-        """What a call does; `rebuilt`: whether the arguments are what was recorded is checked."""
+    def row(self, text: str, function: Any, tracer: Any = None) -> dict[str, Any]:
+        """What a call does; with a `tracer`, whether the arguments are what was recorded is checked, and which views of
+        objects run the function is told."""
+        row, every = self._try(text, function, tracer, rebuilt=bool(tracer))
+        row = _read_row(row)
+        counter = ViewCounter(VIEW_STEPS if tracer else 0, function)
+        seen = self._read_views(every, counter)
+        if any(seen):
+            row["seen"] = seen
+            if tracer:
+                row["dependent"] = [_list_dependent(views, ran) for views, ran in zip(seen, counter.found, strict=True)]
+        return row
+
+    def _try(
+        self, text: str, function: Any, tracer: Any = None, rebuilt: bool = False
+    ) -> tuple[dict[str, Any], tuple[Any, ...]]:
+        """What a call does without the views of objects, with its values as texts; and the values that may have views,
+        arguments and result."""
         try:
             args, kwargs = values.read(text)
             if rebuilt and values.write((args, kwargs)) != text:
-                return {"refused": "is not the same when it is rebuilt"}
+                return {"refused": "is not the same when it is rebuilt"}, ()
         except (ValueError, values.NotPlainError, ImportError) as reason:
-            return {"refused": f"cannot be rebuilt: {reason}"}
+            return {"refused": f"cannot be rebuilt: {reason}"}, ()
         row: dict[str, Any] = {}
-        sys.settrace(steps)
+        sys.settrace(tracer and tracer.trace)
         try:
             try:
                 result = finished(function(*args, **kwargs))
@@ -164,29 +186,26 @@ class Placed:
             finally:
                 sys.settrace(None)
         except Stopped as reason:
-            return {"refused": str(reason)}
+            return {"refused": str(reason)}, ()
         except BaseException as error:
             raised = [kind.__name__ for kind in type(error).__mro__ if kind is not object]
-            return {"raised": raised, "message": message_of(error)}
+            return {"raised": raised, "message": message_of(error)}, ()
         try:
             if "iterator" in row and len(result) > MAX_ITEMS:
                 raise values.NotPlainError("too large")
-            row["returned"] = json.loads(values.write(result))
+            row["returned"] = values.write(result)
             after = values.write((args, kwargs))
         except values.NotPlainError as reason:
-            return {"refused": str(reason), "iterator": "iterator" in row}
+            return {"refused": str(reason), "iterator": "iterator" in row}, ()
         if after != text:
-            row["after"] = json.loads(after)
-        limit = MAX_STEPS // (10 if rebuilt else 2) if steps else 0
-        if with_views and any(seen := self._read_views((*args, *kwargs.values(), result), limit)):
-            row["seen"] = seen
-        return row
+            row["after"] = after
+        return row, (*args, *kwargs.values(), result)
 
-    def _read_views(self, every: tuple[Any, ...], limit: int) -> list[Any]:
-        """The views of each value; none where they take more steps than `limit`, of which 0 is none."""
-        sys.settrace(StepCounter(limit).trace if limit else None)
+    def _read_views(self, every: tuple[Any, ...], counter: ViewCounter) -> list[Any]:
+        """The views of each value; none where they take too many steps."""
+        sys.settrace(counter.trace if counter.limit else None)
         try:
-            return [read_views(value, self._is_own) for value in every]
+            return [read_views(value, self._is_own, None, counter.note(place)) for place, value in enumerate(every)]
         except Stopped:
             return []
         finally:
@@ -200,7 +219,7 @@ class Placed:
         rows = []
         for text in json.loads(command):
             tracer = Tracer(MAX_STEPS, self.first, self.last)
-            row = self.row(text, self.function, tracer.trace, rebuilt=True)
+            row = self.row(text, self.function, tracer)
             rows.append({**row, "arcs": sorted(tracer.arcs), "steps": tracer.steps})
         loaded = [name for name in self.spec["modules"] if name in sys.modules]
         return json.dumps({"rows": rows, "loaded": loaded})
@@ -211,24 +230,41 @@ class Placed:
         None stands for a variant that cannot take the function's place here. The last entry is the original's.
         """
         given = json.loads(command)
-        cases = [(call, json.loads(call), expected, steps) for call, expected, steps in given["cases"]]
+        cases = [WantedCase(*each) for each in given["cases"]]
         original = self.function.__code__
         found: list[Any] = []
-        for source in given["variants"]:
+        for source, numbers, first in given["variants"]:
             function = self._variant(source)
-            found.append(None if function is None else self._list_noticed(function, cases, given["first"]))
+            found.append(None if function is None else self._list_noticed(function, cases, numbers, first))
             self.function.__code__ = original
-        return json.dumps([*found, self._list_noticed(self.function, cases, given["first"])])
+        tried = [number for number, case in enumerate(cases) if case.tried]
+        return json.dumps([*found, self._list_noticed(self.function, cases, tried, first=True)])
 
-    def _list_noticed(self, function: Any, cases: list[Any], first: bool) -> list[int]:
-        noticed = (n for n, case in enumerate(cases) if not agrees(self._row_of(function, case), case[2], case[1]))
+    def _list_noticed(self, function: Any, cases: list[WantedCase], numbers: list[int], first: bool) -> list[int]:
+        noticed = (number for number in numbers if not self._does_as(function, cases[number]))
         return list(itertools.islice(noticed, 1 if first else None))
 
-    def _row_of(self, function: Any, case: Any) -> dict[str, Any]:
-        """What a variant does in a case, with views where the case expects some."""
-        call, _, expected, steps = case
-        counter = StepCounter(steps * MUTANT_STEPS + MAX_STEPS // 20)
-        return self.row(call, function, counter.trace, with_views="seen" in expected)
+    def _does_as(self, function: Any, case: WantedCase) -> bool:
+        """Whether a variant does what a case expects. Views are compared where all else agrees, and of objects whose
+        state is the original's only those that run the function."""
+        case.tried = True
+        row, every = self._try(case.call, function, StepCounter(case.steps * MUTANT_STEPS + MAX_STEPS // 20))
+        if not (case.repeats(row) or agrees(_read_row(row), case.plain, case.tree)):
+            return False
+        counter = ViewCounter(VIEW_STEPS * MUTANT_STEPS, function)
+        for value, views, names in zip(every, case.seen, case.list_wanted(row), strict=False):
+            if not names:
+                continue
+            sys.settrace(counter.trace)
+            try:
+                got = read_views(value, self._is_own, names)
+            except Stopped:
+                return False
+            finally:
+                sys.settrace(None)
+            if not match_views([got], [[view for view in views if view[0] in names]]):
+                return False
+        return True
 
     def _variant(self, source: str) -> Any:
         """The function with the code of a variant, None where it cannot be exchanged."""
@@ -249,6 +285,40 @@ class Placed:
 
     def _flags(self) -> int:
         return int(self.function.__code__.co_flags) & 0x1000000  # from __future__ import annotations
+
+
+class WantedCase:
+    """A call and what the original did: its outcome, its steps, and the views that run it, None where that is not
+    known."""
+
+    def __init__(self, call: str, expected: dict[str, Any], steps: int, dependent: list[list[str]] | None) -> None:
+        self.call = call
+        self.tree = json.loads(call)
+        self.steps = steps
+        self.plain = {name: part for name, part in expected.items() if name != "seen"}
+        self.seen: list[Any] = expected.get("seen", [])
+        self.tried = False
+        self.returned = _write_tree(expected["returned"]) if "returned" in expected else None
+        self.after = _write_tree(expected["after"]) if "after" in expected else call
+        self.names = names = [frozenset(name for name, _ in views) for views in self.seen]
+        self.dependent = names
+        if self.seen and dependent is not None:  # else the views were left out since they were noted
+            self.dependent = [own & set(ran) for own, ran in zip(names, dependent, strict=True)]
+
+    def repeats(self, row: dict[str, Any]) -> bool:
+        """Whether an outcome is the original's, to the letter."""
+        if self.returned is None or ("iterator" in row) != ("iterator" in self.plain):
+            return False
+        return bool(row.get("returned") == self.returned and row.get("after", self.call) == self.after)
+
+    def list_wanted(self, row: dict[str, Any]) -> list[frozenset[str]]:
+        """The names of the views to compare, for each argument and the result: of a state that is the original's those
+        alone that run the function."""
+        if not self.seen:
+            return []
+        arguments = self.dependent if row.get("after", self.call) == self.after else self.names
+        result = self.dependent if row.get("returned") == self.returned else self.names
+        return [*arguments[:-1], result[-1]]
 
 
 class StepCounter:
@@ -273,6 +343,35 @@ class StepCounter:
         if event == "line":
             self.count()
         return self._count_line
+
+
+class ViewCounter(StepCounter):
+    """Counts the steps of the project's code in views, and notes which of them run the function: `found` has their
+    names by value."""
+
+    def __init__(self, limit: int, function: Any) -> None:
+        super().__init__(limit)
+        self.code = function.__code__
+        self.found: list[set[str]] = []
+        self.ran = False
+
+    def trace(self, frame: Any, event: str, _value: Any) -> Any:
+        """What sys.settrace calls."""
+        if frame.f_code is self.code:
+            self.ran = True
+        return None if frame.f_code.co_filename in _OURS else super().trace(frame, event, _value)
+
+    def note(self, place: int) -> Any:
+        """What `read_views` calls after each view of the next value."""
+        self.found.append(set())
+        self.ran = False
+
+        def add(name: str) -> None:
+            if self.ran:
+                self.found[place].add(name)
+            self.ran = False
+
+        return add
 
 
 class Tracer(StepCounter):
@@ -301,6 +400,24 @@ class Tracer(StepCounter):
             return lines
 
         return lines
+
+
+def _write_tree(tree: Any) -> str:
+    """The text of a tree, as `values.write` writes it."""
+    return json.dumps(tree, separators=(",", ":"))
+
+
+def _read_row(row: dict[str, Any]) -> dict[str, Any]:
+    """What a call did, with its values as trees."""
+    return {name: json.loads(part) if name in ("returned", "after") else part for name, part in row.items()}
+
+
+def _list_dependent(views: list[Any], ran: set[str]) -> list[str]:
+    """The names of the views that ran the function. Those of methods may repeat others, which are compared, too."""
+    return [
+        name for name, _ in views
+        if name in ran or ("()" in ran and name.endswith("()")) or ("." in ran and "." in name)
+    ]  # fmt: skip
 
 
 def message_of(error: BaseException) -> str:

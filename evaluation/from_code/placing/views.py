@@ -10,7 +10,7 @@ import functools
 import inspect
 import json
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from evaluation.from_code.recording import values
@@ -28,40 +28,69 @@ _SPECIAL: dict[str, Callable[[Any], Any]] = {"__len__": len, "__str__": str, "__
 Reader = Callable[[Any], Any]
 
 
-def read_views(value: Any, is_own: Callable[[type], bool]) -> list[list[Any]]:
+def read_views(
+    value: Any,
+    is_own: Callable[[type], bool],
+    wanted: Collection[str] | None = None,
+    on_read: Callable[[str], None] = lambda _name: None,
+) -> list[list[Any]]:
     """[name, tree] for each view of an object of the project's classes; of a list the views of its items, of any other
     value none.
 
-    `is_own` tells whether a class is the project's. What raises is seen as the class of its exception.
+    `is_own` tells whether a class is the project's. What raises is seen as the class of its exception. With `wanted`
+    only views of these names are read. `on_read` is called after each view; with "()" and "." after what the views of
+    methods or of objects within share and nothing else shows.
     """
-    readers = _list_readers(type(value), is_own)
-    found = _read_all(value, readers)
-    methods = _list_methods(type(value), is_own) if any(name.startswith("_") for name in _attributes(value)) else []
+    kind: Any = type(value)
+    readers = _list_readers(kind, is_own)
+    found = _read_all(value, [(name, functools.partial(_write, read)) for name, read in readers], wanted, on_read)
+    methods = _list_methods(kind, is_own) if any(name.startswith("_") for name in _attributes(value)) else ()
+    methods = methods if wanted is None or any(f"{name}()" in wanted for name in methods) else ()
     if methods and (text := _write_small(value)):
-        found += _read_all(text, [(f"{name}()", functools.partial(_call, name, readers)) for name in methods])
+        after = _describe_unchanged(text, readers, on_read)
+        calls = [(f"{name}()", functools.partial(_call, name, readers, after)) for name in methods]
+        found += _read_all(text, calls, wanted, on_read)
+    if wanted is not None and not any("." in name for name in wanted):
+        return found
     within: dict[int, tuple[str, Any]] = {}
     for name, item in _list_items(value, readers):
         if item is not value and is_own(type(item)):
             within.setdefault(id(item), (name, item))
+    on_read(".")
     for name, item in list(within.values())[:MAX_PARTS_SEEN]:
-        found += _read_all(item, _list_properties(type(item), is_own), f"{name}.")
+        kind = type(item)
+        found_in = _list_properties(kind, is_own)
+        properties = [(f"{name}.{each}", functools.partial(_write, read)) for each, read in found_in]
+        found += _read_all(item, properties, wanted, on_read)
     return found
 
 
-def _read_all(value: Any, readers: list[tuple[str, Reader]], prefix: str = "") -> list[list[Any]]:
+def _read_all(
+    value: Any, readers: Sequence[tuple[str, Reader]], wanted: Collection[str] | None, on_read: Callable[[str], None]
+) -> list[list[Any]]:
+    """[name, tree] of the first MAX_VIEWS readers, which return trees."""
     found: list[list[Any]] = []
     for name, read in readers[:MAX_VIEWS]:
+        if wanted is not None and name not in wanted:
+            continue
         try:
-            tree = json.loads(values.write(read(value)))
+            tree = read(value)
         except values.NotPlainError:
             continue
         except Exception as error:
             tree = {"raised": type(error).__name__}
+        finally:
+            on_read(name)
         if len(json.dumps(tree)) <= MAX_CHARS:
-            found.append([prefix + name, tree])
+            found.append([name, tree])
     return found
 
 
+def _write(read: Reader, value: Any) -> Any:
+    return json.loads(values.write(read(value)))
+
+
+@functools.cache
 def _list_readers(kind: type, is_own: Callable[[type], bool]) -> list[tuple[str, Reader]]:
     """(name, function that reads it) of each view, in the order of the names."""
     found = dict(_list_properties(kind, is_own))
@@ -73,6 +102,7 @@ def _list_readers(kind: type, is_own: Callable[[type], bool]) -> list[tuple[str,
     return sorted(found.items())
 
 
+@functools.cache
 def _list_properties(kind: type, is_own: Callable[[type], bool]) -> list[tuple[str, Reader]]:
     names = sorted({
         name for name, member in _list_members(kind, is_own)
@@ -81,6 +111,7 @@ def _list_properties(kind: type, is_own: Callable[[type], bool]) -> list[tuple[s
     return [(name, functools.partial(_attribute, name=name)) for name in names]
 
 
+@functools.cache
 def _list_methods(kind: type, is_own: Callable[[type], bool]) -> list[str]:
     """The public methods without arguments that read private attributes, at most MAX_METHODS."""
     found = set()
@@ -129,17 +160,49 @@ def _write_small(value: Any) -> str:
     return text if len(text) <= MAX_COPIED_CHARS else ""
 
 
-def _call(name: str, readers: list[tuple[str, Reader]], text: str) -> Any:
-    """What a method of a written object returns, and the views of the object after it. Reading runs no code of the
-    project, as copying would."""
-    copied = values.read(text)
-    found = [getattr(copied, name)()]
+def _describe_unchanged(
+    text: str, readers: list[tuple[str, Reader]], on_read: Callable[[str], None]
+) -> list[Any] | None:
+    """The views of a written object as `_call` adds them; None where they hold objects or lists, which a result might
+    hold, too, and where one is no data."""
+    try:
+        copied = values.read(text)
+        views = _read_after(copied, readers[:MAX_VIEWS])
+        on_read("")  # these are views of their own
+        views += _read_after(copied, readers[MAX_VIEWS:])
+        on_read("()")
+        found = json.loads(values.write(views))
+    except Exception:  # no data, or it cannot be rebuilt: a method says so
+        return None
+    return found if all(_is_flat(tree) for _, tree in found) else None
+
+
+def _is_flat(tree: Any) -> bool:
+    """Whether a tree is data without identity."""
+    if isinstance(tree, dict):
+        ((tag, body),) = tree.items()
+        return tag in ("float", "bytes") or (tag == "tuple" and all(map(_is_flat, body)))
+    return not isinstance(tree, list)
+
+
+def _read_after(value: Any, readers: list[tuple[str, Reader]]) -> list[Any]:
+    found: list[Any] = []
     for view, read in readers:
         try:
-            found.append([view, read(copied)])
+            found.append([view, read(value)])
         except Exception as error:
             found.append([view, type(error).__name__])
     return found
+
+
+def _call(name: str, readers: list[tuple[str, Reader]], unchanged: list[Any] | None, text: str) -> Any:
+    """What a method of a written object returns, and the views of the object after it: `unchanged` where it leaves the
+    object alone. Reading runs no code of the project, as copying would."""
+    copied = values.read(text)
+    result = getattr(copied, name)()
+    if unchanged is not None and _write_small(copied) == text:
+        return [json.loads(values.write(result)), *unchanged]
+    return json.loads(values.write([result, *_read_after(copied, readers)]))
 
 
 def _attribute(value: Any, name: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from evaluation.project_tests.judge import ProjectJudge
 from evaluation.project_tests.running import LIMITS, Outcomes
 from evaluation.project_tests.spec import ProjectTests
 from evaluation.sandbox import Sandbox
+from evaluation.sandbox.supervisor import stop_with
 
 _WHOLE_FILE = replace(LIMITS, cpu_s=60, wall_s=60.0)
 _MOST_ENDING = 10
@@ -100,15 +102,22 @@ def prepare(
 
     passing: set[str] = set()
 
+    stop = threading.Event()
+
     def run_file(file: str) -> tuple[set[str], dict[str, str]]:
-        return _each_once(file, by_file[file], run)
+        with stop_with(stop):
+            return _each_once(file, by_file[file], run)
 
     on_file(0, len(by_file))
-    with ThreadPoolExecutor(workers, "project-tests") as executor:
+    executor = ThreadPoolExecutor(workers, "project-tests")
+    try:
         for done, (passed, failed) in enumerate(executor.map(run_file, by_file), 1):
             passing |= passed
             suite.failures |= failed
             on_file(done, len(by_file))
+    finally:
+        stop.set()
+        executor.shutdown(cancel_futures=True)
     suite.passing = frozenset(passing)
     return suite
 

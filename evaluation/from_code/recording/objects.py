@@ -390,13 +390,9 @@ def _put_all(put: Any, made: Any, base: type, items: list[Any]) -> None:
 
 def _set_attributes(kind: type, made: Any, attributes: dict[str, Any]) -> None:
     left = dict(attributes)
-    for each in kind.__mro__:
-        for name, slot in list(vars(each).items()):
-            if type(slot) is types.MemberDescriptorType and name in left:
-                slot.__set__(made, left.pop(name))
+    for name, slot in _descriptors(kind):
+        if name is not None and name in left:
+            slot.__set__(made, left.pop(name))
     if left:
-        holder = next(
-            own for own in (vars(each).get("__dict__") for each in kind.__mro__)
-            if type(own) is types.GetSetDescriptorType
-        )  # fmt: skip
+        holder = next(descriptor for name, descriptor in _descriptors(kind) if name is None)
         holder.__get__(made).update(left)

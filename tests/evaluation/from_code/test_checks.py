@@ -51,7 +51,7 @@ class Scripted:
 
 def score(sandbox, *sources):
     given = tuple(Mutant(source, f"operator {number}", 1) for number, source in enumerate(sources))
-    return checks.judge_mutants(sandbox, PROGRAM, CASES, checks.MutationScore(given, given))
+    return checks.judge_mutants(sandbox, replace(PROGRAM, known={}), CASES, checks.MutationScore(given, given))
 
 
 def test_a_fault_kills_no_mutant(sandbox):
@@ -60,10 +60,11 @@ def test_a_fault_kills_no_mutant(sandbox):
 
 
 def test_a_fault_that_lasts_stops_the_work():
+    unknown = replace(PROGRAM, known={})
     for check in (
         lambda: score(Scripted(*[FAULT] * 3), ADD),
         lambda: checks.passes(Scripted(*[FAULT] * 3), TASK, ADD),
-        lambda: checks.refuse_trivial(Scripted(*[FAULT] * 3), PROGRAM, CASES, [ADD]),
+        lambda: checks.refuse_trivial(Scripted(*[FAULT] * 3), unknown, CASES, [ADD]),
     ):
         with pytest.raises(SandboxFaultError, match="the sandbox failed repeatedly: no process could be started"):
             check()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from evaluation.from_code.calls.observe import (
     Outcome,
     Program,
     UnobservableError,
+    Variant,
     list_noticed,
     observe_all,
     observe_each,
@@ -145,7 +147,7 @@ def test_a_fault_that_lasts_is_an_error_and_no_outcome():
 
 def test_variants_are_compared_case_by_case_and_one_that_never_ends_is_stopped_by_its_steps(sandbox):
     original = program("def f(x):\n    return f(x - 1) + 1 if x > 0 else 0\n")
-    cases = [(text, {"returned": n}, 10) for n, text in enumerate(calls(0, 1, 2))]
+    cases = [(text, {"returned": n}, 10, None) for n, text in enumerate(calls(0, 1, 2))]
     bodies = [
         "return x",
         "return 0",
@@ -154,18 +156,52 @@ def test_variants_are_compared_case_by_case_and_one_that_never_ends_is_stopped_b
         "raise ValueError",
     ]
     variants = [f"def f(x):\n {body}\n" for body in bodies]
-    found = list_noticed(sandbox, original, cases, variants, first=True)
+    found = list_noticed(sandbox, original, cases, [Variant(source, (0, 1, 2), first=True) for source in variants])
     assert found == [[], [1], [0], [0], [0]]
-    assert list_noticed(sandbox, original, cases, variants)[:2] == [[], [1, 2]]
+    assert list_noticed(sandbox, original, cases, [Variant(source, (0, 2)) for source in variants[:2]]) == [[], [2]]
 
 
 def test_a_variant_that_spoils_the_module_for_others_is_judged_apart(sandbox):
     original = program("TABLE = {1: 2}\ndef f(x):\n    return TABLE[x]\n")
-    cases = [(text, {"returned": 2}, 10) for text in calls(1)]
+    cases = [(text, {"returned": 2}, 10, None) for text in calls(1)]
     bodies = ["return TABLE.clear()", "return TABLE[1]", "return TABLE[x]"]
     variants = [f"def f(x):\n {body}\n" for body in bodies]
-    found = list_noticed(sandbox, original, cases, variants, first=True)
+    found = list_noticed(sandbox, original, cases, [Variant(source, (0,), first=True) for source in variants])
     assert found == [[0], [], []]
+
+
+VIEWED = """
+class Box:
+    def __init__(self, size):
+        self._size = size
+    @property
+    def area(self):
+        return f(self) * f(self)
+    @property
+    def size(self):
+        return self._size
+    def grow(self):
+        self._size += 1
+        return self
+    def is_small(self):
+        return self._size < 3
+def f(box):
+    return box._size
+"""
+
+
+def test_of_an_object_that_a_variant_leaves_alone_only_views_that_run_it_are_compared(sandbox):
+    original = program(VIEWED)
+    box = '{"object":["task.module:Box",null,[["_size",2]]]}'.replace("task.module", original.spec.name)
+    (outcome,) = outcomes_of(sandbox, original, [f'{{"tuple":[{{"tuple":[{box}]}},{{"dict":[]}}]}}'])
+    assert [name for name, _ in json.loads(outcome.seen)[0]] == ["area", "size", "grow()", "is_small()"]
+    assert outcome.dependent == (("area", "grow()"), ())
+    case = f'{{"tuple":[{{"tuple":[{box}]}},{{"dict":[]}}]}}', outcome.as_row(), outcome.steps, outcome.dependent
+    bodies = ["return box._size", "box._size += 1; return 2", "return 2", "return box.__dict__.get('_size', 0)"]
+    variants = [Variant(f"def f(box):\n {body}\n", (0,)) for body in bodies]
+    assert list_noticed(sandbox, original, [case], variants) == [[], [0], [0], []]
+    without = case[0], replace(outcome, seen=None).as_row(), *case[2:]
+    assert list_noticed(sandbox, original, [without], variants) == [[], [], [], []]
 
 
 def test_views_that_differ_or_hold_an_address_are_no_part_of_an_outcome():
