@@ -23,6 +23,7 @@ from jinja2 import TemplateError
 
 from decoding.acceptance.registry import make_rule
 from decoding.attention.backends import get_backend
+from decoding.attention.recurrence import is_recurrent
 from decoding.attention.runner_pool import RunnerPool, Runners
 from decoding.checks import calibration, self_check
 from decoding.checks.graph_check import find_error
@@ -53,8 +54,8 @@ from decoding.models.memory import count_weight_bytes
 from decoding.models.pool import ModelPool
 from decoding.models.threads import use_all_threads, use_one_thread
 from decoding.models.trained_heads import LoadedHead
-from decoding.prepare import load_head, load_model
-from decoding.provenance import collect_provenance
+from decoding.prepare import load_head, load_model, refuse_recurrent_draft
+from decoding.provenance import provenance_of
 from decoding.request import (
     Calibration,
     Completion,
@@ -71,6 +72,8 @@ from decoding.state.token_text import check_known, decode
 _models = ModelPool()
 # Tokens of a prompt in which none comes twice.
 _N_DIFFERENT = 32
+# The most rows of a verify that is timed.
+_DUMMY_ROWS = 8
 _MakeIntake = Callable[[Scheduler], Intake]
 
 
@@ -114,8 +117,9 @@ class Engine:
         self._lengths = Lengths()
         self._answers = Answers()
         if graphs is None:
+            # Not with recurrent layers: what they read and commit depends on how many tokens each row has.
             graphs = target.device.type == "cuda" and all(
-                get_backend(each.model).supports_graphs for each in self._loaded
+                get_backend(each.model).supports_graphs and not is_recurrent(each.model) for each in self._loaded
             )
         self._disabled = {name: why for each in self._loaded for name, why in each.disabled.items()}
         self._pool = RunnerPool(
@@ -140,6 +144,7 @@ class Engine:
             target, *others = (_models.get(spec, partial(load_model, spec, on_progress)) for spec in config.models)
             draft = others[0] if others else None
             if draft is not None:
+                refuse_recurrent_draft(draft)
                 check_same_tokenizer(target, draft)
             engine = cls(config, target, draft, load_head(target) if parse_drafter(config.drafter).needs_head else None)
             engine.warm_up()
@@ -322,7 +327,7 @@ class Engine:
 
         Not to be called while requests are decoded: it would take their time.
         """
-        with self._pool.acquire(1) as runners:
+        with self._pool.acquire(_DUMMY_ROWS) as runners:
             verify = self._threads()(runners.target.verify_dummy)
             return calibration.calibrate(verify, self.target.device, self.target.dtype)
 
@@ -369,7 +374,7 @@ class Engine:
     @torch.inference_mode()
     def _time_verifies(self) -> VerifyCost:
         longest = min(SIZES[-1], self.target.context_length - 1)
-        with self._threads(), self._pool.acquire(1) as runners:
+        with self._threads(), self._pool.acquire(_DUMMY_ROWS) as runners:
             return measure(lambda n_tokens: runners.target.verify_dummy(min(n_tokens, longest)))
 
     def serving_costs(self) -> dict[str, float]:

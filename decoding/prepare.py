@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 from decoding.attention.backends import OWN, get_backend
 from decoding.attention.choice import pick_attention
 from decoding.attention.flat_forward import FlatForward
+from decoding.attention.recurrence import is_recurrent
 from decoding.checks import self_check
 from decoding.checks.compatibility import select_attention
 from decoding.models import fp8, trained_heads
@@ -76,6 +77,15 @@ def refuse_row_by_row(target: LoadedModel) -> None:
         raise ModelError(
             f"{target.name} computes attention by itself, row by row, where no trained drafter can read its states:"
             " choose the drafter ngram or sibling."
+        )
+
+
+def refuse_recurrent_draft(draft: LoadedModel) -> None:
+    """Raise ModelError for a draft model whose drafts cannot be taken back."""
+    if is_recurrent(draft.model):
+        raise ModelError(
+            f"{draft.name} cannot be a draft model: it reads its drafts one by one, and its recurrent layers cannot be"
+            " taken back to the tokens that stay: choose a model of attention alone, or the drafter ngram or sibling."
         )
 
 

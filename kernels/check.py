@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import torch
 
-from kernels import accept, kv_scatter, reference, verify_attention
+from kernels import accept, kv_scatter, recurrence, recurrent_rounds, reference, verify_attention
 from kernels.registry import BACKENDS
 from kernels.rows import NO_TOKEN, RaggedRows
 
@@ -50,6 +51,30 @@ def find_failures(
         except Exception as error:  # compilers and drivers raise errors of many types
             failed[name] = (str(error).strip() or type(error).__name__).splitlines()[0]
     return failed
+
+
+def check_recurrence(heads: int, keys: int, values: int, device: torch.device) -> str | None:
+    """Return why the kernel of recurrent layers must not be used for states [heads, keys, values]; None if it may."""
+    make, n = torch.Generator().manual_seed(3), sum(_COUNTS)
+    starts = tuple([0, *accumulate(_COUNTS)][:-1])
+    rows = recurrence.StateRows(tuple(range(len(_COUNTS))), starts, _COUNTS, device)
+    q, k = (torch.randn(n, heads, keys, generator=make).to(device) * keys**-0.5 for _ in range(2))
+    v, states = (
+        torch.randn(each, heads, *rest, generator=make).to(device) for each, *rest in ((n, values), (6, keys, values))
+    )
+    decay, beta = (torch.rand(n, heads, generator=make).to(device) for _ in range(2))
+    tokens = recurrence.Tokens(q, k, v, decay, beta)
+    try:
+        results = []
+        for module in (recurrence, recurrent_rounds):
+            mine = states.clone()
+            out, writes = module.run_tokens(mine, rows, tokens)
+            module.advance_states(mine, rows, writes)
+            results.append((out, mine))
+        off = max((a - b).abs().max() for a, b in zip(*results, strict=True))
+    except Exception as error:  # compilers and drivers raise errors of many types
+        return (str(error).strip() or type(error).__name__).splitlines()[0]
+    return None if off <= 1e-3 else f"differs from its reference by {off:.2g}"  # NaN differs too
 
 
 def shuffle_pages(n_rows: int, n_tokens: int, page_size: int, make: torch.Generator | None = None) -> torch.Tensor:

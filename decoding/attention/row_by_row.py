@@ -96,7 +96,12 @@ class RowByRowRunner(ModelRunner):
 
     @torch.inference_mode()
     def forward(
-        self, tokens: Sequence[Sequence[int]], *, n_last: Sequence[int] | None = None, first_row: int = 0
+        self,
+        tokens: Sequence[Sequence[int]],
+        *,
+        n_last: Sequence[int] | None = None,
+        first_row: int = 0,
+        whole: bool = False,
     ) -> torch.Tensor:
         """Return logits as `ModelRunner.forward` does; with `n_last` the logits of a row without tokens are zero."""
         caches = cast("RowCaches", self.cache)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import accumulate
 
 import torch
@@ -12,11 +13,13 @@ from decoding.attention.backends import get_backend
 from decoding.attention.flat_forward import FlatForward
 from decoding.attention.prefill import PREFILL_CHUNK, Prefill, PrefillPart, split_span
 from decoding.attention.ragged import MaskStore
-from decoding.attention.taps import TAPS, record_taps
+from decoding.attention.recurrence import is_recurrent, runs_in_kernel
+from decoding.attention.taps import TAPS, tapped
 from decoding.costs.costs import PromptCost
 from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
-from decoding.memory.pages import PAGE_SIZE, PagePool, count_pages
+from decoding.memory.pages import PAGE_SIZE, PagePool, n_pages_for
+from decoding.memory.recurrent import RecurrentCache
 from kernels.upload import upload
 
 GATHERS = "bassline_gathers"
@@ -61,8 +64,10 @@ class ModelRunner:
         self.most = most
         if pool is None:
             size = PAGE_SIZE[self.device.type]
-            pool = PagePool(max_rows * count_pages(most, size), size)
-        self.cache = RaggedCache(
+            pool = PagePool(max_rows * n_pages_for(most, size), size)
+        self.is_recurrent = is_recurrent(model)
+        kind = partial(RecurrentCache, by_kernel=runs_in_kernel(model)) if self.is_recurrent else RaggedCache
+        self.cache = kind(
             config.num_hidden_layers,
             max_rows,
             pool,
@@ -82,12 +87,15 @@ class ModelRunner:
         *,
         prefix_cache: bool = False,
         leave_rest: bool = False,
+        keeps_prompt: bool = False,
         score: TakeLogits | None = None,
     ) -> Prefill:
         """Begin a row of up to `capacity` tokens with `tokens`, shared with row `source` if that has them.
 
         Otherwise the row gets what is known of earlier prompts at once, if `prefix_cache`, and the result reads the
         rest. `leave_rest` leaves the tokens after the last whole chunk to the row's first round.
+
+        `keeps_prompt` lets other rows be started from this one as `source` when it has more than `tokens`.
 
         `score` gets the logits of every token, chunk by chunk, so it uses no prefix cache and leaves no rest.
         """
@@ -97,8 +105,10 @@ class ModelRunner:
         self.cache.start(row, capacity)
         keeps = prefix_cache and score is None
         n_known = self.cache.restore(row, tokens) if keeps else 0
-        n = self._split_whole(tokens) if leave_rest and score is None else len(tokens)
-        return self._prefill(row, tokens[:n], n_known, keeps=keeps, score=score)
+        n = self._whole_chunks(tokens) if leave_rest and score is None else len(tokens)
+        if keeps_prompt and n_known >= n:
+            self.cache.keep_prompt(row)
+        return self._prefill(row, tokens[:n], n_known, keeps=keeps, keeps_prompt=keeps_prompt, score=score)
 
     def chunks(self, tokens: Sequence[int], *, prefix_cache: bool, leave_rest: bool) -> tuple[list[int], int]:
         """Return the sizes of the forwards that `start` would need to prefill `tokens`, and how many it would leave."""
@@ -110,32 +120,46 @@ class ModelRunner:
         return len(tokens) // self.prefill_chunk * self.prefill_chunk
 
     def _prefill(
-        self, row: int, tokens: Sequence[int], first: int, *, keeps: bool, score: TakeLogits | None
+        self,
+        row: int,
+        tokens: Sequence[int],
+        first: int,
+        *,
+        keeps: bool,
+        keeps_prompt: bool,
+        score: TakeLogits | None,
     ) -> Prefill:
         timer = self.cost.token if score is None else self.cost.scored_token
 
         def read(start: int, end: int) -> None:
-            logits = self.forward([tokens[start:end]], n_last=[1] if score is None else None, first_row=row)
+            logits = self.forward([tokens[start:end]], n_last=[1] if score is None else None, first_row=row, whole=True)
             self.cache.commit([end - start], first_row=row)
             if score is not None:
                 score(logits)
             if keeps:
                 self.cache.keep(row, tokens[:end])
+            if keeps_prompt and end == len(tokens):
+                self.cache.keep_prompt(row)
 
         return Prefill(PrefillPart(read, first, len(tokens), self.prefill_chunk, timer, self.device))
 
     @torch.inference_mode()
     def forward(
-        self, tokens: Sequence[Sequence[int]], *, n_last: Sequence[int] | None = None, first_row: int = 0
+        self,
+        tokens: Sequence[Sequence[int]],
+        *,
+        n_last: Sequence[int] | None = None,
+        first_row: int = 0,
+        whole: bool = False,
     ) -> torch.Tensor:
         """Return logits [N, V] of `tokens[r]` appended to each row, or [sum(n_last), V] of the last `n_last[r]` of it.
 
         `tokens` belong to the rows from `first_row` on; the other rows are left out. The logits of a row
-        without tokens mean nothing. Nothing is committed: the caller commits the tokens that stay. Raises RuntimeError
-        when a row would outgrow the cache.
+        without tokens mean nothing. Nothing is committed: the caller commits the tokens that stay, which are all of
+        one row if it says `whole`. Raises RuntimeError when a row would outgrow the cache.
         """
         counts = [len(row) for row in tokens]
-        layout = self.cache.begin(counts, first_row)
+        layout = self.cache.begin(counts, first_row, whole=whole)
         packed = upload([[t for row in tokens for t in row]], self.device)
         keep = None
         if n_last is not None:

@@ -17,7 +17,8 @@ from decoding.attention.block_graphs import BlockGraphs
 from decoding.attention.block_runner import BlockRunner
 from decoding.attention.draft_graphs import DraftGraphs
 from decoding.attention.draft_runner import DraftRunner
-from decoding.attention.graphs import Graphs, round_up_rows
+from decoding.attention.graphs import Graphs, bucket_rows
+from decoding.attention.recurrence import is_recurrent
 from decoding.attention.row_by_row import make_runner, measure_kinds
 from decoding.attention.runner import ModelRunner
 from decoding.attention.target_runner import TargetRunner
@@ -125,8 +126,20 @@ class RunnerPool:
         ]
         if head is not None:
             kinds.append(head.head.kinds)
-        rows = max(round_up_rows(self._max_batch), MAX_SERVED)
-        pools = self._store.divide(kinds, rows * (self._most + self._store.page_size), _IDLE_BYTES)
+        rows = max(bucket_rows(self._max_batch), MAX_SERVED)
+        target = self._models[0]
+        state_bytes = (
+            target.measured_once("bytes of a row's states", partial(_measure_state_bytes, target))
+            if is_recurrent(target.model)
+            else 0
+        )
+        pools = self._store.divide(
+            kinds,
+            rows * (self._most + self._store.page_size),
+            _IDLE_BYTES,
+            state_bytes=state_bytes,
+            max_rows=rows,
+        )
         packed = [get_backend(model.model) != OWN for model in self._models] + [True]
         for pool, each, has_pages in zip(pools, kinds, packed, strict=False):
             if self._models[0].device.type != "cpu" and has_pages:
@@ -234,6 +247,15 @@ class RunnerPool:
         """Run the draft model or head without graphs from now on, over the buffers that they had."""
         if self._kept is not None and self._kept.draft is not None:
             self._kept.draft.graphs = None
+
+
+@torch.inference_mode()
+def _measure_state_bytes(model: LoadedModel) -> int:
+    with one_thread() if model.weights == "int8" else all_threads():
+        runner = make_runner(model.model, model.vocab_size, 1, most=1)
+        measure_kinds(runner)
+    states = runner.cache.pool.states
+    return 0 if states is None else states.slot_bytes
 
 
 def _measure_kinds(model: LoadedModel, taps: Sequence[int]) -> Kinds:

@@ -51,11 +51,19 @@ class TargetRunner:
         *,
         prefix_cache: bool,
         leave_rest: bool,
+        keeps_prompt: bool = False,
         score: TakeLogits | None = None,
     ) -> Prefill:
         """Begin a row; the result prefills it."""
         return self._runner.start(
-            slot, tokens, capacity, source, prefix_cache=prefix_cache, leave_rest=leave_rest, score=score
+            slot,
+            tokens,
+            capacity,
+            source,
+            prefix_cache=prefix_cache,
+            leave_rest=leave_rest,
+            keeps_prompt=keeps_prompt,
+            score=score,
         )
 
     def chunks(self, tokens: Sequence[int], *, prefix_cache: bool, leave_rest: bool) -> tuple[list[int], int]:
@@ -145,6 +153,10 @@ class TargetRunner:
             cache.clear()
             if draws is not None:
                 return
-        cache.start(0, 1 + n_tokens, 1)
-        to_distribution(self._runner.forward([[0] * n_tokens]), SamplingParams())
+        # Recurrent layers take the tokens of a row one after the other, so the dummies are as many as in a batch.
+        n_rows = min(-(-n_tokens // 8), cache.max_rows) if self._runner.is_recurrent else 1
+        counts = [n_tokens // n_rows + (r < n_tokens % n_rows) for r in range(n_rows)]
+        for row, n in enumerate(counts):
+            cache.start(row, 1 + n, 1)
+        to_distribution(self._runner.forward([[0] * n for n in counts]), SamplingParams())
         cache.clear()

@@ -1,7 +1,8 @@
 """Whether the engine decodes a model as the model does alone: tried when the model is loaded.
 
 The engine packs rows of different lengths into one forward and rolls back by not committing. That holds for a model
-whose only state is the keys and values of its cache, and whose attention sees what ours sees. No flag of transformers
+whose only states are the keys and values of its cache and of recurrent layers that we know (`attention/recurrence.py`),
+and whose attention sees what ours sees. No flag of transformers
 says so: a state kept in a module, a mask in chunks, a convolution over packed tokens all give fluent, wrong text. So
 each model first decodes two short rows and is compared with itself alone, with its sliding windows narrowed so that
 short rows go past them. What fails with our attention may still run row by row with its own; what fails there too is
@@ -21,6 +22,7 @@ import transformers
 
 from decoding.attention.backends import NAMES, OWN
 from decoding.attention.choice import pick_attention
+from decoding.attention.recurrence import install_recurrence, is_recurrent
 from decoding.attention.row_by_row import RowByRowRunner
 from decoding.attention.runner import GATHERS, ModelRunner
 from decoding.models.errors import IncompatibleModelError, get_first_line
@@ -49,8 +51,8 @@ def select_attention(loaded: LoadedModel, attention: str, on_progress: Callable[
     the reasons where none agrees with the model.
     """
     model, own = loaded.model, loaded.model.config._attn_implementation
-    _require_keys_and_values(loaded)
-    texts = _make_texts(loaded)
+    _require_known_states(loaded)
+    texts = _texts(loaded)
     reasons: list[str] = []
     with _use_narrow_windows(model):
         alone = [_compute_alone(loaded, text) for text in texts]
@@ -93,15 +95,20 @@ def _format_refusal(loaded: LoadedModel, attention: str, reasons: list[str]) -> 
     )
 
 
-def _require_keys_and_values(loaded: LoadedModel) -> None:
-    """Raise IncompatibleModelError for a model whose configuration says that it remembers in another way."""
+def _require_known_states(loaded: LoadedModel) -> None:
+    """Raise IncompatibleModelError for a model whose configuration says that it remembers in another way.
+
+    Recurrent layers that we know are given our functions.
+    """
     layers = set(getattr(loaded.model.config.get_text_config(), "layer_types", None) or ()) - _LAYERS
+    if install_recurrence(loaded.model):
+        return
     if getattr(loaded.model, "_is_stateful", False) or layers:
         what = f" in layers of type {', '.join(sorted(layers))}" if layers else ""
         raise IncompatibleModelError(
             f"{loaded.name} cannot be used: {type(loaded.model).__name__} keeps a state other than keys and values"
-            f"{what}, which cannot be rolled back to the tokens that stay: choose a model of attention alone, such as"
-            " Llama, Qwen, Mistral or Gemma."
+            f"{what}, of a kind that cannot be rolled back here to the tokens that stay: choose a model of attention"
+            " alone, such as Llama, Qwen, Mistral or Gemma, or a hybrid that docs/model-architectures.md lists."
         )
 
 
@@ -122,15 +129,17 @@ def _use_narrow_windows(model: Any) -> Iterator[None]:
                 holder.sliding_window = window
 
 
-def _list_candidates(loaded: LoadedModel, attention: str) -> Iterator[str]:
-    exchangeable = loaded.model._supports_attention_backend
+def _candidates(loaded: LoadedModel, attention: str) -> Iterator[str]:
+    # Hybrid models do not say so, and their attention layers are as other models have them.
+    exchangeable = loaded.model._supports_attention_backend or is_recurrent(loaded.model)
     best = pick_attention(attention, loaded.device)
     if exchangeable:
         yield best
     if attention == "auto":
         if exchangeable and best != "sdpa":
             yield "sdpa"
-        yield OWN.name
+        if not is_recurrent(loaded.model):
+            yield OWN.name
 
 
 @torch.inference_mode()
@@ -185,7 +194,7 @@ def _decode(runner: ModelRunner, texts: list[list[int]]) -> list[torch.Tensor]:
     new = [min(len(text) - 1, n) for text, n in zip(texts, (6, 8, 7), strict=True)]
     for row, (text, n) in enumerate(zip(texts, new, strict=True)):
         runner.cache.start(row, len(text) + _JUNK)
-        runner.forward([text[: len(text) - n]], n_last=[1], first_row=row)
+        runner.forward([text[: len(text) - n]], n_last=[1], first_row=row, whole=True)
         runner.cache.commit([len(text) - n], first_row=row)
     kept = [2, 1, 3]
     first = [text[len(text) - n :][:k] for text, n, k in zip(texts, new, kept, strict=True)]

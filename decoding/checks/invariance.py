@@ -56,7 +56,7 @@ def _compute_logits(runner: ModelRunner, batch: _Batch) -> torch.Tensor:
     for row, (n, count) in enumerate(zip(batch.lens, batch.counts, strict=True)):
         # Only the lengths of the others matter, not what they have written.
         cache.start(row, n + count, 0 if row == own else n)
-    runner.forward([text[:_LENGTH]], n_last=[1], first_row=own)
+    runner.forward([text[:_LENGTH]], n_last=[1], first_row=own, whole=True)
     cache.commit([_LENGTH], first_row=own)
     logits = runner.forward([text[_LENGTH : _LENGTH + count] for count in batch.counts])
     cache.clear()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import torch
 
 from decoding.attention.backends import NAMES, get_backend
+from decoding.attention.recurrence import is_recurrent, run_without_kernel
 from decoding.attention.runner import ModelRunner
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.models.errors import get_first_line
@@ -35,6 +36,7 @@ _PROBES = (
     "x =",
 )
 _N_TOKENS = MAX_DRAFT_LENGTH + 8
+_STATE = 4, 128, 128  # heads, keys and values of most gated delta nets
 _FEWEST_TOKENS = 2  # a drafter has states of all but the last two
 
 
@@ -47,6 +49,9 @@ def check_kernels(loaded: LoadedModel) -> dict[str, str]:
     failures = check.find_failures(get_attention_shape(loaded), backend.name, loaded.device)
     if backend.name in failures:
         loaded.model.set_attn_implementation(NAMES["sdpa"])
+    if is_recurrent(loaded.model) and (why := check.check_recurrence(*_STATE, loaded.device)):
+        run_without_kernel(loaded.model)
+        failures["recurrence"] = why
     return failures
 
 

@@ -133,6 +133,7 @@ class Batch:
             source,
             prefix_cache=state.request.prefix_cache,
             leave_rest=self._leaves_rest,
+            keeps_prompt=bool(state.waiting),
             score=None if state.request.prompt_logprobs is None else state.score,
         )
         if source is None:

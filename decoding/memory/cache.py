@@ -156,9 +156,10 @@ class RaggedCache(Cache):
             raise RuntimeError("the cache was used outside a forward")
         return self._layout
 
-    def begin(self, counts: Sequence[int], first_row: int = 0) -> Layout:
+    def begin(self, counts: Sequence[int], first_row: int = 0, *, whole: bool = False) -> Layout:
         """Lay out a forward that appends `counts[r]` tokens to each row from `first_row` on, without committing them.
 
+        `whole` says that it has one row, all tokens of which will be committed; it matters to recurrent layers alone.
         Raises RuntimeError if a row would get more than its most.
         """
         self.prepare(counts, first_row)
@@ -257,20 +258,26 @@ class RaggedCache(Cache):
 
     def restore(self, row: int, tokens: Sequence[int]) -> int:
         """Let an empty row begin with what the pool knows of `tokens`; return how many it knows."""
-        pages = self.pool.known(tokens)
+        pages = self._known_pages(tokens)
         n = len(pages) * self.pool.page_size
         self._place(row, _RowPages(pages, len(pages), n, self._rows[row].most))
         return n
 
     def n_known(self, tokens: Sequence[int]) -> int:
         """Return how many of `tokens` a row would begin with."""
-        return len(self.pool.known(tokens)) * self.pool.page_size
+        return len(self._known_pages(tokens)) * self.pool.page_size
+
+    def _known_pages(self, tokens: Sequence[int]) -> list[int]:
+        return self.pool.known(tokens)
 
     def keep(self, row: int, tokens: Sequence[int]) -> None:
         """Let later prompts find the full pages of `tokens`, all of which the row has."""
         place = self._rows[row]
         self.pool.keep(tokens, place.pages)
         place.n_shared = max(place.n_shared, len(tokens) // self.pool.page_size)
+
+    def keep_prompt(self, row: int) -> None:
+        """Let later rows start from this one as it is now. They always can where there are keys and values alone."""
 
     def fork(self, row: int, n_written: int = 0) -> None:
         """Append a copy of `row`: its committed tokens, and the `n_written` uncommitted ones after them."""

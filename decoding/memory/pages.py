@@ -17,8 +17,12 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import torch
+
+if TYPE_CHECKING:
+    from decoding.memory.states import StatePool
 
 PAGE_SIZE = {"cpu": 64, "cuda": 16}
 """The tokens of a page. On a CPU a chunk of a prefill fills one."""
@@ -43,6 +47,7 @@ class PagePool:
     def __init__(self, n_pages: int, page_size: int, *, max_idle: int | None = None) -> None:
         self.n_pages = n_pages
         self.page_size = page_size
+        self.states: StatePool | None = None  # of a model with recurrent layers
         self._max_idle = n_pages if max_idle is None else max_idle
         self.buffers: dict[Hashable, torch.Tensor] = {}
         self._maps: list[mmap.mmap] = []
@@ -186,7 +191,7 @@ class PagePool:
     def known(self, tokens: Sequence[int]) -> list[int]:
         """Return the pages of earlier prompts that hold what `tokens` begin with."""
         found = []
-        for key in self._hash_prefixes(tokens):
+        for key in self.keys(tokens):
             if (page := self._page_of.get(key)) is None:
                 break
             found.append(page)
@@ -194,12 +199,13 @@ class PagePool:
 
     def keep(self, tokens: Sequence[int], pages: Sequence[int]) -> None:
         """Let later prompts find the pages of these tokens that are full."""
-        for key, page in zip(self._hash_prefixes(tokens), pages, strict=False):
+        for key, page in zip(self.keys(tokens), pages, strict=False):
             if key not in self._page_of and page not in self._key_of:
                 self._page_of[key] = page
                 self._key_of[page] = key
 
-    def _hash_prefixes(self, tokens: Sequence[int]) -> Iterator[bytes]:
+    def keys(self, tokens: Sequence[int]) -> Iterator[bytes]:
+        """Yield the key of each full page of a row: the hash of its tokens and of the page before."""
         key = b""
         ends = range(0, len(tokens) + 1, self.page_size)
         for start, end in pairwise(ends):

@@ -7,17 +7,21 @@ prompt once. So no request is ended because another one arrives.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
 import torch
 
 from decoding.memory.cache import RaggedCache
-from decoding.memory.pages import Kinds, PagePool, count_pages
+from decoding.memory.pages import Kinds, PagePool, n_pages_for
+from decoding.memory.states import StatePool, n_slots_for
 from decoding.models.device_memory import free_bytes
 
 # The share of free memory that caches may take: a forward needs some as well.
 _USABLE = 0.9
+# The share of that which recurrent states may take.
+_FOR_STATES = 0.5
 
 
 class MemoryNeed(NamedTuple):
@@ -42,18 +46,27 @@ class KVStore:
         self.pools: list[PagePool] = []
         self._token_bytes = 1
 
-    def divide(self, kinds: Sequence[Kinds], most_tokens: int, idle_bytes: int) -> list[PagePool]:
+    def divide(
+        self, kinds: Sequence[Kinds], most_tokens: int, idle_bytes: int, *, state_bytes: int = 0, max_rows: int = 0
+    ) -> list[PagePool]:
         """Return a pool for each model, whose tokens hold `kinds`, for up to `most_tokens` tokens of all rows.
 
-        Each keeps up to `idle_bytes` of earlier prompts beside these.
+        Each keeps up to `idle_bytes` of earlier prompts beside these. The first also has slots for the recurrent states
+        of up to `max_rows` rows, if a row's states take `state_bytes`.
         """
         sizes = [count_token_bytes(each) for each in kinds]
         self._token_bytes = max(sum(sizes), 1)
         limit = int(_USABLE * free_bytes(self._device)) if self._budget is None else self._budget
+        states = None
+        if state_bytes:
+            n_slots = max(min(n_slots_for(max_rows), int(_FOR_STATES * limit) // state_bytes), n_slots_for(1))
+            states = StatePool(n_slots, idle_bytes // state_bytes)
+            limit -= n_slots * state_bytes
         idle = [idle_bytes // max(size * self.page_size, 1) for size in sizes]
         most = count_pages(most_tokens, self.page_size) + max(idle)
         n_pages = max(min(limit // (self._token_bytes * self.page_size), most), 1)
         self.pools = [PagePool(n_pages, self.page_size, max_idle=min(n, n_pages)) for n in idle]
+        self.pools[0].states = states
         return self.pools
 
     def open(self, caches: Sequence[RaggedCache]) -> Account:
@@ -70,7 +83,18 @@ class KVStore:
     @property
     def n_bytes(self) -> int:
         """The bytes that the pools take."""
-        return sum(pool.n_bytes for pool in self.pools)
+        states = [pool.states for pool in self.pools if pool.states is not None]
+        return sum(pool.n_bytes for pool in self.pools) + sum(each.n_bytes for each in states)
+
+    @property
+    def n_slots(self) -> float:
+        """The slots for recurrent states that rows may have, all together; infinity for models without any."""
+        return min((pool.states.n_slots for pool in self.pools if pool.states is not None), default=math.inf)
+
+    @property
+    def n_slots_taken(self) -> int:
+        """The slots for recurrent states that requests have taken."""
+        return sum(account.n_slots_taken for account in self._accounts)
 
     @property
     def n_pages(self) -> int:
@@ -93,6 +117,7 @@ class Account:
         self._store = store
         self._caches = list(caches)
         self._needs: dict[Hashable, int] = {}  # of each request its pages in each pool
+        self._slots: dict[Hashable, int] = {}  # and its slots for recurrent states
         self.owners: Callable[[], Sequence[Hashable]] = list
         """Returns the request of each row."""
 
@@ -106,13 +131,13 @@ class Account:
     def lacks(self, need: MemoryNeed) -> bool:
         """Return whether such rows do not fit beside what is taken now."""
         wanted, store = self.n_pages(need), self._store
-        return any(
+        return _n_slots(need) + store.n_slots_taken > store.n_slots or any(
             wanted + pool.n_used + store.promised(which) > store.n_pages for which, pool in enumerate(store.pools)
         )
 
     def never_fits(self, need: MemoryNeed) -> bool:
         """Return whether such rows would not fit if no request had taken anything."""
-        return self.n_pages(need) > self._store.n_pages
+        return self.n_pages(need) > self._store.n_pages or _n_slots(need) > self._store.n_slots
 
     def fitting_tokens(self, need: MemoryNeed) -> int:
         """Return the most tokens of each row that would fit alone, with a prompt as much shorter."""
@@ -127,10 +152,17 @@ class Account:
     def take(self, owner: Hashable, need: MemoryNeed) -> None:
         """Note what a request may need from now on, in place of what was noted before."""
         self._needs[owner] = self.n_pages(need)
+        self._slots[owner] = _n_slots(need)
 
     def give_back(self, owner: Hashable) -> None:
         """Forget a request."""
         self._needs.pop(owner, None)
+        self._slots.pop(owner, None)
+
+    @property
+    def n_slots_taken(self) -> int:
+        """The slots for recurrent states that the requests have taken."""
+        return sum(self._slots.values())
 
     def promised(self, which: int) -> int:
         """Return the pages of a pool that the requests have taken and that their rows do not have yet."""
@@ -146,11 +178,17 @@ class Account:
     def clear(self) -> None:
         """Forget all requests and rows."""
         self._needs.clear()
+        self._slots.clear()
         for cache in self._caches:
             cache.clear()
             cache.pool.trim()
 
 
-def count_token_bytes(kinds: Kinds) -> int:
+def _n_slots(need: Need) -> int:
+    """Return the slots that rows may need for recurrent states: one each, and one for the state after their prompt."""
+    return need.n_rows + (need.n_rows > 0)
+
+
+def token_bytes(kinds: Kinds) -> int:
     """Return the bytes of a token."""
     return sum(kind.shape[0] * kind.shape[2] * kind.element_size() for kind in kinds.values())

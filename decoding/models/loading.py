@@ -34,6 +34,8 @@ END_TOKENS = (
     "▁<EOT>",  # of CodeLlama, after the text of a gap
 )  # fmt: skip
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
+# What the name of a model that also sees images has in place of the name of its language model.
+_WITH_IMAGES = "ForCausalLM", "ForConditionalGeneration"
 
 
 def load(
@@ -135,7 +137,9 @@ def _load_causal_config(folder: Path, name: str, trusted: bool) -> Any:
         )
     model_class = _find_model_class(config, folder, trusted)
     architectures = raw.get("architectures") or []
-    if model_class is None or (architectures and model_class.__name__ not in architectures):
+    # Files of a model that also sees images may hold a language model that transformers loads alone, as of Qwen3.5.
+    own = () if model_class is None else (model_class.__name__, model_class.__name__.replace(*_WITH_IMAGES))
+    if model_class is None or (architectures and not set(own) & set(architectures)):
         raise NotCausalError(
             f"{name} is not a causal language model (it is {', '.join(architectures) or config.model_type}):"
             " choose one whose config.json names a ...ForCausalLM or ...LMHeadModel architecture."

@@ -12,6 +12,9 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+READS_WEIGHT = "bassline_reads_weight"
+"""The attribute of a linear layer whose weight other code reads: it stays as it is."""
+
 
 class Packed(nn.Module):
     """A linear layer whose weight is in a layout that only its own kernel reads, and therefore not a parameter."""
@@ -56,5 +59,9 @@ def replace_linears(model: nn.Module, replacement: Callable[[nn.Linear], nn.Modu
     """Replace each linear layer of a model, in all modules that have it; None leaves a layer as it is."""
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
-            if type(child) is nn.Linear and (other := replacement(child)) is not None:
+            if (
+                type(child) is nn.Linear
+                and not hasattr(child, READS_WEIGHT)
+                and (other := replacement(child)) is not None
+            ):
                 setattr(module, name, other)

@@ -39,11 +39,16 @@ class RecordingRunner(ModelRunner):
     """Also records the input of the output layer for every token that a round verifies."""
 
     def forward(
-        self, tokens: Sequence[Sequence[int]], *, n_last: Sequence[int] | None = None, first_row: int = 0
+        self,
+        tokens: Sequence[Sequence[int]],
+        *,
+        n_last: Sequence[int] | None = None,
+        first_row: int = 0,
+        whole: bool = False,
     ) -> torch.Tensor:
         """Return what `ModelRunner.forward` does."""
-        with record_output_states(self.model) as found:
-            logits = super().forward(tokens, n_last=n_last, first_row=first_row)
+        with output_states(self.model) as found:
+            logits = super().forward(tokens, n_last=n_last, first_row=first_row, whole=whole)
         if n_last is None:
             self.cache.record(OUTPUT, found[-1].view(-1, found[-1].shape[-1]))
         return logits

@@ -95,12 +95,8 @@ ROW_BY_ROW: dict[str, dict[str, Any]] = {
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "recurrent_gemma": ({"model_type": "recurrent_gemma", **SMALL}, "keeps a state other than keys and values"),
-    "lfm2": ({"model_type": "lfm2", **SMALL, "layer_types": ["conv", "full_attention", "conv"]}, "layers of type conv"),
     "mamba": ({"model_type": "mamba", **SIZE}, "keeps a state other than keys and values"),
-    "qwen3_next": (
-        {"model_type": "qwen3_next", **SMALL, "layer_types": ["linear_attention", "full_attention", "full_attention"]},
-        "layers of type linear_attention",
-    ),
+    "minimax": ({"model_type": "minimax", **SMALL}, "layers of type linear_attention"),
     "bert as an encoder": (
         {"model_type": "bert", **SIZE, "intermediate_size": 96},
         "see those behind them, so it is an encoder",
@@ -238,7 +234,7 @@ def test_what_cannot_be_decoded_is_refused_with_the_reason(name: str, loaded: Lo
 
 
 def test_state_outside_the_cache_is_found_without_being_declared(loaded: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compatibility, "_require_keys_and_values", lambda _: None)
+    monkeypatch.setattr(compatibility, "_require_known_states", lambda _: None)
     with pytest.raises(IncompatibleModelError, match="does not decode here as it does alone"):
         fitted(loaded, random_model(REFUSED["recurrent_gemma"][0]))
 

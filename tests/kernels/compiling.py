@@ -21,7 +21,7 @@ from unittest.mock import patch
 
 import torch
 
-from kernels import accept, kv_scatter, verify_attention
+from kernels import accept, kv_scatter, recurrence, recurrent_rounds, verify_attention
 from kernels.availability import triton
 from kernels.rows import RaggedRows
 
@@ -59,6 +59,17 @@ def _drafted() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.empty(32, 64, dtype=torch.int64, device="meta"), torch.empty(32, 64, device="meta")
 
 
+def _recur() -> None:
+    """8 rows with 5 tokens, of Qwen3-Next's shape."""
+    device = torch.device("meta")
+    rows = recurrence.StateRows((1,) * 8, tuple(range(0, 40, 5)), (5,) * 8, device)
+    q, k = torch.empty(2, 40, 16, 128, device=device)
+    v, decay = torch.empty(40, 32, 128, device=device), torch.empty(40, 32, device=device)
+    states = torch.empty(8, 32, 128, 128, device=device)
+    _, writes = recurrent_rounds.run_tokens(states, rows, recurrence.Tokens(q, k, v, decay, decay))
+    recurrent_rounds.advance_states(states, rows, writes)
+
+
 LAUNCHES: dict[str, Callable[[], object]] = {
     "attend, 1 token": _attend(32, 8, 128, 1),
     "attend, 5 tokens": _attend(32, 8, 128, 5),
@@ -68,12 +79,19 @@ LAUNCHES: dict[str, Callable[[], object]] = {
     "attend, 5 tokens, heads of 256": _attend(8, 2, 256, 5),
     "attend, 5 tokens, float32": _attend(32, 8, 128, 5, torch.float32),
     "kv_scatter": _scatter,
-    "accept, coupled": lambda: _accept(accept.accept_coupled, 1),
-    "accept, maximal, lookup": lambda: _accept(accept.accept_maximal, None, 1, 2),
-    "accept, maximal, model": lambda: _accept(accept.accept_maximal, _drafted(), 1, 2),
+    "recurrence": _recur,
+    "accept, coupled": lambda: _accept(accept.coupled, 1),
+    "accept, maximal, lookup": lambda: _accept(accept.maximal, None, 1, 2),
+    "accept, maximal, model": lambda: _accept(accept.maximal, _drafted(), 1, 2),
 }
 """Every kernel as the engine launches it: the shapes of an 8B model, bf16, unless the name says otherwise."""
-_KERNELS = ((verify_attention, "_attend"), (verify_attention, "_merge"), (kv_scatter, "_scatter"), (accept, "_accept"))
+_KERNELS = (
+    (recurrent_rounds, "_run"),
+    (verify_attention, "_attend"),
+    (verify_attention, "_merge"),
+    (kv_scatter, "_scatter"),
+    (accept, "_accept"),
+)
 _DEVICE = (verify_attention, "n_multiprocessors")
 
 

@@ -1,0 +1,241 @@
+"""The cache of a hybrid model: beside its pages, each row has a slot with the states of its recurrent layers.
+
+A rejected token has changed a recurrent state, and it cannot be cut off as keys and values can. So a forward changes no
+slot: it keeps what each token writes, and `commit` advances the slots over the accepted tokens alone
+(`kernels/recurrence.py`). A forward whose tokens all stay, a chunk of a prompt, is computed by transformers' chunked
+form and leaves its last state to the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import torch
+
+from decoding.memory.cache import RaggedCache
+from decoding.memory.layout import Layout
+from decoding.memory.states import StatePool, n_slots_for
+from kernels import recurrence, recurrent_rounds
+from kernels.recurrence import StateRows, Tokens, Writes
+
+Whole = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+"""Computes all tokens of one row from its state [1, H, K, V]: what they read [N, H, V], and the state after them."""
+
+
+@dataclass(slots=True)
+class _Prompt:
+    """The state at the end of a prompt, for rows that will begin with it."""
+
+    slot: int
+    length: int
+    n_rows: int = 1
+
+
+@dataclass(slots=True)
+class _Slot:
+    """The slot of a row, its place in the last forward, if it was in it, and the state at the end of its prompt."""
+
+    number: int
+    source: int | None = None
+    prompt: _Prompt | None = None
+
+
+class RecurrentCache(RaggedCache):
+    """A `RaggedCache` whose rows also have recurrent states, in the slots of `pool.states`."""
+
+    def __init__(self, *args: Any, by_kernel: bool = False, **options: Any) -> None:
+        """Take what `RaggedCache` takes. The recurrence runs in Triton if `by_kernel`, else in PyTorch."""
+        super().__init__(*args, **options)
+        self._rounds = recurrent_rounds if by_kernel else recurrence
+        if self.pool.states is None:
+            self.pool.states = StatePool(n_slots_for(self.max_rows))
+        self._states = self.pool.states
+        self._places: list[_Slot] = []
+        self._forward: StateRows | None = None
+        self._is_whole = False
+        self._kept: dict[Hashable, torch.Tensor | Writes] = {}
+
+    # A forward ----------------------------------------------------------------------------------------------------
+
+    def begin(self, counts: Sequence[int], first_row: int = 0, *, whole: bool = False) -> Layout:
+        """Lay out a forward. With `whole` it has one row, all tokens of which will be committed."""
+        layout = super().begin(counts, first_row)
+        for slot in self._places:
+            slot.source = None
+        rows = self._places[first_row : first_row + len(counts)]
+        for r, slot in enumerate(rows):
+            slot.source = r
+        starts = tuple([0, *accumulate(counts)][:-1])
+        self._forward = StateRows(tuple(slot.number for slot in rows), starts, tuple(counts), self.device)
+        self._is_whole = whole
+        self._kept = {}
+        return layout
+
+    def convolve(
+        self, layer: Hashable, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Return the causal convolution [N, C] of the packed tokens `x` [N, C], each after its row's past."""
+        C, width = weight.shape
+        self._kept[layer] = x
+        return recurrence.convolve(self._buffer(layer, (width - 1, C), x.dtype), self._rows_now, x, weight, bias)
+
+    def recur(
+        self, layer: Hashable, shape: tuple[int, int, int], tokens: Callable[[], Tokens], whole: Whole | None
+    ) -> torch.Tensor:
+        """Return what the packed tokens read of their rows' states, [N, H, V]; `shape` is [H, K, V].
+
+        `whole` computes the tokens of a forward that has one row and keeps them all, where a model has such a form.
+        """
+        states, rows = self._buffer(layer, shape, torch.float32), self._rows_now
+        if whole is not None and self._is_whole:
+            out, last = whole(states[rows.slot])
+            self._kept[layer] = last
+            return out
+        read: torch.Tensor
+        read, self._kept[layer] = self._rounds.run_tokens(states, rows, tokens())
+        return read
+
+    def commit(self, counts: Sequence[int], first_row: int = 0) -> None:
+        """Advance each row from `first_row` on, and its states, by its accepted tokens."""
+        super().commit(counts, first_row)
+        moved = [
+            (slot.number, slot.source, n)
+            for slot, n in zip(self._places[first_row : first_row + len(counts)], counts, strict=True)
+            if slot.source is not None and n
+        ]
+        if not moved:
+            return
+        rows = recurrence.accepted_rows(self._rows_now, moved)
+        for layer, kept in self._kept.items():
+            states = self._states.buffers[layer]
+            if isinstance(kept, Writes):
+                self._rounds.advance_states(states, rows, kept)
+            elif self._is_whole and kept.dim() == states.dim():
+                assert rows.counts == self._rows_now.counts, "only part of a forward of whole chunks was committed"
+                states[rows.slot] = kept
+            else:
+                recurrence.advance_pasts(states, rows, kept)
+        self._kept = {}
+
+    @property
+    def _rows_now(self) -> StateRows:
+        if self._forward is None:
+            raise RuntimeError("the cache was used outside a forward")
+        return self._forward
+
+    def _buffer(self, layer: Hashable, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+        return self._states.buffer(layer, shape, dtype, self.device)
+
+    # Rows ---------------------------------------------------------------------------------------------------------
+
+    def start(self, row: int, most: int, length: int = 0, *, source: int | None = None) -> None:
+        """Start a row; from a `source`, with the state after its first `length` tokens."""
+        prompt, begins_at = None, None
+        if source is not None:
+            prompt, begins_at = self._places[source].prompt, self._find_state(source, length)
+        super().start(row, most, length, source=source)
+        self._put(row, begins_at, prompt)
+
+    def restore(self, row: int, tokens: Sequence[int]) -> int:
+        """Let an empty row begin with what the pool knows of `tokens` and of the state after them."""
+        n = super().restore(row, tokens)
+        if n:
+            kept = self._states.find([*self.pool.keys(tokens[:n])][-1])
+            assert kept is not None
+            self._states.copy(kept, self._places[row].number)
+        return n
+
+    def keep(self, row: int, tokens: Sequence[int]) -> None:
+        """Let later prompts find the full pages of `tokens`, and the state where the last one of them ends."""
+        super().keep(row, tokens)
+        if tokens and len(tokens) % self.pool.page_size == 0:
+            self._states.keep([*self.pool.keys(tokens)][-1], self._places[row].number)
+
+    def keep_prompt(self, row: int) -> None:
+        """Keep the state of a row as it is now, for rows that `start` from it when it is ahead."""
+        slot = self._places[row]
+        if slot.prompt is None:
+            slot.prompt = _Prompt(self._states.take(), self.lens[row])
+            self._states.copy(slot.number, slot.prompt.slot)
+
+    def fork(self, row: int, n_written: int = 0) -> None:
+        """Append a copy of `row`, which a commit advances over its own part of the same forward."""
+        super().fork(row, n_written)
+        slot = self._places[row]
+        self._put(len(self._places), slot.number, slot.prompt)
+        self._places[-1].source = slot.source
+
+    def drop(self, row: int) -> None:
+        """Remove a row: the last row takes its number."""
+        super().drop(row)
+        self._give_back(self._places[row])
+        last = self._places.pop()
+        if row < len(self._places):
+            self._places[row] = last
+
+    def rewind(self, row: int, length: int) -> None:
+        """Do nothing at the row's end. Raises RuntimeError before it: the state there is not known any more."""
+        if length < self.lens[row]:
+            raise RuntimeError("a row with recurrent states cannot be cut back")
+
+    def _known_pages(self, tokens: Sequence[int]) -> list[int]:
+        """Return the pages of earlier prompts up to the last one at whose end the state is known."""
+        pages = super()._known_pages(tokens)
+        keys = [*self.pool.keys(tokens)][: len(pages)]
+        return pages[: next((n for n in range(len(keys), 0, -1) if keys[n - 1] in self._states), 0)]
+
+    def _find_state(self, source: int, length: int) -> int:
+        """Return the slot with the state of a row after its first `length` tokens. Raises RuntimeError without one."""
+        slot = self._places[source]
+        if length == self.lens[source]:
+            return slot.number
+        if slot.prompt is None or slot.prompt.length != length:
+            raise RuntimeError(f"the recurrent states after {length} tokens of a row are not known any more")
+        return slot.prompt.slot
+
+    def _put(self, row: int, begins_at: int | None, prompt: _Prompt | None) -> None:
+        """Give a row a slot, at the end or in place of another one: zeros, or a copy of the slot `begins_at`."""
+        made = _Slot(self._states.take(), prompt=prompt)
+        if begins_at is None:
+            self._states.clear(made.number)
+        else:
+            self._states.copy(begins_at, made.number)
+        if prompt is not None:
+            prompt.n_rows += 1
+        if row < len(self._places):
+            self._give_back(self._places[row])
+        self._places[row : row + 1] = [made]
+
+    def _give_back(self, slot: _Slot) -> None:
+        self._states.give_back(slot.number)
+        if slot.prompt is not None:
+            slot.prompt.n_rows -= 1
+            if not slot.prompt.n_rows:
+                self._states.give_back(slot.prompt.slot)
+
+    # What transformers asks of the cache of a recurrent layer -----------------------------------------------------
+
+    def has_previous_state(self, *_: object, **__: object) -> bool:
+        """Return False, so that a layer computes as for a prompt, by functions of ours (`attention/recurrence.py`)."""
+        return False
+
+    def is_recording_past(self, *_: object) -> bool:
+        """Return False."""
+        return False
+
+    def get_conv_state(self, *_: object, **__: object) -> None:
+        """Return None, as for a prompt."""
+
+    def get_recurrent_state(self, *_: object, **__: object) -> None:
+        """Return None, as for a prompt."""
+
+    def update_conv_state(self, conv_states: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
+        """Return the inputs of a convolution as they are: `convolve` puts the past before them."""
+        return conv_states
+
+    def update_recurrent_state(self, recurrent_states: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
+        """Return a state as it is: `commit` writes the slots."""
+        return recurrent_states

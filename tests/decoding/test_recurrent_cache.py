@@ -1,0 +1,209 @@
+"""States of recurrent layers: whatever is appended, rejected, forked and found again, they are a plain run's."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+import torch
+
+from decoding.memory.pages import OutOfPagesError, PagePool
+from decoding.memory.recurrent import RecurrentCache
+from decoding.memory.states import StatePool, n_slots_for
+from decoding.memory.store import KVStore, Need
+from kernels.recurrence import Tokens
+
+CPU = torch.device("cpu")
+ROWS, MOST, PAGE, VOCAB = 5, 40, 4, 16
+H, G, K, V, C, WIDTH = 4, 2, 3, 5, 6, 4
+
+
+class Layer:
+    """What a token brings to a recurrent layer and to a convolution depends on the token alone."""
+
+    def __init__(self, seed: int, *, delta: bool, per_channel: bool) -> None:
+        make = torch.Generator().manual_seed(seed)
+        self.q, self.k = (torch.randn(VOCAB, G, K, generator=make) for _ in range(2))
+        self.v = torch.randn(VOCAB, H, V, generator=make)
+        self.decay = torch.rand(VOCAB, H, K, generator=make) if per_channel else torch.rand(VOCAB, H, generator=make)
+        self.beta = torch.rand(VOCAB, H, generator=make) if delta else None
+        self.x = torch.randn(VOCAB, C, generator=make)
+        self.weight, self.bias = torch.randn(C, WIDTH, generator=make), torch.randn(C, generator=make)
+
+    def tokens(self, ids: Sequence[int]) -> Tokens:
+        beta = None if self.beta is None else self.beta[[*ids]]
+        return Tokens(self.q[[*ids]], self.k[[*ids]], self.v[[*ids]], self.decay[[*ids]], beta)
+
+    def run(self, text: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """What each token of a text reads, its convolution, and the state at the end: one token after the other."""
+        state, read = torch.zeros(H, K, V), []
+        past = [torch.zeros(C)] * (WIDTH - 1)
+        convolved = []
+        for token in text:
+            key = self.k[token].repeat_interleave(H // G, dim=0)[..., None]
+            query = self.q[token].repeat_interleave(H // G, dim=0)[..., None]
+            decay = self.decay[token]
+            state = state * (decay[..., None] if decay.dim() == 2 else decay[:, None, None])
+            new = self.v[token]
+            if self.beta is not None:
+                new = (new - (state * key).sum(dim=1)) * self.beta[token][:, None]
+            state = torch.addcmul(state, key, new[:, None])
+            read.append((state * query).sum(dim=1))
+            past.append(self.x[token])
+            window = past[-WIDTH:]
+            convolved.append(sum((x * w for x, w in zip(window, self.weight.T, strict=True)), self.bias))
+        return torch.stack(read), torch.stack(convolved), state
+
+
+class Schedule:
+    """Random requests over a cache, and the text that each row should have."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = random.Random(seed)
+        self.layer = Layer(seed, delta=seed % 2 == 0, per_channel=seed % 3 == 0)
+        pool = PagePool(80, PAGE)
+        pool.states = StatePool(n_slots_for(ROWS), 3)
+        self.cache = RecurrentCache(0, ROWS, pool, CPU, most=MOST)
+        self.texts: list[list[int]] = []
+        self.prompts: list[int] = []
+
+    def some(self, n: int) -> list[int]:
+        return [self.draw.randrange(VOCAB) for _ in range(n)]
+
+    def forward(self, drafts: list[list[int]], first_row: int = 0) -> None:
+        counts = [len(draft) for draft in drafts]
+        self.cache.begin(counts, first_row)
+        packed = [token for draft in drafts for token in draft]
+        read = self.cache.recur("r", (H, K, V), lambda: self.layer.tokens(packed), None)
+        convolved = self.cache.convolve("c", self.layer.x[packed], self.layer.weight, self.layer.bias)
+        at = 0
+        for r, draft in enumerate(drafts, start=first_row):
+            want_read, want_convolved, _ = self.layer.run(self.texts[r] + draft) if draft else (read, convolved, None)
+            n = len(draft)
+            if n:
+                assert torch.equal(read[at : at + n], want_read[-n:])
+                assert torch.allclose(convolved[at : at + n], want_convolved[-n:], atol=1e-6)
+            at += n
+
+    def check(self) -> None:
+        for r, text in enumerate(self.texts):
+            state = self.cache._states.buffers["r"][self.cache._places[r].number]
+            assert torch.equal(state, self.layer.run(text)[2] if text else torch.zeros(H, K, V))
+
+    def admit(self) -> None:
+        row = len(self.texts)
+        if row == ROWS:
+            return
+        known = [text for text in self.texts if len(text) > PAGE]
+        prompt = (self.draw.choice(known)[:12] if known and self.draw.random() < 0.5 else []) + self.some(7)
+        self.cache.start(row, MOST)
+        n_known = self.cache.restore(row, prompt)
+        assert n_known % PAGE == 0
+        self.texts.append(prompt[:n_known])
+        while (n := len(self.texts[row])) < len(prompt):
+            chunk = prompt[n : n + PAGE - n % PAGE]
+            self.forward([chunk], first_row=row)
+            self.cache.commit([len(chunk)], first_row=row)
+            self.texts[row] = prompt[: n + len(chunk)]
+            self.cache.keep(row, self.texts[row])
+        self.prompts.append(len(prompt))
+        self.cache.keep_prompt(row)
+
+    def round(self) -> None:
+        if not self.texts:
+            return
+        drafts = [self.some(self.draw.randint(1, 6)) if len(text) < MOST - 6 else [1] * 0 for text in self.texts]
+        self.forward(drafts)
+        for r in range(len(self.texts)):
+            if len(self.texts) < ROWS and self.draw.random() < 0.3:
+                self.cache.fork(r, len(drafts[r]))
+                self.texts.append([*self.texts[r]])
+                self.prompts.append(self.prompts[r])
+                drafts.append(drafts[r])
+        kept = [self.draw.randint(min(1, len(draft)), len(draft)) for draft in drafts]
+        self.cache.commit(kept)
+        self.texts = [text + draft[:n] for text, draft, n in zip(self.texts, drafts, kept, strict=True)]
+
+    def begin_again(self) -> None:
+        if not self.texts:
+            return
+        source = self.draw.randrange(len(self.texts))
+        row = source if len(self.texts) == ROWS or self.draw.random() < 0.5 else len(self.texts)
+        n = self.prompts[source]
+        self.cache.start(row, MOST, n, source=source)
+        self.texts[row : row + 1] = [self.texts[source][:n]]
+        self.prompts[row : row + 1] = [n]
+
+    def drop(self) -> None:
+        if not self.texts:
+            return
+        row = self.draw.randrange(len(self.texts))
+        self.cache.drop(row)
+        for each in (self.texts, self.prompts):
+            last = each.pop()
+            if row < len(each):
+                each[row] = last  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_schedule_leaves_the_states_of_a_plain_run(seed: int) -> None:
+    schedule = Schedule(seed)
+    for _ in range(25):
+        schedule.draw.choice([schedule.admit, schedule.round, schedule.round, schedule.begin_again, schedule.drop])()
+        schedule.check()
+    schedule.cache.clear()
+    assert schedule.cache._states.n_used == 0
+
+
+def started(n_slots: int) -> RecurrentCache:
+    pool = PagePool(20, PAGE)
+    pool.states = StatePool(n_slots)
+    return RecurrentCache(0, ROWS, pool, CPU, most=MOST)
+
+
+def test_a_row_is_not_cut_back_and_not_begun_where_its_state_is_not_known() -> None:
+    schedule = Schedule(0)
+    schedule.admit()
+    schedule.round()
+    cache = schedule.cache
+    with pytest.raises(RuntimeError, match="cannot be cut back"):
+        cache.rewind(0, 3)
+    with pytest.raises(RuntimeError, match="after 3 tokens of a row are not known any more"):
+        cache.start(1, MOST, 3, source=0)
+
+
+def test_slots_that_run_out_are_said() -> None:
+    cache = started(2)
+    cache.start(0, 8)
+    cache.start(1, 8)
+    with pytest.raises(OutOfPagesError, match="all 2 slots for recurrent states are in use"):
+        cache.start(2, 8)
+
+
+def test_requests_wait_for_slots_as_for_pages() -> None:
+    store = KVStore(CPU, PAGE, budget=10_000)
+    (pool,) = store.divide([{"keys": torch.empty(1, 0, 1)}], 400, 0, state_bytes=1000, max_rows=2)
+    assert pool.states is not None
+    assert pool.states.n_slots == 5
+    account = store.open([RecurrentCache(0, 2, pool, CPU)])
+    account.take("a", Need(2, 8))
+    assert account.lacks(Need(2, 8))
+    assert not account.lacks(Need(1, 8))
+    assert account.never_fits(Need(5, 8))
+    account.give_back("a")
+    assert not account.lacks(Need(2, 8))
+
+
+def test_states_of_earlier_prompts_give_way_to_later_ones() -> None:
+    pool = StatePool(2, 2)
+    pool.buffer("s", (3,), torch.float32, CPU)
+    slot = pool.take()
+    for i in range(4):
+        pool.buffers["s"][slot] = i
+        pool.keep(bytes([i]), slot)
+    assert [bytes([i]) in pool for i in range(4)] == [False, False, True, True]
+    kept = pool.find(bytes([2]))
+    assert kept is not None
+    assert pool.buffers["s"][kept].tolist() == [2.0] * 3
+    assert pool.n_used == 1
