@@ -55,7 +55,7 @@ from decoding.models.pool import ModelPool
 from decoding.models.threads import use_all_threads, use_one_thread
 from decoding.models.trained_heads import LoadedHead
 from decoding.prepare import load_head, load_model, refuse_recurrent_draft
-from decoding.provenance import provenance_of
+from decoding.provenance import collect_provenance
 from decoding.request import (
     Calibration,
     Completion,

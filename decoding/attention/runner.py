@@ -14,11 +14,11 @@ from decoding.attention.flat_forward import FlatForward
 from decoding.attention.prefill import PREFILL_CHUNK, Prefill, PrefillPart, split_span
 from decoding.attention.ragged import MaskStore
 from decoding.attention.recurrence import is_recurrent, runs_in_kernel
-from decoding.attention.taps import TAPS, tapped
+from decoding.attention.taps import TAPS, record_taps
 from decoding.costs.costs import PromptCost
 from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
-from decoding.memory.pages import PAGE_SIZE, PagePool, n_pages_for
+from decoding.memory.pages import PAGE_SIZE, PagePool, count_pages
 from decoding.memory.recurrent import RecurrentCache
 from kernels.upload import upload
 
@@ -64,7 +64,7 @@ class ModelRunner:
         self.most = most
         if pool is None:
             size = PAGE_SIZE[self.device.type]
-            pool = PagePool(max_rows * n_pages_for(most, size), size)
+            pool = PagePool(max_rows * count_pages(most, size), size)
         self.is_recurrent = is_recurrent(model)
         kind = partial(RecurrentCache, by_kernel=runs_in_kernel(model)) if self.is_recurrent else RaggedCache
         self.cache = kind(
@@ -105,7 +105,7 @@ class ModelRunner:
         self.cache.start(row, capacity)
         keeps = prefix_cache and score is None
         n_known = self.cache.restore(row, tokens) if keeps else 0
-        n = self._whole_chunks(tokens) if leave_rest and score is None else len(tokens)
+        n = self._split_whole(tokens) if leave_rest and score is None else len(tokens)
         if keeps_prompt and n_known >= n:
             self.cache.keep_prompt(row)
         return self._prefill(row, tokens[:n], n_known, keeps=keeps, keeps_prompt=keeps_prompt, score=score)

@@ -17,7 +17,7 @@ from decoding.attention.block_graphs import BlockGraphs
 from decoding.attention.block_runner import BlockRunner
 from decoding.attention.draft_graphs import DraftGraphs
 from decoding.attention.draft_runner import DraftRunner
-from decoding.attention.graphs import Graphs, bucket_rows
+from decoding.attention.graphs import Graphs, round_up_rows
 from decoding.attention.recurrence import is_recurrent
 from decoding.attention.row_by_row import make_runner, measure_kinds
 from decoding.attention.runner import ModelRunner
@@ -126,7 +126,7 @@ class RunnerPool:
         ]
         if head is not None:
             kinds.append(head.head.kinds)
-        rows = max(bucket_rows(self._max_batch), MAX_SERVED)
+        rows = max(round_up_rows(self._max_batch), MAX_SERVED)
         target = self._models[0]
         state_bytes = (
             target.measured_once("bytes of a row's states", partial(_measure_state_bytes, target))
@@ -251,7 +251,7 @@ class RunnerPool:
 
 @torch.inference_mode()
 def _measure_state_bytes(model: LoadedModel) -> int:
-    with one_thread() if model.weights == "int8" else all_threads():
+    with use_one_thread() if model.weights == "int8" else use_all_threads():
         runner = make_runner(model.model, model.vocab_size, 1, most=1)
         measure_kinds(runner)
     states = runner.cache.pool.states

@@ -52,7 +52,7 @@ def select_attention(loaded: LoadedModel, attention: str, on_progress: Callable[
     """
     model, own = loaded.model, loaded.model.config._attn_implementation
     _require_known_states(loaded)
-    texts = _texts(loaded)
+    texts = _make_texts(loaded)
     reasons: list[str] = []
     with _use_narrow_windows(model):
         alone = [_compute_alone(loaded, text) for text in texts]
@@ -129,7 +129,7 @@ def _use_narrow_windows(model: Any) -> Iterator[None]:
                 holder.sliding_window = window
 
 
-def _candidates(loaded: LoadedModel, attention: str) -> Iterator[str]:
+def _list_candidates(loaded: LoadedModel, attention: str) -> Iterator[str]:
     # Hybrid models do not say so, and their attention layers are as other models have them.
     exchangeable = loaded.model._supports_attention_backend or is_recurrent(loaded.model)
     best = pick_attention(attention, loaded.device)

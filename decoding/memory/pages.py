@@ -191,7 +191,7 @@ class PagePool:
     def known(self, tokens: Sequence[int]) -> list[int]:
         """Return the pages of earlier prompts that hold what `tokens` begin with."""
         found = []
-        for key in self.keys(tokens):
+        for key in self.hash_prefixes(tokens):
             if (page := self._page_of.get(key)) is None:
                 break
             found.append(page)
@@ -199,12 +199,12 @@ class PagePool:
 
     def keep(self, tokens: Sequence[int], pages: Sequence[int]) -> None:
         """Let later prompts find the pages of these tokens that are full."""
-        for key, page in zip(self.keys(tokens), pages, strict=False):
+        for key, page in zip(self.hash_prefixes(tokens), pages, strict=False):
             if key not in self._page_of and page not in self._key_of:
                 self._page_of[key] = page
                 self._key_of[page] = key
 
-    def keys(self, tokens: Sequence[int]) -> Iterator[bytes]:
+    def hash_prefixes(self, tokens: Sequence[int]) -> Iterator[bytes]:
         """Yield the key of each full page of a row: the hash of its tokens and of the page before."""
         key = b""
         ends = range(0, len(tokens) + 1, self.page_size)

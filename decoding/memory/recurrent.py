@@ -17,7 +17,7 @@ import torch
 
 from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
-from decoding.memory.states import StatePool, n_slots_for
+from decoding.memory.states import StatePool, count_slots
 from kernels import recurrence, recurrent_rounds
 from kernels.recurrence import StateRows, Tokens, Writes
 
@@ -51,7 +51,7 @@ class RecurrentCache(RaggedCache):
         super().__init__(*args, **options)
         self._rounds = recurrent_rounds if by_kernel else recurrence
         if self.pool.states is None:
-            self.pool.states = StatePool(n_slots_for(self.max_rows))
+            self.pool.states = StatePool(count_slots(self.max_rows))
         self._states = self.pool.states
         self._places: list[_Slot] = []
         self._forward: StateRows | None = None
@@ -143,7 +143,7 @@ class RecurrentCache(RaggedCache):
         """Let an empty row begin with what the pool knows of `tokens` and of the state after them."""
         n = super().restore(row, tokens)
         if n:
-            kept = self._states.find([*self.pool.keys(tokens[:n])][-1])
+            kept = self._states.find([*self.pool.hash_prefixes(tokens[:n])][-1])
             assert kept is not None
             self._states.copy(kept, self._places[row].number)
         return n
@@ -152,7 +152,7 @@ class RecurrentCache(RaggedCache):
         """Let later prompts find the full pages of `tokens`, and the state where the last one of them ends."""
         super().keep(row, tokens)
         if tokens and len(tokens) % self.pool.page_size == 0:
-            self._states.keep([*self.pool.keys(tokens)][-1], self._places[row].number)
+            self._states.keep([*self.pool.hash_prefixes(tokens)][-1], self._places[row].number)
 
     def keep_prompt(self, row: int) -> None:
         """Keep the state of a row as it is now, for rows that `start` from it when it is ahead."""
@@ -184,7 +184,7 @@ class RecurrentCache(RaggedCache):
     def _known_pages(self, tokens: Sequence[int]) -> list[int]:
         """Return the pages of earlier prompts up to the last one at whose end the state is known."""
         pages = super()._known_pages(tokens)
-        keys = [*self.pool.keys(tokens)][: len(pages)]
+        keys = [*self.pool.hash_prefixes(tokens)][: len(pages)]
         return pages[: next((n for n in range(len(keys), 0, -1) if keys[n - 1] in self._states), 0)]
 
     def _find_state(self, source: int, length: int) -> int:

@@ -16,7 +16,7 @@ import torch
 from decoding.memory.pages import OutOfPagesError
 
 
-def n_slots_for(max_rows: int) -> int:
+def count_slots(max_rows: int) -> int:
     """Return the slots that a batch may need: for each row, for the prompt of each, and one while a row is replaced."""
     return 2 * max_rows + 1
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import torch
 
 from decoding.memory.cache import RaggedCache
-from decoding.memory.pages import Kinds, PagePool, n_pages_for
-from decoding.memory.states import StatePool, n_slots_for
+from decoding.memory.pages import Kinds, PagePool, count_pages
+from decoding.memory.states import StatePool, count_slots
 from decoding.models.device_memory import free_bytes
 
 # The share of free memory that caches may take: a forward needs some as well.
@@ -59,7 +59,7 @@ class KVStore:
         limit = int(_USABLE * free_bytes(self._device)) if self._budget is None else self._budget
         states = None
         if state_bytes:
-            n_slots = max(min(n_slots_for(max_rows), int(_FOR_STATES * limit) // state_bytes), n_slots_for(1))
+            n_slots = max(min(count_slots(max_rows), int(_FOR_STATES * limit) // state_bytes), count_slots(1))
             states = StatePool(n_slots, idle_bytes // state_bytes)
             limit -= n_slots * state_bytes
         idle = [idle_bytes // max(size * self.page_size, 1) for size in sizes]
@@ -131,13 +131,13 @@ class Account:
     def lacks(self, need: MemoryNeed) -> bool:
         """Return whether such rows do not fit beside what is taken now."""
         wanted, store = self.n_pages(need), self._store
-        return _n_slots(need) + store.n_slots_taken > store.n_slots or any(
+        return _count_request_slots(need) + store.n_slots_taken > store.n_slots or any(
             wanted + pool.n_used + store.promised(which) > store.n_pages for which, pool in enumerate(store.pools)
         )
 
     def never_fits(self, need: MemoryNeed) -> bool:
         """Return whether such rows would not fit if no request had taken anything."""
-        return self.n_pages(need) > self._store.n_pages or _n_slots(need) > self._store.n_slots
+        return self.n_pages(need) > self._store.n_pages or _count_request_slots(need) > self._store.n_slots
 
     def fitting_tokens(self, need: MemoryNeed) -> int:
         """Return the most tokens of each row that would fit alone, with a prompt as much shorter."""
@@ -152,7 +152,7 @@ class Account:
     def take(self, owner: Hashable, need: MemoryNeed) -> None:
         """Note what a request may need from now on, in place of what was noted before."""
         self._needs[owner] = self.n_pages(need)
-        self._slots[owner] = _n_slots(need)
+        self._slots[owner] = _count_request_slots(need)
 
     def give_back(self, owner: Hashable) -> None:
         """Forget a request."""
@@ -184,11 +184,11 @@ class Account:
             cache.pool.trim()
 
 
-def _n_slots(need: Need) -> int:
+def _count_request_slots(need: MemoryNeed) -> int:
     """Return the slots that rows may need for recurrent states: one each, and one for the state after their prompt."""
     return need.n_rows + (need.n_rows > 0)
 
 
-def token_bytes(kinds: Kinds) -> int:
+def count_token_bytes(kinds: Kinds) -> int:
     """Return the bytes of a token."""
     return sum(kind.shape[0] * kind.shape[2] * kind.element_size() for kind in kinds.values())

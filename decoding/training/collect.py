@@ -47,7 +47,7 @@ class RecordingRunner(ModelRunner):
         whole: bool = False,
     ) -> torch.Tensor:
         """Return what `ModelRunner.forward` does."""
-        with output_states(self.model) as found:
+        with record_output_states(self.model) as found:
             logits = super().forward(tokens, n_last=n_last, first_row=first_row, whole=whole)
         if n_last is None:
             self.cache.record(OUTPUT, found[-1].view(-1, found[-1].shape[-1]))

@@ -53,9 +53,9 @@ def build_head(
     """
     torch.manual_seed(seed)
     config = target.model.config.get_text_config()
-    last: list[Any] = list(decoder_layers(target.model))[-n_layers:]
-    layer = _layer_config(
-        config, n_layers, has_bias=_linear(getattr(last[0], "self_attn", None), "q_proj").bias is not None
+    last: list[Any] = list(get_decoder_layers(target.model))[-n_layers:]
+    layer = _build_layer_config(
+        config, n_layers, has_bias=_get_linear(getattr(last[0], "self_attn", None), "q_proj").bias is not None
     )
     mask = min(int(config.vocab_size), target.vocab_size) - 1
     head = DFlash(DFlashShape(layer, taps, block, mask, len(ids), markov_rank=markov_rank, has_confidence=True))
@@ -68,7 +68,7 @@ def build_head(
         for own, theirs in zip(head.layers, last, strict=True):
             for part, names in (("self_attn", _PROJECTIONS), ("mlp", ("gate_proj", "up_proj", "down_proj"))):
                 for name in names:
-                    _copy(getattr(getattr(own, part), name), _linear(getattr(theirs, part, None), name))
+                    _copy(getattr(getattr(own, part), name), _get_linear(getattr(theirs, part, None), name))
             own.input_layernorm.weight.copy_(theirs.input_layernorm.weight)
             own.post_attention_layernorm.weight.copy_(theirs.post_attention_layernorm.weight)
         head.hidden_norm.weight.copy_(last[0].input_layernorm.weight)
@@ -99,7 +99,7 @@ def _build_layer_config(config: Any, n_layers: int, *, has_bias: bool) -> LlamaC
     return LlamaConfig(**own, head_dim=size, num_hidden_layers=n_layers, attention_bias=has_bias)
 
 
-def _linear(module: nn.Module | None, name: str) -> nn.Linear:
+def _get_linear(module: nn.Module | None, name: str) -> nn.Linear:
     layer = getattr(module, name, None)
     if not isinstance(layer, nn.Linear):
         raise ModelError(f"its layers have no {name}, so no drafter can be trained for it: choose a Llama or Qwen.")

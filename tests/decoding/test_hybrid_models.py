@@ -22,10 +22,10 @@ from decoding.models.fusion import fuse
 from decoding.models.loaded import LoadedModel
 from decoding.models.packing import prepack
 from decoding.models.trained_heads import HeadRecord
-from decoding.models.trained_heads import ready as ready_head
+from decoding.models.trained_heads import prepare_head as ready_head
 from decoding.prepare import refuse_recurrent_draft
 from decoding.request import Completion, Request, RequestError, SamplingParams
-from decoding.training.initial import new_head
+from decoding.training.initial import build_head
 from tests.decoding.conftest import disturbed, tiny_qwen2
 from tests.decoding.hybrids import DENSE, HYBRIDS, KINDS, N_TOKENS, QUICK, HalfWrong
 from tests.decoding.test_architectures import PROMPTS, alone, fitted, random_model
@@ -210,7 +210,7 @@ def test_a_trained_head_drafts_for_a_hybrid(loaded: Load) -> None:
     target = ready(loaded, "qwen3_5")
     like = replace(loaded(tiny_qwen2()), vocab_size=N_TOKENS)
     record = HeadRecord("tiny", target.sha256, "1" * 64, "trained", "2026-01-01", 1, 1, N_TOKENS // 2, [0, 1, 1])
-    head = ready_head(new_head(like, (0, 1, 1), torch.arange(0, N_TOKENS, 2), seed=0).eval(), target, record)
+    head = ready_head(build_head(like, (0, 1, 1), torch.arange(0, N_TOKENS, 2), seed=0).eval(), target, record)
     config = EngineConfig(target="tiny", drafter="trained", draft_length="fixed:4")
     completion = Engine(config, target, None, head).generate(asked(n=3))
     assert [sample.token_ids for sample in completion.samples] == texts_of(engine_of(target), asked(n=3))
@@ -221,7 +221,7 @@ def test_a_trained_head_drafts_for_a_hybrid(loaded: Load) -> None:
 def test_a_head_is_not_trained_for_a_last_layer_of_another_kind(name: str, loaded: Load) -> None:
     target = fitted(loaded, random_model(HYBRIDS[name]))
     with pytest.raises(ModelError, match="no drafter can be trained for it"):
-        new_head(target, (0, 1, 1), torch.arange(0, N_TOKENS, 2), seed=0)
+        build_head(target, (0, 1, 1), torch.arange(0, N_TOKENS, 2), seed=0)
 
 
 def test_a_copy_of_a_model_runs_its_own_layers(loaded: Load) -> None:

@@ -10,8 +10,8 @@ import torch
 
 from decoding.memory.pages import OutOfPagesError, PagePool
 from decoding.memory.recurrent import RecurrentCache
-from decoding.memory.states import StatePool, n_slots_for
-from decoding.memory.store import KVStore, Need
+from decoding.memory.states import StatePool, count_slots
+from decoding.memory.store import KVStore, MemoryNeed
 from kernels.recurrence import Tokens
 
 CPU = torch.device("cpu")
@@ -63,7 +63,7 @@ class Schedule:
         self.draw = random.Random(seed)
         self.layer = Layer(seed, delta=seed % 2 == 0, per_channel=seed % 3 == 0)
         pool = PagePool(80, PAGE)
-        pool.states = StatePool(n_slots_for(ROWS), 3)
+        pool.states = StatePool(count_slots(ROWS), 3)
         self.cache = RecurrentCache(0, ROWS, pool, CPU, most=MOST)
         self.texts: list[list[int]] = []
         self.prompts: list[int] = []
@@ -187,12 +187,12 @@ def test_requests_wait_for_slots_as_for_pages() -> None:
     assert pool.states is not None
     assert pool.states.n_slots == 5
     account = store.open([RecurrentCache(0, 2, pool, CPU)])
-    account.take("a", Need(2, 8))
-    assert account.lacks(Need(2, 8))
-    assert not account.lacks(Need(1, 8))
-    assert account.never_fits(Need(5, 8))
+    account.take("a", MemoryNeed(2, 8))
+    assert account.lacks(MemoryNeed(2, 8))
+    assert not account.lacks(MemoryNeed(1, 8))
+    assert account.never_fits(MemoryNeed(5, 8))
     account.give_back("a")
-    assert not account.lacks(Need(2, 8))
+    assert not account.lacks(MemoryNeed(2, 8))
 
 
 def test_states_of_earlier_prompts_give_way_to_later_ones() -> None:

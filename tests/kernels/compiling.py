@@ -80,9 +80,9 @@ LAUNCHES: dict[str, Callable[[], object]] = {
     "attend, 5 tokens, float32": _attend(32, 8, 128, 5, torch.float32),
     "kv_scatter": _scatter,
     "recurrence": _recur,
-    "accept, coupled": lambda: _accept(accept.coupled, 1),
-    "accept, maximal, lookup": lambda: _accept(accept.maximal, None, 1, 2),
-    "accept, maximal, model": lambda: _accept(accept.maximal, _drafted(), 1, 2),
+    "accept, coupled": lambda: _accept(accept.accept_coupled, 1),
+    "accept, maximal, lookup": lambda: _accept(accept.accept_maximal, None, 1, 2),
+    "accept, maximal, model": lambda: _accept(accept.accept_maximal, _drafted(), 1, 2),
 }
 """Every kernel as the engine launches it: the shapes of an 8B model, bf16, unless the name says otherwise."""
 _KERNELS = (
