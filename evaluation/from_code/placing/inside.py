@@ -46,8 +46,8 @@ class Stopped(BaseException):
 
 
 class Finder:
-    """Finds the modules of the task, first of all. It is a finder and a loader without their base classes, whose import
-    takes longer than that of most tasks."""
+    """Finds the modules of the task, first of all. It needs no base class: to import one takes longer than most tasks
+    do."""
 
     def __init__(self, modules: dict[str, tuple[bool, str]]) -> None:
         self.modules = modules
