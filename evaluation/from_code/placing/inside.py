@@ -46,8 +46,7 @@ class Stopped(BaseException):
 
 
 class Finder:
-    """Finds the modules of the task, first of all. It needs no base class: to import one takes longer than most tasks
-    do."""
+    """Finds the modules of the task, first of all. It needs no base class: importing one is slow."""
 
     def __init__(self, modules: dict[str, tuple[bool, str]]) -> None:
         self.modules = modules
@@ -413,7 +412,7 @@ def _read_row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _list_dependent(views: list[Any], ran: set[str]) -> list[str]:
-    """The names of the views that ran the function. Those of methods may repeat others, which are compared, too."""
+    """The names of the views that ran the function. What a method repeats of other views is compared there."""
     return [
         name for name, _ in views
         if name in ran or ("()" in ran and name.endswith("()")) or ("." in ran and "." in name)

@@ -164,7 +164,7 @@ def _describe_unchanged(
     text: str, readers: list[tuple[str, Reader]], on_read: Callable[[str], None]
 ) -> list[Any] | None:
     """The views of a written object as `_call` adds them; None where they hold objects or lists, which a result might
-    hold, too, and where one is no data."""
+    hold, too, and where one cannot be written."""
     try:
         copied = values.read(text)
         views = _read_after(copied, readers[:MAX_VIEWS])
@@ -172,7 +172,7 @@ def _describe_unchanged(
         views += _read_after(copied, readers[MAX_VIEWS:])
         on_read("()")
         found = json.loads(values.write(views))
-    except Exception:  # no data, or it cannot be rebuilt: a method says so
+    except Exception:  # it cannot be written or rebuilt: a method says so
         return None
     return found if all(_is_flat(tree) for _, tree in found) else None
 
