@@ -8,7 +8,7 @@ from pydantic import Field
 from app.core.states import Scope
 from app.language_models import deletion, drafters, heads, service
 from app.language_models.deletion import DeletedModel
-from app.language_models.drafters import DrafterDocument, TrainedDrafter
+from app.language_models.drafters import DrafterDetails, DrafterDocument
 from app.web.http.operations import declare_operation
 from app.web.http.paging import PageQuery, split_list
 from app.web.http.schemas import ResponseModel
@@ -68,8 +68,8 @@ def drafters_index(query: PageQuery) -> DrafterPage:
 
 
 @bp.get("/drafters/<slug>")
-@declare_operation({200: TrainedDrafter})
-def drafter(slug: str) -> TrainedDrafter:
+@declare_operation({200: DrafterDetails})
+def drafter(slug: str) -> DrafterDetails:
     """A trained drafter with the curve of its training, its speeds and its training data."""
     return drafters.get(get_session(), slug)
 

@@ -82,7 +82,7 @@ class DrafterDocument(ResponseModel):
     match: Match
 
 
-class TrainedDrafter(DrafterDocument):
+class DrafterDetails(DrafterDocument):
     """A trained drafter with the measurements of its training and its speeds."""
 
     curve: list[TrainingPoint]
@@ -90,19 +90,19 @@ class TrainedDrafter(DrafterDocument):
     data: TrainingData
 
 
-def list_drafters(session: Session) -> list[TrainedDrafter]:
+def list_drafters(session: Session) -> list[DrafterDetails]:
     """The trained drafters by the names of their targets. Those with damaged records are left out."""
     found = []
     for record in heads.load_records(session):
         try:
-            drafter = TrainedDrafter.model_validate({**asdict(record), "slug": ""})
+            drafter = DrafterDetails.model_validate({**asdict(record), "slug": ""})
         except ValidationError:
             continue
         found.append(drafter.model_copy(update={"slug": _slugify_target(drafter.target)}))
     return sorted(found, key=lambda drafter: drafter.target)
 
 
-def get(session: Session, slug: str) -> TrainedDrafter:
+def get(session: Session, slug: str) -> DrafterDetails:
     """The trained drafter of this name. Raises NotFoundError."""
     for drafter in list_drafters(session):
         if drafter.slug == slug:
