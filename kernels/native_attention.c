@@ -244,13 +244,13 @@ typedef struct {
     float most[QUERIES], sum[QUERIES], sums[QUERIES * (MAX_DIM + BLOCK)];
 } part;
 
-static inline int n_keys_of(const problem *p, int r) {
+static inline int count_keys(const problem *p, int r) {
     int n = p->length[r] + p->count[r], n_slots = p->n_pages * p->page_size;
     return n < n_slots ? n : n_slots;
 }
 
-static inline int n_spans_of(const problem *p, int r) {
-    int n = rounded(n_keys_of(p, r), SPAN) / SPAN;
+static inline int count_spans(const problem *p, int r) {
+    int n = rounded(count_keys(p, r), SPAN) / SPAN;
     return n > 1 ? n : 1;
 }
 
@@ -275,7 +275,7 @@ static void attend_span(const problem *p, int r, int head, int from, int span, p
     float *most = to->most, *sum = to->sum, *sums = to->sums;
     int begin[QUERIES], end[QUERIES], first = INT32_MAX, last = 0;
     int dim = rounded(p->dim, LANES), width = rounded(p->value_dim, BLOCK);
-    int n = n_queries(p, r, from), n_padded = rounded(n, TILE), n_keys = n_keys_of(p, r);
+    int n = n_queries(p, r, from), n_padded = rounded(n, TILE), n_keys = count_keys(p, r);
     const element *k = p->k + head * p->key.head, *v = p->v + head * p->value.head;
     const int32_t *pages = p->blocks + (int64_t)r * p->blocks_stride;
 
@@ -338,7 +338,7 @@ int attend(const problem *p) {
     int *split = malloc(sizeof(int) * (p->n_rows + 1)); /* where the parts of each long row begin */
     if (!split) return 1;
     for (int r = 0; r < p->n_rows; r++) {
-        int n = n_spans_of(p, r);
+        int n = count_spans(p, r);
         split[r] = n_split;
         if (n > 1 && p->count[r]) n_split += n * p->n_kv * n_parts;
         if (n > n_spans && p->count[r]) n_spans = n;
@@ -354,7 +354,7 @@ int attend(const problem *p) {
         for (int each = 0; each < n_items * n_spans; each++) {
             int item = each % n_items, span = each / n_items;
             int from = item % n_parts * QUERIES, head = item / n_parts % p->n_kv, r = item / n_parts / p->n_kv;
-            int n = n_spans_of(p, r);
+            int n = count_spans(p, r);
             if (span >= n || from >= p->count[r] * p->group) continue;
             if (n > 1) {
                 attend_span(p, r, head, from, span, parts + split[r] + (item - r * p->n_kv * n_parts) * n + span);
@@ -367,7 +367,7 @@ int attend(const problem *p) {
 #pragma omp for schedule(dynamic, 1)
         for (int item = 0; item < (n_split ? n_items : 0); item++) {
             int from = item % n_parts * QUERIES, head = item / n_parts % p->n_kv, r = item / n_parts / p->n_kv;
-            int n = n_spans_of(p, r), here = n_queries(p, r, from);
+            int n = count_spans(p, r), here = n_queries(p, r, from);
             if (n == 1 || here <= 0) continue;
             part *own = parts + split[r] + (item - r * p->n_kv * n_parts) * n;
             for (int span = 1; span < n; span++) join(own, own + span, here, width);

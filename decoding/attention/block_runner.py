@@ -43,7 +43,7 @@ class BlockRunner:
             own.max_rows,
             pool or PagePool(own.pool.n_pages, own.pool.page_size),
             target.device,
-            most=target.most,
+            max_tokens=target.max_tokens,
             scatter=target.cache.scatter,
         )
         self._loaded = loaded
@@ -74,11 +74,11 @@ class BlockRunner:
         What the target leaves to the first round, and the last position that it reads, are left for the first draft,
         which needs the features of that position.
         """
-        n, most = max(len(tokens) - 2, 0), self.target.cache.most(slot)
+        n, max_tokens = max(len(tokens) - 2, 0), self.target.cache.max_tokens(slot)
         if source is not None:
-            self.cache.start(slot, most, min(n, self.cache.lens[source]), source=source)
+            self.cache.start(slot, max_tokens, min(n, self.cache.lens[source]), source=source)
             return Prefill()
-        self.cache.start(slot, most)
+        self.cache.start(slot, max_tokens)
 
         @use_all_threads()  # a head is dense
         def read(start: int, end: int) -> None:

@@ -27,8 +27,8 @@ from kernels.upload import upload
 class RowCaches(RaggedCache):
     """The book-keeping of `RaggedCache` over one cache of transformers per row."""
 
-    def __init__(self, max_rows: int, pool: PagePool, device: torch.device, most: int) -> None:
-        super().__init__(0, max_rows, pool, device, most=most)
+    def __init__(self, max_rows: int, pool: PagePool, device: torch.device, max_tokens: int) -> None:
+        super().__init__(0, max_rows, pool, device, max_tokens=max_tokens)
         self._caches: list[DynamicCache] = []
 
     def of(self, row: int) -> DynamicCache:
@@ -42,11 +42,11 @@ class RowCaches(RaggedCache):
                 layer.values = layer.values[..., : self.lens[row], :]
         return cache
 
-    def kinds(self, row: int) -> Kinds:
-        """Return what a token of a row holds. Its pages count that, and hold nothing."""
+    def get_kinds(self) -> Kinds:
+        """Return what a token of the first row holds. Its pages count that, and hold nothing."""
         return {
             (name, i): held.new_empty(held.shape[1], 0, held.shape[3])
-            for i, layer in enumerate(self._caches[row].layers)
+            for i, layer in enumerate(self._caches[0].layers)
             for name, held in (("keys", layer.keys), ("values", layer.values))
         }
 
@@ -61,9 +61,9 @@ class RowCaches(RaggedCache):
     def keep(self, row: int, tokens: Sequence[int]) -> None:
         """Keep nothing for later prompts: these caches have no pages to share."""
 
-    def start(self, row: int, most: int, length: int = 0, *, source: int | None = None) -> None:
+    def start(self, row: int, max_tokens: int, length: int = 0, *, source: int | None = None) -> None:
         """Begin a row, the next one or one that is over, with the first `length` tokens of the row `source`."""
-        super().start(row, most, length, source=source)
+        super().start(row, max_tokens, length, source=source)
         self._caches[row : row + 1] = [DynamicCache() if source is None else self._copy_row(source)]
 
     def fork(self, row: int, n_written: int = 0) -> None:
@@ -91,7 +91,7 @@ class RowByRowRunner(ModelRunner):
     def __init__(self, model: PreTrainedModel, vocab_size: int, max_rows: int, **options: Any) -> None:
         """`options` are passed to `ModelRunner`."""
         super().__init__(model, vocab_size, max_rows, **options)
-        self.cache = RowCaches(max_rows, self.cache.pool, self.device, self.most)
+        self.cache = RowCaches(max_rows, self.cache.pool, self.device, self.max_tokens)
         self._selects = "logits_to_keep" in inspect.signature(model.forward).parameters
 
     @torch.inference_mode()
@@ -133,4 +133,4 @@ def measure_kinds(runner: ModelRunner) -> Kinds:
     """Return what a token holds in the cache of a new runner, as a forward of one token shows."""
     runner.cache.start(0, 1)
     runner.forward([[0]])
-    return runner.cache.kinds(0)
+    return runner.cache.get_kinds()

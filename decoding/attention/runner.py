@@ -24,7 +24,7 @@ from kernels.upload import upload
 
 GATHERS = "bassline_gathers"
 """The attribute of a model that computes with the keys that a layer of the cache returns, before its attention."""
-_MOST = 4096
+_MAX_TOKENS = 4096
 TakeLogits = Callable[[torch.Tensor], None]
 """Takes the logits [N, V] of a chunk of a prompt."""
 
@@ -39,12 +39,12 @@ class ModelRunner:
         max_rows: int,
         *,
         pool: PagePool | None = None,
-        most: int = _MOST,
+        max_tokens: int = _MAX_TOKENS,
         scatters_by_kernel: bool = True,
         cost: PromptCost | None = None,
         taps: Sequence[int] = (),
     ) -> None:
-        """`pool` has the pages of the rows, each of up to `most` tokens; by default a new one does.
+        """`pool` has the pages of the rows, each of up to `max_tokens` tokens; by default a new one does.
 
         `scatters_by_kernel` lets the kernel of the attention backend write keys and values, if it has one. `cost`
         learns what a token of a prefill costs; by default a new one does. `taps` are the layers whose inputs the cache
@@ -61,10 +61,10 @@ class ModelRunner:
         self.prefill_chunk = PREFILL_CHUNK[self.device.type]
         self.cost = cost or PromptCost()
         self.taps = tuple(taps)
-        self.most = most
+        self.max_tokens = max_tokens
         if pool is None:
             size = PAGE_SIZE[self.device.type]
-            pool = PagePool(max_rows * count_pages(most, size), size)
+            pool = PagePool(max_rows * count_pages(max_tokens, size), size)
         self.is_recurrent = is_recurrent(model)
         kind = partial(RecurrentCache, by_kernel=runs_in_kernel(model)) if self.is_recurrent else RaggedCache
         self.cache = kind(
@@ -72,7 +72,7 @@ class ModelRunner:
             max_rows,
             pool,
             self.device,
-            most=most,
+            max_tokens=max_tokens,
             scatter=self.backend.load_scatter() if scatters_by_kernel else None,
             gathers=gathers,
         )

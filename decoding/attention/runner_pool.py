@@ -135,7 +135,7 @@ class RunnerPool:
         )
         pools = self._store.divide(
             kinds,
-            rows * (self._most + self._store.page_size),
+            rows * (self._max_tokens + self._store.page_size),
             _IDLE_BYTES,
             state_bytes=state_bytes,
             max_rows=rows,
@@ -147,7 +147,7 @@ class RunnerPool:
         return pools
 
     @property
-    def _most(self) -> int:
+    def _max_tokens(self) -> int:
         return self._models[0].context_length + _BEHIND
 
     def make_runner(self, model: LoadedModel, max_rows: int) -> ModelRunner:
@@ -158,7 +158,7 @@ class RunnerPool:
             min(each.vocab_size for each in (self._models[0], model)),
             max_rows,
             pool=self._pools[which],
-            most=self._most,
+            max_tokens=self._max_tokens,
             scatters_by_kernel=self._scatters_by_kernel,
             cost=self._costs.prompts[which],
             taps=() if which else self._taps,
@@ -252,7 +252,7 @@ class RunnerPool:
 @torch.inference_mode()
 def _measure_state_bytes(model: LoadedModel) -> int:
     with use_one_thread() if model.weights == "int8" else use_all_threads():
-        runner = make_runner(model.model, model.vocab_size, 1, most=1)
+        runner = make_runner(model.model, model.vocab_size, 1, max_tokens=1)
         measure_kinds(runner)
     states = runner.cache.pool.states
     return 0 if states is None else states.slot_bytes
@@ -260,4 +260,4 @@ def _measure_state_bytes(model: LoadedModel) -> int:
 
 def _measure_kinds(model: LoadedModel, taps: Sequence[int]) -> Kinds:
     with use_one_thread() if model.weights == "int8" else use_all_threads():
-        return measure_kinds(make_runner(model.model, model.vocab_size, 1, most=1, taps=taps))
+        return measure_kinds(make_runner(model.model, model.vocab_size, 1, max_tokens=1, taps=taps))

@@ -36,7 +36,7 @@ TOLERANCE = {torch.float32: 1e-3, torch.float16: 3e-2, torch.bfloat16: 1.5e-1}
 _TEXT = "def add(a, b):\n    return a + b\n\n\nfor line in open('names.txt'):\n    print(line.strip(), len(line))\n"
 _LENGTHS = (11, 29, 19)
 # The most tokens of a row.
-_MOST = 64
+_MAX_TOKENS = 64
 _WINDOW = 5
 _JUNK = 3
 # What layers may do with what they have seen: keep keys and values of all of it, or of a window or chunk of it.
@@ -69,7 +69,7 @@ def select_attention(loaded: LoadedModel, attention: str, on_progress: Callable[
             kind = RowByRowRunner if name == OWN.name else ModelRunner
             for gathers in (False, True):
                 setattr(model, GATHERS, gathers)
-                runner = kind(model, loaded.vocab_size, len(texts), most=_MOST)
+                runner = kind(model, loaded.vocab_size, len(texts), max_tokens=_MAX_TOKENS)
                 reason = _describe_difference(runner, texts, alone, TOLERANCE[loaded.dtype])
                 if reason is None:
                     break

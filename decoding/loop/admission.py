@@ -99,12 +99,12 @@ class Admission:
             return True
         if self._batch.n_free < 1 or not self._has_memory(state) or not self._can_read_in_time(state):
             return False
-        most = state.request.n
-        fewest = most if state.request.n_min is None else state.request.n_min
-        for n in range(most, fewest - 1, -1):
+        wanted = state.request.n
+        fewest = wanted if state.request.n_min is None else state.request.n_min
+        for n in range(wanted, fewest - 1, -1):
             has_places = n <= self._batch.n_free or n == fewest
             if has_places and self._is_worthwhile(state, n):
-                if n < most:
+                if n < wanted:
                     state.limit_samples(n)
                 return True
         return False

@@ -90,7 +90,7 @@ class _RowPages:
     pages: list[int]
     n_shared: int
     length: int
-    most: int
+    max_tokens: int
 
 
 class RaggedCache(Cache):
@@ -108,18 +108,18 @@ class RaggedCache(Cache):
         pool: PagePool,
         device: torch.device,
         *,
-        most: int | None = None,
+        max_tokens: int | None = None,
         scatter: Scatter | None = None,
         gathers: bool = False,
     ) -> None:
-        """`most` is the most tokens of any row; by default all that the pool has."""
+        """`max_tokens` is the most tokens of any row; by default all that the pool has."""
         self.pool = pool
         self.device = device
         self.max_rows = max_rows
         self.scatter: Scatter = scatter or _index_copy
         self.gathers = gathers
         size = pool.page_size
-        width = min(pool.n_pages, pool.n_pages if most is None else count_pages(most, size))
+        width = min(pool.n_pages, pool.n_pages if max_tokens is None else count_pages(max_tokens, size))
         # One more, so that the padding of a captured round is in sight at the end of a row.
         self.table = BlockTable(max_rows, width + 1, device)
         self._rows: list[_RowPages] = []
@@ -133,15 +133,15 @@ class RaggedCache(Cache):
         """The committed tokens of each row."""
         return [row.length for row in self._rows]
 
-    def kinds(self, row: int) -> Kinds:
-        """Return what a token of a row holds."""
+    def get_kinds(self) -> Kinds:
+        """Return what a token holds."""
         return {
             name: buffer.new_empty(buffer.shape[1], 0, buffer.shape[3]) for name, buffer in self.pool.buffers.items()
         }
 
-    def most(self, row: int) -> int:
+    def max_tokens(self, row: int) -> int:
         """Return the most tokens that a row may get."""
-        return self._rows[row].most
+        return self._rows[row].max_tokens
 
     def pages(self, row: int) -> Sequence[int]:
         """Return the pages of a row."""
@@ -160,7 +160,7 @@ class RaggedCache(Cache):
         """Lay out a forward that appends `counts[r]` tokens to each row from `first_row` on, without committing them.
 
         `whole` says that it has one row, all tokens of which will be committed; it matters to recurrent layers alone.
-        Raises RuntimeError if a row would get more than its most.
+        Raises RuntimeError if a row would get more than its `max_tokens`.
         """
         self.prepare(counts, first_row)
         lens = [row.length for row in self._rows[first_row : first_row + len(counts)]]
@@ -178,9 +178,9 @@ class RaggedCache(Cache):
         """
         for r, n in enumerate(counts, start=first_row):
             row = self._rows[r]
-            if row.length + n > row.most:
+            if row.length + n > row.max_tokens:
                 # A position past the end must not be clamped: that would overwrite a live slot.
-                raise RuntimeError(f"cache overflow: {row.length + n} tokens, capacity {row.most}")
+                raise RuntimeError(f"cache overflow: {row.length + n} tokens, capacity {row.max_tokens}")
             if n:
                 self._make_own(r, row, count_pages(row.length + n, self.pool.page_size))
         self.table.sync()
@@ -246,13 +246,13 @@ class RaggedCache(Cache):
 
     # Rows ---------------------------------------------------------------------------------------------------------
 
-    def start(self, row: int, most: int, length: int = 0, *, source: int | None = None) -> None:
-        """Start a row of up to `most` tokens at the end or in place of a finished one.
+    def start(self, row: int, max_tokens: int, length: int = 0, *, source: int | None = None) -> None:
+        """Start a row of up to `max_tokens` tokens at the end or in place of a finished one.
 
         It begins with the first `length` tokens of the row `source`, or with any where these do not matter.
         """
         pages = [] if source is None else self._share(source, length)
-        self._place(row, _RowPages(pages, len(pages), length, most))
+        self._place(row, _RowPages(pages, len(pages), length, max_tokens))
         if source is None and length:
             self._make_own(row, self._rows[row], count_pages(length, self.pool.page_size))
 
@@ -260,7 +260,7 @@ class RaggedCache(Cache):
         """Let an empty row begin with what the pool knows of `tokens`; return how many it knows."""
         pages = self._known_pages(tokens)
         n = len(pages) * self.pool.page_size
-        self._place(row, _RowPages(pages, len(pages), n, self._rows[row].most))
+        self._place(row, _RowPages(pages, len(pages), n, self._rows[row].max_tokens))
         return n
 
     def n_known(self, tokens: Sequence[int]) -> int:
@@ -283,7 +283,7 @@ class RaggedCache(Cache):
         """Append a copy of `row`: its committed tokens, and the `n_written` uncommitted ones after them."""
         place = self._rows[row]
         pages = self._share(row, place.length + n_written)
-        self._place(len(self._rows), _RowPages(pages, len(pages), place.length, place.most))
+        self._place(len(self._rows), _RowPages(pages, len(pages), place.length, place.max_tokens))
 
     def drop(self, row: int) -> None:
         """Remove a row: the last row takes its number, and the batch shrinks by one."""

@@ -131,12 +131,12 @@ class RecurrentCache(RaggedCache):
 
     # Rows ---------------------------------------------------------------------------------------------------------
 
-    def start(self, row: int, most: int, length: int = 0, *, source: int | None = None) -> None:
+    def start(self, row: int, max_tokens: int, length: int = 0, *, source: int | None = None) -> None:
         """Start a row; from a `source`, with the state after its first `length` tokens."""
         prompt, begins_at = None, None
         if source is not None:
             prompt, begins_at = self._places[source].prompt, self._find_state(source, length)
-        super().start(row, most, length, source=source)
+        super().start(row, max_tokens, length, source=source)
         self._put(row, begins_at, prompt)
 
     def restore(self, row: int, tokens: Sequence[int]) -> int:

@@ -25,10 +25,10 @@ _FOR_STATES = 0.5
 
 
 class MemoryNeed(NamedTuple):
-    """What a request may need: rows of up to `most` tokens each, which have the first `shared` in common."""
+    """What a request may need: rows of up to `max_tokens` tokens each, which have the first `shared` in common."""
 
     n_rows: int
-    most: int
+    max_tokens: int
     shared: int = 0
 
 
@@ -63,8 +63,8 @@ class KVStore:
             states = StatePool(n_slots, idle_bytes // state_bytes)
             limit -= n_slots * state_bytes
         idle = [idle_bytes // max(size * self.page_size, 1) for size in sizes]
-        most = count_pages(most_tokens, self.page_size) + max(idle)
-        n_pages = max(min(limit // (self._token_bytes * self.page_size), most), 1)
+        max_tokens = count_pages(most_tokens, self.page_size) + max(idle)
+        n_pages = max(min(limit // (self._token_bytes * self.page_size), max_tokens), 1)
         self.pools = [PagePool(n_pages, self.page_size, max_idle=min(n, n_pages)) for n in idle]
         self.pools[0].states = states
         return self.pools
@@ -126,7 +126,7 @@ class Account:
         size = self._store.page_size
         # A drafter may read the end of a prompt for each row by itself.
         shared = max(need.shared, 0) // max(size, 64) * max(size, 64) // size
-        return shared + need.n_rows * (count_pages(need.most, size) - shared)
+        return shared + need.n_rows * (count_pages(need.max_tokens, size) - shared)
 
     def lacks(self, need: MemoryNeed) -> bool:
         """Return whether such rows do not fit beside what is taken now."""
@@ -141,8 +141,8 @@ class Account:
 
     def fitting_tokens(self, need: MemoryNeed) -> int:
         """Return the most tokens of each row that would fit alone, with a prompt as much shorter."""
-        low, high = 0, need.most
-        own = need.most - need.shared
+        low, high = 0, need.max_tokens
+        own = need.max_tokens - need.shared
         while low < high:
             middle = (low + high + 1) // 2
             fits = not self.never_fits(MemoryNeed(need.n_rows, middle, max(middle - own, 0)))

@@ -71,11 +71,11 @@ def record(
     texts = [""] * len(requests)
     costs = Costs()
     store = KVStore(target.device, PAGE_SIZE[target.device.type])
-    kinds = measure_kinds(RecordingRunner(target.model, target.vocab_size, 1, most=1, taps=taps))
-    most = target.context_length + MAX_DRAFT_LENGTH + 1
-    (pool,) = store.divide([kinds], MAX_ROWS * (most + store.page_size), 0)
+    kinds = measure_kinds(RecordingRunner(target.model, target.vocab_size, 1, max_tokens=1, taps=taps))
+    max_tokens = target.context_length + MAX_DRAFT_LENGTH + 1
+    (pool,) = store.divide([kinds], MAX_ROWS * (max_tokens + store.page_size), 0)
     runner = RecordingRunner(
-        target.model, target.vocab_size, MAX_ROWS, pool=pool, most=most, cost=costs.prompts[0], taps=taps
+        target.model, target.vocab_size, MAX_ROWS, pool=pool, max_tokens=max_tokens, cost=costs.prompts[0], taps=taps
     )
     verifier = TargetRunner(runner, make_rule("coupled"))
     recorder = Recorder(runner.cache, recordings.__setitem__)

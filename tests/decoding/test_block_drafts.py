@@ -21,14 +21,14 @@ TEXTS = [list(range(40, 60)), list(range(20, 27))]
 WARM = SamplingParams(1.0, top_p=1.0)
 
 
-def drafting(target: LoadedModel, head: LoadedHead, most: tuple[int, int] = (64, 64)) -> BlockDrafts:
+def drafting(target: LoadedModel, head: LoadedHead, max_tokens: tuple[int, int] = (64, 64)) -> BlockDrafts:
     """The head beside its target, which has read all of both texts but their last tokens.
 
-    `most` are the tokens that the rows may get.
+    `max_tokens` are the tokens that the rows may get.
     """
     runner = ModelRunner(target.model, target.vocab_size, 2, taps=head.head.shape.taps)
     drafts = BlockDrafts(BlockRunner(head, runner), make_rule("maximal"))
-    for slot, (text, capacity) in enumerate(zip(TEXTS, most, strict=True)):
+    for slot, (text, capacity) in enumerate(zip(TEXTS, max_tokens, strict=True)):
         runner.start(slot, text[:-1], capacity).finish()
         drafts.start(slot, text, None).finish()
     return drafts
@@ -49,9 +49,9 @@ def test_rows_draft_as_alone_whatever_others_do(target: LoadedModel, head: Loade
 
 @pytest.mark.parametrize("most", [(64, 400), (400, 64)])
 def test_rows_that_may_become_longer_than_others_draft_as_beside_their_like(
-    most: tuple[int, int], target: LoadedModel, head: LoadedHead
+    max_tokens: tuple[int, int], target: LoadedModel, head: LoadedHead
 ) -> None:
-    one, several = (draft(drafting(target, head, each), [5, 3]) for each in ((64, 64), most))
+    one, several = (draft(drafting(target, head, each), [5, 3]) for each in ((64, 64), max_tokens))
     assert several.tokens == one.tokens
     assert several.confidence == one.confidence
     assert one.q is not None

@@ -64,10 +64,10 @@ def test_attention_does_not_depend_on_the_number_of_slots_that_are_read(position
     """A draft that ends beyond a multiple of 128 makes its first tokens read more slots than they would alone."""
     skip_where_attention_depends_on_the_slots(dtype)
     torch.manual_seed(position)
-    most = 2048
-    keys, values = torch.randn(2, 8, 2, most, 64, dtype=dtype)
+    max_tokens = 2048
+    keys, values = torch.randn(2, 8, 2, max_tokens, 64, dtype=dtype)
     queries = torch.randn(8, 2, 8, 64, dtype=dtype)
-    mask = torch.zeros(most, dtype=dtype).masked_fill_(torch.arange(most) > position, float("-inf"))
+    mask = torch.zeros(max_tokens, dtype=dtype).masked_fill_(torch.arange(max_tokens) > position, float("-inf"))
     attended = [
         F.scaled_dot_product_attention(
             queries,
@@ -75,7 +75,7 @@ def test_attention_does_not_depend_on_the_number_of_slots_that_are_read(position
             values[:, :, :slots],
             attn_mask=mask[:slots].expand(8, 1, 8, slots).contiguous(),
         )
-        for slots in sorted({round_up_slots(n) for n in range(position + 1, most)})
+        for slots in sorted({round_up_slots(n) for n in range(position + 1, max_tokens)})
     ]
     assert all(torch.equal(attended[0], other) for other in attended[1:])
 

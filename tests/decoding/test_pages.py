@@ -32,7 +32,7 @@ class Rows(RuleBasedStateMachine):
         # Rows of the most tokens, and one page for each that is copied while its source still has it.
         n_pages = MAX_ROWS * (MOST // self.page_size + 2)
         self.pool = PagePool(n_pages, self.page_size, max_idle=5)
-        self.cache = RaggedCache(1, MAX_ROWS, self.pool, CPU, most=MOST)
+        self.cache = RaggedCache(1, MAX_ROWS, self.pool, CPU, max_tokens=MOST)
         self.model: list[list[int]] = []
         self.next_token = 1
 

@@ -64,7 +64,7 @@ class Schedule:
         self.layer = Layer(seed, delta=seed % 2 == 0, per_channel=seed % 3 == 0)
         pool = PagePool(80, PAGE)
         pool.states = StatePool(count_slots(ROWS), 3)
-        self.cache = RecurrentCache(0, ROWS, pool, CPU, most=MOST)
+        self.cache = RecurrentCache(0, ROWS, pool, CPU, max_tokens=MOST)
         self.texts: list[list[int]] = []
         self.prompts: list[int] = []
 
@@ -159,7 +159,7 @@ def test_any_schedule_leaves_the_states_of_a_plain_run(seed: int) -> None:
 def started(n_slots: int) -> RecurrentCache:
     pool = PagePool(20, PAGE)
     pool.states = StatePool(n_slots)
-    return RecurrentCache(0, ROWS, pool, CPU, most=MOST)
+    return RecurrentCache(0, ROWS, pool, CPU, max_tokens=MOST)
 
 
 def test_a_row_is_not_cut_back_and_not_begun_where_its_state_is_not_known() -> None:

@@ -33,7 +33,7 @@ def runner(request: pytest.FixtureRequest, target: LoadedModel) -> Iterator[Mode
     """Run the tiny model with the attention that the test names, over few pages."""
     before = target.model.config._attn_implementation
     target.model.set_attn_implementation(NAMES[request.param])
-    made = ModelRunner(target.model, target.vocab_size, 4, pool=PagePool(8, 16), most=60)
+    made = ModelRunner(target.model, target.vocab_size, 4, pool=PagePool(8, 16), max_tokens=60)
     made.cache.start(0, 60)
     made.forward([[1]])  # which makes the buffers
     made.cache.clear()
