@@ -227,7 +227,12 @@ def test_the_kernels_of_a_gpu_are_compared_and_a_wrong_one_is_named(monkeypatch,
     from kernels import availability
 
     asked = []
-    check = SimpleNamespace(AttentionShape=lambda *shape: shape, failures=lambda *what: asked.append(what) or failures)
+
+    def find_failures(*what):
+        asked.append(what)
+        return failures
+
+    check = SimpleNamespace(AttentionShape=lambda *shape: shape, find_failures=find_failures)
     monkeypatch.setitem(sys.modules, "kernels.check", check)
     monkeypatch.setattr(availability, "require", lambda device: None)
     (finding,) = machine.check_kernels(torch.device("cpu"), "ragged", torch.float32)

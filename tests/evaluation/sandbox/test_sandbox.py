@@ -307,11 +307,11 @@ def test_closing_ends_every_process(sandbox):
 
 KILLED = """
 import sys
-from evaluation.sandbox import Job, Limits, Sandbox, zygotes
+from evaluation.sandbox import Limits, Sandbox, SandboxJob, zygotes
 sandbox = Sandbox.detect(only=sys.argv[1])
 print(zygotes.mark(), flush=True)
 program = "import time\\ndef f():\\n    time.sleep(100)\\n"
-sandbox.run(Job(program, "f", "", "def check(c):\\n    c()\\n"), Limits(wall_s=60))
+sandbox.run(SandboxJob(program, "f", "", "def check(c):\\n    c()\\n"), Limits(wall_s=60))
 """
 
 
