@@ -47,7 +47,7 @@ def test_rows_draft_as_alone_whatever_others_do(target: LoadedModel, head: Loade
         assert len(both.tokens[r]) == length
 
 
-@pytest.mark.parametrize("most", [(64, 400), (400, 64)])
+@pytest.mark.parametrize("max_tokens", [(64, 400), (400, 64)])
 def test_rows_that_may_become_longer_than_others_draft_as_beside_their_like(
     max_tokens: tuple[int, int], target: LoadedModel, head: LoadedHead
 ) -> None:

@@ -35,9 +35,9 @@ def off(recorded: torch.Tensor, computed: torch.Tensor) -> float:
     return float((recorded.float() - computed).norm() / computed.norm())
 
 
-@pytest.mark.parametrize(("weights", "most"), [("dense", 0.005), ("int8", 0.05)])
+@pytest.mark.parametrize(("weights", "tolerance"), [("dense", 0.005), ("int8", 0.05)])
 @torch.inference_mode()
-def test_the_states_are_those_of_the_text(folder: Path, weights: str, max_tokens: float) -> None:
+def test_the_states_are_those_of_the_text(folder: Path, weights: str, tolerance: float) -> None:
     target: LoadedModel = load_model(ModelSpec(str(folder), "float32", weights=weights))
     sampling = SamplingParams(0.8)
     requests = [Request(text, sampling=sampling, seed=i, max_new_tokens=20) for i, text in enumerate(("def", "x = [1"))]
@@ -47,5 +47,5 @@ def test_the_states_are_those_of_the_text(folder: Path, weights: str, max_tokens
         assert recording is not None
         states = model(recording.tokens[None].long(), output_hidden_states=True).hidden_states
         n = len(recording.tokens) - 1
-        assert off(recording.taps, torch.cat([states[tap][0, :n] for tap in TAPPED], dim=1)) < max_tokens
-        assert off(recording.outputs, states[-1][0, n - len(recording.outputs) : n]) < max_tokens
+        assert off(recording.taps, torch.cat([states[tap][0, :n] for tap in TAPPED], dim=1)) < tolerance
+        assert off(recording.outputs, states[-1][0, n - len(recording.outputs) : n]) < tolerance
