@@ -18,7 +18,6 @@ from decoding.attention.block_runner import BlockRunner
 from decoding.attention.draft_graphs import DraftGraphs
 from decoding.attention.draft_runner import DraftRunner
 from decoding.attention.graphs import Graphs, round_up_rows
-from decoding.attention.recurrence import is_recurrent
 from decoding.attention.row_by_row import make_runner, measure_kinds
 from decoding.attention.runner import ModelRunner
 from decoding.attention.target_runner import TargetRunner
@@ -120,24 +119,19 @@ class RunnerPool:
 
     def _make_pools(self, head: LoadedHead | None) -> list[PagePool]:
         """Return the pages of each model and of the head; a row-by-row model has nothing in its pages."""
-        kinds = [
-            model.measured_once(f"kinds of a token, taps {taps}", partial(_measure_kinds, model, taps))
+        measured = [
+            model.measured_once(f"what a cache holds, taps {taps}", partial(_measure_cache, model, taps))
             for model, taps in zip(self._models, (self._taps, ()), strict=False)
         ]
+        kinds = [each for each, _ in measured]
         if head is not None:
             kinds.append(head.head.kinds)
         rows = max(round_up_rows(self._max_batch), MAX_SERVED)
-        target = self._models[0]
-        state_bytes = (
-            target.measured_once("bytes of a row's states", partial(_measure_state_bytes, target))
-            if is_recurrent(target.model)
-            else 0
-        )
         pools = self._store.divide(
             kinds,
             rows * (self._max_tokens + self._store.page_size),
             _IDLE_BYTES,
-            state_bytes=state_bytes,
+            state_bytes=measured[0][1],
             max_rows=rows,
         )
         packed = [get_backend(model.model) != OWN for model in self._models] + [True]
@@ -249,15 +243,10 @@ class RunnerPool:
             self._kept.draft.graphs = None
 
 
-@torch.inference_mode()
-def _measure_state_bytes(model: LoadedModel) -> int:
+def _measure_cache(model: LoadedModel, taps: Sequence[int]) -> tuple[Kinds, int]:
+    """Return what a token holds, and the bytes of a row's recurrent states, 0 without any."""
     with use_one_thread() if model.weights == "int8" else use_all_threads():
-        runner = make_runner(model.model, model.vocab_size, 1, max_tokens=1)
-        measure_kinds(runner)
+        runner = make_runner(model.model, model.vocab_size, 1, max_tokens=1, taps=taps)
+        kinds = measure_kinds(runner)
     states = runner.cache.pool.states
-    return 0 if states is None else states.slot_bytes
-
-
-def _measure_kinds(model: LoadedModel, taps: Sequence[int]) -> Kinds:
-    with use_one_thread() if model.weights == "int8" else use_all_threads():
-        return measure_kinds(make_runner(model.model, model.vocab_size, 1, max_tokens=1, taps=taps))
+    return kinds, 0 if states is None else states.slot_bytes

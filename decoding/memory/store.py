@@ -63,8 +63,8 @@ class KVStore:
             states = StatePool(n_slots, idle_bytes // state_bytes)
             limit -= n_slots * state_bytes
         idle = [idle_bytes // max(size * self.page_size, 1) for size in sizes]
-        max_tokens = count_pages(most_tokens, self.page_size) + max(idle)
-        n_pages = max(min(limit // (self._token_bytes * self.page_size), max_tokens), 1)
+        useful = count_pages(most_tokens, self.page_size) + max(idle)
+        n_pages = max(min(limit // (self._token_bytes * self.page_size), useful), 1)
         self.pools = [PagePool(n_pages, self.page_size, max_idle=min(n, n_pages)) for n in idle]
         self.pools[0].states = states
         return self.pools

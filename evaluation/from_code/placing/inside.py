@@ -19,30 +19,32 @@ import textwrap
 import types
 from typing import Any, cast
 
+from evaluation.from_code.placing.definitions import (
+    class_of,
+    definition_of,
+    is_future,
+    is_lazy,
+    is_type_checking,
+    names_bound,
+)
 from evaluation.from_code.placing.same import agrees, match_views
+from evaluation.from_code.placing.steps import (
+    FILE,
+    MAX_STEPS,
+    MUTANT_STEPS,
+    VIEW_STEPS,
+    StepCounter,
+    Stopped,
+    Tracer,
+    ViewCounter,
+)
 from evaluation.from_code.placing.views import read_views
-from evaluation.from_code.recording import objects, values
+from evaluation.from_code.recording import values
 
-FILE = "<candidate>"
 CAPTURE = "__bassline_capture__"
 MAX_ITEMS = 200
 MAX_MESSAGE = 500
 """Characters of what an exception says."""
-MAX_STEPS = 200_000
-MUTANT_STEPS = 5
-"""Times as many steps as the original took, and MAX_STEPS / 20 more, after which a mutant is endless."""
-
-VIEW_STEPS = MAX_STEPS // 10
-"""Of the project's code, for all views of a call. What takes more has none."""
-_OURS = frozenset(
-    each.__code__.co_filename for each in (values.write, objects.find, read_views, json.loads, json.dumps,
-                                           json.JSONDecoder.decode, json.JSONEncoder.encode)
-)  # fmt: skip
-"""Files of the code that reads and writes views."""
-
-
-class Stopped(BaseException):
-    """Ends a call: it took too long, or waits for an event loop."""
 
 
 class Finder:
@@ -320,87 +322,6 @@ class WantedCase:
         return [*arguments[:-1], result[-1]]
 
 
-class StepCounter:
-    """Ends a call after a number of steps: function calls, and lines of the candidate."""
-
-    def __init__(self, limit: int) -> None:
-        self.steps = 0
-        self.limit = limit
-
-    def count(self) -> None:
-        """Raises Stopped after too many steps."""
-        self.steps += 1
-        if self.steps > self.limit:
-            raise Stopped("too long")
-
-    def trace(self, frame: Any, event: str, _value: Any) -> Any:
-        """What sys.settrace calls."""
-        self.count()
-        return self._count_line if frame.f_code.co_filename == FILE else None
-
-    def _count_line(self, frame: Any, event: str, _value: Any) -> Any:
-        if event == "line":
-            self.count()
-        return self._count_line
-
-
-class ViewCounter(StepCounter):
-    """Counts the steps of the project's code in views, and notes which of them run the function: `found` has their
-    names by value."""
-
-    def __init__(self, limit: int, function: Any) -> None:
-        super().__init__(limit)
-        self.code = function.__code__
-        self.found: list[set[str]] = []
-        self.ran = False
-
-    def trace(self, frame: Any, event: str, _value: Any) -> Any:
-        """What sys.settrace calls."""
-        if frame.f_code is self.code:
-            self.ran = True
-        return None if frame.f_code.co_filename in _OURS else super().trace(frame, event, _value)
-
-    def note(self, place: int) -> Any:
-        """What `read_views` calls after each view of the next value."""
-        self.found.append(set())
-        self.ran = False
-
-        def add(name: str) -> None:
-            if self.ran:
-                self.found[place].add(name)
-            self.ran = False
-
-        return add
-
-
-class Tracer(StepCounter):
-    """Counts the steps of a call, and notes those from line to line inside the function."""
-
-    def __init__(self, limit: int, first: int, last: int) -> None:
-        super().__init__(limit)
-        self.first, self.last = first, last
-        self.arcs: set[tuple[int, int]] = set()
-
-    def trace(self, frame: Any, event: str, _value: Any) -> Any:
-        """What sys.settrace calls."""
-        self.count()
-        code = frame.f_code
-        if code.co_filename != FILE or not self.first <= code.co_firstlineno <= self.last:
-            return None
-        previous = [0]
-
-        def lines(inner: Any, what: str, _: Any) -> Any:
-            if what == "line":
-                self.count()
-                self.arcs.add((previous[0], inner.f_lineno - self.first))
-                previous[0] = inner.f_lineno - self.first
-            elif what == "return":
-                self.arcs.add((previous[0], -1))
-            return lines
-
-        return lines
-
-
 def _write_tree(tree: Any) -> str:
     """The text of a tree, as `values.write` writes it."""
     return json.dumps(tree, separators=(",", ":"))
@@ -425,66 +346,6 @@ def message_of(error: BaseException) -> str:
         return str(error)[:MAX_MESSAGE]
     except Exception:
         return ""
-
-
-def definition_of(tree: ast.Module, function: str) -> Any:
-    """The last definition of the function at its place in classes, else the last of its name anywhere."""
-    *path, name = function.split(".")
-    owner = class_of(tree, path)
-    places = [owner, tree] if owner is not None else [tree]
-    for place in places:
-        found = [node for node in ast.walk(place) if is_function(node, name)]
-        if found:
-            direct = [node for node in found if node in place.body]
-            return (direct or found)[-1]
-    return None
-
-
-def is_function(node: ast.AST, name: str) -> bool:
-    """Whether a node defines a function of this name."""
-    return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name
-
-
-def names_bound(node: ast.AST) -> set[str]:
-    """The names that a statement gives its module, under conditions too.
-
-    `evaluation.source.list_bound_names` does nearly the same, but the sandbox has only the modules of this folder and
-    of the recorder.
-    """
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return {node.name}
-    if isinstance(node, (ast.Import, ast.ImportFrom)):
-        return {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
-    if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
-        return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    if isinstance(node, (ast.If, ast.Try, ast.With, ast.ExceptHandler)):
-        return {name for each in ast.iter_child_nodes(node) for name in names_bound(each)}
-    return set()
-
-
-def is_future(node: ast.stmt) -> bool:
-    """Whether a statement may only stand at the top of a file."""
-    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
-
-
-def is_lazy(node: ast.stmt) -> bool:
-    """Whether a statement makes the annotations of its file lazy."""
-    return is_future(node) and any(alias.name == "annotations" for alias in node.names)  # type: ignore[attr-defined]
-
-
-def is_type_checking(node: ast.stmt) -> bool:
-    """Whether a statement is `if TYPE_CHECKING:`, as `evaluation.source.is_type_checking` says."""
-    return isinstance(node, ast.If) and ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING"
-
-
-def class_of(tree: Any, path: list[str]) -> Any:
-    """The class at this path, None where there is none; without a path the module."""
-    for part in path:
-        found = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == part]
-        if not found:
-            return None
-        tree = found[-1]
-    return tree
 
 
 def finished(result: Any) -> Any:

@@ -21,7 +21,10 @@ MAX_CONTENT = 4_000_000
 ENTRY = "__bassline_entry__"
 CALLS, VALUES = "call", "outcome"
 """Forms of a test: it calls the function with plain data, or hands over calls and receives outcomes as texts."""
-_PARTS = ("recording.objects", "recording.values", "placing.same", "placing.views", "placing.inside")
+_PARTS = (
+    *("recording.objects", "recording.values"),
+    *("placing.definitions", "placing.same", "placing.views", "placing.steps", "placing.inside"),
+)
 
 
 class SpecError(ValueError):

@@ -329,6 +329,17 @@ def test_nothing_survives_a_judge_that_is_killed_in_the_middle(sandbox):
     wait_until(lambda: not commands_with(mark))
 
 
+def test_jobs_of_stopped_work_end_and_the_sandbox_judges_on(sandbox):
+    stop = threading.Event()
+    endless = SandboxJob("def f():\n    while True:\n        pass\n", "f", "", "def check(c):\n    c()\n")
+    with supervisor.stop_with(stop):
+        stop.set()
+        assert sandbox.run(endless, Limits(cpu_s=60, wall_s=60)).wall_s < 60
+        assert supervisor.is_stopped()
+    assert not supervisor.is_stopped()
+    assert sandbox.run(RIGHT, LIMITS).status == "passed"
+
+
 RESTRICTED = """
 import errno, json, sys
 import pyseccomp as s

@@ -17,8 +17,9 @@ from evaluation.from_code.calls.observe import (
     observe_all,
     observe_each,
 )
-from evaluation.from_code.placing.inside import MAX_ITEMS, MAX_STEPS
+from evaluation.from_code.placing.inside import MAX_ITEMS
 from evaluation.from_code.placing.spec import Spec
+from evaluation.from_code.placing.steps import MAX_STEPS
 from evaluation.from_code.reasons import SandboxFaultError
 from evaluation.from_code.recording import values
 from evaluation.sandbox import SandboxResult

@@ -1,0 +1,107 @@
+"""How long a call may take, counted in steps: function calls, and lines of the candidate."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from evaluation.from_code.placing.views import read_views
+from evaluation.from_code.recording import objects, values
+
+FILE = "<candidate>"
+MAX_STEPS = 200_000
+MUTANT_STEPS = 5
+"""Times as many steps as the original took, and MAX_STEPS / 20 more, after which a mutant is endless."""
+
+VIEW_STEPS = MAX_STEPS // 10
+"""Of the project's code, for all views of a call. What takes more has none."""
+_OURS = frozenset(
+    each.__code__.co_filename for each in (values.write, objects.find, read_views, json.loads, json.dumps,
+                                           json.JSONDecoder.decode, json.JSONEncoder.encode)
+)  # fmt: skip
+"""Files of the code that reads and writes views."""
+
+
+class Stopped(BaseException):
+    """Ends a call: it took too long, or waits for an event loop."""
+
+
+class StepCounter:
+    """Ends a call after a number of steps: function calls, and lines of the candidate."""
+
+    def __init__(self, limit: int) -> None:
+        self.steps = 0
+        self.limit = limit
+
+    def count(self) -> None:
+        """Raises Stopped after too many steps."""
+        self.steps += 1
+        if self.steps > self.limit:
+            raise Stopped("too long")
+
+    def trace(self, frame: Any, event: str, _value: Any) -> Any:
+        """What sys.settrace calls."""
+        self.count()
+        return self._count_line if frame.f_code.co_filename == FILE else None
+
+    def _count_line(self, frame: Any, event: str, _value: Any) -> Any:
+        if event == "line":
+            self.count()
+        return self._count_line
+
+
+class ViewCounter(StepCounter):
+    """Counts the steps of the project's code in views, and notes which of them run the function: `found` has their
+    names by value."""
+
+    def __init__(self, limit: int, function: Any) -> None:
+        super().__init__(limit)
+        self.code = function.__code__
+        self.found: list[set[str]] = []
+        self.ran = False
+
+    def trace(self, frame: Any, event: str, _value: Any) -> Any:
+        """What sys.settrace calls."""
+        if frame.f_code is self.code:
+            self.ran = True
+        return None if frame.f_code.co_filename in _OURS else super().trace(frame, event, _value)
+
+    def note(self, place: int) -> Any:
+        """What `read_views` calls after each view of the next value."""
+        self.found.append(set())
+        self.ran = False
+
+        def add(name: str) -> None:
+            if self.ran:
+                self.found[place].add(name)
+            self.ran = False
+
+        return add
+
+
+class Tracer(StepCounter):
+    """Counts the steps of a call, and notes those from line to line inside the function."""
+
+    def __init__(self, limit: int, first: int, last: int) -> None:
+        super().__init__(limit)
+        self.first, self.last = first, last
+        self.arcs: set[tuple[int, int]] = set()
+
+    def trace(self, frame: Any, event: str, _value: Any) -> Any:
+        """What sys.settrace calls."""
+        self.count()
+        code = frame.f_code
+        if code.co_filename != FILE or not self.first <= code.co_firstlineno <= self.last:
+            return None
+        previous = [0]
+
+        def lines(inner: Any, what: str, _: Any) -> Any:
+            if what == "line":
+                self.count()
+                self.arcs.add((previous[0], inner.f_lineno - self.first))
+                previous[0] = inner.f_lineno - self.first
+            elif what == "return":
+                self.arcs.add((previous[0], -1))
+            return lines
+
+        return lines
