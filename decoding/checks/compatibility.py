@@ -108,7 +108,7 @@ def _require_known_states(loaded: LoadedModel) -> None:
         raise IncompatibleModelError(
             f"{loaded.name} cannot be used: {type(loaded.model).__name__} keeps a state other than keys and values"
             f"{what}, of a kind that cannot be rolled back here to the tokens that stay: choose a model of attention"
-            " alone, such as Llama, Qwen, Mistral or Gemma, or a hybrid that docs/model-architectures.md lists."
+            " alone, such as Llama, Qwen, Mistral or Gemma, or a hybrid that docs/models.md lists."
         )
 
 
