@@ -86,8 +86,7 @@ def shuffle_pages(n_rows: int, n_tokens: int, page_size: int, make: torch.Genera
 def build_pool(states: Sequence[torch.Tensor], table: torch.Tensor, page_size: int) -> torch.Tensor:
     """Return a pool [P, H, page_size, D] that holds `states` [H, length, D] of each row, and NaN wherever it can."""
     H, _, D = states[0].shape
-    # A token's heads lie side by side, as the engine keeps them.
-    pool = states[0].new_full((int(table.max()) + 1, page_size, H, D), torch.nan).transpose(1, 2)
+    pool = states[0].new_full((int(table.max()) + 1, H, page_size, D), torch.nan)
     for pages, row in zip(table, states, strict=True):
         reference.write_row(pool, pages, row)
     return pool
@@ -120,7 +119,7 @@ def _check_attention(name: str, shape: AttentionShape, device: torch.device, pag
 def _scatter(shape: AttentionShape, device: torch.device, page_size: int) -> None:
     make = torch.Generator().manual_seed(1)
     slot = torch.tensor([1, 2 * page_size - 1, 3 * page_size, -1, -page_size, 4 * page_size], device=device)
-    cache = torch.randn(2, 4, page_size, shape.n_kv, shape.dim, generator=make).to(device, shape.dtype).transpose(2, 3)
+    cache = torch.randn(2, 4, shape.n_kv, page_size, shape.dim, generator=make).to(device, shape.dtype)
     new = torch.randn(2, shape.n_kv, 6, shape.dim, generator=make).to(device, shape.dtype).transpose(1, 2)
     expected = cache.clone()
     reference.write_kv(expected[0], expected[1], new[0], new[1], slot)

@@ -20,6 +20,7 @@
 #define LANES 8
 #endif
 #define TILE 4               /* queries and vectors that one product keeps in registers */
+#define FEW (2 * TILE)       /* queries, up to which a product reads keys and values where they lie */
 #define BLOCK (TILE * LANES) /* keys */
 #define QUERIES 64
 #define SPAN 1024            /* keys; whole blocks */
@@ -30,8 +31,10 @@ typedef int32_t ints __attribute__((vector_size(LANES * 4), aligned(4)));
 #ifdef BFLOAT16
 typedef uint16_t element;
 typedef uint16_t elements __attribute__((vector_size(LANES * 2), aligned(2)));
+#define DEPTH (2 * LANES)    /* elements that a vector of the pool holds */
 #else
 typedef float element;
+#define DEPTH LANES
 #endif
 
 static inline floats widen(const element *from) {
@@ -173,8 +176,8 @@ typedef struct {
     int64_t stride;
 } place;
 
-/* Finds the first n tokens of the block that begins at token `first` of a row; the table is not read past them. */
-static inline place find(
+/* The first n tokens of the block that begins at token `first` of a row; the table is not read past them. */
+static inline place find_tokens(
     const problem *p, const element *pool, const strides *by, const int32_t *pages, int first, int n) {
     place found = {.stride = by->slot};
     for (int g = 0; g < TILE; g++) {
@@ -184,24 +187,59 @@ static inline place find(
     return found;
 }
 
-static void prefetch(const place *from, int n, int dim) {
-    for (int j = 0; j < n; j++)
-        for (int d = 0; d < dim; d += 64 / (int)sizeof(element))
-            __builtin_prefetch(from->group[j / LANES] + j % LANES * from->stride + d);
+/* A block of keys and values, of which the row has n. */
+typedef struct {
+    place key, value;
+    int n;
+} block;
+
+static inline block find_block(const problem *p, int head, const int32_t *pages, int first, int n) {
+    return (block){
+        find_tokens(p, p->k + head * p->key.head, &p->key, pages, first, n),
+        find_tokens(p, p->v + head * p->value.head, &p->value, pages, first, n),
+        n,
+    };
+}
+
+/* Asks for DEPTH elements of LANES tokens of a block. */
+static inline void prefetch(const place *from, int j, int n, int d, int dim) {
+    if (d < dim)
+        for (int i = 0; i < LANES && j + i < n; i++)
+            __builtin_prefetch(from->group[j / LANES] + i * from->stride + d);
+}
+
+/* LANES keys [n, DEPTH] of a block, from key j and element d on, as [DEPTH, LANES]; zeros around them.
+   Pairs of bfloat16 are exchanged as one number. */
+static inline __attribute__((always_inline)) void read_square(
+    const place *from, int j, int n, int d, int dim, floats *to) {
+    const element *group = from->group[j / LANES] + d;
+    floats square[LANES];
+    if (n - j >= LANES && dim - d >= DEPTH) {
+        _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) square[i] = *(const floats *)(group + i * from->stride);
+    } else {
+        int n_here = dim - d < DEPTH ? dim - d : DEPTH;
+        memset(square, 0, sizeof square);
+        for (int i = 0; i < LANES && j + i < n; i++) memcpy(square + i, group + i * from->stride, n_here * sizeof(element));
+    }
+    transpose(square);
+#ifdef BFLOAT16
+    _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) {
+        to[2 * i] = (floats)((ints)square[i] << 16);
+        to[2 * i + 1] = (floats)((ints)square[i] & (int32_t)0xffff0000);
+    }
+#else
+    memcpy(to, square, sizeof square);
+#endif
 }
 
 /* Keys [n, dim] as [dim rounded up, BLOCK], zeros after them. */
 static void read_keys(const place *from, int n, int dim, float *to) {
-    for (int j = 0; j < BLOCK; j += LANES) {
-        const element *group = from->group[j / LANES];
-        for (int d = 0; d < dim; d += LANES) {
-            floats square[LANES];
-            _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) square[i] =
-                j + i < n ? widen_some(group + i * from->stride + d, dim - d) : filled(0.f);
-            transpose(square);
-            _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) *(floats *)(to + (d + i) * BLOCK + j) = square[i];
+    for (int j = 0; j < BLOCK; j += LANES)
+        for (int d = 0; d < dim; d += DEPTH) {
+            floats square[DEPTH];
+            read_square(from, j, n, d, dim, square);
+            _Pragma("GCC unroll 32") for (int i = 0; i < DEPTH; i++) *(floats *)(to + (d + i) * BLOCK + j) = square[i];
         }
-    }
 }
 
 /* Values [n, dim] as [BLOCK, width], zeros around them. */
@@ -210,6 +248,46 @@ static void read_values(const place *from, int n, int dim, float *to, int width)
         const element *value = from->group[j / LANES] + j % LANES * from->stride;
         for (int d = 0; d < width; d += LANES)
             *(floats *)(to + j * width + d) = j < n ? widen_some(value + d, dim - d) : filled(0.f);
+    }
+}
+
+/* Scores [n_queries, BLOCK] of few queries [n_queries, width], as `multiply` with what `read_keys` returns. It asks for
+   the next block on the way, so that memory works while this block is computed. */
+static inline __attribute__((always_inline)) void score_few(
+    const problem *p, const float *queries, int n_queries, int width, const block *here, const block *next,
+    float *scores) {
+    for (int j = 0; j < BLOCK; j += LANES) {
+        floats sum[FEW];
+        for (int i = 0; i < n_queries; i++) sum[i] = filled(0.f);
+        for (int d = 0; d < p->dim && j < here->n; d += DEPTH) {
+            floats square[DEPTH];
+            read_square(&here->key, j, here->n, d, p->dim, square);
+            prefetch(&next->key, j, next->n, d, p->dim);
+            prefetch(&next->value, j, next->n, d, p->value_dim);
+            _Pragma("GCC unroll 32") for (int e = 0; e < DEPTH; e++)
+                for (int i = 0; i < n_queries; i++) sum[i] += queries[i * width + d + e] * square[e];
+        }
+        for (int i = 0; i < n_queries; i++) *(floats *)(scores + i * BLOCK + j) = sum[i];
+    }
+}
+
+/* Adds weights [TILE, BLOCK] x values [n, dim] to sums [TILE, width], as `multiply` with what `read_values` returns. */
+static inline __attribute__((always_inline)) void add_values(
+    const float *weights, const place *from, int n, int dim, float *sums, int width) {
+    for (int d = 0; d < width; d += BLOCK) {
+        floats sum[TILE][TILE];
+        for (int i = 0; i < TILE; i++)
+            for (int v = 0; v < TILE; v++) sum[i][v] = *(floats *)(sums + i * width + d + v * LANES);
+        for (int j = 0; j < n; j++) {
+            const element *value = from->group[j / LANES] + j % LANES * from->stride + d;
+            floats right[TILE];
+            for (int v = 0; v < TILE; v++) right[v] = widen_some(value + v * LANES, dim - d - v * LANES);
+            for (int i = 0; i < TILE; i++)
+                for (int v = 0; v < TILE; v++) sum[i][v] += weights[i * BLOCK + j] * right[v];
+        }
+        for (int i = 0; i < TILE; i++)
+            for (int v = 0; v < TILE; v++) /* the keys after n add zero */
+                *(floats *)(sums + i * width + d + v * LANES) = n < BLOCK ? sum[i][v] + 0.f : sum[i][v];
     }
 }
 
@@ -274,9 +352,8 @@ static void attend_span(const problem *p, int r, int head, int from, int span, p
     float weights[QUERIES * BLOCK] __attribute__((aligned(64)));
     float *most = to->most, *sum = to->sum, *sums = to->sums;
     int begin[QUERIES], end[QUERIES], first = INT32_MAX, last = 0;
-    int dim = rounded(p->dim, LANES), width = rounded(p->value_dim, BLOCK);
+    int dim = rounded(p->dim, DEPTH), width = rounded(p->value_dim, BLOCK);
     int n = n_queries(p, r, from), n_padded = rounded(n, TILE), n_keys = count_keys(p, r);
-    const element *k = p->k + head * p->key.head, *v = p->v + head * p->value.head;
     const int32_t *pages = p->blocks + (int64_t)r * p->blocks_stride;
 
     for (int i = 0; i < n_padded; i++) {
@@ -295,24 +372,30 @@ static void attend_span(const problem *p, int r, int head, int from, int span, p
     if (first < span * SPAN) first = span * SPAN;
     if (last > (span + 1) * SPAN) last = (span + 1) * SPAN;
     memset(sums, 0, n_padded * width * sizeof(float));
-    for (int block = first / BLOCK * BLOCK; block < last; block += BLOCK) {
-        int left = last - block, here = left < BLOCK ? left : BLOCK, after = left - here < BLOCK ? left - here : BLOCK;
-        place here_k = find(p, k, &p->key, pages, block, here), here_v = find(p, v, &p->value, pages, block, here);
-        place after_k = find(p, k, &p->key, pages, block + BLOCK, after);
-        prefetch(&here_v, here, p->value_dim);
-        prefetch(&after_k, after, p->dim);
-        read_keys(&here_k, here, p->dim, keys);
-        read_values(&here_v, here, p->value_dim, values, width);
-        for (int i = 0; i < n_padded; i += TILE)
-            multiply(queries + i * dim, dim, keys, BLOCK, dim, weights + i * BLOCK, BLOCK, 0);
+    for (int at = first / BLOCK * BLOCK; at < last; at += BLOCK) {
+        int left = last - at, n_here = left < BLOCK ? left : BLOCK, n_next = left - n_here < BLOCK ? left - n_here : BLOCK;
+        block here = find_block(p, head, pages, at, n_here), next = find_block(p, head, pages, at + BLOCK, n_next);
+        if (n_padded == TILE) {
+            score_few(p, queries, TILE, dim, &here, &next, weights);
+        } else if (n_padded == FEW) {
+            score_few(p, queries, FEW, dim, &here, &next, weights);
+        } else {
+            read_keys(&here.key, n_here, p->dim, keys);
+            read_values(&here.value, n_here, p->value_dim, values, width);
+            for (int i = 0; i < n_padded; i += TILE)
+                multiply(queries + i * dim, dim, keys, BLOCK, dim, weights + i * BLOCK, BLOCK, 0);
+        }
         for (int i = 0; i < n_padded; i++) {
-            float shrinks = weigh(p, weights + i * BLOCK, block, begin[i], end[i], most + i, sum + i);
+            float shrinks = weigh(p, weights + i * BLOCK, at, begin[i], end[i], most + i, sum + i);
             if (shrinks != 1.f)
                 for (int d = 0; d < width; d += LANES) *(floats *)(sums + i * width + d) *= shrinks;
         }
         for (int i = 0; i < n_padded; i += TILE)
-            for (int d = 0; d < width; d += BLOCK)
-                multiply(weights + i * BLOCK, BLOCK, values + d, width, BLOCK, sums + i * width + d, width, 1);
+            if (n_padded <= FEW)
+                add_values(weights + i * BLOCK, &here.value, n_here, p->value_dim, sums + i * width, width);
+            else
+                for (int d = 0; d < width; d += BLOCK)
+                    multiply(weights + i * BLOCK, BLOCK, values + d, width, BLOCK, sums + i * width + d, width, 1);
     }
 }
 

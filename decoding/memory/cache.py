@@ -17,7 +17,7 @@ import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from decoding.memory.layout import Layout
-from decoding.memory.pages import Kinds, PagePool, count_pages, flatten_pages
+from decoding.memory.pages import Kinds, PagePool, count_pages, index_heads
 from decoding.memory.table import BlockTable
 from kernels.registry import Scatter
 from kernels.rows import find_slots
@@ -27,14 +27,14 @@ from kernels.upload import upload
 def _index_copy(
     keys: torch.Tensor, values: torch.Tensor, new_keys: torch.Tensor, new_values: torch.Tensor, slot: torch.Tensor
 ) -> None:
-    _write(keys, slot, new_keys.flatten(1))
-    _write(values, slot, new_values.flatten(1))
+    for buffer, states in ((keys, new_keys), (values, new_values)):
+        _write(buffer, slot, states)
 
 
 def _write(buffer: torch.Tensor, slot: torch.Tensor, states: torch.Tensor) -> None:
-    """Write `states` [N, H * D] to their slots; to the last slot of all where one is -1."""
-    held = flatten_pages(buffer)
-    held.index_copy_(0, slot % len(held), states)
+    """Write `states` [N, H, D] to their slots; to the last slot of all where one is -1."""
+    index = index_heads(slot[None], buffer)
+    buffer.view(-1, buffer.shape[3]).index_copy_(0, index.flatten(), states.transpose(0, 1).flatten(0, 1))
 
 
 class RaggedLayer(CacheLayerMixin):
@@ -238,7 +238,7 @@ class RaggedCache(Cache):
 
     def record(self, name: str, states: torch.Tensor) -> None:
         """Keep hidden states [N, F] of the tokens of the current forward in their rows' pages."""
-        _write(self.pool.buffer(name, states[None]), self.layout.slot, states)
+        _write(self.pool.buffer(name, states[None]), self.layout.slot, states[:, None])
 
     def states(self, name: str, spans: Sequence[tuple[int, int, int]]) -> torch.Tensor:
         """Return the states [N, F] that were recorded under a name for the tokens of (row, start, end)."""

@@ -16,7 +16,7 @@ from statistics import median_low
 
 import torch
 
-from decoding.memory.pages import flatten_pages
+from decoding.memory.pages import index_heads
 from kernels.rows import RaggedRows
 from kernels.upload import upload
 
@@ -147,18 +147,17 @@ class Layout:
 
     @cached_property
     def _reads(self) -> torch.Tensor:
-        """The slot of each key that attention reads, [R * L]; past a row's end the first slot of all, which is zero."""
+        """The slot of each key that attention reads, [R, L]; past a row's end the first slot of all, which is zero."""
         at = torch.arange(self.attended, device=self.slot.device)
         page = (at // self.rows.page_size).clamp(max=self._blocks.shape[1] - 1)
         slot = self._blocks.long()[:, page] * self.rows.page_size + at % self.rows.page_size
         end = upload([length + count for length, count in self._host], slot.device)
-        return slot.masked_fill_(at >= end[:, None], 0).flatten()
+        return slot.masked_fill_(at >= end[:, None], 0)
 
     def gathered(self, pages: torch.Tensor) -> torch.Tensor:
         """Return the rows [R, H, L, D] of pages [P, H, page_size, D]."""
-        _, H, _, D = pages.shape
-        found = flatten_pages(pages).index_select(0, self._reads)
-        return found.view(self.n_rows, self.attended, H, D).transpose(1, 2)
+        index = index_heads(self._reads, pages)
+        return pages.view(-1, pages.shape[3]).index_select(0, index.flatten()).view(*index.shape, -1)
 
     @cached_property
     def dense(self) -> Layout:

@@ -62,10 +62,9 @@ class PagePool:
     def buffer(self, name: Hashable, like: torch.Tensor) -> torch.Tensor:
         """Return the buffer [P, H, page_size, D] of a name, made for values such as `like` [.., H, N, D]."""
         if name not in self.buffers:
-            # A token's heads lie side by side, so that it is written, and gathered, in one piece.
+            # The tokens of a head lie side by side: attention reads one head at a time, and memory in long pieces.
             H, _, D = like.shape[-3:]
-            made = self._allocate_zeros((self.n_pages + 2, self.page_size, H, D), like)
-            self.buffers[name] = made.transpose(1, 2)
+            self.buffers[name] = self._allocate_zeros((self.n_pages + 2, H, self.page_size, D), like)
             setattr(self.buffers[name], _MARK, True)
         return self.buffers[name]
 
@@ -75,8 +74,8 @@ class PagePool:
             self.buffer(name, kind)
 
     def flat(self, name: Hashable) -> torch.Tensor:
-        """Return a buffer as [slots, H * D], where slot = page * page_size + offset."""
-        return flatten_pages(self.buffers[name])
+        """Return a buffer of one head as [slots, D], where slot = page * page_size + offset."""
+        return self.buffers[name].view(-1, self.buffers[name].shape[-1])
 
     def copy(self, source: int, target: int) -> None:
         """Copy what a page holds to another one."""
@@ -213,10 +212,15 @@ class PagePool:
             yield key
 
 
-def flatten_pages(buffer: torch.Tensor) -> torch.Tensor:
-    """Return a buffer [P, H, page_size, D] as [slots, H * D]."""
-    P, H, size, D = buffer.shape
-    return buffer.transpose(1, 2).reshape(P * size, H * D)
+def index_heads(slot: torch.Tensor, buffer: torch.Tensor) -> torch.Tensor:
+    """Return where each head of tokens is in a buffer [P, H, page_size, D] seen as [P * H * page_size, D].
+
+    `slot` [R, N] is page * page_size + offset; -1 is the last slot of all. Returns [R, H, N].
+    """
+    P, H, size, _ = buffer.shape
+    slot = slot[:, None] % (P * size)
+    head = torch.arange(H, device=slot.device)[:, None]
+    return (slot // size * H + head) * size + slot % size
 
 
 def is_buffer(held: torch.Tensor) -> bool:

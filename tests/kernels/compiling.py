@@ -43,7 +43,7 @@ def _attend(
 
 
 def _scatter() -> None:
-    pool = torch.empty(1025, 16, 8, 128, dtype=_BF16, device="meta").transpose(1, 2)
+    pool = torch.empty(1025, 8, 16, 128, dtype=_BF16, device="meta")
     new, slot = torch.empty(40, 8, 128, dtype=_BF16), torch.empty(40, dtype=torch.int64, device="meta")
     kv_scatter.write_kv(pool, pool, new.to("meta"), new.to("meta"), slot)
 
