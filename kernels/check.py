@@ -53,16 +53,17 @@ def find_failures(
     return failed
 
 
-def check_recurrence(heads: int, keys: int, values: int, device: torch.device) -> str | None:
-    """Return why the kernel of recurrent layers must not be used for states [heads, keys, values]; None if it may."""
+def check_recurrence(like: recurrence.Tokens, device: torch.device) -> str | None:
+    """Return why the kernel of recurrent layers must not be used for tokens of the form of `like`; None if it may."""
     make, n = torch.Generator().manual_seed(3), sum(_COUNTS)
+    (heads, values), keys = like.v.shape[1:], like.k.shape[2]
     starts = tuple([0, *accumulate(_COUNTS)][:-1])
     rows = recurrence.StateRows(tuple(range(len(_COUNTS))), starts, _COUNTS, device)
-    q, k = (torch.randn(n, heads, keys, generator=make).to(device) * keys**-0.5 for _ in range(2))
-    v, states = (
-        torch.randn(each, heads, *rest, generator=make).to(device) for each, *rest in ((n, values), (6, keys, values))
-    )
-    decay, beta = (torch.rand(n, heads, generator=make).to(device) for _ in range(2))
+    q, k = (torch.randn(n, *like.k.shape[1:], generator=make).to(device) * keys**-0.5 for _ in range(2))
+    v = torch.randn(n, heads, values, generator=make).to(device)
+    states = torch.randn(len(_COUNTS), heads, keys, values, generator=make).to(device)
+    decay = torch.rand(n, *like.decay.shape[1:], generator=make).to(device)
+    beta = None if like.beta is None else torch.rand(n, heads, generator=make).to(device)
     tokens = recurrence.Tokens(q, k, v, decay, beta)
     try:
         results = []

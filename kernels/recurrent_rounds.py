@@ -16,7 +16,7 @@ _MAX_VALUES = 32  # of a program: with 128 parts of a key its state takes 32 reg
 
 def run_tokens(states: torch.Tensor, rows: StateRows, tokens: Tokens) -> tuple[torch.Tensor, Writes]:
     """Return what each token reads, [N, H, V], and what it writes; `states` [S, H, K, V] stay as they are."""
-    out, written = torch.empty_like(tokens.v), torch.empty_like(tokens.v)
+    out, written = (tokens.v.new_empty(tokens.v.shape) for _ in range(2))  # contiguous, whatever `v` is
     _launch(states, rows, tokens, out, written, advances=False)
     return out, Writes(tokens.k, tokens.decay, written)
 
@@ -46,7 +46,7 @@ def _launch(
         decay,
         v if beta is None else beta,
         out,
-        written.contiguous(),
+        written,
         H=H,
         G=tokens.k.shape[1],
         K=K,

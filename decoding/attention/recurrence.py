@@ -27,14 +27,16 @@ from torch import nn
 from torch.nn import functional as F
 from transformers.activations import ACT2FN
 
-from decoding.memory.recurrent import RecurrentCache
+from decoding.memory.recurrent import RecurrentCache, Rounds
 from decoding.models.packing import READS_WEIGHT
+from kernels import recurrence, recurrent_rounds
 from kernels.availability import triton
 from kernels.recurrence import Tokens
 
 _N_LAYERS = "bassline_recurrent_layers"
 _FORWARD = "bassline_forward"
-_NO_KERNEL = "bassline_recurrence_by_pytorch"
+_FAILURE = "bassline_recurrence_failure"
+_OURS = {"layout", "masks"}  # what a forward is given for our attention, and functions of others need not take
 _VECTORS = 64  # elements
 Function = Callable[..., Any]
 
@@ -57,14 +59,25 @@ def is_recurrent(model: Any) -> bool:
     return bool(getattr(model, _N_LAYERS, 0))
 
 
-def runs_in_kernel(model: Any) -> bool:
-    """Whether the recurrence of a model runs in the Triton kernel: on a GPU, unless a check has found it wrong."""
-    return model.device.type == "cuda" and triton is not None and not getattr(model, _NO_KERNEL, False)
+def get_rounds(model: Any) -> Rounds:
+    """Return what computes the rounds of a model: PyTorch, unless a check has found the kernel right."""
+    return recurrent_rounds if getattr(model, _FAILURE, "not checked") is None else recurrence
 
 
-def run_without_kernel(model: Any) -> None:
-    """Let PyTorch compute the recurrence of a model from now on."""
-    setattr(model, _NO_KERNEL, True)
+def has_kernel(device: torch.device) -> bool:
+    """Whether the Triton kernel may compute rounds on a device."""
+    return device.type == "cuda" and triton is not None
+
+
+def use_kernel(model: Any, failure: str | None) -> None:
+    """Let the Triton kernel compute the rounds of a model from now on, unless a check of it has failed."""
+    setattr(model, _FAILURE, failure)
+
+
+def get_kernel_failure(model: Any) -> str | None:
+    """Return why the kernel must not compute the rounds of a model; None if it may, or was not checked."""
+    failure: str | None = getattr(model, _FAILURE, None)
+    return failure
 
 
 class _Call:
@@ -109,11 +122,12 @@ def _install(layer: nn.Module, index: int) -> None:
 
     def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         cache = next((given for given in (*args, *kwargs.values()) if isinstance(given, RecurrentCache)), None)
+        outer = getattr(_active, "call", None)
         _active.call = None if cache is None else _Call(cache, index)
         try:
             return getattr(self, _FORWARD)(*args, **kwargs)
         finally:
-            _active.call = None
+            _active.call = outer
 
     # Methods, not closures over the layer, so that a copy of the model runs its own layers.
     layer.forward = MethodType(forward, layer)
@@ -124,13 +138,15 @@ def _replace(original: Function, ours: Function) -> Function:
 
     def function(*args: Any, **kwargs: Any) -> Any:
         call = getattr(_active, "call", None)
-        return original(*args, **kwargs) if call is None else ours(call, original, *args, **kwargs)
+        if call is None:
+            return original(*args, **kwargs)
+        return ours(call, original, *args, **{name: given for name, given in kwargs.items() if name not in _OURS})
 
     return function
 
 
 def _compute_evenly(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    """Return a function of each element. PyTorch computes the last few of a tensor in another way: here of zeros."""
+    """Apply a function to each element, and to zeros: PyTorch computes the last few of a tensor in another way."""
     n = x.numel()
     return function(F.pad(x.flatten(), (0, -n % _VECTORS)))[:n].view(x.shape)
 
@@ -219,6 +235,7 @@ def _run_mamba2(
     out = call.cache.recur(call.next_state(), (H, B.shape[3], P), bring_tokens, run_chunks)
     if D is not None:
         out = out + D.float()[:, None] * hidden_states[0].float()
+    # In float32, as transformers returns it: its layers cast after the gate and norm.
     return (out[None], out.new_empty(0)) if return_final_states else out[None]
 
 
@@ -250,7 +267,7 @@ def _run_mamba(
 
     out = call.cache.recur(call.next_state(), (*A.shape, 1), bring_tokens, None)[..., 0]
     out = out if D is None else out + x * D.float()
-    out = (out if z is None else out * F.silu(z[0].T.float())).to(hidden_states.dtype).T[None]
+    out = (out if z is None else out * _compute_evenly(F.silu, z[0].T.float())).to(hidden_states.dtype).T[None]
     return (out, out.new_empty(0)) if return_last_state else out
 
 

@@ -129,8 +129,12 @@ def make_runner(model: PreTrainedModel, vocab_size: int, max_rows: int, **option
 
 
 @torch.inference_mode()
-def measure_kinds(runner: ModelRunner) -> Kinds:
-    """Return what a token holds in the cache of a new runner, as a forward of one token shows."""
+def measure_cache(runner: ModelRunner) -> tuple[Kinds, int]:
+    """Return what a token holds in the cache of a new runner, and the bytes of a row's recurrent states, 0 without any.
+
+    A forward of one token shows both.
+    """
     runner.cache.start(0, 1)
     runner.forward([[0]])
-    return runner.cache.get_kinds()
+    states = runner.cache.pool.states
+    return runner.cache.get_kinds(), 0 if states is None else states.slot_bytes

@@ -13,7 +13,7 @@ from decoding.attention.backends import get_backend
 from decoding.attention.flat_forward import FlatForward
 from decoding.attention.prefill import PREFILL_CHUNK, Prefill, PrefillPart, split_span
 from decoding.attention.ragged import MaskStore
-from decoding.attention.recurrence import is_recurrent, runs_in_kernel
+from decoding.attention.recurrence import get_rounds, is_recurrent
 from decoding.attention.taps import TAPS, record_taps
 from decoding.costs.costs import PromptCost
 from decoding.memory.cache import RaggedCache
@@ -66,7 +66,9 @@ class ModelRunner:
             size = PAGE_SIZE[self.device.type]
             pool = PagePool(max_rows * count_pages(max_tokens, size), size)
         self.is_recurrent = is_recurrent(model)
-        kind = partial(RecurrentCache, by_kernel=runs_in_kernel(model)) if self.is_recurrent else RaggedCache
+        kind: Callable[..., RaggedCache] = RaggedCache
+        if self.is_recurrent:
+            kind = partial(RecurrentCache, rounds=get_rounds(model), chunk=self.prefill_chunk)
         self.cache = kind(
             config.num_hidden_layers,
             max_rows,
@@ -171,9 +173,9 @@ class ModelRunner:
 
     @property
     def reads_in_rounds(self) -> bool:
-        """Whether the rest of a prompt may be read in a round: not by a model that runs row by row.
+        """Whether the rest of a prompt may be read in a round: only by the flat forward, on a CPU.
 
-        On a GPU a round is too short, and a chunk of a prompt too long for it.
+        Recurrent layers would read it in another form there, and a chunk of 512 tokens would dominate a round on a GPU.
         """
         return self._flat is not None
 

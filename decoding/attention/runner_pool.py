@@ -18,7 +18,7 @@ from decoding.attention.block_runner import BlockRunner
 from decoding.attention.draft_graphs import DraftGraphs
 from decoding.attention.draft_runner import DraftRunner
 from decoding.attention.graphs import Graphs, round_up_rows
-from decoding.attention.row_by_row import make_runner, measure_kinds
+from decoding.attention.row_by_row import make_runner, measure_cache
 from decoding.attention.runner import ModelRunner
 from decoding.attention.target_runner import TargetRunner
 from decoding.attention.verify_graphs import VerifyGraphs
@@ -246,7 +246,4 @@ class RunnerPool:
 def _measure_cache(model: LoadedModel, taps: Sequence[int]) -> tuple[Kinds, int]:
     """Return what a token holds, and the bytes of a row's recurrent states, 0 without any."""
     with use_one_thread() if model.weights == "int8" else use_all_threads():
-        runner = make_runner(model.model, model.vocab_size, 1, max_tokens=1, taps=taps)
-        kinds = measure_kinds(runner)
-    states = runner.cache.pool.states
-    return kinds, 0 if states is None else states.slot_bytes
+        return measure_cache(make_runner(model.model, model.vocab_size, 1, max_tokens=1, taps=taps))

@@ -22,13 +22,22 @@ import transformers
 
 from decoding.attention.backends import NAMES, OWN
 from decoding.attention.choice import pick_attention
-from decoding.attention.recurrence import install_recurrence, is_recurrent
+from decoding.attention.recurrence import (
+    get_kernel_failure,
+    has_kernel,
+    install_recurrence,
+    is_recurrent,
+    use_kernel,
+)
 from decoding.attention.row_by_row import RowByRowRunner
 from decoding.attention.runner import GATHERS, ModelRunner
+from decoding.memory.recurrent import RecurrentCache
 from decoding.models.errors import IncompatibleModelError, get_first_line
 from decoding.models.loaded import LoadedModel
 from decoding.models.loading import silence_transformers
 from decoding.state.request_state import encode
+from kernels import check, recurrence
+from kernels.recurrence import StateRows, Tokens, Writes
 
 _log = logging.getLogger(__name__)
 # Rounding stays far below (bfloat16: 4 % seen), a token that sees what it should not lies far above.
@@ -41,6 +50,8 @@ _WINDOW = 5
 _JUNK = 3
 # What layers may do with what they have seen: keep keys and values of all of it, or of a window or chunk of it.
 _LAYERS = {"full_attention", "sliding_attention", "chunked_attention", "moe", "dense", "sparse"}
+# And where we know a model's recurrent layers.
+_RECURRENT_LAYERS = {"linear_attention", "conv", "hybrid"}
 
 
 def select_attention(loaded: LoadedModel, attention: str, on_progress: Callable[[str], None] | None = None) -> None:
@@ -52,7 +63,7 @@ def select_attention(loaded: LoadedModel, attention: str, on_progress: Callable[
     """
     model, own = loaded.model, loaded.model.config._attn_implementation
     _require_known_states(loaded)
-    texts = _make_texts(loaded)
+    texts, rounds = _make_texts(loaded), _NotingRounds()
     reasons: list[str] = []
     with _use_narrow_windows(model):
         alone = [_compute_alone(loaded, text) for text in texts]
@@ -70,6 +81,8 @@ def select_attention(loaded: LoadedModel, attention: str, on_progress: Callable[
             for gathers in (False, True):
                 setattr(model, GATHERS, gathers)
                 runner = kind(model, loaded.vocab_size, len(texts), max_tokens=_MAX_TOKENS)
+                if isinstance(runner.cache, RecurrentCache):
+                    runner.cache.rounds = rounds
                 reason = _describe_difference(runner, texts, alone, TOLERANCE[loaded.dtype])
                 if reason is None:
                     break
@@ -78,10 +91,35 @@ def select_attention(loaded: LoadedModel, attention: str, on_progress: Callable[
             reasons.append(f"with attention {name!r} {reason}")
         else:
             raise IncompatibleModelError(_format_refusal(loaded, attention, reasons))
+        if is_recurrent(model) and has_kernel(loaded.device):
+            _try_kernel(loaded, rounds, texts, alone)
     if name == OWN.name or reasons:
         why = f" ({'; '.join(reasons)})" if reasons else " (its attention cannot be exchanged)"
         how = "one row after the other, more slowly" if name == OWN.name else f"with attention {name!r}"
         (on_progress or _log.warning)(f"{loaded.name}: runs {how}{why}")
+
+
+class _NotingRounds:
+    """Rounds by PyTorch, which keep an example of each form of tokens that the layers of a model bring."""
+
+    advance_states = staticmethod(recurrence.advance_states)
+
+    def __init__(self) -> None:
+        self.examples: dict[tuple[torch.Size | None, ...], Tokens] = {}
+
+    def run_tokens(self, states: torch.Tensor, rows: StateRows, tokens: Tokens) -> tuple[torch.Tensor, Writes]:
+        """Return what each token reads and what it writes."""
+        self.examples[tuple(None if part is None else part.shape[1:] for part in tokens)] = tokens
+        return recurrence.run_tokens(states, rows, tokens)
+
+
+def _try_kernel(loaded: LoadedModel, rounds: _NotingRounds, texts: list[list[int]], alone: list[torch.Tensor]) -> None:
+    """Let the kernel compute the rounds of a hybrid if it is right for its forms of tokens, and decodes as PyTorch."""
+    model, forms = loaded.model, rounds.examples.values()
+    use_kernel(model, next(filter(None, (check.check_recurrence(like, loaded.device) for like in forms)), None))
+    if get_kernel_failure(model) is None:
+        runner = ModelRunner(model, loaded.vocab_size, len(texts), max_tokens=_MAX_TOKENS)
+        use_kernel(model, _describe_difference(runner, texts, alone, TOLERANCE[loaded.dtype]))
 
 
 def _format_refusal(loaded: LoadedModel, attention: str, reasons: list[str]) -> str:
@@ -100,10 +138,11 @@ def _require_known_states(loaded: LoadedModel) -> None:
 
     Recurrent layers that we know are given our functions.
     """
+    is_known = install_recurrence(loaded.model) > 0
     layers = set(getattr(loaded.model.config.get_text_config(), "layer_types", None) or ()) - _LAYERS
-    if install_recurrence(loaded.model):
-        return
-    if getattr(loaded.model, "_is_stateful", False) or layers:
+    if is_known:
+        layers -= _RECURRENT_LAYERS
+    if layers or (getattr(loaded.model, "_is_stateful", False) and not is_known):
         what = f" in layers of type {', '.join(sorted(layers))}" if layers else ""
         raise IncompatibleModelError(
             f"{loaded.name} cannot be used: {type(loaded.model).__name__} keeps a state other than keys and values"

@@ -1,4 +1,4 @@
-"""Whether a token's logits depend on the batch that it is verified in.
+"""Whether a token's logits depend on the batch that it is verified in, or on what its row verifies before it.
 
 The number of tokens that a round verifies depends on the clock where `goodput` chooses it, and on the other prompts
 where several share a batch. Sums of floating-point numbers depend on their order, and libraries choose the order by the
@@ -37,22 +37,46 @@ _BATCHES = (
     _Batch((3, _LENGTH), (64, 1), own=1),
 )
 
+_N_DRAFTED = 4
+
 MIN_ROWS = max(len(batch.lens) for batch in _BATCHES)
 
 
 def is_batch_invariant(runner: ModelRunner) -> bool:
-    """Return whether a token's logits are the same to the bit alone and in batches of other shapes.
+    """Return whether a token's logits are the same to the bit alone, in batches of other shapes, and in a draft.
 
-    Takes an empty runner with room for `MIN_ROWS` rows, and leaves it empty. Costs 14 small forwards.
+    Takes an empty runner, and leaves it empty; batches of more rows than it has room for are left out, which are none
+    with room for `MIN_ROWS`. Costs 21 small forwards.
     """
     alone = _compute_logits(runner, _ALONE)
-    return all(torch.equal(_compute_logits(runner, batch), alone) for batch in _BATCHES)
+    batches = (batch for batch in _BATCHES if len(batch.lens) <= runner.cache.max_rows)
+    return all(torch.equal(_compute_logits(runner, batch), alone) for batch in batches) and _reads_drafts_alike(runner)
+
+
+@torch.inference_mode()
+def _reads_drafts_alike(runner: ModelRunner) -> bool:
+    """Return whether each token of a draft gets the logits that it gets once the tokens before it are committed."""
+    cache, text = runner.cache, _make_text(runner)
+    cache.start(0, _LENGTH + 1 + _N_DRAFTED)
+    runner.forward([text[:_LENGTH]], n_last=[1], whole=True)
+    cache.commit([_LENGTH])
+    together = runner.forward([text[_LENGTH : _LENGTH + 1 + _N_DRAFTED]]).clone()
+    apart = []
+    for token in text[_LENGTH : _LENGTH + 1 + _N_DRAFTED]:
+        apart.append(runner.forward([[token]]).clone())
+        cache.commit([1])
+    cache.clear()
+    return torch.equal(together, torch.cat(apart))
+
+
+def _make_text(runner: ModelRunner) -> list[int]:
+    return [(7919 * t) % runner.vocab_size for t in range(2 * _LENGTH)]
 
 
 @torch.inference_mode()
 def _compute_logits(runner: ModelRunner, batch: _Batch) -> torch.Tensor:
     cache, own = runner.cache, batch.own
-    text = [(7919 * t) % runner.vocab_size for t in range(2 * _LENGTH)]
+    text = _make_text(runner)
     for row, (n, count) in enumerate(zip(batch.lens, batch.counts, strict=True)):
         # Only the lengths of the others matter, not what they have written.
         cache.start(row, n + count, 0 if row == own else n)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import torch
 
 from decoding.attention.backends import NAMES, get_backend
-from decoding.attention.recurrence import is_recurrent, run_without_kernel
+from decoding.attention.recurrence import get_kernel_failure
 from decoding.attention.runner import ModelRunner
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.models.errors import get_first_line
@@ -36,22 +36,21 @@ _PROBES = (
     "x =",
 )
 _N_TOKENS = MAX_DRAFT_LENGTH + 8
-_STATE = 4, 128, 128  # heads, keys and values of most gated delta nets
 _FEWEST_TOKENS = 2  # a drafter has states of all but the last two
 
 
 def check_kernels(loaded: LoadedModel) -> dict[str, str]:
-    """Return why kernels that the model relies on must not be used, by name; replace a wrong attention by PyTorch's."""
-    backend = get_backend(loaded.model)
+    """Return why kernels that the model relies on must not be used, by name; replace a wrong attention by PyTorch's.
+
+    The kernel of recurrent layers was checked before with the model (`compatibility.py`).
+    """
+    backend, why = get_backend(loaded.model), get_kernel_failure(loaded.model)
+    failures = {} if why is None else {"recurrence": why}
     # A model that keeps its own attention stays as it is: it may be wrong with any other.
-    if not backend.needs_triton:
-        return {}
-    failures = check.find_failures(get_attention_shape(loaded), backend.name, loaded.device)
+    if backend.needs_triton:
+        failures |= check.find_failures(get_attention_shape(loaded), backend.name, loaded.device)
     if backend.name in failures:
         loaded.model.set_attn_implementation(NAMES["sdpa"])
-    if is_recurrent(loaded.model) and (why := check.check_recurrence(*_STATE, loaded.device)):
-        run_without_kernel(loaded.model)
-        failures["recurrence"] = why
     return failures
 
 

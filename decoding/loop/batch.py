@@ -38,7 +38,7 @@ class Batch:
         memory.owners = lambda: [row.state for row in self.rows]
         self.target = target
         self.drafter = drafter
-        self._max_samples = max_samples
+        self._max_samples = min(max_samples, target.cache.max_rows)  # slots for recurrent states may be few
         self._shares_rows = shares_rows
         # A row that only some of a request's samples are in is copied for the others, once its prompt is read.
         self._leaves_rest = shares_rows and target.reads_in_rounds

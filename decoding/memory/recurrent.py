@@ -8,21 +8,32 @@ form and leaves its last state to the commit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
 from decoding.memory.states import StatePool, count_slots
-from kernels import recurrence, recurrent_rounds
+from kernels import recurrence
 from kernels.recurrence import StateRows, Tokens, Writes
 
 Whole = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 """Computes all tokens of one row from its state [1, H, K, V]: what they read [N, H, V], and the state after them."""
+
+
+class Rounds(Protocol):
+    """What computes rounds: `kernels/recurrence.py`, or the kernel that does the same."""
+
+    def run_tokens(self, states: torch.Tensor, rows: StateRows, tokens: Tokens) -> tuple[torch.Tensor, Writes]:
+        """Return what each token reads and what it writes."""
+
+    def advance_states(self, states: torch.Tensor, rows: StateRows, writes: Writes) -> None:
+        """Advance the states of the rows over their tokens."""
 
 
 @dataclass(slots=True)
@@ -36,23 +47,33 @@ class _Prompt:
 
 @dataclass(slots=True)
 class _Slot:
-    """The slot of a row, its place in the last forward, if it was in it, and the state at the end of its prompt."""
+    """The slot of a row, its place in the last forward, if it was in it, and the state at the end of its prompt.
+
+    `newest` is the key of the last state that the row kept, if a later one of its prompt replaces it.
+    """
 
     number: int
     source: int | None = None
     prompt: _Prompt | None = None
+    newest: bytes | None = None
 
 
 class RecurrentCache(RaggedCache):
-    """A `RaggedCache` whose rows also have recurrent states, in the slots of `pool.states`."""
+    """A `RaggedCache` whose rows also have recurrent states: in slots of `pool.states`, which may limit the rows."""
 
-    def __init__(self, *args: Any, by_kernel: bool = False, **options: Any) -> None:
-        """Take what `RaggedCache` takes. The recurrence runs in Triton if `by_kernel`, else in PyTorch."""
+    def __init__(self, *args: Any, rounds: Rounds = recurrence, chunk: int = 1, **options: Any) -> None:
+        """Take what `RaggedCache` takes. `rounds` computes rounds.
+
+        States are kept where both a page and a `chunk` of a prefill end: a prompt that begins there has the chunks that
+        it has without.
+        """
         super().__init__(*args, **options)
-        self._rounds = recurrent_rounds if by_kernel else recurrence
+        self.rounds = rounds
+        self._kept_every = math.lcm(chunk, self.pool.page_size)
         if self.pool.states is None:
             self.pool.states = StatePool(count_slots(self.max_rows))
         self._states = self.pool.states
+        self.max_rows = min(self.max_rows, self._states.n_slots - 1)
         self._places: list[_Slot] = []
         self._forward: StateRows | None = None
         self._is_whole = False
@@ -95,7 +116,7 @@ class RecurrentCache(RaggedCache):
             self._kept[layer] = last
             return out
         read: torch.Tensor
-        read, self._kept[layer] = self._rounds.run_tokens(states, rows, tokens())
+        read, self._kept[layer] = self.rounds.run_tokens(states, rows, tokens())
         return read
 
     def commit(self, counts: Sequence[int], first_row: int = 0) -> None:
@@ -112,7 +133,7 @@ class RecurrentCache(RaggedCache):
         for layer, kept in self._kept.items():
             states = self._states.buffers[layer]
             if isinstance(kept, Writes):
-                self._rounds.advance_states(states, rows, kept)
+                self.rounds.advance_states(states, rows, kept)
             elif self._is_whole and kept.dim() == states.dim():
                 assert rows.counts == self._rows_now.counts, "only part of a forward of whole chunks was committed"
                 states[rows.slot] = kept
@@ -149,13 +170,23 @@ class RecurrentCache(RaggedCache):
         return n
 
     def keep(self, row: int, tokens: Sequence[int]) -> None:
-        """Let later prompts find the full pages of `tokens`, and the state where the last one of them ends."""
+        """Let later prompts find the full pages of `tokens`, and the state where these end.
+
+        Of a prompt the states after 1, 2, 4, 8 .. chunks stay, and the last one: few, so that they do not displace each
+        other, and near any place where another prompt departs from it.
+        """
         super().keep(row, tokens)
-        if tokens and len(tokens) % self.pool.page_size == 0:
-            self._states.keep([*self.pool.hash_prefixes(tokens)][-1], self._places[row].number)
+        n, rest = divmod(len(tokens), self._kept_every)
+        if not n or rest:
+            return
+        key, slot = [*self.pool.hash_prefixes(tokens)][-1], self._places[row]
+        if slot.newest is not None:
+            self._states.forget(slot.newest)
+        is_new = self._states.keep(key, slot.number)
+        slot.newest = key if is_new and n & (n - 1) else None
 
     def keep_prompt(self, row: int) -> None:
-        """Keep the state of a row as it is now, for rows that `start` from it when it is ahead."""
+        """Keep a copy of a row's state at the end of its prompt, for rows that later `start` from it."""
         slot = self._places[row]
         if slot.prompt is None:
             slot.prompt = _Prompt(self._states.take(), self.lens[row])
@@ -171,7 +202,8 @@ class RecurrentCache(RaggedCache):
     def drop(self, row: int) -> None:
         """Remove a row: the last row takes its number."""
         super().drop(row)
-        self._give_back(self._places[row])
+        self._states.give_back(self._places[row].number)
+        self._leave_prompt(self._places[row])
         last = self._places.pop()
         if row < len(self._places):
             self._places[row] = last
@@ -197,20 +229,21 @@ class RecurrentCache(RaggedCache):
         return slot.prompt.slot
 
     def _put(self, row: int, begins_at: int | None, prompt: _Prompt | None) -> None:
-        """Give a row a slot, at the end or in place of another one: zeros, or a copy of the slot `begins_at`."""
-        made = _Slot(self._states.take(), prompt=prompt)
+        """Let a row, at the end or in place of another one, begin with zeros, or a copy of the slot `begins_at`."""
+        old = self._places[row] if row < len(self._places) else None
+        # A row that is replaced leaves its slot: a batch whose slots are all in use has no other.
+        made = _Slot(self._states.take() if old is None else old.number, prompt=prompt)
         if begins_at is None:
             self._states.clear(made.number)
-        else:
+        elif begins_at != made.number:
             self._states.copy(begins_at, made.number)
         if prompt is not None:
             prompt.n_rows += 1
-        if row < len(self._places):
-            self._give_back(self._places[row])
+        if old is not None:
+            self._leave_prompt(old)
         self._places[row : row + 1] = [made]
 
-    def _give_back(self, slot: _Slot) -> None:
-        self._states.give_back(slot.number)
+    def _leave_prompt(self, slot: _Slot) -> None:
         if slot.prompt is not None:
             slot.prompt.n_rows -= 1
             if not slot.prompt.n_rows:

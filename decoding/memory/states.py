@@ -1,8 +1,7 @@
 """The slots that recurrent states of one model lie in: one buffer for each state of a layer, made once.
 
-A row of a batch has a slot, which unlike a page cannot be shared: each round changes all of it. States at the ends of
-prompts' pages may be kept for prompts that begin with the same tokens; the least recently used go first once others
-need their slots.
+A row of a batch has a slot, which unlike a page cannot be shared: each round changes all of it. States of earlier
+prompts may be kept for prompts that begin with the same tokens; the least recently used is dropped for a newer one.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from decoding.memory.pages import OutOfPagesError
 
 
 def count_slots(max_rows: int) -> int:
-    """Return the slots that a batch may need: for each row, for the prompt of each, and one while a row is replaced."""
-    return 2 * max_rows + 1
+    """Return the slots that the rows of a batch may need: two each, for its state and the one after its prompt."""
+    return 2 * max_rows
 
 
 class StatePool:
@@ -36,13 +35,12 @@ class StatePool:
     def buffer(self, name: Hashable, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         """Return the buffer [S, *shape] of a name."""
         if name not in self.buffers:
-            made = torch.zeros(0, dtype=dtype, device=device)
             if device.type == "cpu":
                 # The system gives memory of NumPy's zeros once it is touched; PyTorch would touch all of it.
                 n_bytes = self._size * torch.Size(shape).numel() * dtype.itemsize
                 self.buffers[name] = torch.from_numpy(np.zeros(n_bytes, np.uint8)).view(dtype).view(self._size, *shape)
             else:
-                self.buffers[name] = made.new_zeros(self._size, *shape)
+                self.buffers[name] = torch.zeros(self._size, *shape, dtype=dtype, device=device)
         return self.buffers[name]
 
     @property
@@ -65,8 +63,6 @@ class StatePool:
         """Return a slot whose content means nothing yet. Raises OutOfPagesError."""
         if self.n_used == self.n_slots:
             raise OutOfPagesError(f"all {self.n_slots} slots for recurrent states are in use")
-        if not self._free:
-            self._free.append(self._kept.popitem(last=False)[1])
         slot = self._free.pop()
         self._n_touched = max(self._n_touched, slot + 1)
         return slot
@@ -94,12 +90,18 @@ class StatePool:
     def __contains__(self, key: bytes) -> bool:
         return key in self._kept
 
-    def keep(self, key: bytes, slot: int) -> None:
-        """Keep a copy of what a slot holds under a key."""
+    def keep(self, key: bytes, slot: int) -> bool:
+        """Keep a copy of what a slot holds under a key; return False if there was one, or none can be kept."""
         if key in self._kept or not self._max_kept:
-            return
+            return False
         if len(self._kept) == self._max_kept:
             self._free.append(self._kept.popitem(last=False)[1])
         self._kept[key] = self._free.pop()
         self._n_touched = max(self._n_touched, self._kept[key] + 1)
         self.copy(slot, self._kept[key])
+        return True
+
+    def forget(self, key: bytes) -> None:
+        """Free the slot that is kept under a key, if there is one."""
+        if key in self._kept:
+            self._free.append(self._kept.pop(key))

@@ -17,11 +17,13 @@ from decoding.memory.cache import RaggedCache
 from decoding.memory.pages import Kinds, PagePool, count_pages
 from decoding.memory.states import StatePool, count_slots
 from decoding.models.device_memory import free_bytes
+from decoding.models.errors import NoMemoryError
 
 # The share of free memory that caches may take: a forward needs some as well.
 _USABLE = 0.9
-# The share of that which recurrent states may take.
+# The share of that which recurrent states may take, and how many of earlier prompts are kept even if they are large.
 _FOR_STATES = 0.5
+_FEWEST_KEPT = 4
 
 
 class MemoryNeed(NamedTuple):
@@ -52,16 +54,23 @@ class KVStore:
         """Return a pool for each model, whose tokens hold `kinds`, for up to `most_tokens` tokens of all rows.
 
         Each keeps up to `idle_bytes` of earlier prompts beside these. The first also has slots for the recurrent states
-        of up to `max_rows` rows, if a row's states take `state_bytes`.
+        of up to `max_rows` rows, if a row's states take `state_bytes`. Raises NoMemoryError if not even one row's fit.
         """
         sizes = [count_token_bytes(each) for each in kinds]
         self._token_bytes = max(sum(sizes), 1)
         limit = int(_USABLE * free_bytes(self._device)) if self._budget is None else self._budget
         states = None
         if state_bytes:
-            n_slots = max(min(count_slots(max_rows), int(_FOR_STATES * limit) // state_bytes), count_slots(1))
-            states = StatePool(n_slots, idle_bytes // state_bytes)
-            limit -= n_slots * state_bytes
+            n_fitting = int(_FOR_STATES * limit) // state_bytes
+            if n_fitting < count_slots(1):
+                raise NoMemoryError(
+                    f"the recurrent states of one row take {count_slots(1) * state_bytes / 1e6:,.0f} MB, more than half"
+                    f" of the {limit / 1e6:,.0f} MB for caches: end other programs, or choose a smaller model."
+                )
+            n_slots = min(count_slots(max_rows), n_fitting)
+            n_kept = min(max(idle_bytes // state_bytes, _FEWEST_KEPT), n_fitting - n_slots) if idle_bytes else 0
+            states = StatePool(n_slots, n_kept)
+            limit -= (n_slots + n_kept) * state_bytes
         idle = [idle_bytes // max(size * self.page_size, 1) for size in sizes]
         useful = count_pages(most_tokens, self.page_size) + max(idle)
         n_pages = max(min(limit // (self._token_bytes * self.page_size), useful), 1)

@@ -12,7 +12,7 @@ from itertools import takewhile
 import torch
 
 from decoding.acceptance.registry import make_rule
-from decoding.attention.row_by_row import measure_kinds
+from decoding.attention.row_by_row import measure_cache
 from decoding.attention.runner import ModelRunner
 from decoding.attention.runner_pool import Runners
 from decoding.attention.taps import OUTPUT, record_output_states
@@ -71,9 +71,10 @@ def record(
     texts = [""] * len(requests)
     costs = Costs()
     store = KVStore(target.device, PAGE_SIZE[target.device.type])
-    kinds = measure_kinds(RecordingRunner(target.model, target.vocab_size, 1, max_tokens=1, taps=taps))
+    kinds, state_bytes = measure_cache(RecordingRunner(target.model, target.vocab_size, 1, max_tokens=1, taps=taps))
     max_tokens = target.context_length + MAX_DRAFT_LENGTH + 1
-    (pool,) = store.divide([kinds], MAX_ROWS * (max_tokens + store.page_size), 0)
+    n_tokens = MAX_ROWS * (max_tokens + store.page_size)
+    (pool,) = store.divide([kinds], n_tokens, 0, state_bytes=state_bytes, max_rows=MAX_ROWS)
     runner = RecordingRunner(
         target.model, target.vocab_size, MAX_ROWS, pool=pool, max_tokens=max_tokens, cost=costs.prompts[0], taps=taps
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -78,14 +79,27 @@ QUICK = [*KINDS, "qwen3_next", "granitemoehybrid", "falcon_h1"]
 
 
 class HalfWrong(NoDrafter):
-    """Knows what each sample will write, and proposes another token at every second position."""
+    """Knows what each sample will write, and proposes another token at positions that are drawn for each sample.
+
+    `outcomes` says of which drafts of several tokens none, some and all were accepted.
+    """
 
     def __init__(self, texts: Sequence[Sequence[int]]) -> None:
-        self._texts = texts
+        draws = [random.Random(index) for index in range(len(texts))]
+        self._drafts = [
+            [(t + (draw.random() < 0.3)) % N_TOKENS for t in text] for text, draw in zip(texts, draws, strict=True)
+        ]
+        self._last: dict[int, tuple[int, int]] = {}
+        self.outcomes: set[str] = set()
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         tokens = []
         for row, k in zip(rows, lengths, strict=True):
-            text = self._texts[row.samples[0].index]
-            tokens.append([(t + (i % 2)) % N_TOKENS for i, t in enumerate(text) if row.n_new <= i < row.n_new + k])
+            index = row.samples[0].index
+            begun, n_drafted = self._last.get(index, (0, 0))
+            if n_drafted > 1:
+                n_accepted = row.n_new - begun - 1
+                self.outcomes.add("none" if not n_accepted else "all" if n_accepted == n_drafted else "some")
+            tokens.append(self._drafts[index][row.n_new : row.n_new + k])
+            self._last[index] = row.n_new, len(tokens[-1])
         return Proposal(tokens, [[Match(1, 1.0)] * len(row) for row in tokens])

@@ -96,6 +96,10 @@ ROW_BY_ROW: dict[str, dict[str, Any]] = {
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "recurrent_gemma": ({"model_type": "recurrent_gemma", **SMALL}, "keeps a state other than keys and values"),
     "mamba": ({"model_type": "mamba", **SIZE}, "keeps a state other than keys and values"),
+    "mamba2": (
+        {"model_type": "mamba2", **SIZE, "num_heads": 8, "head_dim": 16, "n_groups": 2, "state_size": 16},
+        "keeps a state other than keys and values",
+    ),
     "minimax": ({"model_type": "minimax", **SMALL}, "layers of type linear_attention"),
     "bert as an encoder": (
         {"model_type": "bert", **SIZE, "intermediate_size": 96},
@@ -138,10 +142,10 @@ def fitted(load: Load, model: PreTrainedModel, attention: str = "auto") -> Loade
     return loaded
 
 
-def alone(model: PreTrainedModel, prompt: torch.Tensor, n: int) -> list[int]:
+def alone(model: PreTrainedModel, prompt: torch.Tensor, n: int, *, use_cache: bool = False) -> list[int]:
     """What the model writes greedily by its own generate, with its own attention."""
     said = model.generate(
-        prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=n, do_sample=False, use_cache=False
+        prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=n, do_sample=False, use_cache=use_cache
     )
     ids: list[int] = said[0, prompt.shape[1] :].tolist()
     return ids

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import copy
+import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from transformers import PreTrainedModel, Qwen3_5Config, Qwen3_5ForCausalLM, Qwen3_5ForConditionalGeneration
 
+import kernels.recurrence
 from decoding import engine as engine_module
 from decoding.attention import recurrence
+from decoding.attention.row_by_row import make_runner, measure_cache
+from decoding.attention.runner import ModelRunner
+from decoding.checks import compatibility, self_check
+from decoding.checks.invariance import MIN_ROWS, is_batch_invariant
 from decoding.config import EngineConfig
-from decoding.drafters.base import Drafter
 from decoding.engine import Engine
+from decoding.limits import MAX_SERVED
+from decoding.memory import store
+from decoding.memory.pages import PagePool
+from decoding.memory.states import count_slots
 from decoding.models import loading
 from decoding.models.errors import IncompatibleModelError, ModelError
 from decoding.models.fusion import fuse
@@ -25,15 +36,18 @@ from decoding.models.trained_heads import HeadRecord
 from decoding.models.trained_heads import prepare_head as ready_head
 from decoding.prepare import refuse_recurrent_draft
 from decoding.request import Completion, Request, RequestError, SamplingParams
+from decoding.training.collect import MAX_ROWS, record
 from decoding.training.initial import build_head
+from kernels import recurrent_rounds
 from tests.decoding.conftest import disturbed, tiny_qwen2
-from tests.decoding.hybrids import DENSE, HYBRIDS, KINDS, N_TOKENS, QUICK, HalfWrong
-from tests.decoding.test_architectures import PROMPTS, alone, fitted, random_model
+from tests.decoding.hybrids import DENSE, HYBRIDS, KINDS, N_TOKENS, OTHERS, QUICK, HalfWrong
+from tests.decoding.test_architectures import PROMPTS, REFUSED, alone, fitted, random_model
 from tests.thorough import quick_first
 
 pytestmark = pytest.mark.slow
 Load = Callable[[PreTrainedModel], LoadedModel]
 Texts = list[list[int]]
+DOCS = Path(__file__).parents[2] / "docs" / "models.md"
 PROMPT = PROMPTS[0] * 2  # a chunk of a prefill, and the start of another one
 
 
@@ -61,10 +75,20 @@ def texts_of(engine: Engine, request: Request) -> Texts:
     return [sample.token_ids for sample in engine.generate(request).samples]
 
 
-def half_wrong(monkeypatch: pytest.MonkeyPatch, texts: Sequence[Sequence[int]]) -> None:
-    """Let each engine draft tokens of which every second one is wrong."""
-    made: Callable[..., Drafter] = lambda *_: HalfWrong(texts)  # noqa: E731
-    monkeypatch.setattr(engine_module, "make_drafter", made)
+def half_wrong(monkeypatch: pytest.MonkeyPatch, texts: Sequence[Sequence[int]]) -> HalfWrong:
+    """Let the next batch draft tokens of which some are wrong."""
+    made = HalfWrong(texts)
+    monkeypatch.setattr(engine_module, "make_drafter", lambda *_: made)
+    return made
+
+
+def with_few_slots(monkeypatch: pytest.MonkeyPatch, target: LoadedModel, n: int, **settings: object) -> Engine:
+    """An engine whose memory has room for `n` slots."""
+    kv_bytes = 2**26
+    state_bytes = measure_cache(make_runner(target.model, target.vocab_size, 1))[1]
+    monkeypatch.setattr(store, "_FOR_STATES", (n + 0.5) * state_bytes / kv_bytes)
+    config = EngineConfig(**{"target": "tiny", "drafter": "sibling", "draft_length": "fixed:3", **settings})  # type: ignore[arg-type]
+    return Engine(config, target, None, kv_bytes=kv_bytes)
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +102,7 @@ def test_greedy_output_is_what_transformers_generates(name: str, loaded: Load, m
     model = random_model(HYBRIDS[name])
     tokenizer = loaded(tiny_qwen2()).tokenizer
     ids = [torch.tensor([tokenizer(prompt)["input_ids"]]) for prompt in PROMPTS]
-    want = [alone(model, prompt, 12) for prompt in ids]
+    want = [alone(model, prompt, 12, use_cache=True) for prompt in ids]
     target = fitted(loaded, model)
     assert recurrence.is_recurrent(model)
     requests = [asked(prompt=p, n=2, sampling=SamplingParams(temperature=0), max_new_tokens=12) for p in PROMPTS]
@@ -94,30 +118,40 @@ def test_greedy_output_is_what_transformers_generates(name: str, loaded: Load, m
             assert 0 < completion.samples[0].n_accepted < completion.samples[0].n_drafted
 
 
-@pytest.mark.parametrize("name", quick_first(HYBRIDS, QUICK))
-def test_no_drafter_and_no_batch_changes_a_text(
-    name: str, loaded: Load, draft: LoadedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("name", quick_first(HYBRIDS, KINDS))
+def test_no_drafter_and_no_batch_changes_a_text(name: str, loaded: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     target = ready(loaded, name)
     plain = engine_of(target).generate(asked())
     want = [sample.token_ids for sample in plain.samples]
     assert len({tuple(tokens) for tokens in want}) > 1, "rows have forked"
     found = {"sibling": texts_of(engine_of(target, "sibling", max_batch=3), asked())}
-    if name in KINDS:  # how tokens are proposed does not depend on the family
-        found["n = 1"] = texts_of(engine_of(target), asked(n=1))
-        found["ngram"] = texts_of(engine_of(target, "ngram"), asked(n=3))
-        found["model"] = texts_of(engine_of(target, "./draft", draft, max_batch=2), asked(n=3))
-    half_wrong(monkeypatch, want)
+    found["n = 1"] = texts_of(engine_of(target), asked(n=1))
+    drafts = half_wrong(monkeypatch, want)
     wrong = engine_of(target, "ngram").generate(asked())
     found["half wrong"] = [sample.token_ids for sample in wrong.samples]
-    assert 0 < sum(s.n_accepted for s in wrong.samples) < sum(s.n_drafted for s in wrong.samples)
+    assert drafts.outcomes == {"none", "some", "all"}
     if name in DENSE:
         assert [s.logprobs for s in wrong.samples] == [s.logprobs for s in plain.samples], "to the bit"
     assert found == {how: want[: len(texts)] for how, texts in found.items()}
 
 
+@pytest.mark.parametrize("name", quick_first(HYBRIDS, ["qwen3_5", "bamba"]))
+@pytest.mark.parametrize("drafter", ["ngram", "./draft"])
+def test_what_looks_up_or_runs_a_model_changes_no_text(
+    name: str, drafter: str, loaded: Load, draft: LoadedModel
+) -> None:
+    target = ready(loaded, name)
+    want = texts_of(engine_of(target), asked())
+    engine = engine_of(target, drafter, draft if drafter == "./draft" else None, max_batch=4)
+    drafted = engine.generate(asked()).samples
+    assert sum(sample.n_drafted for sample in drafted) > 0
+    assert [sample.token_ids for sample in drafted] == want
+
+
 @pytest.mark.parametrize("name", quick_first(HYBRIDS, KINDS))
-def test_a_prompt_from_the_prefix_cache_is_continued_in_the_same_way(name: str, loaded: Load) -> None:
+def test_a_prompt_from_the_prefix_cache_is_continued_in_the_same_way(
+    name: str, loaded: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = fitted(loaded, random_model(HYBRIDS[name]))
     engine = engine_of(target)
     first = PROMPTS[0] * 3  # 138 tokens
@@ -127,6 +161,13 @@ def test_a_prompt_from_the_prefix_cache_is_continued_in_the_same_way(name: str, 
         assert [s.token_ids for s in found.samples] == [s.token_ids for s in plain.samples]
         assert [s.logprobs for s in found.samples] == [s.logprobs for s in plain.samples]
         assert found.cached_tokens == cached
+    request = asked(prompt=first + PROMPTS[1])
+    want = texts_of(engine, request)
+    drafts = half_wrong(monkeypatch, want)
+    found = engine.generate(replace(request, prefix_cache=True))
+    assert found.cached_tokens == 128
+    assert drafts.outcomes == {"none", "some", "all"}
+    assert [s.token_ids for s in found.samples] == want
 
 
 @pytest.mark.parametrize("name", quick_first(HYBRIDS, KINDS))
@@ -141,25 +182,121 @@ def test_a_prompt_scores_what_transformers_computes(name: str, loaded: Load) -> 
     assert torch.allclose(torch.tensor([token.logprob for token in scored[1:]]), want[:, 0], atol=1e-4)
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_a_request_that_is_cancelled_or_late_leaves_the_others_as_they_are(name: str, loaded: Load) -> None:
+@pytest.mark.parametrize("name", quick_first(KINDS, ["qwen3_5", "lfm2"]))
+def test_a_request_that_is_cancelled_or_late_leaves_the_others_as_they_are(
+    name: str, loaded: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = fitted(loaded, random_model(HYBRIDS[name]))
     engine = engine_of(target, "sibling")
     want = texts_of(engine, asked(n=3))
-    requests = [asked(seed=5, n=3), asked(n=3), asked(seed=7, n=2, budget_s=1e-3)]
-    asks = iter(range(1000))
+    requests = [asked(seed=5, n=3), asked(n=3), asked(seed=7, n=2, budget_s=12.0)]
+    n_updates, now, forward = 0, 0.0, ModelRunner.forward
 
-    def cancels(position: int) -> bool:
-        return position == 0 and next(asks) > 3
+    def count(position: int, updates: object) -> None:
+        nonlocal n_updates
+        n_updates += position == 0 and bool(updates)
 
-    outcomes = dict(engine.generate_many(requests, should_cancel=cancels))
-    assert [s.token_ids for s in outcomes[1].samples] == want  # type: ignore[union-attr]
-    assert {s.finish_reason for s in outcomes[0].samples} == {"cancelled"}  # type: ignore[union-attr]
-    assert {s.finish_reason for s in outcomes[2].samples} == {"deadline"}  # type: ignore[union-attr]
+    def forward_in_a_second(*args: Any, **options: Any) -> torch.Tensor:
+        nonlocal now
+        now += 1
+        return forward(*args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "perf_counter", lambda: now)
+        patch.setattr(ModelRunner, "forward", forward_in_a_second)
+        decoded = engine.generate_many(requests, count, lambda position: position == 0 and n_updates > 3)
+        outcomes = {position: outcome for position, outcome in decoded if isinstance(outcome, Completion)}
+    assert [s.token_ids for s in outcomes[1].samples] == want
+    for position, reason in ((0, "cancelled"), (2, "deadline")):
+        assert {s.finish_reason for s in outcomes[position].samples} == {reason}
+        assert all(0 < s.n_tokens < 24 for s in outcomes[position].samples), "between two rounds"
     assert texts_of(engine, asked(n=3)) == want
     states = engine._pool._pools[0].states
     assert states is not None
     assert states.n_used == 0, "no slot is lost"
+
+
+@pytest.mark.parametrize("n_slots", [2, 3, pytest.param(5, marks=pytest.mark.thorough)])
+def test_requests_wait_for_slots(n_slots: int, loaded: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = fitted(loaded, random_model(HYBRIDS["qwen3_5"]))
+    requests = [asked(seed=seed, n=4, max_new_tokens=9) for seed in range(3)]
+    want = [texts_of(engine_of(target), request) for request in requests]
+    engine = with_few_slots(monkeypatch, target, n_slots, max_batch=2)
+    states = engine._pool._pools[0].states
+    assert states is not None
+    assert states.n_slots == min(n_slots, count_slots(MAX_SERVED))
+    engine.warm_up()
+    for decoded in (engine.generate_many(requests), engine.serve(iter(requests))):
+        outcomes = dict(decoded)
+        assert [[s.token_ids for s in outcomes[i].samples] for i in range(3)] == want  # type: ignore[union-attr]
+    assert states.n_used == 0
+
+
+def test_a_kernel_that_is_wrong_is_not_used(loaded: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("triton")
+    monkeypatch.setattr(compatibility, "has_kernel", lambda _: True)
+    settings = HYBRIDS["qwen3_5"] | {"linear_num_value_heads": 4}
+    right = recurrent_rounds.run_tokens
+    target = fitted(loaded, random_model(settings), attention="sdpa")
+    assert recurrence.get_rounds(target.model) is recurrent_rounds
+    assert self_check.check_kernels(target) == {}
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("no such instruction")
+
+    for wrong, why in (
+        (lambda *args: (right(*args)[0] * 1.01, right(*args)[1]), "differs from its reference"),
+        (fail, "no such instruction"),
+    ):
+        monkeypatch.setattr(recurrent_rounds, "run_tokens", wrong)
+        target = fitted(loaded, random_model(settings), attention="sdpa")
+        assert recurrence.get_rounds(target.model) is kernels.recurrence
+        assert why in self_check.check_kernels(target)["recurrence"]
+
+
+def test_a_round_whose_tokens_depend_on_the_draft_is_told(loaded: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = ready(loaded, "qwen3_5")
+    assert is_batch_invariant(ModelRunner(target.model, N_TOKENS, MIN_ROWS))
+    advance = kernels.recurrence.advance_states
+
+    def advance_otherwise(states: torch.Tensor, rows: Any, writes: Any) -> None:
+        advance(states, rows, writes._replace(w=writes.w * (1 + 2**-20)))
+
+    monkeypatch.setattr(kernels.recurrence, "advance_states", advance_otherwise)
+    assert not is_batch_invariant(ModelRunner(target.model, N_TOKENS, MIN_ROWS))
+
+
+def test_recordings_of_a_hybrid_take_their_slots_from_the_budget(loaded: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = fitted(loaded, random_model(HYBRIDS["qwen3_5"]))
+    slots: list[int] = []
+    divide = store.KVStore.divide
+
+    def noting(*args: Any, **options: Any) -> list[PagePool]:
+        pools = divide(*args, **options)
+        slots.extend(pool.states.n_slots for pool in pools if pool.states is not None)
+        return pools
+
+    monkeypatch.setattr(store.KVStore, "divide", noting)
+    request = asked(n=1, max_new_tokens=6)
+    ((_, recorded),) = record(target, (0, 1, 1), [request])
+    assert recorded is not None
+    assert slots == [count_slots(MAX_ROWS)], "before a cache makes its own"
+
+
+def test_the_documented_families_are_the_tested_ones() -> None:
+    rows = dict(re.findall(r"^\| (packed, hybrid|refused: another state)[^|]*\| ([^|]*) \|$", DOCS.read_text(), re.M))
+    documented = rows["packed, hybrid"].split(", ")
+    assert documented == sorted(each["model_type"].removesuffix("_text") for each in (DENSE | OTHERS).values())
+    assert set(DENSE | OTHERS) - set(HYBRIDS) <= {"lfm3"}, "the oldest transformers has not this one"
+    refused = {name for name, (_, why) in REFUSED.items() if "keeps a state" in why or "layers of type" in why}
+    assert refused <= set(rows["refused: another state"].split(", "))
+
+
+def test_a_layer_of_an_unknown_kind_beside_known_ones_is_refused(loaded: Load) -> None:
+    model = random_model(HYBRIDS["qwen3_5"])
+    model.config.layer_types = ["linear_attention", "full_attention", "sliding_memory"]
+    with pytest.raises(IncompatibleModelError, match="in layers of type sliding_memory, of a kind"):
+        fitted(loaded, model)
 
 
 def test_a_round_that_fails_changes_no_state(loaded: Load) -> None:

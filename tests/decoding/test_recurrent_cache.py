@@ -12,6 +12,7 @@ from decoding.memory.pages import OutOfPagesError, PagePool
 from decoding.memory.recurrent import RecurrentCache
 from decoding.memory.states import StatePool, count_slots
 from decoding.memory.store import KVStore, MemoryNeed
+from decoding.models.errors import NoMemoryError
 from kernels.recurrence import Tokens
 
 CPU = torch.device("cpu")
@@ -37,7 +38,7 @@ class Layer:
 
     def run(self, text: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """What each token of a text reads, its convolution, and the state at the end: one token after the other."""
-        state, read = torch.zeros(H, K, V), []
+        state, read = torch.zeros(H, K, V), [torch.zeros(0, V)] * (not text)
         past = [torch.zeros(C)] * (WIDTH - 1)
         convolved = []
         for token in text:
@@ -53,7 +54,11 @@ class Layer:
             past.append(self.x[token])
             window = past[-WIDTH:]
             convolved.append(sum((x * w for x, w in zip(window, self.weight.T, strict=True)), self.bias))
-        return torch.stack(read), torch.stack(convolved), state
+        return torch.stack(read), torch.stack(convolved or [self.bias]), state
+
+    def past(self, text: Sequence[int]) -> torch.Tensor:
+        """The inputs of a convolution that the next token sees."""
+        return torch.stack([torch.zeros(C)] * (WIDTH - 1) + [self.x[token] for token in text])[1 - WIDTH :]
 
 
 class Schedule:
@@ -67,15 +72,22 @@ class Schedule:
         self.cache = RecurrentCache(0, ROWS, pool, CPU, max_tokens=MOST)
         self.texts: list[list[int]] = []
         self.prompts: list[int] = []
+        self.n_hits = 0
 
     def some(self, n: int) -> list[int]:
         return [self.draw.randrange(VOCAB) for _ in range(n)]
 
-    def forward(self, drafts: list[list[int]], first_row: int = 0) -> None:
+    def forward(self, drafts: list[list[int]], first_row: int = 0, *, whole: bool = False) -> None:
         counts = [len(draft) for draft in drafts]
-        self.cache.begin(counts, first_row)
+        self.cache.begin(counts, first_row, whole=whole)
         packed = [token for draft in drafts for token in draft]
-        read = self.cache.recur("r", (H, K, V), lambda: self.layer.tokens(packed), None)
+
+        def chunked(state: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            want, _, last = self.layer.run(self.texts[first_row] + packed)
+            assert torch.equal(state[0], self.layer.run(self.texts[first_row])[2])
+            return want[-len(packed) :], last[None]
+
+        read = self.cache.recur("r", (H, K, V), lambda: self.layer.tokens(packed), chunked if whole else None)
         convolved = self.cache.convolve("c", self.layer.x[packed], self.layer.weight, self.layer.bias)
         at = 0
         for r, draft in enumerate(drafts, start=first_row):
@@ -89,7 +101,13 @@ class Schedule:
     def check(self) -> None:
         for r, text in enumerate(self.texts):
             state = self.cache._states.buffers["r"][self.cache._places[r].number]
-            assert torch.equal(state, self.layer.run(text)[2] if text else torch.zeros(H, K, V))
+            assert torch.equal(state, self.layer.run(text)[2])
+            at = self.cache._places[r].number
+            assert torch.equal(self.cache._states.buffers["c"][at], self.layer.past(text))
+            if prompt := self.cache._places[r].prompt:
+                assert torch.equal(
+                    self.cache._states.buffers["r"][prompt.slot], self.layer.run(text[: prompt.length])[2]
+                )
 
     def admit(self) -> None:
         row = len(self.texts)
@@ -99,11 +117,11 @@ class Schedule:
         prompt = (self.draw.choice(known)[:12] if known and self.draw.random() < 0.5 else []) + self.some(7)
         self.cache.start(row, MOST)
         n_known = self.cache.restore(row, prompt)
-        assert n_known % PAGE == 0
+        self.n_hits += n_known > 0
         self.texts.append(prompt[:n_known])
         while (n := len(self.texts[row])) < len(prompt):
             chunk = prompt[n : n + PAGE - n % PAGE]
-            self.forward([chunk], first_row=row)
+            self.forward([chunk], first_row=row, whole=self.draw.random() < 0.7)
             self.cache.commit([len(chunk)], first_row=row)
             self.texts[row] = prompt[: n + len(chunk)]
             self.cache.keep(row, self.texts[row])
@@ -156,6 +174,16 @@ def test_any_schedule_leaves_the_states_of_a_plain_run(seed: int) -> None:
     assert schedule.cache._states.n_used == 0
 
 
+def test_schedules_begin_prompts_with_states_of_earlier_ones() -> None:
+    schedules = [Schedule(seed) for seed in range(4)]
+    for schedule in schedules:
+        for _ in range(12):
+            schedule.admit()
+            schedule.round()
+            schedule.drop()
+    assert all(schedule.n_hits for schedule in schedules)
+
+
 def started(n_slots: int) -> RecurrentCache:
     pool = PagePool(20, PAGE)
     pool.states = StatePool(n_slots)
@@ -174,25 +202,53 @@ def test_a_row_is_not_cut_back_and_not_begun_where_its_state_is_not_known() -> N
 
 
 def test_slots_that_run_out_are_said() -> None:
-    cache = started(2)
+    cache = started(3)
     cache.start(0, 8)
-    cache.start(1, 8)
-    with pytest.raises(OutOfPagesError, match="all 2 slots for recurrent states are in use"):
-        cache.start(2, 8)
+    cache.keep_prompt(0)
+    cache.start(0, 8, source=0)  # in its own place
+    cache.fork(0)
+    with pytest.raises(OutOfPagesError, match="all 3 slots for recurrent states are in use"):
+        cache._states.take()
 
 
 def test_requests_wait_for_slots_as_for_pages() -> None:
     store = KVStore(CPU, PAGE, budget=10_000)
-    (pool,) = store.divide([{"keys": torch.empty(1, 0, 1)}], 400, 0, state_bytes=1000, max_rows=2)
+    (pool,) = store.divide([{"keys": torch.empty(1, 0, 1)}], 400, 0, state_bytes=1000, max_rows=3)
     assert pool.states is not None
-    assert pool.states.n_slots == 5
+    assert pool.states.n_slots == 5, "half of the budget"
     account = store.open([RecurrentCache(0, 2, pool, CPU)])
     account.take("a", MemoryNeed(2, 8))
     assert account.lacks(MemoryNeed(2, 8))
-    assert not account.lacks(MemoryNeed(1, 8))
+    assert not account.lacks(MemoryNeed(1, 8)), "all slots are taken then"
     assert account.never_fits(MemoryNeed(5, 8))
     account.give_back("a")
     assert not account.lacks(MemoryNeed(2, 8))
+
+
+def test_states_of_earlier_prompts_are_within_the_budget() -> None:
+    for budget, slots, kept in ((100_000, 8, 4), (20_000, 8, 2), (10_000, 5, 0)):
+        store = KVStore(CPU, PAGE, budget)
+        (pool,) = store.divide([{"keys": torch.empty(1, 0, 250)}], 10**6, 500, state_bytes=1000, max_rows=4)
+        assert pool.states is not None
+        assert (pool.states.n_slots, pool.states._max_kept) == (slots, kept), "a few, even of large states"
+        assert budget - 4000 <= 1000 * (slots + kept + pool.n_pages * PAGE) <= budget
+    with pytest.raises(NoMemoryError, match="the recurrent states of one row take 2 MB, more than half of the 3 MB"):
+        KVStore(CPU, PAGE, 3_000_000).divide([{}], 400, 0, state_bytes=1_000_000, max_rows=2)
+
+
+def test_of_a_long_prompt_few_states_are_kept() -> None:
+    pool = PagePool(20, PAGE)
+    pool.states = StatePool(2, 5)
+    cache = RecurrentCache(0, 1, pool, CPU, max_tokens=80, chunk=2 * PAGE)
+    cache.start(0, 80)
+    text = [*range(75)]
+    for end in (8, 16, 20, 24, 32, 40, 48, 56, 64, 72, 75):
+        cache.begin([end - cache.lens[0]])
+        cache.convolve("c", torch.zeros(end - cache.lens[0], C), torch.zeros(C, WIDTH), None)
+        cache.commit([end - cache.lens[0]])
+        cache.keep(0, text[:end])
+    ends = [n for n in range(76) if n and cache.n_known([*text[:n], 999]) == n]
+    assert ends == [8, 16, 32, 64, 72], "whole chunks alone"
 
 
 def test_states_of_earlier_prompts_give_way_to_later_ones() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from kernels import check, recurrence, recurrent_rounds
-from kernels.recurrence import StateRows, Tokens, Writes
+from kernels.recurrence import StateRows, Tokens
 
 SLOTS, COUNTS = (3, 0, 5), (4, 1, 2)
 STARTS, N = (0, 4, 5), 7
@@ -26,10 +26,11 @@ SHAPES = [
     {"G": 1, "H": 4, "K": 16, "V": 8, "delta": False, "per_channel": False},
     {"G": 1, "H": 6, "K": 8, "V": 1, "delta": False, "per_channel": True},
 ]
+IDS = ["gated delta", "a decay per channel", "mamba-2", "mamba"]
 
 
 @pytest.mark.parametrize("by", [recurrence, recurrent_rounds], ids=["pytorch", "triton"])
-@pytest.mark.parametrize("shape", SHAPES, ids=["gated delta", "a decay per channel", "mamba-2", "mamba"])
+@pytest.mark.parametrize("shape", SHAPES, ids=IDS)
 def test_a_round_is_its_tokens_one_after_the_other(by: ModuleType, shape: dict[str, int], device: torch.device) -> None:
     tokens = random_tokens(device, **shape)  # type: ignore[arg-type]
     states = torch.randn(6, shape["H"], shape["K"], shape["V"], device=device)
@@ -79,14 +80,28 @@ def test_a_convolution_reads_its_own_rows_past(device: torch.device) -> None:
     assert torch.equal(states[1], before[1])
 
 
-def test_the_kernel_is_compared_before_it_is_used(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert check.check_recurrence(2, 16, 32, device) is None
+@pytest.mark.parametrize("shape", SHAPES, ids=IDS)
+def test_the_kernel_is_compared_before_it_is_used(
+    shape: dict[str, int], device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    like = random_tokens(device, **shape)  # type: ignore[arg-type]
+    assert check.check_recurrence(like, device) is None
     right = recurrent_rounds.run_tokens
     monkeypatch.setattr(recurrent_rounds, "run_tokens", lambda *args: (right(*args)[0] * 1.01, right(*args)[1]))
-    assert "differs from its reference" in str(check.check_recurrence(2, 16, 32, device))
+    assert "differs from its reference" in str(check.check_recurrence(like, device))
 
 
-def test_writes_are_small_beside_states() -> None:
-    """What a round keeps of a token, against the state that it would otherwise keep: Qwen3-Next's shape."""
-    writes = Writes(torch.empty(1, 16, 128), torch.empty(1, 32), torch.empty(1, 32, 128))
-    assert 80 * sum(part.nbytes for part in writes) < torch.empty(32, 128, 128).nbytes
+@pytest.mark.parametrize("by", [recurrence, recurrent_rounds], ids=["pytorch", "triton"])
+@pytest.mark.parametrize("shape", SHAPES, ids=IDS)
+def test_a_token_in_a_round_has_the_bits_that_it_has_alone(
+    by: ModuleType, shape: dict[str, int], device: torch.device
+) -> None:
+    tokens = random_tokens(device, **shape)  # type: ignore[arg-type]
+    states = torch.randn(6, shape["H"], shape["K"], shape["V"], device=device)
+    together, _ = by.run_tokens(states, StateRows(SLOTS, STARTS, COUNTS, device), tokens)
+    for slot, start, count in zip(SLOTS, STARTS, COUNTS, strict=True):
+        for t in range(start, start + count):
+            one = StateRows((slot,), (t,), (1,), device)
+            read, writes = by.run_tokens(states, one, tokens)
+            assert torch.equal(read[t], together[t])
+            by.advance_states(states, one, writes)
