@@ -21,7 +21,7 @@ _FEWEST_TO_TIME = 16
 def split_span(start: int, end: int, chunk: int) -> Iterator[tuple[int, int]]:
     """Yield where each chunk from `start` to before `end` begins and ends.
 
-    Chunks end at multiples of their size, so that they have the same shapes whatever is known of a prompt.
+    Chunks end at multiples of `chunk`; the first may be shorter, as it begins where the known part ends.
     """
     while start < end:
         stop = min(start + chunk - start % chunk, end)

@@ -171,9 +171,9 @@ class ModelRunner:
 
     @property
     def reads_in_rounds(self) -> bool:
-        """Whether the rest of a prompt may be read in a round: not by a model that runs row by row.
+        """Whether the rest of a prompt may be read in a round: only by the flat forward, on a CPU.
 
-        On a GPU a round is too short, and a chunk of a prompt too long for it.
+        A 512-token chunk would dominate a round on a GPU.
         """
         return self._flat is not None
 
