@@ -31,8 +31,7 @@ from typing import Any
 import torch
 
 from app.core.provenance import of_this_process
-from benchmarks import _headline_rows
-from benchmarks import _llamacpp
+from benchmarks import _headline_rows, _llamacpp
 from benchmarks._arms import choose_attention, choose_dtype
 from benchmarks._decode_figures import LLAMA_CPP
 from benchmarks._headline_plan import CELLS, PREFIX, VERDICTS, WHOLE
