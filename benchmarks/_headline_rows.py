@@ -162,7 +162,7 @@ def compare_rows(now: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str,
 
     The prompts of a row differ more from each other than from themselves in another run, so the noise is the
     interquartile range of the changes of each prompt. The state of a machine changes all prompts alike, which no run
-    sees by itself: so the noise is at least the one that `with_noise` stored with the row.
+    sees by itself: so the noise is at least the one that `add_noise` stored with the row.
     """
     old = {row["row"]: row for row in before}
     found = []

@@ -159,7 +159,7 @@ class Client:
 
     @contextlib.asynccontextmanager
     async def watch_queue(self) -> AsyncIterator[QueueWatch]:
-        """Nothing is known of a service's queue."""
+        """Yields an empty watch: a service shows no queue."""
         yield QueueWatch()
 
     def _open_http(self) -> httpx2.AsyncClient:

@@ -30,7 +30,7 @@ class Judge:
         self._passed: dict[tuple[str, str], bool] = {}
 
     def sound(self, tasks: Sequence[Task], wanted: int) -> list[Task]:
-        """The first `wanted` tasks whose own solution passes here: `bassline eval` leaves the others out as well."""
+        """The first `wanted` tasks whose own solution does not fail here: `bassline eval` does the same."""
         found: list[Task] = []
         for start in range(0, len(tasks), wanted):
             group = tasks[start : start + wanted]

@@ -54,7 +54,7 @@ class Load:
         return [f"{count} not answered: {fault}" for fault, count in ranked]
 
     def run(self, address: str) -> None:
-        """Measure a service. Raises RefusedError and ServiceError."""
+        """Measure a service. Raises LoadRefusedError and ServiceError."""
         client = self._open_client(address)
         _print(f"loading {self._options.target}, then prompts to answer: {len(self.prompts)}")
         self._warm(client)
@@ -114,7 +114,7 @@ class Load:
     def _warm(self, client: Client) -> None:
         """Loads the model, and lets the service meet every prompt once: its prefix cache then serves all rates alike.
 
-        Raises RefusedError for a request that it does not understand, ServiceError if it does not answer.
+        Raises LoadRefusedError if it refuses the request, ServiceError if it does not answer.
         """
         requests = _load_client.plan_idle_requests(self.prompts, self._options.seed)
         least = replace(client, body=client.body | {"n": 1, "max_tokens": 1, "budget_s": LOADING_S}, budget_s=LOADING_S)

@@ -27,7 +27,7 @@ MAX_EVENT_BYTES = 1024 * 1024
 
 @dataclass(slots=True)
 class _StreamCounts:
-    """What was counted of one stream."""
+    """Counts of one stream."""
 
     pieces: int = 0
     first_s: float | None = None  # when its first choice finished

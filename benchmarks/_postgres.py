@@ -46,7 +46,7 @@ def find_programs() -> Path | None:
 
 
 def choose_server_identity() -> dict[str, Any]:
-    """Arguments for subprocess: PostgreSQL refuses to run as root, so there it runs as `postgres`.
+    """Arguments for subprocess: PostgreSQL refuses to run as root, so for root it runs as `postgres`.
 
     Not as `nobody`: the sandbox runs programs as `nobody`, and its self-test looks for processes that they left.
     """

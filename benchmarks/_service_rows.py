@@ -23,13 +23,13 @@ from app.core.context import Context
 from app.core.db.types import get_utc_time
 from app.core.errors import BadInputError
 from app.core.states import DatasetKind, RunKind, RunState, TaskState
-from app.datasets import service as datasets
+from app.datasets import service as dataset_service
 from app.datasets.models import Dataset
 from app.domains import metadata
 from app.runs import figures
 from app.runs.models import Run, RunCurve
 from evaluation import dataset_files
-from evaluation import datasets as files
+from evaluation import datasets as evaluation_datasets
 from evaluation.verdicts import Status, Trust
 
 MADE_BY = "bassline bench service"  # the runs are pinned to this worker, which marks them as generated
@@ -97,7 +97,10 @@ def fill(ctx: Context, runs: int, tell: Callable[[str], None]) -> None:
         return
     if found:
         raise BadInputError(f"the database holds {found} generated runs: give --runs {found}, or an empty database")
-    stored = [datasets.require(ctx, "humaneval"), *(_import_tasks(ctx, name) for name in ("interviews", "regressions"))]
+    stored = [
+        dataset_service.require(ctx, "humaneval"),
+        *(_import_tasks(ctx, name) for name in ("interviews", "regressions")),
+    ]
     rng = random.Random(0)
     with ctx.database.session() as session:
         for number, run in enumerate(_generate_runs(stored, runs, rng), start=1):
@@ -133,7 +136,9 @@ def _count_generated(session: Session) -> int:
 def _import_tasks(ctx: Context, name: str) -> Dataset:
     """HumanEval's tasks under other ids, as an imported dataset."""
     tasks = tuple(replace(t, task_id=f"{name}/{i}") for i, t in enumerate(dataset_files.load("humaneval").tasks))
-    return datasets.store(ctx, files.Dataset(name, tasks, sha256(name.encode()).hexdigest()), DatasetKind.IMPORTED)
+    return dataset_service.store(
+        ctx, evaluation_datasets.Dataset(name, tasks, sha256(name.encode()).hexdigest()), DatasetKind.IMPORTED
+    )
 
 
 def _generate_runs(stored: Sequence[Dataset], n: int, rng: random.Random) -> Iterator[Run]:

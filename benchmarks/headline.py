@@ -31,8 +31,7 @@ from typing import Any
 import torch
 
 from app.core.provenance import of_this_process
-from benchmarks import _headline_rows as rows
-from benchmarks import _llamacpp
+from benchmarks import _headline_rows, _llamacpp
 from benchmarks._arms import choose_attention, choose_dtype
 from benchmarks._decode_figures import LLAMA_CPP
 from benchmarks._headline_plan import CELLS, PREFIX, VERDICTS, WHOLE
@@ -50,26 +49,26 @@ QUIET_SHARE = 0.05
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Measure, print the table, write JSON if asked; return 1 if a ratio fell. Exits with 2 and 130 as said above."""
+    """Measure, print the table, write JSON if asked; return 1 if a ratio fell. Exits with 2 as above, 130 on Ctrl-C."""
     parser, options = _parse_options(argv)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # its processes must not outlive it
     device = get_device_name(torch.device("cpu"))
     try:
         report = Report("headline", device, _collect_settings(options))
         before, engine = (
-            rows.load_stored_rows(options.against, device, report.settings) if options.against else ([], None)
+            _headline_rows.load_stored_rows(options.against, device, report.settings) if options.against else ([], None)
         )
         run = HeadlineRun(report.settings)
         run.all()
         report.rows = _build_rows(run, report.settings)
-        comparisons = rows.compare_rows(report.rows, before)
+        comparisons = _headline_rows.compare_rows(report.rows, before)
         fallen = _confirm_fallen_rows(comparisons, before, report.settings)
     except (IncomparableError, ModelError, _llamacpp.EngineError, subprocess.CalledProcessError) as error:
         parser.exit(2, f"{error}\n")
     except KeyboardInterrupt:
         parser.exit(INTERRUPTED, "interrupted: nothing is stored\n")
     _fill(report, run)
-    report.rows = rows.add_noise(report.rows, before, engine == report.settings[rows.ENGINE])
+    report.rows = _headline_rows.add_noise(report.rows, before, engine == report.settings[_headline_rows.ENGINE])
     _print(report, sys.stderr if options.json == "-" else sys.stdout)
     report.write(options.json)
     return _judge(comparisons, fallen, {row["row"] for row in before} - {row["row"] for row in report.rows})
@@ -89,7 +88,7 @@ def _collect_settings(options: argparse.Namespace) -> dict[str, Any]:
         "max_tokens": options.max_tokens,
         "dtype": choose_dtype("cpu"),
         "attention": choose_attention("cpu"),
-        rows.ENGINE: hash_engine(Path(__file__).parents[1]),
+        _headline_rows.ENGINE: hash_engine(Path(__file__).parents[1]),
         "processor": _describe_processor(),
         "models": {model: fetch.ensure(model).sha256 for model in models},
         "heads": heads,
@@ -122,7 +121,7 @@ def _fill(report: Report, run: HeadlineRun) -> None:
     cells = run.cells()
     if not run.part(VERDICTS)["ours"]:
         report.settings["not_run"][VERDICTS] = "the sandbox does not work here: see bassline sandbox selftest"
-    report.figures = rows.flatten_figures(CELLS, cells, report.rows)
+    report.figures = _headline_rows.flatten_figures(CELLS, cells, report.rows)
     every = [prompt for prompts in cells.values() for prompt in prompts]
     report.figures["others_share"] = _compute_others_share(every)
     reading = [prompt.read_gb_per_s for prompt in every]
@@ -133,26 +132,30 @@ def _fill(report: Report, run: HeadlineRun) -> None:
 
 def _build_rows(run: HeadlineRun, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the rows of what a run measured."""
-    found = [*rows.build_decoding_rows(CELLS, run.cells(), settings["dtype"])]
+    found = [*_headline_rows.build_decoding_rows(CELLS, run.cells(), settings["dtype"])]
     if ratios := run.part(PREFIX):
-        found.append(rows.build_prefix_row(ratios))
+        found.append(_headline_rows.build_prefix_row(ratios))
     judged = run.part(VERDICTS)
     if judged and judged["ours"]:
-        found.append(rows.build_verdicts_row(judged["ours"], judged["theirs"]))
+        found.append(_headline_rows.build_verdicts_row(judged["ours"], judged["theirs"]))
     return found
 
 
 def _confirm_fallen_rows(
     comparisons: Sequence[RowComparison], before: Sequence[dict[str, Any]], settings: Mapping[str, Any]
 ) -> list[RowComparison]:
-    """Measure the parts with fallen rows a second time; return the rows that fell again. Raises as Run.all does."""
+    """Measure the parts with fallen rows a second time; return the rows that fell again. Raises as `all` does."""
     once = {each.row for each in comparisons if each.fell}
     if not once:
         return []
     print(f"{len(once)} of {len(comparisons)} ratios fell, so their prompts are measured again:", file=sys.stderr)
-    second = HeadlineRun(settings, {rows.get_part(row) for row in once})
+    second = HeadlineRun(settings, {_headline_rows.get_part(row) for row in once})
     second.all()
-    return [each for each in rows.compare_rows(_build_rows(second, settings), before) if each.row in once and each.fell]
+    return [
+        each
+        for each in _headline_rows.compare_rows(_build_rows(second, settings), before)
+        if each.row in once and each.fell
+    ]
 
 
 def _compute_others_share(prompts: Sequence[MeasuredPrompt]) -> float:

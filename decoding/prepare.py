@@ -56,7 +56,7 @@ def load_model(spec: ModelSpec, on_progress: Callable[[str], None] | None = None
 
 
 def load_unpacked(spec: ModelSpec, on_progress: Callable[[str], None] | None = None) -> LoadedModel:
-    """Load a model with an attention backend that suits it and its weights as they are, for those who read them."""
+    """Load a model with an attention backend that suits it and its weights unpacked, for training and import."""
     loaded = load(spec.ref, spec.dtype, spec.device, on_progress)
     select_attention(loaded, spec.attention, on_progress)
     return loaded

@@ -1,7 +1,7 @@
 """What goes into the engine and what comes out of it: plain data, no torch.
 
-`docs/glossary.md` defines the terms: a *request* asks for n *samples* of one prompt before a deadline; a
-sample ends for one `FinishReason`; a *round* is draft, verify, accept.
+A *request* asks for n *samples* of one prompt before a deadline; a sample ends for one `FinishReason`; a *round* is
+draft, verify, accept.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class Update:
     mean_logprob: float | None
     elapsed_s: float
     finish_reason: FinishReason | None
-    ends: tuple[int, ...] = ()  # where in `text` each of them ends
+    ends: tuple[int, ...] = ()  # where in `text` each new token ends
 
 
 OnUpdate = Callable[[Sequence[Update]], None]

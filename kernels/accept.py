@@ -46,7 +46,7 @@ def accept_maximal(
     accept_role: int,
     residual_role: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return (accepted, emitted) as `coupled` does, by the rule of speculative sampling (arXiv 2211.17192).
+    """Return (accepted, emitted) as `accept_coupled` does, by the rule of speculative sampling (arXiv 2211.17192).
 
     A draft is accepted with probability min(1, p / q). At the first rejection the token is drawn from (p - q)+, after
     the last draft from p. `q` holds the distributions of the drafts, one row per sample and step; None if each draft

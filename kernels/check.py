@@ -85,7 +85,7 @@ def shuffle_pages(n_rows: int, n_tokens: int, page_size: int, make: torch.Genera
 
 
 def build_pool(states: Sequence[torch.Tensor], table: torch.Tensor, page_size: int) -> torch.Tensor:
-    """Return a pool [P, H, page_size, D] that holds `states` [H, length, D] of each row, and NaN wherever it can."""
+    """Return a pool [P, H, page_size, D] that holds `states` [H, length, D] of each row, and NaN everywhere else."""
     H, _, D = states[0].shape
     pool = states[0].new_full((int(table.max()) + 1, H, page_size, D), torch.nan)
     for pages, row in zip(table, states, strict=True):

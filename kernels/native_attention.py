@@ -200,7 +200,7 @@ def _find_compiler() -> str | None:
 
 
 def _get_openmp_flags() -> tuple[str, ...]:
-    """Return the flag that lets the kernel use PyTorch's threads, nothing where they are out of its sight."""
+    """Return the flag that lets the kernel use PyTorch's threads; empty if PyTorch's OpenMP is not visible."""
     return ("-fopenmp",) if hasattr(ctypes.CDLL(None), "GOMP_parallel") else ()
 
 

@@ -64,7 +64,7 @@ def attend_padded(
     softcap: float | None = None,
     sinks: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Return what `ragged` returns, with every row padded to the longest (BASS-PAD). Needs `rows.host`."""
+    """Return what `attend_ragged` returns, with every row padded to the longest (BASS-PAD). Needs `rows.host`."""
     assert rows.host is not None
     longest = max(length + count for length, count in rows.host)
     n_splits = _split_count(q, k, longest, rows.max_count, len(rows.count))
@@ -82,7 +82,7 @@ def attend_split(
     softcap: float | None = None,
     sinks: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Return what `ragged` returns, with one launch per row (BASS-SPLIT). Needs `rows.host`."""
+    """Return what `attend_ragged` returns, with one launch per row (BASS-SPLIT). Needs `rows.host`."""
     assert rows.host is not None
     parts = _Parts(q, max(_split_count(q, k, length + count, count, 1) for length, count in rows.host))
     for r, (_, count) in enumerate(rows.host):
@@ -92,7 +92,7 @@ def attend_split(
 
 
 def _split_count(q: torch.Tensor, k: torch.Tensor, n_slots: int, max_count: int, n_rows: int) -> int:
-    """Return the number of programs that share a row's keys, `n_slots` at most, without a look at the device."""
+    """Return the number of programs that share a row's keys, `n_slots` at most, without reading from the device."""
     Hkv, _, D = k.shape[1:]
     n_tiles = math.ceil(max(max_count, 1) * q.shape[1] / Hkv / _choose_max_block_m(D))
     wanted = math.ceil(_PROGRAMS_EACH * n_multiprocessors(q.device) / (n_rows * Hkv * n_tiles))

@@ -141,8 +141,8 @@ def _compute_whole(logits: torch.Tensor, temperature: float | torch.Tensor) -> D
     n = len(logits) if logits.is_cuda else _ROWS_AT_ONCE
     for at in range(0, len(logits), n):
         rows = slice(at, at + n)
-        limit = temperature[rows] if isinstance(temperature, torch.Tensor) else temperature
-        torch.log_softmax(logits[rows].float() / limit, dim=1, out=logp[rows])
+        divisor = temperature[rows] if isinstance(temperature, torch.Tensor) else temperature
+        torch.log_softmax(logits[rows].float() / divisor, dim=1, out=logp[rows])
     return Distribution(ids, logp)
 
 

@@ -1,1 +1,1 @@
-"""A model's forward over many rows of different lengths: cache, layout, attention backends, CUDA graphs."""
+"""A model's forward over many rows of different lengths: runners, attention backends, recurrent layers, CUDA graphs."""

@@ -17,7 +17,7 @@ from decoding.memory.layout import Layout
 from kernels.registry import BACKENDS, AttentionBackend
 
 NAMES = {name: f"bassline_{name}" if backend.function else "bassline" for name, backend in BACKENDS.items()}
-"""The name under which each backend is registered with transformers, which refuses some models a name with `sdpa`."""
+"""The name of each backend in transformers; without `sdpa`, which transformers refuses for some models."""
 OWN = AttentionBackend("own, row by row")
 """The attention of a model that does not let it be exchanged (row_by_row.py)."""
 

@@ -118,7 +118,7 @@ class BlockRunner:
         """Return the states [M, K, H] of the masks after the last tokens `anchors` [M].
 
         `features` [M, H] belong to the positions before them. `layout`, the cache's, has a block of each of these
-        rows; `end` [M] is the position of its last mask, up to which all of the block see.
+        rows; `end` [M] is the position of its last mask, up to which every position of the block attends.
         """
         head = self.head
         x = head.inputs(self.embedded(anchors), features, self._mask)

@@ -26,7 +26,7 @@ from decoding.models.threads import use_all_threads
 
 _BLOCKS = "bassline_blocks"
 _ATTENTIONS = NAMES["sdpa"], NAMES["native"]
-# Multiplications and additions of one attention, from which on it is worth waking threads that sleep, though they still
+# Multiplications and additions of one attention, above which waking the other threads pays, although they still
 # spin when the next graph begins: some milliseconds of one thread.
 _LONG_ATTENTION = 4 * 10**8
 

@@ -21,7 +21,11 @@ _FEWEST_TO_TIME = 16
 def split_span(start: int, end: int, chunk: int) -> Iterator[tuple[int, int]]:
     """Yield where each chunk from `start` to before `end` begins and ends.
 
+<<<<<<< HEAD
     Chunks end at multiples of their size: where what is known of a prompt ends at one, the others stay as they were.
+=======
+    Chunks end at multiples of `chunk`; the first may be shorter, as it begins where the known part ends.
+>>>>>>> names-dec
     """
     while start < end:
         stop = min(start + chunk - start % chunk, end)

@@ -2,7 +2,7 @@
 
 Architectures such as CodeGen, GPT-J, Falcon or BLOOM compute attention inside their layers, where a ragged batch is not
 possible. Each of their rows runs alone, so a round reads the weights once per row instead of once: slower, and the same
-tokens. Rolling back is still not committing: tokens beyond the committed length of a row are cut off before its next
+tokens. A rollback is a commit left out: tokens beyond the committed length of a row are cut off before its next
 forward.
 """
 
@@ -43,7 +43,7 @@ class RowCaches(RaggedCache):
         return cache
 
     def get_kinds(self) -> Kinds:
-        """Return what a token of the first row holds. Its pages count that, and hold nothing."""
+        """Return what a token of the first row holds, by which pages are counted: the states lie in the row's cache."""
         return {
             (name, i): held.new_empty(held.shape[1], 0, held.shape[3])
             for i, layer in enumerate(self._caches[0].layers)

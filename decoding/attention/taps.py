@@ -18,9 +18,9 @@ from transformers import PreTrainedModel
 from decoding.models.errors import ModelError
 
 TAPS = "taps"
-"""The name of the tapped states, side by side, in a cache: [B, S, len(taps) * H]."""
+"""The name of the tapped states, side by side, in a cache: [N, len(taps) * H]."""
 OUTPUT = "output"
-"""The name of the states that the output layer reads, [B, S, H]; recorded only for training."""
+"""The name of the states that the output layer reads, [N, H]; recorded only for training."""
 
 
 def get_decoder_layers(model: PreTrainedModel) -> nn.ModuleList:

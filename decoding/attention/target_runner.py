@@ -85,7 +85,7 @@ class TargetRunner:
         self.cache.commit([len(row.tokens) + n - length for row, n, length in ends])
 
     def fork(self, slot: int) -> None:
-        """Copy a slot to a new last slot between `verify` and the commit, with the slots that the verify wrote."""
+        """Copy a row to a new last row between `verify` and the commit, with the positions that the verify wrote."""
         self.cache.fork(slot, self.cache.layout.counts[slot])
 
     def verify(self, rows: Sequence[Row], proposal: Proposal) -> list[list[Draw]]:

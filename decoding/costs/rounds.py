@@ -19,7 +19,7 @@ _MAX_EXTRA = 1.0
 
 
 class RoundCost:
-    """The seconds of a round after its draft, for R rows with N tokens in all and at most T each.
+    """Predicts the seconds after drafting, for R rows with N tokens in all and at most T each.
 
     `VerifyCost` is measured on one row. A round takes further time per row, and per cell of the R x T rectangle to
     which attention pads a ragged batch, so that one long draft makes every row slower, unless it is so much longer that

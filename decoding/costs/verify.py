@@ -1,7 +1,7 @@
 """Measures the time of a verify on this machine by its number of packed tokens.
 
 On a GPU, 16 tokens take as long as 8, because reading the weights takes most of the time. A CPU without matrix units
-is limited by arithmetic from a few tokens on. The curve therefore is measured when an engine is loaded, in seconds.
+is limited by arithmetic from a few tokens on. So the curve is measured when an engine is loaded, which takes seconds.
 """
 
 from __future__ import annotations

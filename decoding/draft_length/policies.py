@@ -38,7 +38,7 @@ class DraftLength(Protocol):
 
 
 LONG_MATCH = 4
-"""Where nothing is learned, shorter matches of a lookup are left to the model."""
+"""Policies that do not learn let the model replace shorter lookup matches."""
 
 
 class FixedLength:

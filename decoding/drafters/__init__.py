@@ -1,1 +1,1 @@
-"""The parts that propose tokens: a draft model, text already seen, or nothing."""
+"""The parts that propose tokens: a draft model, a trained head, text already seen, or nothing."""

@@ -1,1 +1,1 @@
-"""One round of batched speculative decoding: draft, verify, accept, commit."""
+"""The decoding loop: which requests join a batch, its rounds, and when requests end."""

@@ -66,7 +66,7 @@ class Lengths:
 
 
 class Admission:
-    """Decides by the measured cost of rounds: by their shape for proportions, by the last few for seconds.
+    """Decides which requests join. A round's seconds are those of the last few, scaled by the ratio of predicted costs.
 
     Another request makes the rounds longer, so each request in the batch is a little less likely to have a sample that
     ends before its deadline. If the newcomer waits until a request has ended, that spares this one request; those that
@@ -112,7 +112,7 @@ class Admission:
     def _can_read_in_time(self, state: RequestState) -> bool:
         """Return whether the next round, which reads the prompts of all that join before it, ends in time for them.
 
-        One of them joins in any case; a part that is left to a round cannot be stopped by a deadline, as a prefill can.
+        The first may always join. A prefill can stop at a deadline; a prompt's rest read by a round cannot.
         """
         joining = [other for other in self._batch.requests if not other.rounds]
         n_unread = sum(self._batch.target.n_unread(self._batch.rows)) + self._batch.chunks(state)[1]

@@ -18,7 +18,7 @@ from decoding.state.text import TextStream
 class Batch:
     """Samples of one or more requests, at most `max_samples` of them at a time.
 
-    Slot r of the target's cache, of the drafter's and of `rows` always belong together. Samples of a request start
+    Index r means the same row in the target's cache, in the drafter's and in `rows`. Samples of a request start
     together in one row where they may share (`shares_rows`), else in a row each. A row that finishes gives its slot to
     waiting samples of its request, which start from the prompt already in the slot's cache, or else the last row moves
     into it.

@@ -10,7 +10,7 @@ from decoding.models.loaded import LoadedModel
 from decoding.request import Request, RequestError
 from decoding.state.request_state import RequestState
 
-# A service claims requests for this batch alone, so most of those that wait are left to other workers.
+# Requests that wait here are claimed, so no other worker can take them: hold only a few.
 _MOST_WAITING = 4
 
 Arrival = RequestState | tuple[int, RequestError]
@@ -28,7 +28,7 @@ class Intake(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether an empty batch stays empty."""
+        """Whether no further request can come."""
 
 
 class InOrder:

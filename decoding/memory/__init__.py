@@ -1,1 +1,1 @@
-"""Memory for keys and values: who may have how much, where each row is, and what is kept of earlier prompts."""
+"""Memory for keys, values and recurrent states: accounts, where each row is, what is kept of earlier prompts."""

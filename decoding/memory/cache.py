@@ -249,7 +249,7 @@ class RaggedCache(Cache):
     def start(self, row: int, max_tokens: int, length: int = 0, *, source: int | None = None) -> None:
         """Start a row of up to `max_tokens` tokens at the end or in place of a finished one.
 
-        It begins with the first `length` tokens of the row `source`, or with any where these do not matter.
+        It begins with the first `length` tokens of the row `source`; without `source`, the contents are undefined.
         """
         pages = [] if source is None else self._share(source, length)
         self._place(row, _RowPages(pages, len(pages), length, max_tokens))
@@ -277,7 +277,7 @@ class RaggedCache(Cache):
         place.n_shared = max(place.n_shared, len(tokens) // self.pool.page_size)
 
     def keep_prompt(self, row: int) -> None:
-        """Let later rows start from this one as it is now. They always can where there are keys and values alone."""
+        """Let later rows start from this one's prompt. Does nothing: keys and values stay readable by position."""
 
     def fork(self, row: int, n_written: int = 0) -> None:
         """Append a copy of `row`: its committed tokens, and the `n_written` uncommitted ones after them."""

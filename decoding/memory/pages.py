@@ -34,7 +34,7 @@ Kinds = Mapping[Hashable, torch.Tensor]
 """What a token has: an empty tensor [H, 0, D] by the name of the buffer."""
 
 
-_MARK = "is_page_pool"
+_MARK = "is_page_buffer"
 
 
 class OutOfPagesError(RuntimeError):

@@ -1,4 +1,4 @@
 """Model references and ready models: registry, download, conversion, loading.
 
-Only device, loading and packing import torch: the web process lists and pulls models without it.
+`registry`, `fetch` and their imports need no torch: the web process lists and pulls models without it.
 """

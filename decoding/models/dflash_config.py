@@ -33,7 +33,7 @@ _SIZES = {
     "block_size": MAX_DRAFT_LENGTH + 1,
     "draft_vocab_size": 2**31,
 }
-"""Whole numbers, with the largest that is believed."""
+"""Whole numbers, with the largest that is accepted."""
 _NUMBERS = {"rms_norm_eps": 1.0, "rope_theta": 1e15}
 """Numbers above 0, with the largest that is believed."""
 _SWITCHES = ("mlp_bias", "attention_bias", "use_sliding_window")

@@ -20,7 +20,7 @@ from decoding.training.statements import Statement
 
 N_STATEMENTS = 64
 N_INVENTED = 32
-"""Statements, and instructions that the target invents for the next shard, in each shard."""
+"""In each shard: statements, and instructions that the target invents for the next one."""
 TEMPERATURES = (0.2, 0.8)
 LONGEST_PROMPT = 320
 LONGEST_ANSWER = 256

@@ -73,7 +73,7 @@ class DrafterTraining:
     def run(self) -> HeadRecord:
         """Return the record of the new head, which replaces the target's old one.
 
-        Raises StoppedError, ModelError for a target that no head suits, RequestError for options that do not fit.
+        Raises TrainingStoppedError, ModelError for a target that no head suits, RequestError for wrong options.
         """
         self._work = WorkFolder(self.plan.target)
         self._plan = self._work.open(self.plan)

@@ -1,4 +1,4 @@
-"""Takes a published head for a target, or looks again at the one that it has; either way measured on fresh text."""
+"""Imports a published head for a target, or measures the one that it has again, on fresh text."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def build_head(
         head.anchor.proj.weight.normal_(0, 0.02)
         head.anchor.masks.normal_(0, 0.02)
         if markov_rank:
-            head.markov_head.markov_w2.weight.zero_()  # it begins without a say
+            head.markov_head.markov_w2.weight.zero_()  # it has no effect at first
     return head
 
 

@@ -28,7 +28,7 @@ _WARM_UP = 0.05
 _LARGEST_GRADIENT = 0.5
 EVALUATIONS = 20
 PATIENCE = 5
-"""Held-out evaluations in all, and how many without a better one end the training."""
+"""The evaluations of a training, and after how many without a better one it ends."""
 CHECKPOINT_EVERY_S = 60.0
 
 
