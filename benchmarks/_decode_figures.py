@@ -96,7 +96,7 @@ def compute_figures(
     return found
 
 
-def round_vs_weight_read(target: LoadedModel, runs: Sequence[Speed], bandwidth: float) -> float:
+def compute_round_over_weight_read(target: LoadedModel, runs: Sequence[Speed], bandwidth: float) -> float:
     """Return the mean time of a round over the time to read the target's weights once; the runs must have rounds."""
     rounds = _collect_rounds(runs)
     return _sum_seconds(rounds) / len(rounds) / (target.n_weight_bytes / bandwidth)

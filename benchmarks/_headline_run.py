@@ -19,10 +19,10 @@ import torch
 from app.jobs.work import machine_use
 from benchmarks import _llamacpp
 from benchmarks._arms import INT8, PLAIN, Arms, Peer, is_ours, parse_weights
-from benchmarks._decode_figures import LLAMA_CPP, round_vs_weight_read
+from benchmarks._decode_figures import LLAMA_CPP, compute_round_over_weight_read
 from benchmarks._headline_plan import CELLS, PREFIX, QWEN, START, VERDICTS, HeadlineCell, list_runnable_arms
 from benchmarks._headline_rows import MeasuredPrompt
-from benchmarks._timing import measure_first_token_ratios, read_bandwidth
+from benchmarks._timing import measure_first_token_ratios, measure_read_bandwidth
 
 _EXPECTED_S = {VERDICTS: 30.0, PREFIX: 30.0}
 """About what the parts beside decoding take, for the time left."""
@@ -53,7 +53,7 @@ class HeadlineRun:
         """Return what was measured of each cell of this run, by its name."""
         return {cell.name: [self._results[key] for key in self._list_keys(cell)] for cell in self._cells}
 
-    def part(self, name: str) -> Any:
+    def get_result(self, name: str) -> Any:
         """Return what was measured of PREFIX or VERDICTS, None if it is not of this run."""
         return self._results.get(name)
 
@@ -99,7 +99,7 @@ def _decode(arms: Arms, cell: HeadlineCell, names: list[str], text: str) -> Meas
     next.
     """
     device, prompt = torch.device("cpu"), MeasuredPrompt()
-    reads = [read_bandwidth(device)]
+    reads = [measure_read_bandwidth(device)]
     for name in names:
         before = machine_use.read()
         speed = arms.run(name, text, cell.n, cell.temperature)
@@ -108,9 +108,9 @@ def _decode(arms: Arms, cell: HeadlineCell, names: list[str], text: str) -> Meas
             prompt.others_s += use.others_cpu_s + use.steal_s
             prompt.capacity_s += use.capacity_s
         if name.removeprefix(INT8) == PLAIN:
-            reads.append(read_bandwidth(device))
+            reads.append(measure_read_bandwidth(device))
             target, around = arms.targets[parse_weights(name)], statistics.mean(reads[-2:])
-            prompt.rounds[name] = round_vs_weight_read(target, [speed], around)
+            prompt.rounds[name] = compute_round_over_weight_read(target, [speed], around)
     prompt.read_gb_per_s = statistics.median(reads) / 1e9
     return prompt
 

@@ -20,7 +20,7 @@ from decoding.models.errors import NoSourceError, SourceError, WrongHashError
 from decoding.models.registry import KnownModel
 
 _PROGRAM = Path(__file__).with_name("_llamacpp_process.py")
-_OF_OUR_OPENMP = ("OMP_", "GOMP_", "KMP_")
+_OPENMP_PREFIXES = ("OMP_", "GOMP_", "KMP_")
 
 
 class EngineError(RuntimeError):
@@ -67,7 +67,7 @@ def run_llamacpp(model: str, n_threads: int, n_samples: int) -> Iterator[LlamaCp
     with tempfile.TemporaryDirectory() as folder:
         file = _fetch_gguf(model, Path(folder))
         command = [sys.executable, str(_PROGRAM), str(file), str(n_threads), str(n_samples)]
-        own = {name: value for name, value in os.environ.items() if not name.startswith(_OF_OUR_OPENMP)}
+        own = {name: value for name, value in os.environ.items() if not name.startswith(_OPENMP_PREFIXES)}
         log = Path(folder) / "log"
         with (
             log.open("w") as errors,

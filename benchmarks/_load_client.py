@@ -27,7 +27,7 @@ OnProgress = Callable[[int, int, float], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedRequest:
     """One request: due `due_s` seconds after the window began. `key` names it among all requests of the test."""
 
     key: str
@@ -62,24 +62,24 @@ def count_prompts(rates: Sequence[float], duration_s: float, budget_s: float) ->
     return max(1, min(most, int(duration_s / budget_s)))
 
 
-def plan_window(rate: float, duration_s: float, prompts: Sequence[Task], seed: int) -> list[Planned]:
+def plan_window(rate: float, duration_s: float, prompts: Sequence[Task], seed: int) -> list[PlannedRequest]:
     """The requests at one rate, in the order in which they are due; each has a seed of its own."""
     return [
-        Planned(f"{rate:g}/{i}", due, prompts[i % len(prompts)], seed + i)
+        PlannedRequest(f"{rate:g}/{i}", due, prompts[i % len(prompts)], seed + i)
         for i, due in enumerate(draw_arrivals(rate, duration_s, seed))
     ]
 
 
-def plan_idle_requests(prompts: Sequence[Task], seed: int) -> list[Planned]:
+def plan_idle_requests(prompts: Sequence[Task], seed: int) -> list[PlannedRequest]:
     """The requests to the idle service: each prompt once."""
-    return [Planned(f"idle/{i}", 0.0, task, seed + i) for i, task in enumerate(prompts)]
+    return [PlannedRequest(f"idle/{i}", 0.0, task, seed + i) for i, task in enumerate(prompts)]
 
 
 @dataclass(slots=True)
 class Reply:
     """The outcome of a request."""
 
-    planned: Planned
+    planned: PlannedRequest
     late_s: float  # how long after it was due it was sent
     fate: Fate = "failed"
     answered_s: float = 0.0  # how long after it was due its whole answer was there
@@ -119,15 +119,15 @@ class Client:
         if self.token:
             self.headers["Authorization"] = f"Bearer {self.token}"
 
-    def open_loop(self, requests: Sequence[Planned], on_progress: OnProgress) -> tuple[list[Reply], float]:
+    def send_when_due(self, requests: Sequence[PlannedRequest], on_progress: OnProgress) -> tuple[list[Reply], float]:
         """(the replies in the order of the requests, seconds until the last was settled). Sends each when it is due."""
         return run_in_own_loop(self._send_all(requests, on_progress))
 
-    def in_turn(self, requests: Sequence[Planned], on_progress: OnProgress) -> tuple[list[Reply], float]:
+    def send_in_turn(self, requests: Sequence[PlannedRequest], on_progress: OnProgress) -> tuple[list[Reply], float]:
         """(the replies, seconds spent waiting for them). Sends each after the one before, with a pause in between."""
         return run_in_own_loop(self._send_each(requests, on_progress))
 
-    async def _send_all(self, requests: Sequence[Planned], on_progress: OnProgress) -> tuple[list[Reply], float]:
+    async def _send_all(self, requests: Sequence[PlannedRequest], on_progress: OnProgress) -> tuple[list[Reply], float]:
         tasks: list[asyncio.Task[Reply]] = []
         async with self._open_http() as http, self._watch():
             began = time.perf_counter()
@@ -139,7 +139,9 @@ class Client:
             reporter.cancel()
         return replies, time.perf_counter() - began
 
-    async def _send_each(self, requests: Sequence[Planned], on_progress: OnProgress) -> tuple[list[Reply], float]:
+    async def _send_each(
+        self, requests: Sequence[PlannedRequest], on_progress: OnProgress
+    ) -> tuple[list[Reply], float]:
         replies: list[Reply] = []
         waited = 0.0
         async with self._open_http() as http:
@@ -169,7 +171,7 @@ class Client:
         local = httpx2.URL(self.url).host in ("127.0.0.1", "localhost", "::1")
         return httpx2.AsyncClient(headers=self.headers, limits=limits, timeout=timeout, trust_env=not local)
 
-    async def _ask(self, http: httpx2.AsyncClient, request: Planned, due: float) -> Reply:
+    async def _ask(self, http: httpx2.AsyncClient, request: PlannedRequest, due: float) -> Reply:
         """`due` is on the clock of time.perf_counter."""
         reply = Reply(request, late_s=time.perf_counter() - due)
         try:
@@ -187,7 +189,7 @@ class Client:
         return reply
 
 
-def build_body(common: dict[str, Any], request: Planned) -> dict[str, Any]:
+def build_body(common: dict[str, Any], request: PlannedRequest) -> dict[str, Any]:
     """The body of POST /api/v1/complete: the prompt of the task as `bassline eval` asks for it, without its test."""
     task = request.task
     suffix = {} if task.suffix is None else {"suffix": task.suffix}

@@ -50,8 +50,8 @@ def build_row(point: Point) -> dict[str, Any]:
         "answered": point.answered,
         "refused": point.refused,
         "failed": point.failed,
-        "Pass@First": _share(point.pass_first, point.pass_first_interval),
-        "Pass@All": _share(point.pass_all, point.pass_all_interval),
+        "Pass@First": _format_share(point.pass_first, point.pass_first_interval),
+        "Pass@All": _format_share(point.pass_all, point.pass_all_interval),
         "first p50": _format_seconds(point.first_finished_p50_s),
         "p95": _format_seconds(point.first_finished_p95_s),
         "answer p50": _format_seconds(point.answer_p50_s),
@@ -103,7 +103,7 @@ def build_sentences(measured: MeasuredService) -> list[str]:
     return lines
 
 
-def _share(value: float, interval: tuple[float, float]) -> str:
+def _format_share(value: float, interval: tuple[float, float]) -> str:
     return f"{100 * value:.0f} % ({100 * interval[0]:.0f} to {100 * interval[1]:.0f})"
 
 

@@ -47,7 +47,7 @@ class Judge:
 
     def asked(self, replies: Sequence[Reply]) -> list[LoadedRequest]:
         """The requests with their samples judged."""
-        answers = [(reply, _answer(reply)) for reply in replies]
+        answers = [(reply, _get_completion(reply)) for reply in replies]
         programs = [
             [self._extract_program(reply, answer, s) for s in answer.get("samples", ())] for reply, answer in answers
         ]
@@ -101,7 +101,7 @@ class Judge:
         )
 
 
-def _answer(reply: Reply) -> dict[str, Any]:
+def _get_completion(reply: Reply) -> dict[str, Any]:
     """The completion; {} if there is none, or if its run has failed."""
     answer = reply.document if reply.fate == "answered" else {}
     return answer if answer and answer["run"]["state"] == RUN_FINISHED else {}

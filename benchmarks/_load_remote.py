@@ -17,7 +17,7 @@ from app.core.remote.engine import RemoteEngine
 from app.core.remote.server_pages import COUNTERS_OF_QUEUE, WAITING
 from app.core.remote.target import parse
 from app.jobs.work.decode_job import build_task_prompt
-from benchmarks._load_client import Client, Planned, QueueWatch, Reply
+from benchmarks._load_client import Client, PlannedRequest, QueueWatch, Reply
 from benchmarks._load_service import ServiceError
 from decoding.models.errors import ModelError
 from decoding.request import Completion, Request, RequestError, SamplingParams
@@ -35,7 +35,7 @@ class RemoteClient(Client):
     def _open_http(self) -> Any:
         return contextlib.nullcontext()
 
-    async def _ask(self, http: Any, request: Planned, due: float) -> Reply:
+    async def _ask(self, http: Any, request: PlannedRequest, due: float) -> Reply:
         """One task's samples; a busy server is asked again until the budget is over, as in a run."""
         reply = Reply(request, late_s=time.perf_counter() - due)
         try:
@@ -51,7 +51,7 @@ class RemoteClient(Client):
     def _describe_run(self) -> SimpleNamespace:
         return SimpleNamespace(prompt_mode=self.body["prompt_mode"], provenance={}, target=self.body["target"])
 
-    def _build_request(self, request: Planned, prompt: Prompt, text: str) -> Request:
+    def _build_request(self, request: PlannedRequest, prompt: Prompt, text: str) -> Request:
         return Request(
             prompt=text,
             n=self.body["n"],

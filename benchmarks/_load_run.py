@@ -30,7 +30,7 @@ class LoadRefusedError(ValueError):
     """The service does not take these requests; the message is its own."""
 
 
-class Load:
+class LoadTest:
     """A load test. `measured` is what is done so far; `faults` say why requests failed, a line each."""
 
     def __init__(self, options: argparse.Namespace, prompts: Sequence[Task], judge: Judge) -> None:
@@ -120,7 +120,7 @@ class Load:
         least = replace(client, body=client.body | {"n": 1, "max_tokens": 1, "budget_s": LOADING_S}, budget_s=LOADING_S)
         deadline = time.monotonic() + LOADING_S
         while True:
-            (reply,), _ = least.in_turn(requests[:1], _ignore_progress)
+            (reply,), _ = least.send_in_turn(requests[:1], _ignore_progress)
             if reply.fate == "answered" and reply.document["samples"]:
                 break
             if reply.fate == "answered":
@@ -131,8 +131,8 @@ class Load:
                 raise ServiceError(f"{client.url} does not answer: {reply.fault}")
             time.sleep(reply.retry_after_s or BUSY_S)
         self.provenance = reply.document["run"]["provenance"]
-        least.in_turn(requests[1:], _ignore_progress)
-        client.in_turn(requests[:1], _ignore_progress)
+        least.send_in_turn(requests[1:], _ignore_progress)
+        client.send_in_turn(requests[:1], _ignore_progress)
 
     def _measure_idle(self, client: Client) -> None:
         def progress(_sent: int, settled: int, _seconds: float) -> None:
@@ -142,7 +142,7 @@ class Load:
         requests = _load_client.plan_idle_requests(self.prompts, self._options.seed)
         self._report_progress(f"idle: 0 of {len(requests)} answered, one at a time", 0.0)
         lost = self._watch()
-        replies, waited = client.in_turn(requests, progress)
+        replies, waited = client.send_in_turn(requests, progress)
         self._settle(None, replies, waited, waited, lost())
 
     def _measure_rate(self, client: Client, rate: float) -> None:
@@ -153,7 +153,7 @@ class Load:
 
         progress(0, 0, 0.0)
         lost = self._watch()
-        replies, elapsed = client.open_loop(requests, progress)
+        replies, elapsed = client.send_when_due(requests, progress)
         self._windows_left -= 1
         self._settle(rate, replies, self._options.duration, elapsed, lost(), client.queue)
 

@@ -16,7 +16,7 @@ import psutil
 
 from app.jobs.work import machine_use
 
-_OWN = {
+_SETTINGS = {
     "BASSLINE_DATABASE_URL": "",
     "BASSLINE_BROKER_URL": "memory://",
     "BASSLINE_EVENTS_URL": "",
@@ -40,7 +40,7 @@ def serve_own() -> Iterator[str]:
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", "app.cli", "serve", "--port", "0"],
-                stdout=output, stderr=output, env={**os.environ, **_OWN, "BASSLINE_DATA_DIR": folder},
+                stdout=output, stderr=output, env={**os.environ, **_SETTINGS, "BASSLINE_DATA_DIR": folder},
                 start_new_session=True,  # Ctrl-C is for the benchmark, which stops it when it has reported
             )  # fmt: skip
         try:

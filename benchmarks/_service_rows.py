@@ -33,7 +33,7 @@ from evaluation import datasets as evaluation_datasets
 from evaluation.verdicts import Status, Trust
 
 MADE_BY = "bassline bench service"  # the runs are pinned to this worker, which marks them as generated
-FILLED = {
+GENERATED_TABLES = {
     "datasets", "tasks", "runs", "run_tasks", "run_curves", "samples", "dataset_checks", "workers", "jobs",
 }  # fmt: skip
 N = 8
@@ -77,7 +77,7 @@ _MEASURED = (
     "verify_s", "other_s", "wall_s", "sandbox_s", "n_rounds", "peak_memory_bytes",
 )  # fmt: skip
 _TASK_COLUMNS = ("id", "run_id", "task_pk", "position", "state", "attempt", "queued_at", *_MEASURED)
-_UNREAD = ("capacity_s", "others_cpu_s", "steal_s")  # what others used of the machine was not recorded
+_UNRECORDED_COLUMNS = ("capacity_s", "others_cpu_s", "steal_s")  # what others used of the machine was not recorded
 
 
 class _TableRow(SimpleNamespace):
@@ -125,7 +125,9 @@ def refuse_foreign_tables(connection: Connection) -> None:
 
 def _count_generated(session: Session) -> int:
     """The number of generated runs. Raises BadInputError if there is any other row."""
-    others = [t.name for t in metadata.sorted_tables if t.name not in FILLED and session.execute(select(t)).first()]
+    others = [
+        t.name for t in metadata.sorted_tables if t.name not in GENERATED_TABLES and session.execute(select(t)).first()
+    ]
     if session.scalar(select(Run.id).where(Run.pinned_worker.is_distinct_from(MADE_BY)).limit(1)):
         others.append("runs")
     if others:
@@ -203,9 +205,9 @@ def _write(session: Session, run: Run, rng: random.Random) -> None:
         job = _TableRow(
             id=_make_id(run.created_at, rng), run_id=run.id, task_pk=task.id, position=position,
             state=TaskState.SKIPPED, attempt=0, queued_at=run.created_at, task=task,
-            **dict.fromkeys((*_MEASURED, *_UNREAD)),
+            **dict.fromkeys((*_MEASURED, *_UNRECORDED_COLUMNS)),
         )  # fmt: skip
-        job.samples = _decode(run, job, task, rng) if position < done else []
+        job.samples = _generate_samples(run, job, task, rng) if position < done else []
         jobs.append(job)
     run.figures = figures.compute_figures(run, jobs)
     curve = figures.compute_curve(run, jobs)
@@ -219,11 +221,11 @@ def _write(session: Session, run: Run, rng: random.Random) -> None:
     _copy(connection, "samples", tuple(vars(samples[0])), samples)
 
 
-def _decode(run: Run, job: Any, task: Any, rng: random.Random) -> list[_TableRow]:
+def _generate_samples(run: Run, job: Any, task: Any, rng: random.Random) -> list[_TableRow]:
     skill, pace = TARGETS[run.target]
     pace *= DRAFTERS[run.drafter] * (1 if run.provenance["device"] == "cuda" else 6)
     ability, length = min(max(rng.gauss(skill, 0.32), 0.0), 1.0), rng.randint(30, 180)
-    samples = [_sample(run, job, task, index, ability, length, pace, rng) for index in range(run.n)]
+    samples = [_generate_sample(run, job, task, index, ability, length, pace, rng) for index in range(run.n)]
     job.state, job.attempt = TaskState.FINISHED, 0
     job.queue_s, job.prefill_s, job.sandbox_s = rng.uniform(1, 900), 0.02 * pace, rng.uniform(0.05, 0.4)
     job.wall_s = max(s.finished_s for s in samples)
@@ -236,7 +238,7 @@ def _decode(run: Run, job: Any, task: Any, rng: random.Random) -> list[_TableRow
     return samples
 
 
-def _sample(
+def _generate_sample(
     run: Run, job: Any, task: Any, index: int, ability: float, length: int, pace: float, rng: random.Random
 ) -> _TableRow:
     n_tokens = max(length + rng.randint(-20, 40), 8)

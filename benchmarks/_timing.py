@@ -52,7 +52,7 @@ def time_each(works: Sequence[Callable[[], object]], device: torch.device) -> fl
     return statistics.median(times) / len(works)
 
 
-def copy_bandwidth(device: torch.device) -> float:
+def measure_copy_bandwidth(device: torch.device) -> float:
     """Return the bytes per second that a large copy reads and writes: the limit of work bound by memory bandwidth."""
     n_bytes = 2**30 if device.type == "cuda" else 2**28
     source = torch.randint(0, 255, (n_bytes,), dtype=torch.uint8, device=device)
@@ -60,7 +60,7 @@ def copy_bandwidth(device: torch.device) -> float:
     return 2 * n_bytes / time_each([lambda: target.copy_(source)], device)
 
 
-def read_bandwidth(device: torch.device) -> float:
+def measure_read_bandwidth(device: torch.device) -> float:
     """Return the bytes per second of a sum over a large array: the limit of a round, which reads the weights and writes
     little. A copy on a CPU says less about it: some processes copy twice as fast as others."""
     n_bytes = 2**30 if device.type == "cuda" else 2**28

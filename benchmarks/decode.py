@@ -41,9 +41,9 @@ from benchmarks._arms import (
     is_ours,
     parse_weights,
 )
-from benchmarks._decode_figures import build_rows, compute_figures, round_vs_weight_read
+from benchmarks._decode_figures import build_rows, compute_figures, compute_round_over_weight_read
 from benchmarks._report import Report, build_parser, print_table
-from benchmarks._timing import measure_first_token_ratios, read_bandwidth
+from benchmarks._timing import measure_first_token_ratios, measure_read_bandwidth
 from decoding.models import trained_heads
 from decoding.models.device import DTYPES, get_device_name
 
@@ -78,7 +78,7 @@ def main(argv: list[str] | None = None) -> int:
     device = torch.device(options.device)
     options.dtype = choose_dtype(options.device, options.dtype)
     report = Report("decode", get_device_name(device), {**vars(options), "attention": choose_attention(options.device)})
-    bandwidth = read_bandwidth(device)
+    bandwidth = measure_read_bandwidth(device)
     report.settings["read_bandwidth_gb_per_s"] = bandwidth / 1e9
     peers: dict[str, Peer] = {}
     report.settings["not_run"] = {}
@@ -98,7 +98,9 @@ def main(argv: list[str] | None = None) -> int:
             for arm in filter(is_ours, speeds):
                 at = f"{name}.b{n}.t{temperature:g}.{arm}"
                 target = arms.targets[parse_weights(arm)]
-                report.figures[f"{at}.round_vs_weight_read"] = round_vs_weight_read(target, speeds[arm], bandwidth)
+                report.figures[f"{at}.round_vs_weight_read"] = compute_round_over_weight_read(
+                    target, speeds[arm], bandwidth
+                )
             left = (time.monotonic() - started) / (i + 1) * (len(cells) - i - 1)
             print(f"{name}: batch {n} at temperature {temperature:g} done, {left:.0f} s left", file=sys.stderr)
         if PLAIN in names:

@@ -38,14 +38,14 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from benchmarks import kernels
 from benchmarks._report import Report, build_parser, print_table
-from benchmarks._timing import copy_bandwidth, measure_matmul_rate
+from benchmarks._timing import measure_copy_bandwidth, measure_matmul_rate
 from decoding.attention.backends import NAMES
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models import fp8
 from decoding.models.loaded import LoadedModel
 from decoding.request import Completion, Request, SamplingParams
-from kernels.availability import KernelError, require
+from kernels.availability import KernelError, require_triton
 
 # Embeddings this large keep their direction whatever the layers add: see `_write_permutation`.
 _EMBEDDING_SIZE = 8.0
@@ -68,7 +68,7 @@ def main(argv: list[str] | None = None) -> int:
         print("there is no GPU here: measure on one, or give --tiny to see that the script runs", file=sys.stderr)
         return 1
     try:
-        require(device)
+        require_triton(device)
     except KernelError as error:
         print(error, file=sys.stderr)
         return 1
@@ -83,7 +83,7 @@ def main(argv: list[str] | None = None) -> int:
     _print(started, "kernels are right")
 
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-    bandwidth, rate = copy_bandwidth(device), measure_matmul_rate(device, dtype)
+    bandwidth, rate = measure_copy_bandwidth(device), measure_matmul_rate(device, dtype)
     report.figures |= {"copy_gb_per_s": bandwidth / 1e9, "matmul_tflop_per_s": rate / 1e12}
     print(f"\n{name}: copy {bandwidth / 1e9:.0f} GB/s, matrix product {rate / 1e12:.0f} TFLOP/s in {dtype}\n")
     report.rows += list(_measure_kernels(options, dtype, device, bandwidth))

@@ -41,7 +41,7 @@ from benchmarks._report import Report, build_parser, compute_quartiles, print_ta
 from decoding.models import fetch, trained_heads
 from decoding.models.device import get_device_name
 from decoding.models.errors import ModelError
-from decoding.prepare import int8_missing
+from decoding.prepare import find_int8_obstacle
 
 INTERRUPTED = 130
 QUIET_SHARE = 0.05
@@ -67,11 +67,11 @@ def main(argv: list[str] | None = None) -> int:
         parser.exit(2, f"{error}\n")
     except KeyboardInterrupt:
         parser.exit(INTERRUPTED, "interrupted: nothing is stored\n")
-    _fill(report, run)
+    _add_figures(report, run)
     report.rows = _headline_rows.add_noise(report.rows, before, engine == report.settings[_headline_rows.ENGINE])
     _print(report, sys.stderr if options.json == "-" else sys.stdout)
     report.write(options.json)
-    return _judge(comparisons, fallen, {row["row"] for row in before} - {row["row"] for row in report.rows})
+    return _print_comparison(comparisons, fallen, {row["row"] for row in before} - {row["row"] for row in report.rows})
 
 
 def _collect_settings(options: argparse.Namespace) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def _collect_settings(options: argparse.Namespace) -> dict[str, Any]:
     reasons = {f"trained drafter of {model}": "none is trained here" for model in models if model not in heads}
     if missing := _llamacpp.find_obstacle():
         reasons[LLAMA_CPP] = missing
-    if missing := int8_missing():
+    if missing := find_int8_obstacle():
         reasons["8-bit weights"] = missing
     return {
         "tasks": options.tasks,
@@ -116,10 +116,10 @@ def _describe_processor() -> str:
     return ", ".join(f"{name} {value}" for name, value in facts.items()) or platform.machine()
 
 
-def _fill(report: Report, run: HeadlineRun) -> None:
+def _add_figures(report: Report, run: HeadlineRun) -> None:
     """Add figures and the load to the report, and why there are no verdicts if there are none."""
     cells = run.cells()
-    if not run.part(VERDICTS)["ours"]:
+    if not run.get_result(VERDICTS)["ours"]:
         report.settings["not_run"][VERDICTS] = "the sandbox does not work here: see bassline sandbox selftest"
     report.figures = _headline_rows.flatten_figures(CELLS, cells, report.rows)
     every = [prompt for prompts in cells.values() for prompt in prompts]
@@ -133,9 +133,9 @@ def _fill(report: Report, run: HeadlineRun) -> None:
 def _build_rows(run: HeadlineRun, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the rows of what a run measured."""
     found = [*_headline_rows.build_decoding_rows(CELLS, run.cells(), settings["dtype"])]
-    if ratios := run.part(PREFIX):
+    if ratios := run.get_result(PREFIX):
         found.append(_headline_rows.build_prefix_row(ratios))
-    judged = run.part(VERDICTS)
+    judged = run.get_result(VERDICTS)
     if judged and judged["ours"]:
         found.append(_headline_rows.build_verdicts_row(judged["ours"], judged["theirs"]))
     return found
@@ -175,7 +175,9 @@ def _print(report: Report, to: Any) -> None:
         print("the machine was not quiet: these figures are indicative only", file=sys.stderr)
 
 
-def _judge(comparisons: Sequence[RowComparison], twice: Sequence[RowComparison], missing: Collection[str]) -> int:
+def _print_comparison(
+    comparisons: Sequence[RowComparison], twice: Sequence[RowComparison], missing: Collection[str]
+) -> int:
     """Print the rows that fell once and twice, and the ones that were not measured now; return 1 if one fell twice."""
     if missing:
         print(f"not measured now, so not compared: {', '.join(sorted(missing))}", file=sys.stderr)

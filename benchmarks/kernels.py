@@ -27,10 +27,10 @@ import torch
 from torch.nn import functional as F
 
 from benchmarks._report import Report, build_parser, print_table
-from benchmarks._timing import copy_bandwidth, count_copies, time_each
+from benchmarks._timing import count_copies, measure_copy_bandwidth, time_each
 from decoding.models.device import get_device_name
 from kernels import reference
-from kernels.availability import INTERPRETED, KernelError, require
+from kernels.availability import INTERPRETED, KernelError, require_triton
 from kernels.check import build_pool, shuffle_pages
 from kernels.native_attention import attend_native, require_native
 from kernels.registry import BACKENDS, VerifyAttention
@@ -49,7 +49,7 @@ def list_kernels(device: torch.device) -> dict[str, VerifyAttention]:
     if device.type == "cpu" and not INTERPRETED:
         require_native(device)
         return NATIVE
-    require(device)
+    require_triton(device)
     return TRITON
 
 
@@ -243,7 +243,7 @@ def main(argv: list[str] | None = None) -> int:
     if not all(row["ok"] for row in checked):
         print("a kernel is wrong: nothing was measured", file=sys.stderr)
         return 1
-    bandwidth = copy_bandwidth(device)
+    bandwidth = measure_copy_bandwidth(device)
     report.figures["copy_gb_per_s"] = bandwidth / 1e9
     print(f"\n{name}: a copy reads and writes {bandwidth / 1e9:.0f} GB/s")
     for row in sweep(

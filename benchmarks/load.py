@@ -32,7 +32,7 @@ from app.datasets.service import as_plain, require
 from benchmarks._load_client import count_prompts, shuffle_tasks
 from benchmarks._load_figures import build_row, build_sentences, compute_figures, draw_quality
 from benchmarks._load_grading import Judge
-from benchmarks._load_run import Load, LoadRefusedError
+from benchmarks._load_run import LoadRefusedError, LoadTest
 from benchmarks._load_service import ServiceError, serve_own
 from benchmarks._report import Report, build_parser, print_table
 from evaluation import dataset_files
@@ -63,7 +63,7 @@ def main(argv: list[str] | None = None) -> int:
         parser.exit(2, f"{error}\n")
     wanted = count_prompts(options.rates, options.duration, options.budget)
     prompts = judge.sound(shuffle_tasks(dataset.tasks, options.seed), wanted)
-    load = Load(options, prompts, judge)
+    load = LoadTest(options, prompts, judge)
     interrupted = False
     try:
         with contextlib.ExitStack() as services:
@@ -78,7 +78,7 @@ def main(argv: list[str] | None = None) -> int:
         parser.exit(1, f"{error}\n")
     finally:
         judge.close()
-    _report(options, load, dataset).write(options.json)
+    _print_report(options, load, dataset).write(options.json)
     return int(interrupted)
 
 
@@ -90,7 +90,7 @@ def _load_dataset(name: str) -> Dataset:
     return Dataset(stored.name, tuple(as_plain(task) for task in stored.tasks), stored.sha256)
 
 
-def _report(options: argparse.Namespace, load: Load, dataset: Dataset) -> LoadReport:
+def _print_report(options: argparse.Namespace, load: LoadTest, dataset: Dataset) -> LoadReport:
     """Prints the table and the conclusions. Returns the report."""
     settings = {key: value for key, value in vars(options).items() if key != "token"}
     report = LoadReport("load", load.device, settings | {"prompts": len(load.prompts), "provenance": load.provenance})

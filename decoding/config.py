@@ -14,11 +14,11 @@ from kernels.registry import BACKENDS
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 WEIGHTS = ("dense", "int8", "fp8")
-_DEVICE_OF = {"int8": "cpu", "fp8": "cuda"}
+_REQUIRED_DEVICE = {"int8": "cpu", "fp8": "cuda"}
 DEVICES = ("auto", "cpu", "cuda")
 ATTENTIONS = ("auto", *BACKENDS)
 ACCEPTANCES = tuple(RULES)
-NAMED_LENGTHS = ("goodput", "bass", "table")
+DRAFT_LENGTH_POLICIES = ("goodput", "bass", "table")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class EngineConfig:
         _require_one_of("dtype", self.dtype, DTYPES)
         _require_one_of("weights", self.weights, WEIGHTS)
         _require_one_of("device", self.device, DEVICES)
-        only = _DEVICE_OF.get(self.weights, self.device)
+        only = _REQUIRED_DEVICE.get(self.weights, self.device)
         if self.device not in ("auto", only):
             raise RequestError(f"device is {self.device!r}: {self.weights} weights are for {only}, choose dense ones")
         _require_one_of("attention", self.attention, ATTENTIONS)
@@ -68,14 +68,14 @@ class EngineConfig:
 
 def parse_draft_length(text: str) -> int | None:
     """Return K of `fixed:K`, None for a named policy; raises RequestError otherwise."""
-    if text in NAMED_LENGTHS:
+    if text in DRAFT_LENGTH_POLICIES:
         return None
     kind, _, length = text.partition(":")
     if kind == "fixed" and length.isdecimal() and 0 <= int(length) <= MAX_DRAFT_LENGTH:
         return int(length)
-    use = f"use {', '.join(NAMED_LENGTHS)} or fixed:K with K from 0 to {MAX_DRAFT_LENGTH}"
+    use = f"use {', '.join(DRAFT_LENGTH_POLICIES)} or fixed:K with K from 0 to {MAX_DRAFT_LENGTH}"
     near = "" if kind == "fixed" else text  # of fixed, only K can be wrong
-    raise RequestError(f"draft_length is {text!r}: {build_advice(near, (*NAMED_LENGTHS, 'fixed:K'), use)}")
+    raise RequestError(f"draft_length is {text!r}: {build_advice(near, (*DRAFT_LENGTH_POLICIES, 'fixed:K'), use)}")
 
 
 def _require_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:

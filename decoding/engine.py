@@ -30,16 +30,16 @@ from decoding.checks.graph_check import find_error
 from decoding.checks.invariance import MIN_ROWS, is_batch_invariant
 from decoding.config import EngineConfig, parse_draft_length
 from decoding.costs.costs import Costs
-from decoding.costs.verify import SIZES, VerifyCost, measure
+from decoding.costs.verify import SIZES, VerifyCost, measure_verify_cost
 from decoding.draft_length.goodput import AcceptanceModel
-from decoding.draft_length.policies import BassLength, DraftLength, FixedLength, GoodputLength, TableLength
-from decoding.draft_length.profiles import Profile, find
-from decoding.drafters.answers import Answers
+from decoding.draft_length.policies import BassLength, DraftLengthPolicy, FixedLength, GoodputLength, TableLength
+from decoding.draft_length.profiles import Profile, find_profile
+from decoding.drafters.answers import AnswerIndex
 from decoding.drafters.registry import make_drafter, parse_drafter
 from decoding.limits import MAX_DRAFT_LENGTH, MAX_SERVED
-from decoding.loop.admission import Lengths
+from decoding.loop.admission import SampleLengthModel
 from decoding.loop.batch import Batch
-from decoding.loop.intake import EarliestDeadline, InOrder, Intake
+from decoding.loop.intake import EarliestDeadlineIntake, InOrderIntake, Intake
 from decoding.loop.scheduler import Outcome, Scheduler
 from decoding.loop.step import Decoder
 from decoding.memory.pages import PAGE_SIZE
@@ -59,19 +59,19 @@ from decoding.provenance import collect_provenance
 from decoding.request import (
     Calibration,
     Completion,
+    OnBatchUpdate,
     OnUpdate,
-    OnUpdateOf,
     Request,
     RequestError,
     ShouldCancel,
-    ShouldCancelOf,
+    ShouldCancelRequest,
     Update,
 )
-from decoding.state.token_text import check_known, decode
+from decoding.state.token_text import check_known, decode_tokens
 
 _models = ModelPool()
 # Length of a warm-up prompt without repeated tokens.
-_N_DIFFERENT = 32
+_N_DISTINCT_TOKENS = 32
 # The most rows of a verify that is timed.
 _DUMMY_ROWS = 8
 _MakeIntake = Callable[[Scheduler], Intake]
@@ -114,8 +114,8 @@ class Engine:
         # Costs learnt from earlier requests, so that the first round of the next can be predicted.
         self._acceptance = AcceptanceModel(1 if head is None else head.head.n_proposed)
         self.costs = Costs(1 + (draft is not None or head is not None), self._measure_verify_cost)
-        self._lengths = Lengths()
-        self._answers = Answers()
+        self._lengths = SampleLengthModel()
+        self._answers = AnswerIndex()
         if graphs is None:
             # Not with recurrent layers: what they read and commit depends on how many tokens each row has.
             graphs = target.device.type == "cuda" and all(
@@ -150,7 +150,7 @@ class Engine:
             engine.warm_up()
             if target.device.type == "cuda":
                 engine.check_graphs()
-                self_check.warn(engine._disabled, get_device_name(target.device))
+                self_check.warn_about_disabled(engine._disabled, get_device_name(target.device))
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
@@ -202,7 +202,7 @@ class Engine:
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of token ids, special tokens included. Raises RequestError for an invalid token id."""
         check_known(self.target, tokens)
-        return decode(self.target.tokenizer, tokens)
+        return decode_tokens(self.target.tokenizer, tokens)
 
     def provenance(self) -> dict[str, str | int | None]:
         """Return the provenance of a figure: models by hash, device, precision and versions."""
@@ -253,7 +253,7 @@ class Engine:
 
         cancels = None if should_cancel is None else lambda _position: should_cancel()
         max_samples = min(request.n, self.config.max_batch)
-        ((_, outcome),) = self._decode(self._take_in_order([request]), max_samples, on_update_of, cancels)
+        ((_, outcome),) = self._decode(self._make_ordered_intake([request]), max_samples, on_update_of, cancels)
         if isinstance(outcome, RequestError):
             raise outcome
         return outcome
@@ -261,8 +261,8 @@ class Engine:
     def generate_many(
         self,
         requests: Iterable[Request],
-        on_update: OnUpdateOf | None = None,
-        should_cancel: ShouldCancelOf | None = None,
+        on_update: OnBatchUpdate | None = None,
+        should_cancel: ShouldCancelRequest | None = None,
     ) -> Iterator[Outcome]:
         """Decode several prompts in one batch, for throughput; yield (position, outcome) as each request is done.
 
@@ -271,13 +271,13 @@ class Engine:
         there is no memory, yields its RequestError. A request ends before the next round once
         `should_cancel` returns True for its position. Raises BrokenModelError.
         """
-        return self._decode(self._take_in_order(requests), self.config.max_batch, on_update, should_cancel)
+        return self._decode(self._make_ordered_intake(requests), self.config.max_batch, on_update, should_cancel)
 
     def serve(
         self,
         requests: Iterable[Request | None],
-        on_update: OnUpdateOf | None = None,
-        should_cancel: ShouldCancelOf | None = None,
+        on_update: OnBatchUpdate | None = None,
+        should_cancel: ShouldCancelRequest | None = None,
     ) -> Iterator[Outcome]:
         """Decode requests of many users in one batch as they arrive; yield (position, outcome) as each is done.
 
@@ -288,21 +288,21 @@ class Engine:
         """
         # Kept graphs are sized for max_batch.
         max_samples = self.config.max_batch if self._pool.has_graphs else max(self.config.max_batch, MAX_SERVED)
-        return self._decode(self._as_they_arrive(requests), max_samples, on_update, should_cancel)
+        return self._decode(self._make_arrival_intake(requests), max_samples, on_update, should_cancel)
 
-    def _take_in_order(self, requests: Iterable[Request]) -> _MakeIntake:
-        return lambda scheduler: InOrder(requests, self.target, scheduler.has_place, scheduler.has_room)
+    def _make_ordered_intake(self, requests: Iterable[Request]) -> _MakeIntake:
+        return lambda scheduler: InOrderIntake(requests, self.target, scheduler.has_place, scheduler.has_room)
 
-    def _as_they_arrive(self, requests: Iterable[Request | None]) -> _MakeIntake:
-        return lambda scheduler: EarliestDeadline(requests, self.target, scheduler.admission())
+    def _make_arrival_intake(self, requests: Iterable[Request | None]) -> _MakeIntake:
+        return lambda scheduler: EarliestDeadlineIntake(requests, self.target, scheduler.admission())
 
     @torch.inference_mode()
     def _decode(
         self,
         make_intake: _MakeIntake,
         max_samples: int,
-        on_update: OnUpdateOf | None,
-        should_cancel: ShouldCancelOf | None,
+        on_update: OnBatchUpdate | None,
+        should_cancel: ShouldCancelRequest | None,
     ) -> Iterator[Outcome]:
         _ = self.costs.rounds  # measured before the clock of a request starts
         policy = self._make_policy()
@@ -314,7 +314,7 @@ class Engine:
             outcomes = scheduler.run(make_intake(scheduler))
             yield from iter(self._threads()(partial(next, outcomes, None)), None)
 
-    def _make_batch(self, runners: Runners, max_samples: int, policy: DraftLength) -> Batch:
+    def _make_batch(self, runners: Runners, max_samples: int, policy: DraftLengthPolicy) -> Batch:
         drafter = make_drafter(self._drafter, runners.draft, self._answers, policy.draw)
         shares_rows = runners.shares_rows and (self._rule.allows_shared_drafts or not drafter.draws_tokens)
         return Batch(
@@ -333,7 +333,7 @@ class Engine:
 
     # Draft lengths and their costs --------------------------------------------------------------------------------
 
-    def _make_policy(self) -> DraftLength:
+    def _make_policy(self) -> DraftLengthPolicy:
         """Return the policy that the configuration names, in its starting state."""
         match self.config.draft_length:
             case "goodput":
@@ -347,7 +347,7 @@ class Engine:
 
     @cached_property
     def _profile(self) -> Profile:
-        profile = find(self.profile_key)
+        profile = find_profile(self.profile_key)
         if profile is None:
             raise RequestError(
                 "draft_length is 'table' and there is no profile of this target, drafter and device: make one with "
@@ -375,7 +375,7 @@ class Engine:
     def _time_verifies(self) -> VerifyCost:
         longest = min(SIZES[-1], self.target.context_length - 1)
         with self._threads(), self._pool.acquire(_DUMMY_ROWS) as runners:
-            return measure(lambda n_tokens: runners.target.verify_dummy(min(n_tokens, longest)))
+            return measure_verify_cost(lambda n_tokens: runners.target.verify_dummy(min(n_tokens, longest)))
 
     def serving_costs(self) -> dict[str, float]:
         """Return the seconds of a round and of a prompt token, measured at loading and since.
@@ -394,7 +394,7 @@ class Engine:
         """
         fixed = parse_draft_length(self.config.draft_length)
         self._pool.capture(0 if self.config.drafter == "none" else MAX_DRAFT_LENGTH if fixed is None else fixed)
-        different = tuple(range(_N_DIFFERENT))
+        different = tuple(range(_N_DISTINCT_TOKENS))
         self.generate(Request(prompt=different, max_new_tokens=1, prompt_logprobs=0))
         self.generate(Request(prompt="def add(a, b):\n    return a + b\n" * 12, n=2, max_new_tokens=8))
         if self._drafter.looks_up and (self.draft or self.head):

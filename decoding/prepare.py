@@ -23,7 +23,7 @@ from decoding.models.fusion import fuse
 from decoding.models.huge_pages import use_huge_pages
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.loading import load
-from decoding.models.memory import read_bytes
+from decoding.models.memory import count_bytes_read
 from decoding.models.packing import prepack, replace_linears
 from decoding.models.trained_heads import LoadedHead
 
@@ -51,7 +51,7 @@ def load_model(spec: ModelSpec, on_progress: Callable[[str], None] | None = None
     release_unused()
     if device.type == "cpu":
         use_huge_pages()
-    loaded = replace(loaded, weights=spec.weights, n_weight_bytes=read_bytes(loaded.model))
+    loaded = replace(loaded, weights=spec.weights, n_weight_bytes=count_bytes_read(loaded.model))
     return replace(loaded, disabled=self_check.check_kernels(loaded)) if loaded.device.type == "cuda" else loaded
 
 
@@ -64,14 +64,14 @@ def load_unpacked(spec: ModelSpec, on_progress: Callable[[str], None] | None = N
 
 def load_head(target: LoadedModel) -> LoadedHead:
     """Load the trained drafter of a loaded target. Raises ModelError if it has none, or none that fits."""
-    refuse_row_by_row(target)
+    refuse_own_attention(target)
     loaded = trained_heads.load(target)
     if target.device.type == "cpu":
         use_huge_pages()
     return loaded
 
 
-def refuse_row_by_row(target: LoadedModel) -> None:
+def refuse_own_attention(target: LoadedModel) -> None:
     """Raise ModelError for a target whose states no trained drafter can read."""
     if get_backend(target.model) == OWN:
         raise ModelError(
@@ -102,7 +102,7 @@ def require_int8(device: torch.device) -> None:
 
 
 @cache
-def int8_missing() -> str | None:
+def find_int8_obstacle() -> str | None:
     """Return why this CPU has no 8-bit weights, None if it has."""
     try:
         require_int8(torch.device("cpu"))

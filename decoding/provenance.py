@@ -23,7 +23,7 @@ def collect_provenance(
         "target": target.label,
         "target_sha256": target.weights_sha256,
         "target_parameters": target.n_parameters,
-        **_draft(draft, head),
+        **_describe_draft(draft, head),
         "device": get_device_name(target.device),
         "threads": count_threads() if target.device.type == "cpu" else None,
         "dtype": str(target.dtype).removeprefix("torch."),
@@ -34,7 +34,7 @@ def collect_provenance(
     }
 
 
-def _draft(draft: LoadedModel | None, head: LoadedHead | None) -> dict[str, str | int | None]:
+def _describe_draft(draft: LoadedModel | None, head: LoadedHead | None) -> dict[str, str | int | None]:
     names = ("draft", "draft_sha256", "draft_parameters")
     if head is not None:
         record = head.record

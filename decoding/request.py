@@ -13,7 +13,7 @@ from typing import Literal
 
 FinishReason = Literal["stop", "length", "deadline", "cancelled", "error"]
 Origin = Literal["draft", "target"]
-Top = tuple[tuple[str, float], ...]
+TopTokens = tuple[tuple[str, float], ...]
 """The most likely tokens at one position, in descending order: (text, log-probability)."""
 MAX_TOP_LOGPROBS = 20
 
@@ -101,7 +101,9 @@ class Sample:
     # for each token whether the drafter proposed it or the target supplied it (first, correction and bonus tokens)
     origins: list[Origin] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)  # for each token how many characters `text` had after it
-    top_logprobs: list[Top] = field(default_factory=list)  # one entry for each token, if the request asks for them
+    top_logprobs: list[TopTokens] = field(
+        default_factory=list
+    )  # one entry for each token, if the request asks for them
     eos_logprob: float | None = None  # of the end-of-sequence token, if that ended the sample
     finish_reason: FinishReason | None = None
     first_token_s: float | None = None
@@ -135,7 +137,7 @@ class PromptToken:
 
     text: str
     logprob: float | None
-    top: Top
+    top: TopTokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,10 +196,10 @@ class Update:
 
 
 OnUpdate = Callable[[Sequence[Update]], None]
-OnUpdateOf = Callable[[int, Sequence[Update]], None]
+OnBatchUpdate = Callable[[int, Sequence[Update]], None]
 """With the position of the request among those decoded together."""
 ShouldCancel = Callable[[], bool]
-ShouldCancelOf = Callable[[int], bool]
+ShouldCancelRequest = Callable[[int], bool]
 
 
 def _require_range(name: str, value: float, low: float, high: float, *, open_low: bool = False) -> None:

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from itertools import islice
 
-LONGEST = 200  # characters; comparing takes quadratic time, and longer texts are not names
-MOST = 2000  # names
+MAX_NAME_LENGTH = 200  # characters; comparing takes quadratic time, and longer texts are not names
+MAX_NAMES = 2000  # names
 
 
 def find_nearest(given: str, known: Iterable[str]) -> str | None:
     """Return the known name most similar to `given`, ignoring case, or None if none is similar."""
-    names = {name.lower(): name for name in islice(known, MOST) if len(name) <= LONGEST}
-    near = get_close_matches(given.lower(), names, n=1) if len(given) <= LONGEST else []
+    names = {name.lower(): name for name in islice(known, MAX_NAMES) if len(name) <= MAX_NAME_LENGTH}
+    near = get_close_matches(given.lower(), names, n=1) if len(given) <= MAX_NAME_LENGTH else []
     return names[near[0]] if near else None
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import torch
 
-from kernels.availability import jit, jit_for_any, next_power_of_two, require, tl
-from kernels.noise import compute_role_offset, gumbel_of, state_at, uniform_of
+from kernels.availability import jit, jit_unspecialized, next_power_of_two, require_triton, tl
+from kernels.noise import compute_role_offset, compute_state, to_gumbel, to_uniform
 from kernels.rows import NO_TOKEN
 
 _MAX_BLOCK = 1024
@@ -72,7 +72,7 @@ def _launch(
     *,
     coupled_rule: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    require(ids.device)
+    require_triton(ids.device)
     S, T = dist_row.shape
     C = ids.shape[1]
     assert ids.shape == logp.shape
@@ -112,7 +112,7 @@ def _launch(
     return accepted, emitted
 
 
-@jit_for_any("T", "C", "Cq", "ids_stride", "logp_stride")
+@jit_unspecialized("T", "C", "Cq", "ids_stride", "logp_stride")
 def _accept(
     accepted_ptr,  # int64 [S]
     emitted_ptr,  # int64 [S, T]
@@ -148,7 +148,7 @@ def _accept(
             p_ids_ptr, p_logp_ptr = ids_ptr + row * ids_stride, logp_ptr + row * logp_stride
             step = s * (T - 1) + t
             token = tl.load(draft_ptr + step, mask=t < T - 1, other=-1)
-            noise = state_at(seed, position, DRAW_OFFSET)
+            noise = compute_state(seed, position, DRAW_OFFSET)
             if COUPLED:
                 chosen = _draw(p_ids_ptr, p_logp_ptr, C, noise, BLOCK)
                 accepting = chosen == token
@@ -158,9 +158,9 @@ def _accept(
                 proposed = token >= 0
                 chosen = token
                 # u < p / q as u * q < p: q may have rounded to zero.
-                u = uniform_of(state_at(seed, position, ACCEPT_OFFSET))
-                q_token = _q_of(token, token, proposed, step_q_ids_ptr, step_q_logp_ptr, Cq, HAS_Q, N_BISECT)
-                accepting = proposed & (u * q_token < _p_of(token, p_ids_ptr, p_logp_ptr, C, BLOCK))
+                u = to_uniform(compute_state(seed, position, ACCEPT_OFFSET))
+                q_token = _get_q(token, token, proposed, step_q_ids_ptr, step_q_logp_ptr, Cq, HAS_Q, N_BISECT)
+                accepting = proposed & (u * q_token < _get_p(token, p_ids_ptr, p_logp_ptr, C, BLOCK))
                 if not accepting:
                     chosen = _draw_residual(
                         p_ids_ptr, p_logp_ptr, C, noise, token, proposed, step_q_ids_ptr, step_q_logp_ptr, Cq,
@@ -179,8 +179,8 @@ def _draw(ids_ptr, logp_ptr, C, noise, BLOCK: tl.constexpr):
     for start in range(0, C, BLOCK):
         x = start + tl.arange(0, BLOCK)
         token = tl.load(ids_ptr + x, mask=x < C, other=-1)
-        score = tl.load(logp_ptr + x, mask=x < C, other=float("-inf")).to(tl.float64) + gumbel_of(noise, token)
-        best, best_id = _better(score, token, best, best_id, BLOCK)
+        score = tl.load(logp_ptr + x, mask=x < C, other=float("-inf")).to(tl.float64) + to_gumbel(noise, token)
+        best, best_id = _keep_better(score, token, best, best_id, BLOCK)
     return best_id
 
 
@@ -200,16 +200,16 @@ def _draw_residual(
         x = start + tl.arange(0, BLOCK)
         token = tl.load(ids_ptr + x, mask=x < C, other=-1)
         log_p = tl.load(logp_ptr + x, mask=x < C, other=float("-inf"))
-        gumbel = gumbel_of(noise, token)
-        best, best_id = _better(log_p.to(tl.float64) + gumbel, token, best, best_id, BLOCK)
-        left = tl.exp(log_p) - _q_of(token, draft, x < n_drafted_from, q_ids_ptr, q_logp_ptr, Cq, HAS_Q, N_BISECT)
+        gumbel = to_gumbel(noise, token)
+        best, best_id = _keep_better(log_p.to(tl.float64) + gumbel, token, best, best_id, BLOCK)
+        left = tl.exp(log_p) - _get_q(token, draft, x < n_drafted_from, q_ids_ptr, q_logp_ptr, Cq, HAS_Q, N_BISECT)
         log_left = tl.where(left > 0, tl.log(tl.where(left > 0, left, 1.0)), float("-inf"))
-        rest, rest_id = _better(log_left.to(tl.float64) + gumbel, token, rest, rest_id, BLOCK)
+        rest, rest_id = _keep_better(log_left.to(tl.float64) + gumbel, token, rest, rest_id, BLOCK)
     return tl.where(proposed & (rest > float("-inf")), rest_id, best_id)
 
 
 @jit
-def _better(score, token, best, best_id, BLOCK: tl.constexpr):
+def _keep_better(score, token, best, best_id, BLOCK: tl.constexpr):
     """Return the highest score so far and its token. The first of equal scores wins; NaN never does."""
     score = tl.where(score > float("-inf"), score, float("-inf"))
     top = tl.max(score, 0)
@@ -218,7 +218,7 @@ def _better(score, token, best, best_id, BLOCK: tl.constexpr):
 
 
 @jit
-def _p_of(token, ids_ptr, logp_ptr, C, BLOCK: tl.constexpr):
+def _get_p(token, ids_ptr, logp_ptr, C, BLOCK: tl.constexpr):
     """Return the probability of one token, 0 if it is not among `ids`."""
     p = tl.zeros((BLOCK,), tl.float32)
     for start in range(0, C, BLOCK):
@@ -229,7 +229,7 @@ def _p_of(token, ids_ptr, logp_ptr, C, BLOCK: tl.constexpr):
 
 
 @jit
-def _q_of(token, draft, wanted, q_ids_ptr, q_logp_ptr, Cq, HAS_Q: tl.constexpr, N_BISECT: tl.constexpr):
+def _get_q(token, draft, wanted, q_ids_ptr, q_logp_ptr, Cq, HAS_Q: tl.constexpr, N_BISECT: tl.constexpr):
     """Return the draft's probability of each `token` where `wanted`: by bisection, or one-hot without q."""
     if HAS_Q:
         low = tl.zeros_like(token)

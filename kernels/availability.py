@@ -17,11 +17,11 @@ except ImportError:  # Triton has no wheels for this platform
 __all__ = [
     "INTERPRETED",
     "KernelError",
+    "count_multiprocessors",
     "jit",
-    "jit_for_any",
-    "n_multiprocessors",
+    "jit_unspecialized",
     "next_power_of_two",
-    "require",
+    "require_triton",
     "tl",
     "triton",
 ]
@@ -39,7 +39,7 @@ def jit(function: Callable[..., Any]) -> Any:
     return function if triton is None else triton.jit(function)
 
 
-def jit_for_any(*arguments: str) -> Callable[[Callable[..., Any]], Any]:
+def jit_unspecialized(*arguments: str) -> Callable[[Callable[..., Any]], Any]:
     """Decorate as `jit` does, and compile once for all values of `arguments`.
 
     Triton otherwise compiles again when an integer becomes 1 or a multiple of 16. Use this for arguments that change
@@ -52,7 +52,7 @@ def jit_for_any(*arguments: str) -> Callable[[Callable[..., Any]], Any]:
     return make
 
 
-def require(device: torch.device) -> None:
+def require_triton(device: torch.device) -> None:
     """Raise `KernelError` unless Triton kernels run on `device`."""
     if triton is None:
         raise KernelError(
@@ -66,7 +66,7 @@ def require(device: torch.device) -> None:
 
 
 @cache
-def n_multiprocessors(device: torch.device) -> int:
+def count_multiprocessors(device: torch.device) -> int:
     """Return how many programs `device` runs at once; 4 on a CPU, so that tests in the interpreter split keys too."""
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 4
 

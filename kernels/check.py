@@ -41,8 +41,8 @@ def find_failures(
     """Return the reason for each kernel of backend `attention` that fails here, by name; empty if all are right."""
     checks: dict[str, Callable[[], None]] = {
         attention: lambda: _check_attention(attention, shape, device, page_size),
-        "kv_scatter": lambda: _scatter(shape, device, page_size),
-        "accept": lambda: _accept(device),
+        "kv_scatter": lambda: _check_scatter(shape, device, page_size),
+        "accept": lambda: _check_accept(device),
     }
     failed = {}
     for name, check in checks.items():
@@ -95,7 +95,7 @@ def build_pool(states: Sequence[torch.Tensor], table: torch.Tensor, page_size: i
 
 def _check_attention(name: str, shape: AttentionShape, device: torch.device, page_size: int) -> None:
     """Compare with float32: the error may be twice the error of PyTorch in the same dtype (FlashAttention's bound)."""
-    block = verify_attention.block_n(shape.dim, shape.dtype.itemsize)
+    block = verify_attention.choose_block_n(shape.dim, shape.dtype.itemsize)
     lengths = [0, 1, block - 1, block, block + 1, 3 * block + 5]
     make = torch.Generator().manual_seed(0)
     ends, n_heads = [sum(each) for each in zip(lengths, _COUNTS, strict=True)], shape.n_kv * shape.group
@@ -117,7 +117,7 @@ def _check_attention(name: str, shape: AttentionShape, device: torch.device, pag
             raise WrongKernelError(f"differs from its reference by {ours:.2g}, PyTorch by {theirs:.2g}")
 
 
-def _scatter(shape: AttentionShape, device: torch.device, page_size: int) -> None:
+def _check_scatter(shape: AttentionShape, device: torch.device, page_size: int) -> None:
     make = torch.Generator().manual_seed(1)
     slot = torch.tensor([1, 2 * page_size - 1, 3 * page_size, -1, -page_size, 4 * page_size], device=device)
     cache = torch.randn(2, 4, shape.n_kv, page_size, shape.dim, generator=make).to(device, shape.dtype)
@@ -129,7 +129,7 @@ def _scatter(shape: AttentionShape, device: torch.device, page_size: int) -> Non
         raise WrongKernelError("writes other slots than its reference")
 
 
-def _accept(device: torch.device) -> None:
+def _check_accept(device: torch.device) -> None:
     """Compare both rules token for token with the CPU's results: the noise is the same bit for bit."""
     S, T, C = 4, 4, 40
     make = torch.Generator().manual_seed(2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from kernels.availability import jit_for_any, next_power_of_two, require, tl
+from kernels.availability import jit_unspecialized, next_power_of_two, require_triton, tl
 
 
 def write_kv(
@@ -19,7 +19,7 @@ def write_kv(
     A captured round has the same number of tokens in every row. The padding tokens of a short row may lie past its
     table, and have a negative slot (`find_slots`): clamping it would overwrite a live one.
     """
-    require(keys.device)
+    require_triton(keys.device)
     N, n_heads, D = new_keys.shape
     n_pages, _, page_size, _ = keys.shape
     assert keys.shape == values.shape, "its keys and values differ in size"
@@ -44,7 +44,7 @@ def write_kv(
     )
 
 
-@jit_for_any("n_slots")
+@jit_unspecialized("n_slots")
 def _scatter(
     keys_ptr,  # [P, Hkv, page_size, D]
     values_ptr,  # [P, Hkv, page_size, D]

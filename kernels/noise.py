@@ -22,7 +22,7 @@ _TOKEN = 0xE7037ED1A0B428DB
 _MASK = (1 << 64) - 1
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 # No draw of noise is larger.
-_MOST_NOISE = 40.0
+_MAX_NOISE = 40.0
 # Tokens whose draws are computed at once: they stay in the processor's cache.
 _TOKENS_AT_ONCE = 16384
 
@@ -46,12 +46,12 @@ def compute_states(seeds: torch.Tensor, positions: torch.Tensor, role: int) -> t
     return mix(seeds + positions * to_int64(_POSITION) + to_int64(compute_role_offset(role)))
 
 
-def find_loud_tokens(state: int, tokens: NDArray[np.int64], least: float) -> NDArray[np.intp]:
+def find_high_noise_tokens(state: int, tokens: NDArray[np.int64], least: float) -> NDArray[np.intp]:
     """Return the indices of all `tokens` [C] whose Gumbel noise at a state is at least `least`, and of a few others.
 
     That takes a tenth of the time of the noise itself, since it needs no logarithms, and no memory for C draws.
     """
-    if not least <= _MOST_NOISE:  # nor for a distribution that is not one, whose scores are NaN
+    if not least <= _MAX_NOISE:  # nor for a distribution that is not one, whose scores are NaN
         return np.empty(0, dtype=np.intp)
     # The least of the 53 random bits with that noise; rounding must not lose a token. The last step of the mixing
     # leaves the upper 31 bits as they are, so it is left out, and these are compared.
@@ -115,18 +115,18 @@ def mix_bits(z):
 
 
 @jit
-def state_at(seed, position, ROLE_OFFSET: tl.constexpr):
+def compute_state(seed, position, ROLE_OFFSET: tl.constexpr):
     """Return the state of a seed's stream at a position, uint64, from int64 `seed` and `position`."""
     return mix_bits(seed.to(tl.uint64) + position.to(tl.uint64) * 0xD1342543DE82EF95 + ROLE_OFFSET)
 
 
 @jit
-def uniform_of(state):
+def to_uniform(state):
     """Return a float64 draw in (0, 1)."""
     return ((state >> 11).to(tl.float64) + 0.5) * 1.1102230246251565e-16  # 2 ** -53
 
 
 @jit
-def gumbel_of(state, tokens):
+def to_gumbel(state, tokens):
     """Return standard Gumbel noise, float64, one draw per token id (int64)."""
-    return -tl.log(-tl.log(uniform_of(mix_bits(state + (tokens + 1).to(tl.uint64) * 0xE7037ED1A0B428DB))))
+    return -tl.log(-tl.log(to_uniform(mix_bits(state + (tokens + 1).to(tl.uint64) * 0xE7037ED1A0B428DB))))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from kernels.availability import jit, next_power_of_two, require, tl
+from kernels.availability import jit, next_power_of_two, require_triton, tl
 from kernels.recurrence import StateRows, Tokens, Writes
 
 _MAX_VALUES = 32  # of a program: with 128 parts of a key its state takes 32 registers of each of 128 threads
@@ -30,7 +30,7 @@ def advance_states(states: torch.Tensor, rows: StateRows, writes: Writes) -> Non
 def _launch(
     states: torch.Tensor, rows: StateRows, tokens: Tokens, out: torch.Tensor, written: torch.Tensor, *, advances: bool
 ) -> None:
-    require(states.device)
+    require_triton(states.device)
     _, H, K, V = states.shape
     assert states.is_contiguous()
     assert states.dtype == out.dtype == torch.float32

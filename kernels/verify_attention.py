@@ -18,7 +18,15 @@ import math
 
 import torch
 
-from kernels.availability import INTERPRETED, jit, jit_for_any, n_multiprocessors, next_power_of_two, require, tl
+from kernels.availability import (
+    INTERPRETED,
+    count_multiprocessors,
+    jit,
+    jit_unspecialized,
+    next_power_of_two,
+    require_triton,
+    tl,
+)
 from kernels.rows import RaggedRows
 
 _LOG2E = 1.4426950408889634
@@ -28,7 +36,7 @@ _MAX_SPLITS = 64
 # Blocks of keys per split, at least: for fewer, merging takes longer than splitting saves.
 _MIN_BLOCKS = 2
 # Programs per multiprocessor: enough loads in flight to saturate the memory bandwidth.
-_PROGRAMS_EACH = 4
+_PROGRAMS_PER_MULTIPROCESSOR = 4
 
 
 def attend_ragged(
@@ -49,7 +57,7 @@ def attend_ragged(
     `sinks` adds one key per head with the given score and the value zero (gpt-oss). Raises `KernelError` where Triton
     does not run.
     """
-    n_splits = _split_count(q, k, rows.table.shape[1] * rows.page_size, rows.max_count, len(rows.count))
+    n_splits = _choose_n_splits(q, k, rows.table.shape[1] * rows.page_size, rows.max_count, len(rows.count))
     return _Parts(q, n_splits).add(q, k, v, rows, scale, window, softcap).merge(sinks)
 
 
@@ -67,7 +75,7 @@ def attend_padded(
     """Return what `attend_ragged` returns, with every row padded to the longest (BASS-PAD). Needs `rows.host`."""
     assert rows.host is not None
     longest = max(length + count for length, count in rows.host)
-    n_splits = _split_count(q, k, longest, rows.max_count, len(rows.count))
+    n_splits = _choose_n_splits(q, k, longest, rows.max_count, len(rows.count))
     return _Parts(q, n_splits).add(q, k, v, rows, scale, window, softcap, longest=longest).merge(sinks)
 
 
@@ -84,19 +92,19 @@ def attend_split(
 ) -> torch.Tensor:
     """Return what `attend_ragged` returns, with one launch per row (BASS-SPLIT). Needs `rows.host`."""
     assert rows.host is not None
-    parts = _Parts(q, max(_split_count(q, k, length + count, count, 1) for length, count in rows.host))
+    parts = _Parts(q, max(_choose_n_splits(q, k, length + count, count, 1) for length, count in rows.host))
     for r, (_, count) in enumerate(rows.host):
         if count:
             parts.add(q, k, v, rows.one(r), scale, window, softcap)
     return parts.merge(sinks)
 
 
-def _split_count(q: torch.Tensor, k: torch.Tensor, n_slots: int, max_count: int, n_rows: int) -> int:
+def _choose_n_splits(q: torch.Tensor, k: torch.Tensor, n_slots: int, max_count: int, n_rows: int) -> int:
     """Return the number of programs that share a row's keys, `n_slots` at most, without reading from the device."""
     Hkv, _, D = k.shape[1:]
     n_tiles = math.ceil(max(max_count, 1) * q.shape[1] / Hkv / _choose_max_block_m(D))
-    wanted = math.ceil(_PROGRAMS_EACH * n_multiprocessors(q.device) / (n_rows * Hkv * n_tiles))
-    useful = math.ceil(n_slots / (_MIN_BLOCKS * block_n(D, q.element_size())))
+    wanted = math.ceil(_PROGRAMS_PER_MULTIPROCESSOR * count_multiprocessors(q.device) / (n_rows * Hkv * n_tiles))
+    useful = math.ceil(n_slots / (_MIN_BLOCKS * choose_block_n(D, q.element_size())))
     return max(1, min(wanted, useful, _MAX_SPLITS))
 
 
@@ -105,12 +113,12 @@ def _choose_max_block_m(D: int) -> int:
     return 64 if D <= 128 else 32
 
 
-def block_n(D: int, n_bytes: int) -> int:
+def choose_block_n(D: int, n_bytes: int) -> int:
     """Return the keys per block for heads of width `D` in numbers of `n_bytes`; checks test lengths around it."""
     return min(max(_STAGE_BYTES // (2 * next_power_of_two(D) * n_bytes), 16), 128)
 
 
-def _store_dtype(q: torch.Tensor) -> torch.dtype:
+def _choose_store_dtype(q: torch.Tensor) -> torch.dtype:
     # NOTE Triton's interpreter truncates float32 to bfloat16, where hardware rounds: let PyTorch round instead.
     return torch.float32 if INTERPRETED else q.dtype
 
@@ -119,10 +127,10 @@ class _Parts:
     """The outputs of all splits, [n_parts, N, Hq, D], and their log-sum-exps in base 2, [n_parts, N, Hq]."""
 
     def __init__(self, q: torch.Tensor, n_parts: int) -> None:
-        require(q.device)
+        require_triton(q.device)
         self.n_parts = n_parts
         # A single part is the result: store it in the final dtype.
-        self.out = q.new_empty(n_parts, *q.shape, dtype=_store_dtype(q) if n_parts == 1 else torch.float32)
+        self.out = q.new_empty(n_parts, *q.shape, dtype=_choose_store_dtype(q) if n_parts == 1 else torch.float32)
         self.lse = q.new_empty(n_parts, *q.shape[:2], dtype=torch.float32)
         self.like = q
 
@@ -181,7 +189,7 @@ class _Parts:
             D=D,
             PAGE=rows.page_size,
             BLOCK_M=block_m,
-            BLOCK_N=block_n(D, q.element_size()),
+            BLOCK_N=choose_block_n(D, q.element_size()),
             BLOCK_D=next_power_of_two(D),
             WINDOWED=window is not None,
             CAPPED=softcap is not None,
@@ -207,7 +215,7 @@ class _Parts:
         if self.n_parts == 1:
             return self.out[0]
         N, Hq, D = self.like.shape
-        merged = self.like.new_empty(N, Hq, D, dtype=_store_dtype(self.like))
+        merged = self.like.new_empty(N, Hq, D, dtype=_choose_store_dtype(self.like))
         _merge[(N * Hq,)](
             merged,
             self.out,
@@ -230,7 +238,7 @@ def _dot(a, b, UPCAST: tl.constexpr):
     return tl.dot(a.to(b.dtype), b, input_precision="ieee")
 
 
-@jit_for_any(
+@jit_unspecialized(
     "query_start_ptr",
     "count_ptr",
     "length_ptr",
@@ -364,7 +372,7 @@ def _attend(  # noqa: PLR0915 (one tile from load to store)
     )
 
 
-@jit_for_any("n_queries", "n_parts")
+@jit_unspecialized("n_queries", "n_parts")
 def _merge(
     merged_ptr,  # [N, Hq, D]
     out_ptr,  # float32 [n_parts, N, Hq, D]

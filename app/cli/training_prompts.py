@@ -14,7 +14,7 @@ from evaluation import prompting
 from evaluation.datasets import Task as PlainTask
 
 if TYPE_CHECKING:
-    from decoding.training.collection import Asking, Rendered
+    from decoding.training.collection import PromptBuilder, RenderedPrompt
     from decoding.training.statements import Statement
 
 _MARK = "\N{OBJECT REPLACEMENT CHARACTER}"
@@ -30,9 +30,9 @@ def list_evaluated_texts(ctx: Context) -> list[str]:
         return ["".join(part or "" for part in row) for row in rows]
 
 
-def build_asking(tokenizer: Any, *, has_chat_template: bool) -> Asking:
+def build_asking(tokenizer: Any, *, has_chat_template: bool) -> PromptBuilder:
     """How to ask a model: in the chat form that evaluations use, with instructions as messages, or as open code."""
-    from decoding.training.collection import Asking, Rendered  # noqa: PLC0415 (imports torch)
+    from decoding.training.collection import PromptBuilder, RenderedPrompt  # noqa: PLC0415 (imports torch)
 
     def message(text: str) -> str:
         rendered: str = tokenizer.apply_chat_template(
@@ -40,21 +40,21 @@ def build_asking(tokenizer: Any, *, has_chat_template: bool) -> Asking:
         )
         return rendered
 
-    def render(statement: Statement) -> Rendered:
+    def render(statement: Statement) -> RenderedPrompt:
         if statement.kind == "instruction":
             if has_chat_template:
-                return Rendered(message(statement.text), ())
-            return Rendered(f"# {statement.text}\n", ())
+                return RenderedPrompt(message(statement.text), ())
+            return RenderedPrompt(f"# {statement.text}\n", ())
         task = PlainTask("", statement.text, _name_of(statement.text), "", "")
         prompt = prompting.build(task, "chat" if has_chat_template else "completion")
         if prompt.text is not None:
-            return Rendered(prompt.text, prompt.stop)
-        return Rendered(message((prompt.messages or [{}])[0]["content"]) + prompt.reply_prefix, prompt.stop)
+            return RenderedPrompt(prompt.text, prompt.stop)
+        return RenderedPrompt(message((prompt.messages or [{}])[0]["content"]) + prompt.reply_prefix, prompt.stop)
 
     if not has_chat_template:
-        return Asking(render)
+        return PromptBuilder(render)
     before = tokenizer.apply_chat_template([{"role": "user", "content": _MARK}], tokenize=False).partition(_MARK)[0]
-    return Asking(render, before + _BEGINNING, _BEGINNING)
+    return PromptBuilder(render, before + _BEGINNING, _BEGINNING)
 
 
 def iterate_statements(seed: int) -> Iterator[Statement]:

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from decoding.request import (
         Calibration,
         Completion,
+        OnBatchUpdate,
         OnUpdate,
-        OnUpdateOf,
         Request,
         RequestError,
         ShouldCancel,
-        ShouldCancelOf,
+        ShouldCancelRequest,
     )
     from evaluation.datasets import Task
     from evaluation.prompting import InfillFormat
@@ -52,16 +52,16 @@ class Engine(Protocol):
     def generate_many(
         self,
         requests: Iterable[Request],
-        on_update: OnUpdateOf | None = None,
-        should_cancel: ShouldCancelOf | None = None,
+        on_update: OnBatchUpdate | None = None,
+        should_cancel: ShouldCancelRequest | None = None,
     ) -> Iterator[tuple[int, Completion | RequestError]]:
         """(position, outcome) of requests decoded in one batch, each taken from `requests` when there is room."""
 
     def serve(
         self,
         requests: Iterable[Request | None],
-        on_update: OnUpdateOf | None = None,
-        should_cancel: ShouldCancelOf | None = None,
+        on_update: OnBatchUpdate | None = None,
+        should_cancel: ShouldCancelRequest | None = None,
     ) -> Iterator[tuple[int, Completion | RequestError]]:
         """(position, outcome) of requests that arrive while others are decoded; None says that none has now."""
 

@@ -83,10 +83,10 @@ def check_device() -> Iterator[Finding]:
 
 def check_kernels(used: torch.device, attention: str, dtype: torch.dtype) -> Iterator[Finding]:
     """Compares the Triton kernels with their references on a GPU, as loading a model does."""
-    from kernels.availability import KernelError, require  # noqa: PLC0415
+    from kernels.availability import KernelError, require_triton  # noqa: PLC0415
 
     try:
-        require(used)
+        require_triton(used)
     except KernelError as error:
         yield Finding(
             "kernels", "warn", str(error), "Run `pip install triton`; until then PyTorch's attention is used."

@@ -16,7 +16,7 @@ from app.core.remote.target import is_remote
 from app.core.settings import MAX_BUDGET_S, MIN_BUDGET_S
 from app.runs.options import Fieldset, Option
 from app.web.http.schemas import RequestModel
-from decoding.config import ACCEPTANCES, DEVICES, DTYPES, NAMED_LENGTHS, WEIGHTS, EngineConfig
+from decoding.config import ACCEPTANCES, DEVICES, DRAFT_LENGTH_POLICIES, DTYPES, WEIGHTS, EngineConfig
 from decoding.drafters import registry as drafters
 from decoding.request import RequestError, SamplingParams
 
@@ -54,7 +54,7 @@ class EngineOptions(RequestModel):
     )
     draft_length: Annotated[Text, Option("Draft length", Fieldset.DECODING)] = Field(
         _DEFAULTS.draft_length,
-        description=f"tokens drafted per round: {', '.join(NAMED_LENGTHS)} or fixed:K",
+        description=f"tokens drafted per round: {', '.join(DRAFT_LENGTH_POLICIES)} or fixed:K",
         examples=["fixed:4"],
     )
     acceptance: Annotated[Text, Option("Acceptance", Fieldset.DECODING, choices=ACCEPTANCES)] = Field(

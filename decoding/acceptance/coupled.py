@@ -10,7 +10,7 @@ from decoding.acceptance.rule import Positions
 from kernels import accept
 
 
-class Coupled:
+class CoupledRule:
     """The emitted tokens are the target's own at every position, so a text does not depend on the drafts at all.
 
     A draft model draws with the target's noise, which makes the two agree as often as their distributions overlap.

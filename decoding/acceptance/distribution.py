@@ -33,7 +33,7 @@ class Distribution:
         """Return the distributions of the rows in `index`."""
         return Distribution(self.ids[index], self.logp[index])
 
-    def prob_of(self, tokens: torch.Tensor) -> torch.Tensor:
+    def get_probabilities(self, tokens: torch.Tensor) -> torch.Tensor:
         """Return the probability of `tokens` [N, M], float32 [N, M]; 0 outside the support."""
         order = self.ids.argsort(dim=1)
         sorted_ids = self.ids.gather(1, order)
@@ -60,17 +60,17 @@ class Distribution:
         return drawn.ids.gather(1, score.argmax(dim=1, keepdim=True))[:, 0]
 
 
-def make_empty(n: int, width: int, device: torch.device) -> Distribution:
+def make_empty_distribution(n: int, width: int, device: torch.device) -> Distribution:
     """Return `n` rows of `width` padding ids without mass, to be filled in."""
     # Negative ids are distinct from every token.
     ids = (-1 - torch.arange(width, device=device)).repeat(n, 1)
     return Distribution(ids, torch.full((n, width), float("-inf"), device=device))
 
 
-def join(parts: Sequence[tuple[torch.Tensor, Distribution]], n: int) -> Distribution:
+def join_distributions(parts: Sequence[tuple[torch.Tensor, Distribution]], n: int) -> Distribution:
     """Return `n` distributions from parts that each name their rows (int64 indices); rows in no part have no mass."""
     device = parts[0][1].ids.device
-    joined = make_empty(n, max(part.width for _, part in parts), device)
+    joined = make_empty_distribution(n, max(part.width for _, part in parts), device)
     for rows, part in parts:
         joined.ids[rows, : part.width] = part.ids
         joined.logp[rows, : part.width] = part.logp

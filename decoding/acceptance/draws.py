@@ -18,7 +18,7 @@ Accept = Callable[
 """`AcceptanceRule.accept` or `accept_in_kernel`."""
 
 
-def decide(
+def accept_drafts(
     accept: Accept,
     logits: torch.Tensor,  # [N, V], which `p` was made of
     p: Distribution,

@@ -10,7 +10,7 @@ from decoding.acceptance.rule import NO_TOKEN, Positions
 from kernels import accept
 
 
-class Maximal:
+class MaximalRule:
     """Accepts draft token d with probability min(1, p(d) / q(d)), else draws from the residual (p - q)+.
 
     After full acceptance the bonus token is drawn from the target. No lossless rule accepts a draft more often. A draft
@@ -32,8 +32,8 @@ class Maximal:
             token = draft.clamp(min=0).reshape(-1, 1)
             if q is None:
                 q = Distribution(token, torch.zeros_like(token, dtype=torch.float32))
-            p_d = p.rows(where.dist_row[:, :-1].flatten()).prob_of(token).view(S, k)
-            q_d = q.prob_of(token).view(S, k)
+            p_d = p.rows(where.dist_row[:, :-1].flatten()).get_probabilities(token).view(S, k)
+            q_d = q.get_probabilities(token).view(S, k)
             u = draw_uniform(seeds.repeat_interleave(k), where.position[:, :-1].flatten(), Role.ACCEPT).view(S, k)
             # u < p / q, without dividing by a q that rounded to zero
             stands = ((draft != NO_TOKEN) & (u * q_d < p_d)).long()
@@ -63,7 +63,7 @@ class Maximal:
 
 def _compute_residual(p: Distribution, q: Distribution, refused: torch.Tensor) -> Distribution:
     """Return (p - q)+ normalized for the refused rows and p for the others, over p's support."""
-    left = (p.logp.exp() - q.prob_of(p.ids)).clamp(min=0)
+    left = (p.logp.exp() - q.get_probabilities(p.ids)).clamp(min=0)
     # Rounding can leave no mass where p and q are nearly equal; the limit of the distribution is p itself.
     usable = refused & (left.sum(dim=1) > 0)
     logp = torch.where(usable[:, None], left, p.logp.exp()).log()

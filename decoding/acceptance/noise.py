@@ -7,9 +7,9 @@ from functools import lru_cache
 
 import torch
 
-from kernels.noise import compute_states, draw_gumbel, draw_uniform, find_loud_tokens, mix, to_int64
+from kernels.noise import compute_states, draw_gumbel, draw_uniform, find_high_noise_tokens, mix, to_int64
 
-__all__ = ["Role", "compute_states", "draw_gumbel", "draw_uniform", "find_loud_tokens", "sample_seed"]
+__all__ = ["Role", "compute_sample_seed", "compute_states", "draw_gumbel", "draw_uniform", "find_high_noise_tokens"]
 
 
 class Role(IntEnum):
@@ -22,6 +22,6 @@ class Role(IntEnum):
 
 
 @lru_cache(maxsize=4096)
-def sample_seed(seed: int, sample: int) -> int:
+def compute_sample_seed(seed: int, sample: int) -> int:
     """Return the 64-bit seed of a sample's streams, as a signed integer, from the request's seed and its index."""
     return int(mix(mix(torch.tensor(to_int64(seed))) + to_int64(sample * 0x9E3779B97F4A7C15 + 1)))

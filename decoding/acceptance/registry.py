@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from decoding.acceptance.rule import AcceptanceRule
 
 RULES = {
-    "coupled": "decoding.acceptance.coupled:Coupled",
-    "maximal": "decoding.acceptance.maximal:Maximal",
+    "coupled": "decoding.acceptance.coupled:CoupledRule",
+    "maximal": "decoding.acceptance.maximal:MaximalRule",
 }
 """The class of each rule, as `module:name`."""
 

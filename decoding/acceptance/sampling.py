@@ -16,13 +16,13 @@ from typing import Literal
 
 import torch
 
-from decoding.acceptance.distribution import Distribution, join
+from decoding.acceptance.distribution import Distribution, join_distributions
 from decoding.acceptance.highest import find_highest
 from decoding.request import SamplingParams
 from kernels.upload import upload
 
-Kind = Literal["greedy", "whole", "nucleus"]
-KINDS: tuple[Kind, ...] = ("greedy", "whole", "nucleus")
+SamplingMode = Literal["greedy", "whole", "nucleus"]
+SAMPLING_MODES: tuple[SamplingMode, ...] = ("greedy", "whole", "nucleus")
 _FIRST_WIDTH = 64
 _ROWS_AT_ONCE = 8
 _UNDERFLOW = -80.0
@@ -30,7 +30,7 @@ _UNDERFLOW = -80.0
 _NEGLIGIBLE = math.log(3e-8)
 
 
-def get_sampling_mode(params: SamplingParams) -> Kind:
+def get_sampling_mode(params: SamplingParams) -> SamplingMode:
     """Return how a distribution is computed: its top token only, the whole vocabulary, or a filtered part."""
     if params.temperature == 0:
         return "greedy"
@@ -52,7 +52,7 @@ def to_distribution_nosync(logits: torch.Tensor, params: SamplingParams) -> tupl
     the search holds a distribution over its most likely tokens: enough for a draft, not for a target.
     """
     if get_sampling_mode(params) == "nucleus":
-        return _search(logits, params, _FIRST_WIDTH, _log_mass_at_once)
+        return _filter_highest(logits, params, _FIRST_WIDTH, _compute_total_in_one_pass)
     return to_distribution(logits, params), torch.ones(len(logits), dtype=torch.bool, device=logits.device)
 
 
@@ -61,7 +61,7 @@ def to_distributions(logits: torch.Tensor, sampling: Sequence[SamplingParams]) -
     groups = _group_by_params(sampling)
     if len(groups) == 1:
         return to_distribution(logits, sampling[0])
-    return join(
+    return join_distributions(
         [(at := _index(rows, logits), to_distribution(logits[at], params)) for params, rows in groups.items()],
         len(logits),
     )
@@ -80,7 +80,7 @@ def to_distributions_nosync(
         at = _index(rows, logits)
         part, complete[at] = to_distribution_nosync(logits[at], params)
         parts.append((at, part))
-    return join(parts, len(logits)), complete
+    return join_distributions(parts, len(logits)), complete
 
 
 def _group_by_params(sampling: Sequence[SamplingParams]) -> dict[SamplingParams, list[int]]:
@@ -94,7 +94,7 @@ def _index(rows: list[int], logits: torch.Tensor) -> torch.Tensor:
     return upload(rows, logits.device)
 
 
-def draft_kind(sampling: Sequence[SamplingParams]) -> Kind:
+def choose_draft_mode(sampling: Sequence[SamplingParams]) -> SamplingMode:
     """Return the kind of distribution that drafts with these parameters are drawn from, one per row.
 
     Rows of different kinds are all drawn from a nucleus (`get_limits`): a draft may come from any distribution.
@@ -103,14 +103,14 @@ def draft_kind(sampling: Sequence[SamplingParams]) -> Kind:
     return kinds.pop() if len(kinds) == 1 else "nucleus"
 
 
-def get_limits(params: SamplingParams) -> list[float]:
+def pack_sampling_params(params: SamplingParams) -> list[float]:
     """Return what `draft_distribution` reads from the device for a row: temperature, top-p, min-p and top-k."""
     if params.temperature == 0:
         return [1.0, 1.0, 0.0, 1.0]
     return [params.temperature, params.top_p, params.min_p, float(params.top_k)]
 
 
-def draft_distribution(logits: torch.Tensor, kind: Kind, limits: torch.Tensor) -> Distribution:
+def compute_draft_distribution(logits: torch.Tensor, kind: SamplingMode, limits: torch.Tensor) -> Distribution:
     """Return the distributions of drafts with `limits` float32 [N, 4] on the device, so that a CUDA graph serves any.
 
     Each is what `to_distribution` makes of the same parameters, but never wider than its first search: a draft may be
@@ -148,15 +148,17 @@ def _compute_whole(logits: torch.Tensor, temperature: float | torch.Tensor) -> D
 
 def _search_nucleus(logits: torch.Tensor, params: SamplingParams, width: int) -> Distribution:
     """Search the nucleus among the `width` highest logits, and wider in the rows where it does not end there."""
-    result, complete = _search(logits, params, width, _compute_total)
+    result, complete = _filter_highest(logits, params, width, _compute_total)
     wider = ~complete
     if not bool(wider.any()):
         return result
     everywhere = torch.ones_like(wider)
-    return join([(everywhere, result), (wider, _search_nucleus(logits[wider], params, width * 16))], len(logits))
+    return join_distributions(
+        [(everywhere, result), (wider, _search_nucleus(logits[wider], params, width * 16))], len(logits)
+    )
 
 
-def _search(
+def _filter_highest(
     logits: torch.Tensor,
     params: SamplingParams,
     width: int,
@@ -201,11 +203,11 @@ def _compute_total(logits: torch.Tensor, scaled: torch.Tensor, temperature: floa
     tail_bound = scaled[:, -1:] + math.log(max(logits.shape[1] - scaled.shape[1], 1))
     uncertain = (tail_bound >= scaled[:, :1] + _NEGLIGIBLE)[:, 0]
     if bool(uncertain.any()):
-        head[uncertain] = log_mass(logits[uncertain], temperature)
+        head[uncertain] = compute_log_mass(logits[uncertain], temperature)
     return head
 
 
-def _log_mass_at_once(logits: torch.Tensor, _scaled: torch.Tensor, temperature: float) -> torch.Tensor:
+def _compute_total_in_one_pass(logits: torch.Tensor, _scaled: torch.Tensor, temperature: float) -> torch.Tensor:
     """Return the log of the mass of the whole vocabulary, [N, 1], in one pass on the device."""
     return (logits.float() / temperature).logsumexp(dim=1, keepdim=True)
 
@@ -216,10 +218,10 @@ def compute_raw_logprobs(logits: torch.Tensor, dist_row: torch.Tensor, tokens: t
     `dist_row` [M] names each token's row of `logits` [N, V]; rows that several samples share are summed up once.
     """
     used, which = torch.unique(dist_row, return_inverse=True)
-    return logits[dist_row, tokens].float() - log_mass(logits[used], 1.0)[which, 0]
+    return logits[dist_row, tokens].float() - compute_log_mass(logits[used], 1.0)[which, 0]
 
 
-def log_mass(logits: torch.Tensor, temperature: float) -> torch.Tensor:
+def compute_log_mass(logits: torch.Tensor, temperature: float) -> torch.Tensor:
     """Return logsumexp of logits / temperature over the whole vocabulary, float32 [N, 1]."""
     masses = []
     # A few rows at a time stay in the processor's cache; all at once take five times as long.

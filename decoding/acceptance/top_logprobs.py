@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from decoding.acceptance.highest import find_highest
-from decoding.acceptance.sampling import compute_raw_logprobs, log_mass
+from decoding.acceptance.sampling import compute_log_mass, compute_raw_logprobs
 from kernels.upload import upload
 
 TopIds = tuple[tuple[int, float], ...]
@@ -21,7 +21,7 @@ def compute_top_logprobs(logits: torch.Tensor, dist_row: torch.Tensor, n: int) -
     """
     used, which = torch.unique(dist_row, return_inverse=True)
     values, ids = find_highest(logits[used], min(n, logits.shape[1]))
-    logprobs = values.float() - log_mass(logits[used], 1.0)
+    logprobs = values.float() - compute_log_mass(logits[used], 1.0)
     places = [tuple(zip(*place, strict=True)) for place in zip(ids.tolist(), logprobs.tolist(), strict=True)]
     return [places[i] for i in which.tolist()]
 

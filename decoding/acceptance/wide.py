@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from decoding.acceptance.highest import find_highest
-from decoding.acceptance.noise import Role, compute_states, draw_gumbel, find_loud_tokens
+from decoding.acceptance.noise import Role, compute_states, draw_gumbel, find_high_noise_tokens
 
 # Ids whose noise is always computed: the most likely ones.
 _LIKELY = 64
@@ -35,7 +35,7 @@ def sample_wide(
     drawn = likely_ids.gather(1, at[:, None])[:, 0]
     least = (best - values[:, -1]).tolist()
     for m, (row, state) in enumerate(zip(rows, compute_states(seeds, positions, role).tolist(), strict=True)):
-        others = torch.from_numpy(find_loud_tokens(state, ids[row].numpy(), least[m]))
+        others = torch.from_numpy(find_high_noise_tokens(state, ids[row].numpy(), least[m]))
         if len(others):
             other_ids = ids[row, others]
             noise = draw_gumbel(seeds[m : m + 1], positions[m : m + 1], role, other_ids[None])[0]

@@ -10,7 +10,7 @@ import torch
 from decoding.acceptance.distribution import Distribution
 from decoding.attention.block_graphs import BlockGraphs
 from decoding.attention.block_runner import BlockRunner
-from decoding.attention.drafting import Drafts, draw
+from decoding.attention.drafting import DraftSampler, sample_drafts
 from decoding.attention.prefill import Prefill
 from decoding.models.threads import use_all_threads
 from decoding.request import SamplingParams
@@ -18,7 +18,7 @@ from decoding.state.proposal import Proposal
 from kernels.upload import upload
 
 
-class BlockDrafts(Drafts[BlockRunner, BlockGraphs]):
+class BlockDrafts(DraftSampler[BlockRunner, BlockGraphs]):
     """Draws the tokens of a block, by one pass of the head."""
 
     @property
@@ -59,7 +59,7 @@ class BlockDrafts(Drafts[BlockRunner, BlockGraphs]):
                 return proposal
         first = [read + 1 for read in runner.read_by_target]
         done = self.run_blocks(pending, unread, lengths)
-        proposal = draw(done, first, lengths, seeds, sampling, self._rule)
+        proposal = sample_drafts(done, first, lengths, seeds, sampling, self._rule)
         return replace(proposal, confidence=done.confidence(lengths), n_steps=1)
 
     def run_blocks(self, pending: Sequence[int], unread: Sequence[int], lengths: Sequence[int]) -> _Pass:
@@ -99,7 +99,7 @@ class _Pass:
     def logits(self, step: int, rows: Sequence[int], drafts: Sequence[Sequence[int]]) -> torch.Tensor:
         at = upload([self.at[r] for r in rows], self.device)
         before = upload([drafts[r][-1] if step else self.pending[r] for r in rows], self.device)
-        return self.runner.head.chained(self.base[at, step], self.states[at, step], self.runner.embedded(before))
+        return self.runner.head.add_markov_logits(self.base[at, step], self.states[at, step], self.runner.embed(before))
 
     def target_ids(self, q: Distribution) -> Distribution:
         return self.runner.target_ids(q)

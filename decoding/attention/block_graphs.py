@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import torch
 
 from decoding.acceptance.distribution import Distribution
-from decoding.acceptance.sampling import Kind, draft_distribution, draft_kind
+from decoding.acceptance.sampling import SamplingMode, choose_draft_mode, compute_draft_distribution
 from decoding.attention.block_runner import BlockRunner
-from decoding.attention.drawing_graphs import DrawingGraphs
+from decoding.attention.drawing_graphs import SamplingGraphs
 from decoding.attention.graphs import build_uniform_layout, round_up_rows
 from decoding.request import SamplingParams
 from decoding.state.proposal import Proposal
 
 
-class BlockGraphs(DrawingGraphs[BlockRunner]):
+class BlockGraphs(SamplingGraphs[BlockRunner]):
     """A whole pass as one graph; the drafts stay on the device."""
 
     widths = (2, 4, 8)  # a round commits at most its draft and one more
@@ -43,7 +43,7 @@ class BlockGraphs(DrawingGraphs[BlockRunner]):
             "read": [*(max(count, 1) for count in unread), *[1] * idle],
             "length": [*self.runner.cache.lens, *[0] * idle],
         }
-        out = self._step(R, T, draft_kind(sampling), values)
+        out = self._step(R, T, choose_draft_mode(sampling), values)
         if out is None:
             return None
         self.runner.cache.commit(unread)
@@ -55,7 +55,7 @@ class BlockGraphs(DrawingGraphs[BlockRunner]):
     def _get_shapes(self, R: int, T: int) -> dict[str, tuple[int, ...]]:
         return {"pending": (R,)}
 
-    def _compute(self, inputs: dict[str, torch.Tensor], T: int, kind: Kind) -> tuple[torch.Tensor, ...]:
+    def _compute(self, inputs: dict[str, torch.Tensor], T: int, kind: SamplingMode) -> tuple[torch.Tensor, ...]:
         """Return the tokens drawn [R, K], and where the acceptance rule needs them ids and logp, [R, K, C] each."""
         runner, head = self.runner, self.runner.head
         pending, read, length = inputs["pending"], inputs["read"], inputs["length"]
@@ -72,8 +72,8 @@ class BlockGraphs(DrawingGraphs[BlockRunner]):
         base = head.logits(states)
         before, tokens, dists = pending, [], []
         for step in range(head.n_proposed):
-            logits = head.chained(base[:, step], states[:, step], runner.embedded(before))
-            dist = runner.target_ids(draft_distribution(logits, kind, inputs["limits"]))
+            logits = head.add_markov_logits(base[:, step], states[:, step], runner.embed(before))
+            dist = runner.target_ids(compute_draft_distribution(logits, kind, inputs["limits"]))
             drawn = self._draw(dist, inputs["seeds"], end + 1 + step)
             before = drawn[:, 0]
             tokens.append(drawn)

@@ -49,7 +49,7 @@ class BlockRunner:
         self._loaded = loaded
         self.target = target
         self._ids = loaded.head.token_ids
-        self._mask = self.embedded(upload([self.head.shape.mask_token], target.device))[0]
+        self._mask = self.embed(upload([self.head.shape.mask_token], target.device))[0]
         self._cost = cost or PromptCost()
 
     @property
@@ -63,7 +63,7 @@ class BlockRunner:
         """How many tokens of each row the target has read: all but the last."""
         return self.target.cache.lens
 
-    def embedded(self, tokens: torch.Tensor) -> torch.Tensor:
+    def embed(self, tokens: torch.Tensor) -> torch.Tensor:
         """Return the embeddings [N, H] of the target's tokens [N]."""
         embedded: torch.Tensor = self._loaded.embedding(tokens).to(self.head.norm.weight.dtype)
         return embedded
@@ -104,7 +104,7 @@ class BlockRunner:
     def features_at(self, row: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
         """Return the features [N, H] of positions that the target has read, in a graph."""
         cache = self.target.cache
-        return self.head.features(cache.pool.flat(TAPS)[cache.slots_of(row, position)])
+        return self.head.features(cache.pool.flat(TAPS)[cache.find_slots(row, position)])
 
     def keep(self, layout: Layout, features: torch.Tensor) -> torch.Tensor:
         """Write what the layers attend to at the positions of a layout, whose features these are; return them."""
@@ -121,7 +121,7 @@ class BlockRunner:
         rows; `end` [M] is the position of its last mask, up to which every position of the block attends.
         """
         head = self.head
-        x = head.inputs(self.embedded(anchors), features, self._mask)
+        x = head.inputs(self.embed(anchors), features, self._mask)
         rotary = head.rotary(layout.position)
         last, masks, scale = end.repeat_interleave(head.shape.block), MaskStore(), head.shape.layer.head_dim**-0.5
         seen = replace(layout, rows=replace(layout.rows, position=last))

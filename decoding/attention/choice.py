@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from decoding.models.errors import ModelError
-from kernels.availability import KernelError, require
+from kernels.availability import KernelError, require_triton
 from kernels.native_attention import require_native
 from kernels.registry import BACKENDS
 
@@ -30,7 +30,7 @@ def find_obstacle(attention: str, device: torch.device) -> str | None:
     """Return why a backend does not run on `device`, None if it does."""
     try:
         if BACKENDS[attention].needs_triton:
-            require(device)
+            require_triton(device)
         if BACKENDS[attention].needs_compiler:
             require_native(device)
     except KernelError as error:

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from decoding.acceptance.distribution import Distribution
-from decoding.acceptance.sampling import Kind, draft_distribution, draft_kind
-from decoding.attention.drawing_graphs import DrawingGraphs
+from decoding.acceptance.sampling import SamplingMode, choose_draft_mode, compute_draft_distribution
+from decoding.attention.drawing_graphs import SamplingGraphs
 from decoding.attention.graphs import forward, round_up_rows
 from decoding.attention.runner import ModelRunner
 from decoding.request import SamplingParams
@@ -19,7 +19,7 @@ from decoding.state.proposal import Proposal
 FIRST_FEED = 2
 
 
-class DraftGraphs(DrawingGraphs[ModelRunner]):
+class DraftGraphs(SamplingGraphs[ModelRunner]):
     """One step of the draft model as a graph, replayed k times; the drafts stay on the device."""
 
     widths = (FIRST_FEED, 1)
@@ -54,7 +54,7 @@ class DraftGraphs(DrawingGraphs[ModelRunner]):
         acceptance rule does not need them. Returns None when graphs do not work here.
         """
         n = len(feed)
-        R, kind = round_up_rows(n), draft_kind(sampling)
+        R, kind = round_up_rows(n), choose_draft_mode(sampling)
         idle = R - n
         self.runner.cache.prepare([len(tokens) + k - 1 for tokens in feed])
         draws = self._build_draw_inputs(R, seeds, sampling)
@@ -83,7 +83,7 @@ class DraftGraphs(DrawingGraphs[ModelRunner]):
     def _get_shapes(self, R: int, T: int) -> dict[str, tuple[int, ...]]:
         return {"ids": (R, T)}
 
-    def _compute(self, inputs: dict[str, torch.Tensor], T: int, kind: Kind) -> tuple[torch.Tensor, ...]:
+    def _compute(self, inputs: dict[str, torch.Tensor], T: int, kind: SamplingMode) -> tuple[torch.Tensor, ...]:
         """Return the tokens drawn [R, 1], the lengths after what was fed [R], and ids and logp.
 
         The last two, [R, C] each, only where the acceptance rule needs them.
@@ -91,6 +91,6 @@ class DraftGraphs(DrawingGraphs[ModelRunner]):
         row = torch.arange(len(inputs["ids"]), device=self.runner.device)
         logits = forward(self.runner, inputs["ids"], inputs["length"], row * T + inputs["read"] - 1)
         length = inputs["length"] + inputs["read"]
-        dist = draft_distribution(logits, kind, inputs["limits"])
+        dist = compute_draft_distribution(logits, kind, inputs["limits"])
         drawn = self._draw(dist, inputs["seeds"], length)
         return (drawn, length, *((dist.ids, dist.logp) if self.rule.needs_q else ()))

@@ -9,14 +9,14 @@ import torch
 
 from decoding.acceptance.distribution import Distribution
 from decoding.attention.draft_graphs import FIRST_FEED, DraftGraphs
-from decoding.attention.drafting import Drafts, draw
+from decoding.attention.drafting import DraftSampler, sample_drafts
 from decoding.attention.prefill import Prefill
 from decoding.attention.runner import ModelRunner
 from decoding.request import SamplingParams
 from decoding.state.proposal import Proposal
 
 
-class DraftRunner(Drafts[ModelRunner, DraftGraphs]):
+class DraftRunner(DraftSampler[ModelRunner, DraftGraphs]):
     """Draws tokens by one step of the draft model each."""
 
     def start(
@@ -42,7 +42,7 @@ class DraftRunner(Drafts[ModelRunner, DraftGraphs]):
             if proposal is not None:
                 return proposal
         first = [length + len(tokens) for length, tokens in zip(self.cache.lens, unseen, strict=True)]
-        return draw(DraftSteps(self._runner, unseen), first, lengths, seeds, sampling, self._rule)
+        return sample_drafts(DraftSteps(self._runner, unseen), first, lengths, seeds, sampling, self._rule)
 
     def _feed_all_but_last(self, unseen: list[list[int]], lengths: Sequence[int]) -> list[list[int]]:
         """Feed the tokens that exceed a graph, after rounds in which others drafted; return the rest."""

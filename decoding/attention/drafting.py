@@ -8,20 +8,20 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
-from decoding.acceptance.distribution import Distribution, join
+from decoding.acceptance.distribution import Distribution, join_distributions
 from decoding.acceptance.rule import AcceptanceRule
 from decoding.acceptance.sampling import to_distributions_nosync
-from decoding.attention.drawing_graphs import DrawingGraphs
+from decoding.attention.drawing_graphs import SamplingGraphs
 from decoding.attention.graphs import Runner
 from decoding.memory.cache import RaggedCache
 from decoding.request import SamplingParams
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 from kernels.upload import upload
 
-Drawing = TypeVar("Drawing", bound=DrawingGraphs[Any])
+Drawing = TypeVar("Drawing", bound=SamplingGraphs[Any])
 
 
-class Drafts(Generic[Runner, Drawing]):
+class DraftSampler(Generic[Runner, Drawing]):
     """Draws tokens for every row with the noise that the rule asks for, by CUDA graphs if it has some that work."""
 
     def __init__(self, runner: Runner, rule: AcceptanceRule, graphs: Drawing | None = None) -> None:
@@ -49,7 +49,7 @@ class DraftingSteps(Protocol):
         """Return distributions over its own tokens as ones over the target's."""
 
 
-def draw(
+def sample_drafts(
     steps: DraftingSteps,
     first: Sequence[int],
     lengths: Sequence[int],
@@ -75,5 +75,5 @@ def draw(
         for r, token in zip(rows, drawn.tolist(), strict=True):
             drafts[r].append(token)
         parts.append((upload([r * k + step for r in rows], device), q))
-    joined = join(parts, n_rows * k) if rule.needs_q else None
+    joined = join_distributions(parts, n_rows * k) if rule.needs_q else None
     return Proposal(drafts, [MODEL_EVIDENCE] * n_rows, joined, n_steps=k)

@@ -11,8 +11,8 @@ import torch
 
 from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.rule import AcceptanceRule
-from decoding.acceptance.sampling import KINDS, Kind, get_limits
-from decoding.attention.graphs import Graphs, Runner, Work, list_row_buckets
+from decoding.acceptance.sampling import SAMPLING_MODES, SamplingMode, pack_sampling_params
+from decoding.attention.graphs import Graphs, GraphWork, Runner, list_row_buckets
 from decoding.request import SamplingParams
 from decoding.state.proposal import MODEL_EVIDENCE, PENDING, Proposal
 from kernels import accept
@@ -21,7 +21,7 @@ from kernels import accept
 _IDLE = [1.0, 1.0, 0.0, 0.0]
 
 
-class DrawingGraphs(Graphs[Runner], ABC):
+class SamplingGraphs(Graphs[Runner], ABC):
     """Steps that read what is new in each row and draw with the noise of the acceptance rule.
 
     Without `uses_kernel` PyTorch makes the draws.
@@ -38,17 +38,17 @@ class DrawingGraphs(Graphs[Runner], ABC):
     def prepare(self, max_rows: int, longest_draft: int) -> None:
         """Capture the steps for every kind of distribution."""
         for R in list_row_buckets(max_rows):
-            for kind in KINDS:
+            for kind in SAMPLING_MODES:
                 for T in self.widths:
                     self._step(R, T, kind, {"read": [1] * R, "limits": [_IDLE] * R})
 
-    def _step(self, R: int, T: int, kind: Kind, values: dict[str, Any]) -> tuple[torch.Tensor, ...] | None:
+    def _step(self, R: int, T: int, kind: SamplingMode, values: dict[str, Any]) -> tuple[torch.Tensor, ...] | None:
         """Read `read` [R] of T positions after `length` [R], and draw; None when graphs do not work here."""
 
-        def make() -> Work:
+        def make() -> GraphWork:
             inputs = self.buffers(read=(R,), length=(R,), seeds=(R,), **self._get_shapes(R, T))
             inputs["limits"] = torch.ones(R, 4, device=self.runner.device)
-            return Work(inputs, lambda: self._compute(inputs, T, kind))
+            return GraphWork(inputs, lambda: self._compute(inputs, T, kind))
 
         return self.replay((R, T, kind), make, values)
 
@@ -57,14 +57,14 @@ class DrawingGraphs(Graphs[Runner], ABC):
         """Return the shapes of the further inputs of a step."""
 
     @abstractmethod
-    def _compute(self, inputs: dict[str, torch.Tensor], T: int, kind: Kind) -> tuple[torch.Tensor, ...]:
+    def _compute(self, inputs: dict[str, torch.Tensor], T: int, kind: SamplingMode) -> tuple[torch.Tensor, ...]:
         """Return what a step draws."""
 
     @staticmethod
     def _build_draw_inputs(R: int, seeds: Sequence[int], sampling: Sequence[SamplingParams]) -> dict[str, Any]:
         """Return the seeds and limits of R rows, of which the last ones draw nothing."""
         idle = R - len(seeds)
-        return {"seeds": [*seeds, *[0] * idle], "limits": [*map(get_limits, sampling), *[_IDLE] * idle]}
+        return {"seeds": [*seeds, *[0] * idle], "limits": [*map(pack_sampling_params, sampling), *[_IDLE] * idle]}
 
     def _draw(self, dist: Distribution, seeds: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
         """Return a draft token per row, int64 [R, 1], drawn at `position` [R]."""

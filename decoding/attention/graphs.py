@@ -53,14 +53,14 @@ def list_row_buckets(max_rows: int) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class GraphWork:
     """Something to replay: `inputs` are device buffers to fill first; `run` returns tensors that stay in place."""
 
     inputs: dict[str, torch.Tensor]
     run: Callable[[], tuple[torch.Tensor, ...]]
 
 
-class Captured(Protocol):
+class GraphRunner(Protocol):
     """What runs in graphs: its device, its name for messages, and the cache that its graphs write to."""
 
     name: str
@@ -71,7 +71,7 @@ class Captured(Protocol):
         """The device that it runs on."""
 
 
-Runner = TypeVar("Runner", bound=Captured)
+Runner = TypeVar("Runner", bound=GraphRunner)
 
 
 class Graphs(ABC, Generic[Runner]):
@@ -85,7 +85,7 @@ class Graphs(ABC, Generic[Runner]):
         self.ready = True
         self.captured_s = 0.0
         self.n_bytes = 0
-        self._works: dict[Hashable, Work] = {}
+        self._works: dict[Hashable, GraphWork] = {}
         self._pool = torch.cuda.graph_pool_handle() if runner.device.type == "cuda" else None
 
     @property
@@ -98,7 +98,7 @@ class Graphs(ABC, Generic[Runner]):
         """Capture the shapes of up to `max_rows` rows and drafts of up to `longest_draft` before a clock runs."""
 
     def replay(
-        self, key: Hashable, make: Callable[[], Work], values: dict[str, Any]
+        self, key: Hashable, make: Callable[[], GraphWork], values: dict[str, Any]
     ) -> tuple[torch.Tensor, ...] | None:
         """Run the work of a shape on `values`, captured at its first use; None when graphs do not work here.
 
@@ -125,7 +125,7 @@ class Graphs(ABC, Generic[Runner]):
             _fill(work, values)
         return work.run()
 
-    def _capture(self, work: Work) -> Work:
+    def _capture(self, work: GraphWork) -> GraphWork:
         """Record the work as a graph; on a CPU, which has none, a replay runs the work again."""
         if self._pool is None:
             return work
@@ -147,7 +147,7 @@ class Graphs(ABC, Generic[Runner]):
             graph.replay()
             return outputs
 
-        return Work(work.inputs, replay)
+        return GraphWork(work.inputs, replay)
 
     def buffers(self, **shapes: tuple[int, ...]) -> dict[str, torch.Tensor]:
         """Return int64 input buffers of the given shapes."""
@@ -161,7 +161,7 @@ def build_uniform_layout(cache: RaggedCache, R: int, T: int, length: torch.Tenso
     each = torch.full((R,), T, dtype=torch.int32, device=length.device)
     blocks, size = cache.table.pages[:R], cache.pool.page_size
     rows = RaggedRows(packed[::T].int(), each, length.int(), position, T, blocks=blocks, page_size=size)
-    return Layout(rows, cache.slots_of(packed // T, position))
+    return Layout(rows, cache.find_slots(packed // T, position))
 
 
 def forward(
@@ -175,7 +175,7 @@ def forward(
     return runner.forward_packed(ids.view(1, -1), layout, keep)
 
 
-def _fill(work: Work, values: dict[str, Any]) -> None:
+def _fill(work: GraphWork, values: dict[str, Any]) -> None:
     """Copy values into the inputs; a value smaller than its input fills the beginning."""
     for name, value in values.items():
         buffer = work.inputs[name]

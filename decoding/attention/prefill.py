@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import torch
 
-from decoding.costs.timer import CostTimer
+from decoding.costs.timer import CostEstimator
 
 # The size of a chunk depends on the device alone, never on the time left, so that a text does not depend on the speed
 # of the machine.
@@ -21,11 +21,7 @@ _FEWEST_TO_TIME = 16
 def split_span(start: int, end: int, chunk: int) -> Iterator[tuple[int, int]]:
     """Yield where each chunk from `start` to before `end` begins and ends.
 
-<<<<<<< HEAD
     Chunks end at multiples of their size: where what is known of a prompt ends at one, the others stay as they were.
-=======
-    Chunks end at multiples of `chunk`; the first may be shorter, as it begins where the known part ends.
->>>>>>> names-dec
     """
     while start < end:
         stop = min(start + chunk - start % chunk, end)
@@ -53,7 +49,7 @@ class PrefillPart:
         start: int,
         end: int,
         chunk: int,
-        timer: CostTimer,
+        timer: CostEstimator,
         device: torch.device,
         readable: Callable[[], int] | None = None,
     ) -> None:

@@ -80,7 +80,7 @@ def get_kernel_failure(model: Any) -> str | None:
     return failure
 
 
-class _Call:
+class _LayerForward:
     """A forward of one recurrent layer."""
 
     def __init__(self, cache: RecurrentCache, layer: int) -> None:
@@ -123,7 +123,7 @@ def _install(layer: nn.Module, index: int) -> None:
     def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         cache = next((given for given in (*args, *kwargs.values()) if isinstance(given, RecurrentCache)), None)
         outer = getattr(_active, "call", None)
-        _active.call = None if cache is None else _Call(cache, index)
+        _active.call = None if cache is None else _LayerForward(cache, index)
         try:
             return getattr(self, _FORWARD)(*args, **kwargs)
         finally:
@@ -152,7 +152,7 @@ def _compute_evenly(function: Callable[[torch.Tensor], torch.Tensor], x: torch.T
 
 
 def _convolve(
-    call: _Call,
+    call: _LayerForward,
     _original: Function,
     hidden_states: torch.Tensor,  # [1, C, N]
     weight: torch.Tensor,  # [C, width]
@@ -167,7 +167,7 @@ def _convolve(
 
 
 def _run_delta_rule(
-    call: _Call,
+    call: _LayerForward,
     original: Function,
     query: torch.Tensor,  # [1, N, G, K]
     key: torch.Tensor,  # [1, N, G, K]
@@ -199,7 +199,7 @@ def _run_delta_rule(
 
 
 def _run_mamba2(
-    call: _Call,
+    call: _LayerForward,
     original: Function,
     hidden_states: torch.Tensor,  # [1, N, H, P]
     dt: torch.Tensor,  # [1, N, H]
@@ -240,7 +240,7 @@ def _run_mamba2(
 
 
 def _run_mamba(
-    call: _Call,
+    call: _LayerForward,
     _original: Function,
     hidden_states: torch.Tensor,  # [1, H, N]
     dt: torch.Tensor,  # [1, H, N]

@@ -20,7 +20,7 @@ from transformers.cache_utils import DynamicLayer
 from decoding.attention.backends import OWN, get_backend
 from decoding.attention.runner import ModelRunner
 from decoding.memory.cache import RaggedCache
-from decoding.memory.pages import Kinds, PagePool
+from decoding.memory.pages import BufferSpecs, PagePool
 from kernels.upload import upload
 
 
@@ -42,7 +42,7 @@ class RowCaches(RaggedCache):
                 layer.values = layer.values[..., : self.lens[row], :]
         return cache
 
-    def get_kinds(self) -> Kinds:
+    def get_kinds(self) -> BufferSpecs:
         """Return what a token of the first row holds, by which pages are counted: the states lie in the row's cache."""
         return {
             (name, i): held.new_empty(held.shape[1], 0, held.shape[3])
@@ -129,7 +129,7 @@ def make_runner(model: PreTrainedModel, vocab_size: int, max_rows: int, **option
 
 
 @torch.inference_mode()
-def measure_cache(runner: ModelRunner) -> tuple[Kinds, int]:
+def measure_cache(runner: ModelRunner) -> tuple[BufferSpecs, int]:
     """Return what a token holds in the cache of a new runner, and the bytes of a row's recurrent states, 0 without any.
 
     A forward of one token shows both.

@@ -24,8 +24,8 @@ from decoding.attention.target_runner import TargetRunner
 from decoding.attention.verify_graphs import VerifyGraphs
 from decoding.costs.costs import Costs
 from decoding.limits import MAX_DRAFT_LENGTH, MAX_SERVED
-from decoding.memory.pages import Kinds, PagePool
-from decoding.memory.store import Account, KVStore
+from decoding.memory.pages import BufferSpecs, PagePool
+from decoding.memory.store import KVStore, MemoryAccount
 from decoding.models.loaded import LoadedModel
 from decoding.models.threads import use_all_threads, use_one_thread
 from decoding.models.trained_heads import LoadedHead
@@ -46,7 +46,7 @@ class Runners:
 
     target: TargetRunner
     draft: DraftRunner | BlockDrafts | None
-    memory: Account
+    memory: MemoryAccount
 
     @property
     def graphs(self) -> tuple[Graphs[Any], ...]:
@@ -243,7 +243,7 @@ class RunnerPool:
             self._kept.draft.graphs = None
 
 
-def _measure_cache(model: LoadedModel, taps: Sequence[int]) -> tuple[Kinds, int]:
+def _measure_cache(model: LoadedModel, taps: Sequence[int]) -> tuple[BufferSpecs, int]:
     """Return what a token holds, and the bytes of a row's recurrent states, 0 without any."""
     with use_one_thread() if model.weights == "int8" else use_all_threads():
         return measure_cache(make_runner(model.model, model.vocab_size, 1, max_tokens=1, taps=taps))

@@ -7,7 +7,7 @@ from itertools import islice
 
 import torch
 
-from decoding.acceptance.draws import build_draws, decide
+from decoding.acceptance.draws import accept_drafts, build_draws
 from decoding.acceptance.rule import NO_TOKEN, AcceptanceRule, Draw, Positions
 from decoding.acceptance.sampling import to_distribution, to_distributions
 from decoding.acceptance.top_logprobs import TopIds, compute_top_logprobs
@@ -104,7 +104,7 @@ class TargetRunner:
             )
             if draws is not None:
                 return [[draw] for draw in draws]
-        return self._verify_by_forward(rows, proposal.materialized())
+        return self._verify_by_forward(rows, proposal.read_device_tokens())
 
     def _verify_by_forward(self, rows: Sequence[Row], proposal: Proposal) -> list[list[Draw]]:
         fed = [
@@ -129,7 +129,7 @@ class TargetRunner:
 
         p = to_distributions(logits, [row.sampling for row, n in zip(rows, counts, strict=True) for _ in range(n)])
         where = Positions(dist_row, position[dist_row] + 1)
-        decided = decide(self._rule.accept, logits, p, where, draft, seeds, proposal.q, waits=True)
+        decided = accept_drafts(self._rule.accept, logits, p, where, draft, seeds, proposal.q, waits=True)
         top: list[TopIds] = []
         if n_top := max(row.n_top for row in rows):
             kept = torch.arange(k + 1, device=self.device) <= decided[:, :1]

@@ -10,11 +10,11 @@ import torch
 from torch.nn import functional as F
 
 from decoding.acceptance.distribution import Distribution
-from decoding.acceptance.draws import build_draws, decide
+from decoding.acceptance.draws import accept_drafts, build_draws
 from decoding.acceptance.rule import NO_TOKEN, AcceptanceRule, Draw, Positions
 from decoding.acceptance.sampling import to_distributions, to_distributions_nosync
 from decoding.acceptance.top_logprobs import compute_top_logprobs
-from decoding.attention.graphs import Graphs, Work, forward, list_row_buckets, round_up_rows, round_up_tokens
+from decoding.attention.graphs import Graphs, GraphWork, forward, list_row_buckets, round_up_rows, round_up_tokens
 from decoding.attention.runner import ModelRunner
 from decoding.request import SamplingParams
 from decoding.state.proposal import PENDING, Proposal
@@ -98,7 +98,7 @@ class VerifyGraphs(Graphs[ModelRunner]):
     def _forward(self, R: int, T: int, values: dict[str, Any]) -> tuple[torch.Tensor, ...] | None:
         """Return logits [R * T, V], the tokens [R, T] they follow, and `length`, `seeds` and `drafted` [R]."""
 
-        def make() -> Work:
+        def make() -> GraphWork:
             inputs = self.buffers(ids=(R, T), length=(R,), seeds=(R,), drafted=(R,), pending=(R, max(T - 1, 1)))
 
             def run() -> tuple[torch.Tensor, ...]:
@@ -107,7 +107,7 @@ class VerifyGraphs(Graphs[ModelRunner]):
                 logits = self._keep(forward(self.runner, ids, inputs["length"]))
                 return logits, ids, inputs["length"], inputs["seeds"], inputs["drafted"]
 
-            return Work(inputs, run)
+            return GraphWork(inputs, run)
 
         return self.replay((R, T), make, values)
 
@@ -136,7 +136,7 @@ class VerifyGraphs(Graphs[ModelRunner]):
         step = torch.arange(T, device=ids.device)
         where = Positions(torch.arange(R * T, device=ids.device).view(R, T), length[:, None] + step + 1)
         draft = ids[:, 1:].masked_fill(step[1:] > drafted[:, None], NO_TOKEN)
-        decided = decide(self._accept, logits, p, where, draft, seeds, q, waits=False)
+        decided = accept_drafts(self._accept, logits, p, where, draft, seeds, q, waits=False)
         enough = (complete.view(R, T) | (step > decided[:, :1])).all(dim=1)
         return torch.cat([enough[:, None].double(), decided], dim=1)
 

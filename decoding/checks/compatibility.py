@@ -35,7 +35,7 @@ from decoding.memory.recurrent import RecurrentCache
 from decoding.models.errors import IncompatibleModelError, get_first_line
 from decoding.models.loaded import LoadedModel
 from decoding.models.loading import silence_transformers
-from decoding.state.request_state import encode
+from decoding.state.request_state import encode_prompt
 from kernels import check, recurrence
 from kernels.recurrence import StateRows, Tokens, Writes
 
@@ -197,7 +197,7 @@ def _compute_alone(loaded: LoadedModel, text: list[int]) -> torch.Tensor:
 
 def _make_texts(loaded: LoadedModel) -> list[list[int]]:
     """Return rows of tokens of different lengths."""
-    tokens = cycle([token for token in encode(loaded, _TEXT) if token < loaded.vocab_size])
+    tokens = cycle([token for token in encode_prompt(loaded, _TEXT) if token < loaded.vocab_size])
     return [list(islice(tokens, min(length, loaded.context_length - _JUNK))) for length in _LENGTHS]
 
 

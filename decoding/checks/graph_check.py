@@ -9,13 +9,18 @@ import torch
 
 from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.noise import draw_gumbel
-from decoding.acceptance.sampling import Kind, draft_distribution, get_limits, get_sampling_mode
+from decoding.acceptance.sampling import (
+    SamplingMode,
+    compute_draft_distribution,
+    get_sampling_mode,
+    pack_sampling_params,
+)
 from decoding.attention.block_drafts import BlockDrafts
 from decoding.attention.block_graphs import BlockGraphs
 from decoding.attention.draft_graphs import DraftGraphs
 from decoding.attention.draft_runner import DraftSteps
 from decoding.attention.drafting import DraftingSteps
-from decoding.attention.drawing_graphs import DrawingGraphs
+from decoding.attention.drawing_graphs import SamplingGraphs
 from decoding.attention.graphs import Graphs
 from decoding.attention.verify_graphs import VerifyGraphs
 from decoding.checks.self_check import compare_top, describe_error
@@ -40,14 +45,14 @@ def find_error(graphs: Graphs[Any], prompts: Sequence[Sequence[int]]) -> str | N
     `prompts` of three tokens or more begin the rows. Takes the caches of the graphs empty and leaves them empty.
     """
     if isinstance(graphs, VerifyGraphs):
-        return _find_error(graphs, [graphs.runner], prompts, _check_verify)
+        return _check_shapes(graphs, [graphs.runner], prompts, _check_verify)
     if isinstance(graphs, DraftGraphs):
-        return _find_error(graphs, [graphs.runner], prompts, _check_draft)
+        return _check_shapes(graphs, [graphs.runner], prompts, _check_draft)
     assert isinstance(graphs, BlockGraphs)
-    return _find_error(graphs, [graphs.runner.target, graphs.runner], prompts, _check_block)
+    return _check_shapes(graphs, [graphs.runner.target, graphs.runner], prompts, _check_block)
 
 
-def _find_error(
+def _check_shapes(
     graphs: Any,
     runners: Sequence[Any],
     prompts: Sequence[Sequence[int]],
@@ -116,7 +121,9 @@ def _check_verify(graphs: VerifyGraphs, rows: Sequence[Sequence[int]], shape: tu
     return compare_top(expected, tokens, noted)
 
 
-def _check_draft(graphs: DraftGraphs, rows: Sequence[Sequence[int]], shape: tuple[int, int, Kind]) -> str | None:
+def _check_draft(
+    graphs: DraftGraphs, rows: Sequence[Sequence[int]], shape: tuple[int, int, SamplingMode]
+) -> str | None:
     """Compare the tokens of two steps, which are two shapes: the one for one token alone is checked with the other."""
     _, T, kind = shape
     if T == 1:
@@ -135,7 +142,9 @@ def _check_draft(graphs: DraftGraphs, rows: Sequence[Sequence[int]], shape: tupl
     return error
 
 
-def _check_block(graphs: BlockGraphs, rows: Sequence[Sequence[int]], shape: tuple[int, int, Kind]) -> str | None:
+def _check_block(
+    graphs: BlockGraphs, rows: Sequence[Sequence[int]], shape: tuple[int, int, SamplingMode]
+) -> str | None:
     """Compare the tokens of a block after up to T positions that the head has not read."""
     _, T, kind = shape
     runner, sampling = graphs.runner, _SAMPLING[kind]
@@ -155,7 +164,7 @@ def _check_block(graphs: BlockGraphs, rows: Sequence[Sequence[int]], shape: tupl
 
 
 def _compare_draws(
-    graphs: DrawingGraphs[Any],
+    graphs: SamplingGraphs[Any],
     steps: DraftingSteps,
     drawn: torch.Tensor,  # [n, k]
     first: Sequence[int],
@@ -167,18 +176,18 @@ def _compare_draws(
     Rounding may exchange two tokens that are nearly as good, and move one over the edge of a nucleus.
     """
     tokens, device = drawn.tolist(), drawn.device
-    limits, each_seed = upload([get_limits(sampling)] * len(tokens), device), upload(seeds, device)
+    limits, each_seed = upload([pack_sampling_params(sampling)] * len(tokens), device), upload(seeds, device)
     kind = get_sampling_mode(sampling)
     for step in range(len(tokens[0])):
         logits = steps.logits(step, range(len(tokens)), [row[:step] for row in tokens])
         own = drawn[:, step, None]
         ids = torch.arange(logits.shape[1], device=device).expand(logits.shape)
         everything = steps.target_ids(Distribution(ids, logits.float().log_softmax(dim=1)))
-        dist = steps.target_ids(draft_distribution(logits, kind, limits))
+        dist = steps.target_ids(compute_draft_distribution(logits, kind, limits))
         position = upload([n + step for n in first], device)
         # What the logs of a filtered distribution are above the logs of the whole one.
-        shift = dist.logp[:, :1] - _find(everything, dist.ids[:, :1])
-        logp = _find(everything, own) + shift
+        shift = dist.logp[:, :1] - _get_logp(everything, dist.ids[:, :1])
+        logp = _get_logp(everything, own) + shift
         noise = [torch.zeros((), device=device)] * 2
         if kind != "greedy":
             noise = [draw_gumbel(each_seed, position, graphs.rule.draft_role, each) for each in (dist.ids, own)]
@@ -189,6 +198,6 @@ def _compare_draws(
     return None
 
 
-def _find(dist: Distribution, ids: torch.Tensor) -> torch.Tensor:
+def _get_logp(dist: Distribution, ids: torch.Tensor) -> torch.Tensor:
     """Return the log-probability of `ids` [N, 1], float32 [N, 1]; -inf for one that a row does not have."""
     return dist.logp.masked_fill(dist.ids != ids, -torch.inf).amax(dim=1, keepdim=True)

@@ -18,7 +18,7 @@ from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.models.errors import get_first_line
 from decoding.models.loaded import LoadedModel
 from decoding.request import Completion, Request, RequestError, SamplingParams
-from decoding.state.request_state import encode
+from decoding.state.request_state import encode_prompt
 from kernels import check
 from kernels.upload import upload
 
@@ -65,7 +65,7 @@ def get_attention_shape(loaded: LoadedModel) -> check.AttentionShape:
 
 def encode_probes(target: LoadedModel) -> list[list[int]]:
     """Return the tokens of texts of unequal length."""
-    prompts = [encode(target, text) for text in _PROBES]
+    prompts = [encode_prompt(target, text) for text in _PROBES]
     return [prompt for prompt in prompts if len(prompt) > _FEWEST_TOKENS]
 
 
@@ -79,14 +79,14 @@ def check_rounds(target: LoadedModel, runner: ModelRunner, decode: Decode) -> st
         for position, outcome in decode(probes):
             if isinstance(outcome, Completion) and (tokens := outcome.samples[0].token_ids):
                 noted = upload(outcome.samples[0].logprobs, runner.device)
-                if error := _describe_difference(runner, encode(target, _PROBES[position]), tokens, noted):
+                if error := _describe_difference(runner, encode_prompt(target, _PROBES[position]), tokens, noted):
                     return error
     except Exception as failure:  # a device fails in its own ways
         return get_first_line(failure)
     return None
 
 
-def warn(disabled: Mapping[str, str], device: str) -> None:
+def warn_about_disabled(disabled: Mapping[str, str], device: str) -> None:
     """Log one line that names everything that was switched off, with the reasons; nothing if all works."""
     if disabled:
         what = "; ".join(f"{name} ({why})" for name, why in sorted(disabled.items()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from decoding.costs.rounds import RoundCost
-from decoding.costs.timer import CostTimer
+from decoding.costs.timer import CostEstimator
 from decoding.costs.verify import VerifyCost
 
 
@@ -13,8 +13,8 @@ class PromptCost:
     """The seconds of a prompt's token in one model; more where its log-probabilities are asked for."""
 
     def __init__(self) -> None:
-        self.token = CostTimer()
-        self.scored_token = CostTimer()
+        self.token = CostEstimator()
+        self.scored_token = CostEstimator()
 
 
 class Costs:
@@ -28,7 +28,7 @@ class Costs:
     def __init__(self, n_models: int = 1, measure_verify: Callable[[], VerifyCost] | None = None) -> None:
         """`measure_verify` is needed by callers that ask for `rounds`."""
         self.prompts = tuple(PromptCost() for _ in range(n_models))
-        self.round = CostTimer()
+        self.round = CostEstimator()
         self._measure_verify = measure_verify
         self._rounds: RoundCost | None = None
 

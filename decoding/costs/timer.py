@@ -14,7 +14,7 @@ _SPEEDUP = 4.0
 _FRESH_S = 1.0
 
 
-class CostTimer:
+class CostEstimator:
     """Predicts the seconds of the next unit of work (a round, a token of a prefill) from the last few of this batch.
 
     What earlier batches measured is old, and of batches of other sizes: until this one has measured a unit, the

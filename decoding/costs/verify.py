@@ -32,7 +32,7 @@ class VerifyCost:
         return y0 + (y1 - y0) * (max(n_tokens, self.sizes[0]) - x0) / (x1 - x0)
 
 
-def measure(verify: Callable[[int], None]) -> VerifyCost:
+def measure_verify_cost(verify: Callable[[int], None]) -> VerifyCost:
     """Time `verify(n_tokens)` at growing sizes, a few runs each, for a few seconds; keep the fastest run of each."""
     started = time.perf_counter()
     seconds: list[float] = []

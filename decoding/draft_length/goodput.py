@@ -53,7 +53,7 @@ class AcceptanceModel:
         self._accepted: defaultdict[_Cell, float] = defaultdict(float)
         self._tried: defaultdict[_Cell, float] = defaultdict(float)
         self.rounds_without_draft = 0
-        self.rounds_not_drawn = 0
+        self.rounds_without_model_draft = 0
 
     def observe(self, evidence: Evidence, drafted: int, accepted: int, confidence: Sequence[float] = ()) -> None:
         """Record a row's round: `accepted` of `drafted` tokens were accepted, and the next one, if any, was not."""
@@ -169,8 +169,8 @@ def choose_model_length(
         rate = expected / (acceptance.steps_for(k) * step + cost(n_rows, n_rows + n_drafted, longest + 1))
         if rate > best_rate:
             best, best_rate = k, rate
-    acceptance.rounds_not_drawn = 0 if best else acceptance.rounds_not_drawn + 1
-    if acceptance.rounds_not_drawn >= _EXPLORE_EVERY:
-        acceptance.rounds_not_drawn = 0
+    acceptance.rounds_without_model_draft = 0 if best else acceptance.rounds_without_model_draft + 1
+    if acceptance.rounds_without_model_draft >= _EXPLORE_EVERY:
+        acceptance.rounds_without_model_draft = 0
         return block
     return block if best and block > 1 else best

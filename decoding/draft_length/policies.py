@@ -18,7 +18,7 @@ from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 
 
-class DraftLength(Protocol):
+class DraftLengthPolicy(Protocol):
     """Chooses the draft length of each round."""
 
     def next(self, n_rows: int, n_samples: int) -> int:

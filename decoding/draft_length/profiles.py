@@ -34,7 +34,7 @@ class LengthMeasurement:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class BatchFit:
     """The fit for one batch size: `verify_s + slope_s * s` to verify and `step_s * s` to draft s tokens."""
 
     batch: int
@@ -51,7 +51,7 @@ class Profile:
     key: dict[str, str]
     c: float
     g: float
-    fits: tuple[Fit, ...]
+    fits: tuple[BatchFit, ...]
     measured: tuple[LengthMeasurement, ...]
 
     @classmethod
@@ -77,19 +77,19 @@ class Profile:
         return file
 
 
-def find(key: dict[str, str]) -> Profile | None:
+def find_profile(key: dict[str, str]) -> Profile | None:
     """Return the stored profile of this target, drafter and device, or None."""
     file = _get_path(key)
     if not file.exists():
         return None
     stored = json.loads(file.read_text())
-    fits = tuple(Fit(**fit) for fit in stored["fits"])
+    fits = tuple(BatchFit(**fit) for fit in stored["fits"])
     return Profile(
         stored["key"], stored["c"], stored["g"], fits, tuple(LengthMeasurement(**m) for m in stored["measured"])
     )
 
 
-def _fit(batch: int, c: float, g: float, measured: Iterable[LengthMeasurement]) -> Fit:
+def _fit(batch: int, c: float, g: float, measured: Iterable[LengthMeasurement]) -> BatchFit:
     rounds = [m for m in measured if m.batch == batch]
     slope, verify = np.polyfit([m.length for m in rounds], [m.verify_s for m in rounds], 1)
     step = float(np.median([m.draft_s / m.length for m in rounds if m.length]))
@@ -102,7 +102,7 @@ def _fit(batch: int, c: float, g: float, measured: Iterable[LengthMeasurement]) 
 
     longest = max(m.length for m in rounds)
     best = min(range(min(longest, MAX_DRAFT_LENGTH) + 1), key=seconds_per_token)
-    return Fit(batch, verify, slope, step, best)
+    return BatchFit(batch, verify, slope, step, best)
 
 
 def _get_path(key: dict[str, str]) -> Path:

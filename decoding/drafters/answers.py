@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from decoding.drafters.automaton import SuffixAutomaton
 
-MOST_TOKENS = 8192
+MAX_TOKENS = 8192
 """A generation of texts begins when the one before has this many tokens; two are kept, in about 5 MB."""
 
 
-class Answers:
+class AnswerIndex:
     """Bounded: texts are kept in two generations of automata, of which the older one is dropped for a new one.
 
     A request reads and extends both until it ends, so the older one knows what the younger one knows.
     """
 
-    def __init__(self, most_tokens: int = MOST_TOKENS) -> None:
+    def __init__(self, most_tokens: int = MAX_TOKENS) -> None:
         self._most_tokens = most_tokens
         self._generations = [SuffixAutomaton()]
 

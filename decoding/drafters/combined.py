@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from decoding.acceptance.distribution import Distribution, make_empty
+from decoding.acceptance.distribution import Distribution, make_empty_distribution
 from decoding.attention.prefill import Prefill
 from decoding.drafters.base import Drafter
 from decoding.drafters.lookup import LookupDrafter
@@ -15,7 +15,7 @@ from kernels.upload import upload
 
 
 class RowSelector(Protocol):
-    """Decides which rows are worth a draft that costs time (`DraftLength.draw`)."""
+    """Decides which rows are worth a draft that costs time (`DraftLengthPolicy.draw`)."""
 
     def __call__(self, looked_up: Proposal, lengths: Sequence[int], n_samples: Sequence[int]) -> list[int]:
         """Return how many tokens to draw for each row instead of the looked-up ones; 0 keeps the lookup."""
@@ -79,7 +79,7 @@ def _add_looked_up(q: Distribution, looked_up: list[list[int]], k: int) -> Distr
     The draft model may have drawn for such a row as well (a graph draws for all); that distribution is not the draft's.
     """
     R, C = len(looked_up), q.width
-    wide = make_empty(R * k, C, q.ids.device)
+    wide = make_empty_distribution(R * k, C, q.ids.device)
     ids, logp = wide.ids.view(R, k, C), wide.logp.view(R, k, C)
     padding = ids[0, 0].clone()
     steps = len(q.ids) // R

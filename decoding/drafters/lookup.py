@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from decoding.attention.prefill import Prefill
-from decoding.drafters.answers import Answers
+from decoding.drafters.answers import AnswerIndex
 from decoding.drafters.automaton import ROOT, SuffixAutomaton
 from decoding.state.proposal import Match, Proposal
 from decoding.state.row import Row
@@ -76,7 +76,7 @@ class LookupDrafter:
     draws_tokens = False
     shared: ClassVar[bool]
 
-    def __init__(self, answers: Answers) -> None:
+    def __init__(self, answers: AnswerIndex) -> None:
         self._answers = answers
         self._texts: list[_Text] = []
 

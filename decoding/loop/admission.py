@@ -21,7 +21,7 @@ _USUAL_PACE = 2.0
 _LIKELY = 0.5
 
 
-class Lengths:
+class SampleLengthModel:
     """How long samples become and how fast, learnt from those that have ended.
 
     Under load many samples are cut off, mostly the long ones. These say of their length only that it was more, which
@@ -45,11 +45,11 @@ class Lengths:
         """The mean number of tokens that a sample gains in a round."""
         return max(sum(self._paces) / len(self._paces), 1.0) if self._paces else _USUAL_PACE
 
-    def expected_left(self, n_tokens: int, limit: int) -> float:
+    def estimate_tokens_left(self, n_tokens: int, limit: int) -> float:
         """Return how many tokens follow on average where a sample has `n_tokens` and may have `limit`."""
         return min(self._estimate_left(n_tokens), limit - n_tokens)
 
-    def chance_to_end(self, n_tokens: int, limit: int, more: float) -> float:
+    def estimate_end_chance(self, n_tokens: int, limit: int, more: float) -> float:
         """Return how likely a sample of `n_tokens` ends by itself within `more` tokens."""
         if more >= limit - n_tokens:
             return 1.0
@@ -79,7 +79,7 @@ class Admission:
     def __init__(
         self,
         batch: Batch,
-        lengths: Lengths,
+        lengths: SampleLengthModel,
         costs: Costs,
         has_memory: Callable[[RequestState], bool],
     ) -> None:
@@ -90,7 +90,10 @@ class Admission:
 
     def can_finish(self, state: RequestState) -> bool:
         """Return whether a waiting request is likely to be answered in time, if it joins now."""
-        return self._estimate_chance(state, self._round_s(state.request.n), self._prefill_s(state)) >= _LIKELY
+        return (
+            self._estimate_chance(state, self._estimate_round_s(state.request.n), self._estimate_prefill_s(state))
+            >= _LIKELY
+        )
 
     def admits(self, state: RequestState) -> bool:
         """Return whether a waiting request joins now, with fewer samples if it allows that and they are too many."""
@@ -120,7 +123,11 @@ class Admission:
         return not joining or all(each.clock.fits(seconds) for each in (*joining, state))
 
     def _is_worthwhile(self, state: RequestState, n: int) -> bool:
-        prefill_s, before_s, after_s = self._prefill_s(state), self._round_s(0), self._round_s(n)
+        prefill_s, before_s, after_s = (
+            self._estimate_prefill_s(state),
+            self._estimate_round_s(0),
+            self._estimate_round_s(n),
+        )
 
         def loss(other: RequestState) -> float:
             return self._estimate_chance(other, before_s, 0.0) - self._estimate_chance(other, after_s, prefill_s)
@@ -137,15 +144,15 @@ class Admission:
             return 1.0
         n_rounds = (state.clock.left_s - delay_s) / round_s if round_s else math.inf
         n_tokens = max(sample.n_tokens for sample in state.samples)
-        return self._lengths.chance_to_end(n_tokens, state.limit, n_rounds * self._lengths.pace)
+        return self._lengths.estimate_end_chance(n_tokens, state.limit, n_rounds * self._lengths.pace)
 
     def _estimate_end_s(self, state: RequestState, round_s: float) -> float:
         """Return the seconds until a request is likely to have ended and to free its rows."""
         n_tokens = max((sample.n_tokens for sample in state.samples if sample.finish_reason is None), default=0)
-        rounds_left = self._lengths.expected_left(n_tokens, state.limit) / self._lengths.pace
+        rounds_left = self._lengths.estimate_tokens_left(n_tokens, state.limit) / self._lengths.pace
         return min(rounds_left * round_s, max(state.clock.left_s, 0.0))
 
-    def _prefill_s(self, state: RequestState) -> float:
+    def _estimate_prefill_s(self, state: RequestState) -> float:
         """Return the seconds for which the others wait while the request's prompt is prefilled.
 
         Its rest makes the first round longer.
@@ -155,7 +162,7 @@ class Admission:
         target_s = sum(map(verify, chunks)) + verify(n_round + n_rest) - verify(n_round)
         return target_s + self._costs.known_drafter_s(sum(chunks) + n_rest)
 
-    def _round_s(self, n_joining: int) -> float:
+    def _estimate_round_s(self, n_joining: int) -> float:
         """Return the seconds of a round with `n_joining` more samples, if they share rows and draft as the others
         do."""
         rows, last = self._batch.rows, [state.rounds[-1] for state in self._batch.requests if state.rounds]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from decoding.attention.prefill import Prefill
 from decoding.attention.target_runner import TargetRunner
 from decoding.drafters.base import Drafter
-from decoding.memory.store import Account, MemoryNeed
+from decoding.memory.store import MemoryAccount, MemoryNeed
 from decoding.models.loaded import LoadedModel
 from decoding.request import FinishReason, Sample
 from decoding.state.request_state import RequestState
@@ -29,7 +29,7 @@ class Batch:
         model: LoadedModel,
         target: TargetRunner,
         drafter: Drafter,
-        memory: Account,
+        memory: MemoryAccount,
         *,
         max_samples: int,
         shares_rows: bool,
@@ -62,7 +62,7 @@ class Batch:
         A caller that does not finish the prefill has to `finish` the request.
         """
         self.requests.append(state)
-        return self._start(self._take_next_group(state), state, len(self.rows), source=None)
+        return self._start_row(self._take_next_group(state), state, len(self.rows), source=None)
 
     def chunks(self, state: RequestState) -> tuple[list[int], int]:
         """Return the sizes of the forwards that `admit` would need, and the tokens left to the first round."""
@@ -93,36 +93,36 @@ class Batch:
             if not self.rows[slot].is_finished:
                 continue
             if group := self._take_next_group(self.rows[slot].state):
-                self._copy(group, self.rows[slot].state, slot, source=slot)
+                self._start_from_copy(group, self.rows[slot].state, slot, source=slot)
                 continue
             last = self.rows.pop()
             if slot < len(self.rows):
                 self.rows[slot] = last
             self.target.cache.drop(slot)
             self.drafter.drop(slot)
-        self._fill()
+        self._start_waiting_samples()
         done = [state for state in self.requests if state.is_done]
         self.requests = [state for state in self.requests if not state.is_done]
         return done
 
-    def _fill(self) -> None:
+    def _start_waiting_samples(self) -> None:
         for state in self.requests:
             unread = self.target.n_unread(self.rows)
             own = (slot for slot, row in enumerate(self.rows) if row.state is state and not unread[slot])
             source = next(own, None)
             while source is not None and (group := self._take_next_group(state)):
-                self._copy(group, state, len(self.rows), source)
+                self._start_from_copy(group, state, len(self.rows), source)
 
     def _take_next_group(self, state: RequestState) -> list[Sample]:
         """Take the waiting samples of a request that there is room for in one row."""
         n_places = self.n_free if self._shares_rows else min(self.n_free, 1)
         return [state.waiting.popleft() for _ in range(min(n_places, len(state.waiting)))]
 
-    def _copy(self, samples: list[Sample], state: RequestState, slot: int, source: int) -> None:
+    def _start_from_copy(self, samples: list[Sample], state: RequestState, slot: int, source: int) -> None:
         """Put a new row into a slot, its prompt copied from slot `source` of the same request."""
-        self._start(samples, state, slot, source).finish()  # which has nothing left to read
+        self._start_row(samples, state, slot, source).finish()  # which has nothing left to read
 
-    def _start(self, samples: list[Sample], state: RequestState, slot: int, source: int | None) -> Prefill:
+    def _start_row(self, samples: list[Sample], state: RequestState, slot: int, source: int | None) -> Prefill:
         """Put a new row into a slot; the result prefills its prompt, if there is no `source`."""
         row = Row(samples, state, list(state.prompt), TextStream(self._tokenizer, state.prompt, state.request.stop))
         self.rows[slot : slot + 1] = [row]

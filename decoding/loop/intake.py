@@ -11,7 +11,7 @@ from decoding.request import Request, RequestError
 from decoding.state.request_state import RequestState
 
 # Requests that wait here are claimed, so no other worker can take them: hold only a few.
-_MOST_WAITING = 4
+_MAX_WAITING = 4
 
 Arrival = RequestState | tuple[int, RequestError]
 """A request to be decoded, or the position of one that cannot be honoured, and why."""
@@ -31,7 +31,7 @@ class Intake(Protocol):
         """Whether no further request can come."""
 
 
-class InOrder:
+class InOrderIntake:
     """Takes requests in their order, each when the others leave room for it; then its clock starts."""
 
     def __init__(
@@ -72,7 +72,7 @@ class InOrder:
         return True
 
 
-class EarliestDeadline:
+class EarliestDeadlineIntake:
     """Takes requests as they arrive, their clocks running, and lets them join by their deadlines.
 
     The request with the earliest deadline joins first, of those that can still be finished in time; the others follow.
@@ -89,7 +89,7 @@ class EarliestDeadline:
 
     def next(self) -> Arrival | None:
         """Take the requests that have arrived, and let the most urgent one join if it is admitted."""
-        while len(self._waiting) < _MOST_WAITING and (request := self._take_arrived()):
+        while len(self._waiting) < _MAX_WAITING and (request := self._take_arrived()):
             taken = _start_request(self._n_taken, request, self._model)
             self._n_taken += 1
             if not isinstance(taken, RequestState):

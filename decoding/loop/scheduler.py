@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from decoding.attention.runner_pool import Runners
 from decoding.costs.costs import Costs
-from decoding.loop.admission import Admission, Lengths
+from decoding.loop.admission import Admission, SampleLengthModel
 from decoding.loop.intake import Intake
-from decoding.loop.step import Decoder, LackOfMemoryError
-from decoding.loop.updates import publish
+from decoding.loop.step import Decoder, RoundMemoryError
+from decoding.loop.updates import publish_updates
 from decoding.models.device_memory import is_out_of_memory
-from decoding.request import Completion, OnUpdateOf, RequestError, ShouldCancelOf
+from decoding.request import Completion, OnBatchUpdate, RequestError, ShouldCancelRequest
 from decoding.state.request_state import RequestState
 
 Outcome = tuple[int, Completion | RequestError]
@@ -26,9 +26,9 @@ class Scheduler:
         decoder: Decoder,
         runners: Runners,
         costs: Costs,
-        lengths: Lengths,
-        on_update: OnUpdateOf | None,
-        should_cancel: ShouldCancelOf | None,
+        lengths: SampleLengthModel,
+        on_update: OnBatchUpdate | None,
+        should_cancel: ShouldCancelRequest | None,
     ) -> None:
         self._decoder = decoder
         self._batch = decoder.batch
@@ -104,9 +104,9 @@ class Scheduler:
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            yield from self._end_for_memory(state)
+            yield from self._end_out_of_memory(state)
 
-    def _end_for_memory(self, state: RequestState) -> Iterator[Outcome]:
+    def _end_out_of_memory(self, state: RequestState) -> Iterator[Outcome]:
         """End a request for which memory has run out."""
         self._batch.finish(state, "cancelled")
         for done in self._batch.retire():
@@ -132,14 +132,14 @@ class Scheduler:
             # The others wait for this prefill; those that cannot wait end now with the tokens they have.
             others = [other for other in batch.requests if other is not state]
             for other in [o for o in others if not o.clock.fits(ahead.next_s if o.rounds else 0.0)]:
-                publish(batch.finish(other, "deadline"), self._on_update)
+                publish_updates(batch.finish(other, "deadline"), self._on_update)
                 batch.requests.remove(other)
                 yield self._build_outcome(other)
             if n_chunks and self._is_cancelled(state):
-                publish(batch.finish(state, "cancelled"), self._on_update)
+                publish_updates(batch.finish(state, "cancelled"), self._on_update)
                 break
             if not state.clock.fits(ahead.rest_s):
-                publish(batch.finish(state, "deadline"), self._on_update)
+                publish_updates(batch.finish(state, "deadline"), self._on_update)
                 break
             prefill.step()
             n_chunks += 1
@@ -166,9 +166,9 @@ class Scheduler:
         expected_s = self._costs.expected_round_s(n_unread)
         for state in self._batch.requests:
             if self._is_cancelled(state):
-                publish(self._batch.finish(state, "cancelled"), self._on_update)
+                publish_updates(self._batch.finish(state, "cancelled"), self._on_update)
             elif not state.clock.fits(expected_s if state.rounds else self._costs.round.least_s):
-                publish(self._batch.finish(state, "deadline"), self._on_update)
+                publish_updates(self._batch.finish(state, "deadline"), self._on_update)
 
     def _step(self) -> Iterator[Outcome]:
         """Decode one round; yield the requests that are done, or the largest one if memory has run out."""
@@ -176,11 +176,11 @@ class Scheduler:
         reads_prompts = any(self._batch.target.n_unread(self._batch.rows))
         try:
             added = self._decoder.step()
-        except LackOfMemoryError:
+        except RoundMemoryError:
             largest = max(self._batch.requests, key=lambda each: self._memory.n_pages(self._batch.need(each)))
-            yield from self._end_for_memory(largest)
+            yield from self._end_out_of_memory(largest)
             return
-        publish(self._batch.rows, self._on_update, added)
+        publish_updates(self._batch.rows, self._on_update, added)
         done = self._batch.retire()
         for state in self._batch.requests:  # samples that have ended need no rows
             self._memory.take(state, self._batch.need(state))

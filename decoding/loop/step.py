@@ -9,22 +9,22 @@ from dataclasses import dataclass
 
 from decoding.acceptance.rule import Draw
 from decoding.costs.costs import Costs
-from decoding.draft_length.policies import DraftLength
+from decoding.draft_length.policies import DraftLengthPolicy
 from decoding.loop.batch import Batch
 from decoding.loop.timing import Stopwatch
 from decoding.models.device_memory import is_out_of_memory
 from decoding.models.loaded import LoadedModel
-from decoding.request import BrokenModelError, Origin, Round, Sample, Top
+from decoding.request import BrokenModelError, Origin, Round, Sample, TopTokens
 from decoding.state.proposal import Proposal
 from decoding.state.row import Row
 from decoding.state.token_text import TokenTexts
 
 
-class LackOfMemoryError(Exception):
+class RoundMemoryError(Exception):
     """Memory has run out in a round. The batch is as it was before."""
 
 
-_Groups = list[tuple[list[Sample], Draw]]
+_SampleGroups = list[tuple[list[Sample], Draw]]
 """The samples of a row that drew the same tokens, with what they drew; the largest group first."""
 
 
@@ -34,14 +34,14 @@ class Decoder:
 
     batch: Batch
     model: LoadedModel
-    policy: DraftLength
+    policy: DraftLengthPolicy
     costs: Costs
 
     def step(self) -> list[tuple[Origin, ...]]:
         """Draft, verify, accept and commit once; return the origins of each row's new tokens.
 
         Appends a `Round` to each request. Raises BrokenModelError when the target's logits are not numbers, and
-        LackOfMemoryError.
+        RoundMemoryError.
         """
         batch, target, drafter = self.batch, self.batch.target, self.batch.drafter
         rows = list(batch.rows)
@@ -60,14 +60,14 @@ class Decoder:
             watch.mark()
             draws = target.verify(rows, proposal)
             watch.mark()
-            groups = [_group(row.samples, own) for row, own in zip(rows, draws, strict=True)]
+            groups = [_group_by_tokens(row.samples, own) for row, own in zip(rows, draws, strict=True)]
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
             drafter.observe(rows, [0] * len(rows))  # which forgets the drafts
-            raise LackOfMemoryError from error
+            raise RoundMemoryError from error
         draft_s, verify_s = watch.seconds()
-        self._count(rows, proposal, draws)
+        self._record_draws(rows, proposal, draws)
         taken = self._fork_rows(groups)
         target.commit(batch.rows, [draw.n_accepted for draw in taken])
         added = [
@@ -105,7 +105,7 @@ class Decoder:
             )
         return added
 
-    def _count(self, rows: Sequence[Row], proposal: Proposal, draws: Sequence[Sequence[Draw]]) -> None:
+    def _record_draws(self, rows: Sequence[Row], proposal: Proposal, draws: Sequence[Sequence[Draw]]) -> None:
         """Count the round in each sample. Raises BrokenModelError when the target's logits are not numbers."""
         # One NaN or infinity anywhere in a position's logits makes its log-probabilities NaN.
         if any(math.isnan(logprob) for own in draws for draw in own for logprob in draw.logprobs):
@@ -116,12 +116,12 @@ class Decoder:
                 sample.n_drafted += len(drafted)
                 sample.n_accepted += draw.n_accepted
 
-    def _collect_top(self, row: Row, draw: Draw) -> list[Top]:
+    def _collect_top(self, row: Row, draw: Draw) -> list[TopTokens]:
         """Return the top tokens at each sampled position, as many as the row's request asks for."""
         texts = TokenTexts.of(self.model)
         return [texts.top(top[: row.n_top]) for top in draw.top] if row.n_top else []
 
-    def _fork_rows(self, groups: Sequence[_Groups]) -> list[Draw]:
+    def _fork_rows(self, groups: Sequence[_SampleGroups]) -> list[Draw]:
         """Keep samples that drew the same tokens in one row; return the draw of each row of the batch after that."""
         kept: list[Draw] = []
         forked: list[Draw] = []
@@ -133,7 +133,7 @@ class Decoder:
         return kept + forked
 
 
-def _group(samples: Sequence[Sample], draws: Sequence[Draw]) -> _Groups:
+def _group_by_tokens(samples: Sequence[Sample], draws: Sequence[Draw]) -> _SampleGroups:
     """Put samples that drew the same tokens together."""
     groups: dict[tuple[int, ...], tuple[list[Sample], Draw]] = {}
     for sample, draw in zip(samples, draws, strict=True):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from decoding.request import OnUpdateOf, Origin, Update
+from decoding.request import OnBatchUpdate, Origin, Update
 from decoding.state.request_state import RequestState
 from decoding.state.row import Row
 
 
-def publish(
-    rows: Sequence[Row], on_update: OnUpdateOf | None, added: Sequence[tuple[Origin, ...]] | None = None
+def publish_updates(
+    rows: Sequence[Row], on_update: OnBatchUpdate | None, added: Sequence[tuple[Origin, ...]] | None = None
 ) -> None:
     """Call `on_update` once for each request of `rows`; `added` are the origins of each row's new tokens."""
     if on_update is None:

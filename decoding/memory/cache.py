@@ -17,7 +17,7 @@ import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from decoding.memory.layout import Layout
-from decoding.memory.pages import Kinds, PagePool, count_pages, index_heads
+from decoding.memory.pages import BufferSpecs, PagePool, count_pages, index_heads
 from decoding.memory.table import BlockTable
 from kernels.registry import Scatter
 from kernels.rows import find_slots
@@ -133,7 +133,7 @@ class RaggedCache(Cache):
         """The committed tokens of each row."""
         return [row.length for row in self._rows]
 
-    def get_kinds(self) -> Kinds:
+    def get_kinds(self) -> BufferSpecs:
         """Return what a token holds."""
         return {
             name: buffer.new_empty(buffer.shape[1], 0, buffer.shape[3]) for name, buffer in self.pool.buffers.items()
@@ -229,7 +229,7 @@ class RaggedCache(Cache):
         found = parts[0] if len(parts) == 1 else np.concatenate(parts)
         return upload(torch.from_numpy(found), self.device)
 
-    def slots_of(self, row: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+    def find_slots(self, row: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
         """Return where tokens are, int64 [N], for graphs; -1 for what has no place."""
         slot = find_slots(self.table.pages, row, position, self.pool.page_size)
         return slot.masked_fill(slot < self.pool.page_size, -1)

@@ -30,7 +30,7 @@ PAGE_SIZE = {"cpu": 64, "cuda": 16}
 _PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
 _KEPT_BYTES = 64 * 2**20
 
-Kinds = Mapping[Hashable, torch.Tensor]
+BufferSpecs = Mapping[Hashable, torch.Tensor]
 """What a token has: an empty tensor [H, 0, D] by the name of the buffer."""
 
 
@@ -68,7 +68,7 @@ class PagePool:
             setattr(self.buffers[name], _MARK, True)
         return self.buffers[name]
 
-    def allocate(self, kinds: Kinds) -> None:
+    def allocate(self, kinds: BufferSpecs) -> None:
         """Make the buffers of all kinds."""
         for name, kind in kinds.items():
             self.buffer(name, kind)

@@ -22,7 +22,7 @@ from decoding.memory.states import StatePool, count_slots
 from kernels import recurrence
 from kernels.recurrence import StateRows, Tokens, Writes
 
-Whole = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+RunChunks = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 """Computes all tokens of one row from its state [1, H, K, V]: what they read [N, H, V], and the state after them."""
 
 
@@ -46,7 +46,7 @@ class _Prompt:
 
 
 @dataclass(slots=True)
-class _Slot:
+class _RowSlot:
     """The slot of a row, its place in the last forward, if it was in it, and the state at the end of its prompt.
 
     `newest` is the key of the last state that the row kept, if a later one of its prompt replaces it.
@@ -74,7 +74,7 @@ class RecurrentCache(RaggedCache):
             self.pool.states = StatePool(count_slots(self.max_rows))
         self._states = self.pool.states
         self.max_rows = min(self.max_rows, self._states.n_slots - 1)
-        self._places: list[_Slot] = []
+        self._places: list[_RowSlot] = []
         self._forward: StateRows | None = None
         self._is_whole = False
         self._kept: dict[Hashable, torch.Tensor | Writes] = {}
@@ -104,7 +104,7 @@ class RecurrentCache(RaggedCache):
         return recurrence.convolve(self._buffer(layer, (width - 1, C), x.dtype), self._rows_now, x, weight, bias)
 
     def recur(
-        self, layer: Hashable, shape: tuple[int, int, int], tokens: Callable[[], Tokens], whole: Whole | None
+        self, layer: Hashable, shape: tuple[int, int, int], tokens: Callable[[], Tokens], whole: RunChunks | None
     ) -> torch.Tensor:
         """Return what the packed tokens read of their rows' states, [N, H, V]; `shape` is [H, K, V].
 
@@ -232,7 +232,7 @@ class RecurrentCache(RaggedCache):
         """Let a row, at the end or in place of another one, begin with zeros, or a copy of the slot `begins_at`."""
         old = self._places[row] if row < len(self._places) else None
         # A row that is replaced leaves its slot: a batch whose slots are all in use has no other.
-        made = _Slot(self._states.take() if old is None else old.number, prompt=prompt)
+        made = _RowSlot(self._states.take() if old is None else old.number, prompt=prompt)
         if begins_at is None:
             self._states.clear(made.number)
         elif begins_at != made.number:
@@ -243,7 +243,7 @@ class RecurrentCache(RaggedCache):
             self._leave_prompt(old)
         self._places[row : row + 1] = [made]
 
-    def _leave_prompt(self, slot: _Slot) -> None:
+    def _leave_prompt(self, slot: _RowSlot) -> None:
         if slot.prompt is not None:
             slot.prompt.n_rows -= 1
             if not slot.prompt.n_rows:

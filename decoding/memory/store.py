@@ -14,9 +14,9 @@ from typing import NamedTuple
 import torch
 
 from decoding.memory.cache import RaggedCache
-from decoding.memory.pages import Kinds, PagePool, count_pages
+from decoding.memory.pages import BufferSpecs, PagePool, count_pages
 from decoding.memory.states import StatePool, count_slots
-from decoding.models.device_memory import free_bytes
+from decoding.models.device_memory import count_free_bytes
 from decoding.models.errors import NoMemoryError
 
 # The share of free memory that caches may take: a forward needs some as well.
@@ -44,12 +44,18 @@ class KVStore:
         self.page_size = page_size
         self._device = device
         self._budget = budget
-        self._accounts: list[Account] = []
+        self._accounts: list[MemoryAccount] = []
         self.pools: list[PagePool] = []
         self._token_bytes = 1
 
     def divide(
-        self, kinds: Sequence[Kinds], most_tokens: int, idle_bytes: int, *, state_bytes: int = 0, max_rows: int = 0
+        self,
+        kinds: Sequence[BufferSpecs],
+        most_tokens: int,
+        idle_bytes: int,
+        *,
+        state_bytes: int = 0,
+        max_rows: int = 0,
     ) -> list[PagePool]:
         """Return a pool for each model, whose tokens hold `kinds`, for up to `most_tokens` tokens of all rows.
 
@@ -58,7 +64,7 @@ class KVStore:
         """
         sizes = [count_token_bytes(each) for each in kinds]
         self._token_bytes = max(sum(sizes), 1)
-        limit = int(_USABLE * free_bytes(self._device)) if self._budget is None else self._budget
+        limit = int(_USABLE * count_free_bytes(self._device)) if self._budget is None else self._budget
         states = None
         if state_bytes:
             n_fitting = int(_FOR_STATES * limit) // state_bytes
@@ -78,13 +84,13 @@ class KVStore:
         self.pools[0].states = states
         return self.pools
 
-    def open(self, caches: Sequence[RaggedCache]) -> Account:
+    def open(self, caches: Sequence[RaggedCache]) -> MemoryAccount:
         """Open the account of caches that belong together, the target's first."""
-        account = Account(self, caches)
+        account = MemoryAccount(self, caches)
         self._accounts.append(account)
         return account
 
-    def close(self, account: Account) -> None:
+    def close(self, account: MemoryAccount) -> None:
         """Close an account; its caches are given up."""
         self._accounts.remove(account)
         account.clear()
@@ -112,14 +118,16 @@ class KVStore:
         if self._budget is not None or self._device.type != "cpu":
             return n_pages
         touched = max(pool.n_touched for pool in self.pools)
-        return min(n_pages, touched + int(_USABLE * free_bytes(self._device)) // (self._token_bytes * self.page_size))
+        return min(
+            n_pages, touched + int(_USABLE * count_free_bytes(self._device)) // (self._token_bytes * self.page_size)
+        )
 
     def promised(self, which: int) -> int:
         """Return the pages of a pool that requests have taken and that have not been used yet."""
         return sum(account.promised(which) for account in self._accounts)
 
 
-class Account:
+class MemoryAccount:
     """What the requests of one batch have taken for their rows."""
 
     def __init__(self, store: KVStore, caches: Sequence[RaggedCache]) -> None:
@@ -198,6 +206,6 @@ def _count_request_slots(need: MemoryNeed) -> int:
     return need.n_rows + (need.n_rows > 0)
 
 
-def count_token_bytes(kinds: Kinds) -> int:
+def count_token_bytes(kinds: BufferSpecs) -> int:
     """Return the bytes of a token."""
     return sum(kind.shape[0] * kind.shape[2] * kind.element_size() for kind in kinds.values())

@@ -32,7 +32,7 @@ def measure_available_bytes(device: str) -> int:
     return min([left, *_read_cgroup_limits()])
 
 
-def free_bytes(device: torch.device) -> int:
+def count_free_bytes(device: torch.device) -> int:
     """Return the bytes that this process could still allocate on `device`.
 
     On a GPU what graphs hold in pools of their own is not among them: only their captures can use it.

@@ -194,7 +194,7 @@ class DFlash(nn.Module):
         result: torch.Tensor = self.lm_head(states)
         return result
 
-    def chained(self, logits: torch.Tensor, states: torch.Tensor, embedded: torch.Tensor) -> torch.Tensor:
+    def add_markov_logits(self, logits: torch.Tensor, states: torch.Tensor, embedded: torch.Tensor) -> torch.Tensor:
         """Return `logits` [..., n_drafted] of masks given the tokens before them; `states` and `embedded` [..., H]."""
         if not self.shape.markov_rank:
             return logits

@@ -93,7 +93,7 @@ def parse(text: str, target: LlamaConfig) -> HeadConfig:
         _parse_layer(raw, target),
         _parse_taps(raw[OWN], target.num_hidden_layers),
         raw["block_size"],
-        _mask(raw[OWN], target.vocab_size),
+        _parse_mask_token(raw[OWN], target.vocab_size),
         raw.get("num_key_value_heads"),
         raw.get("draft_vocab_size"),
     )
@@ -162,7 +162,7 @@ def _parse_taps(own: Mapping[str, Any], n_layers: int) -> tuple[int, ...]:
     return taps
 
 
-def _mask(own: Mapping[str, Any], vocab_size: int) -> int:
+def _parse_mask_token(own: Mapping[str, Any], vocab_size: int) -> int:
     """The token whose embedding the masks begin with."""
     token = own.get(MASK)
     if type(token) is not int or not 0 <= token < vocab_size:

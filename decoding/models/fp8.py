@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from decoding.models.packing import Packed, replace_linears
+from decoding.models.packing import PackedLayer, replace_linears
 
 _DTYPE = torch.float8_e4m3fn
 _LARGEST = torch.finfo(_DTYPE).max
@@ -20,7 +20,7 @@ _MULTIPLE = 16
 _CAPABILITY = (8, 9)
 
 
-class Fp8Linear(Packed):
+class Fp8Linear(PackedLayer):
     """Computes about what `nn.Linear` computes, in 8-bit floating-point numbers."""
 
     def __init__(self, layer: nn.Linear) -> None:

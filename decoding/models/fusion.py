@@ -13,7 +13,7 @@ _GROUPS = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
 """Children of one module, in the order in which transformers calls them, always with the same tensor."""
 
 
-class Fused(nn.Module):
+class FusedLinear(nn.Module):
     """Several linear layers as one, computed when the first of them is called, for all of them."""
 
     def __init__(self, linears: list[nn.Linear]) -> None:
@@ -43,7 +43,7 @@ class Fused(nn.Module):
 class FusedPart(nn.Module):
     """Stands for one of the linear layers that were fused."""
 
-    def __init__(self, fused: Fused, index: int) -> None:
+    def __init__(self, fused: FusedLinear, index: int) -> None:
         super().__init__()
         self.fused = fused
         self._index = index
@@ -59,6 +59,6 @@ def fuse(model: nn.Module) -> None:
         for names in _GROUPS:
             linears = [one for name in names if type(one := getattr(module, name, None)) is nn.Linear]
             if len(linears) == len(names):
-                fused = Fused(linears)
+                fused = FusedLinear(linears)
                 for index, name in enumerate(names):
                     setattr(module, name, FusedPart(fused, index))

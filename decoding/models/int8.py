@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from decoding.models.onnx_graph import FLOAT, ORT, UINT8, Graph
-from decoding.models.packing import Packed
+from decoding.models.packing import PackedLayer
 
 _LARGEST = 127
 # ONNX Runtime multiplies unsigned by signed bytes: activations are moved up by this, and it takes that off again.
@@ -52,7 +52,7 @@ def add_linear(graph: Graph, x: str, layer: nn.Linear) -> str:
     return out if layer.bias is None else graph.add("Add", out, graph.constant(layer.bias.detach().float().numpy()))
 
 
-class Int8Linear(Packed):
+class Int8Linear(PackedLayer):
     """Computes about what `nn.Linear` computes, in 8-bit integers."""
 
     def __init__(self, layer: nn.Linear) -> None:
@@ -93,7 +93,7 @@ def _quantize(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 def is_exact() -> bool:
     """Return whether the products of this CPU are exact.
 
-    Where pairs of products are added in 16 bits, they overflow (`onnx_graph.Compiled` avoids it on x86).
+    Where pairs of products are added in 16 bits, they overflow (`onnx_graph.CompiledGraph` avoids it on x86).
     """
     rows = torch.tensor([[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]]).repeat(1, 64)
     layer = nn.Linear(rows.shape[1], len(rows), bias=False)

@@ -15,8 +15,8 @@ from torch import nn
 from decoding.models import int8
 from decoding.models.blocks import QKV, ForwardSteps, apply_rms_norm
 from decoding.models.fusion import FusedPart
-from decoding.models.onnx_graph import FLOAT, INT64, ORT, UINT8, Compiled, Graph
-from decoding.models.packing import Packed, replace_linears
+from decoding.models.onnx_graph import FLOAT, INT64, ORT, UINT8, CompiledGraph, Graph
+from decoding.models.packing import PackedLayer, replace_linears
 
 
 class Int8Blocks:
@@ -38,7 +38,7 @@ class Int8Blocks:
         self.norm = model.model.norm
         # A module of the model, as in other models: so hooks see what the output layer reads (`attention/taps.py`).
         model.lm_head = self.head = int8.Int8Linear(model.lm_head)
-        replace_linears(model, Released)
+        replace_linears(model, ReleasedLinear)
 
     def steps(self, cos: torch.Tensor, sin: torch.Tensor) -> ForwardSteps:
         """Return the steps of a forward with this rotary embedding of its tokens, [N, D] each."""
@@ -50,7 +50,7 @@ class Int8Blocks:
         queries, keys = torch.split(rotated, [self._n_queries, self._n_keys], dim=1)
         return QKV(queries, keys, values.to(self._attention_dtype).view(len(values), self._n_keys, self._size))
 
-    def _build(self, layer: Any, after: Any) -> Compiled:
+    def _build(self, layer: Any, after: Any) -> CompiledGraph:
         """The graph from the attention of `layer` up to the attention of the layer `after` it.
 
         Without a `layer` it begins at the embedding, and without one `after` it ends before the last norm.
@@ -110,7 +110,7 @@ class _Int8Steps:
         return logits
 
 
-class Released(Packed):
+class ReleasedLinear(PackedLayer):
     """Replaces a linear layer whose weight is now in a graph."""
 
     def __init__(self, layer: nn.Linear) -> None:

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 from decoding.models import fetch
 from decoding.models.device import pick_device, pick_dtype
 from decoding.models.loaded import ModelSpec
-from decoding.models.packing import Packed
+from decoding.models.packing import PackedLayer
 
 
 def estimate_bytes(spec: ModelSpec) -> int | None:
@@ -28,12 +28,12 @@ def estimate_bytes(spec: ModelSpec) -> int | None:
 
 def count_weight_bytes(model: nn.Module) -> int:
     """Return the bytes of a loaded model: parameters, buffers and prepacked weights, each shared one once."""
-    packed = [module for module in model.modules() if isinstance(module, Packed)]
+    packed = [module for module in model.modules() if isinstance(module, PackedLayer)]
     plain = {id(tensor): tensor for tensor in chain(model.parameters(), model.buffers())}
     return sum(tensor.numel() * tensor.element_size() for tensor in plain.values()) + sum(m.n_bytes for m in packed)
 
 
-def read_bytes(model: PreTrainedModel) -> int:
+def count_bytes_read(model: PreTrainedModel) -> int:
     """Return the bytes of weights that a forward reads: all but the input embedding, unless the output layer is it."""
     embedding, head = model.get_input_embeddings().weight, model.get_output_embeddings()
     is_read = getattr(head, "weight", None) is embedding

@@ -65,7 +65,7 @@ class Graph:
         self._nodes.append(helper.make_node(operation, inputs, outputs, domain=domain, **attributes))
         return outputs
 
-    def compile(self, *outputs: str) -> Compiled:
+    def compile(self, *outputs: str) -> CompiledGraph:
         """Return the graph, ready to compute these outputs (float32)."""
         graph = helper.make_graph(
             self._nodes,
@@ -76,10 +76,10 @@ class Graph:
         )
         operations = [helper.make_opsetid("", _OPSET), helper.make_opsetid(ORT, 1)]
         model = helper.make_model(graph, opset_imports=operations, ir_version=_IR_VERSION)
-        return Compiled(model.SerializeToString(), self._weights, outputs)
+        return CompiledGraph(model.SerializeToString(), self._weights, outputs)
 
 
-class Compiled:
+class CompiledGraph:
     """A graph that is called like a function. Several threads may call it at the same time."""
 
     def __init__(self, model: bytes, weights: Mapping[str, NDArray[Any]], outputs: tuple[str, ...]) -> None:

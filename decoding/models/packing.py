@@ -16,7 +16,7 @@ READS_WEIGHT = "bassline_reads_weight"
 """The attribute of a linear layer whose weight other code reads: it stays as it is."""
 
 
-class Packed(nn.Module):
+class PackedLayer(nn.Module):
     """A linear layer whose weight is in a layout that only its own kernel reads, and therefore not a parameter."""
 
     @property
@@ -26,7 +26,7 @@ class Packed(nn.Module):
         return sum(tensor.numel() * tensor.element_size() for tensor in own)
 
 
-class PackedLinear(Packed):
+class PackedLinear(PackedLayer):
     """Computes what `nn.Linear` computes, with its weight [out, in] reordered by oneDNN."""
 
     def __init__(self, linear: nn.Linear) -> None:

@@ -57,7 +57,7 @@ class Proposal:
             q = Distribution(ids, logp)
         return replace(self, tokens=tokens, q=q)
 
-    def materialized(self) -> Proposal:
+    def read_device_tokens(self) -> Proposal:
         """Return the proposal with all tokens read from the device, for a caller that needs their ids."""
         if self.pending is None:
             return self

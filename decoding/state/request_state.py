@@ -65,7 +65,7 @@ class RequestState:
         Raises RequestError when the prompt does not leave room for one token, or holds an invalid token id.
         """
         clock = Clock(request.budget_s, request.waited_s)
-        prompt = encode(model, request.prompt)
+        prompt = encode_prompt(model, request.prompt)
         room = model.context_length - len(prompt)
         if room < 1:
             raise RequestError(
@@ -131,7 +131,7 @@ class RequestState:
         ]
 
 
-def encode(model: LoadedModel, text: str | Sequence[int]) -> list[int]:
+def encode_prompt(model: LoadedModel, text: str | Sequence[int]) -> list[int]:
     """Return the token ids of a prompt. Raises RequestError if there are none, or one that the model does not know."""
     if not isinstance(text, str):
         check_known(model, text)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from decoding.acceptance.noise import sample_seed
-from decoding.request import FinishReason, Origin, Sample, SamplingParams, Top
+from decoding.acceptance.noise import compute_sample_seed
+from decoding.request import FinishReason, Origin, Sample, SamplingParams, TopTokens
 from decoding.state.request_state import RequestState
 from decoding.state.text import TextStream
 
@@ -52,7 +52,7 @@ class Row:
     @property
     def seeds(self) -> list[int]:
         """The seeds of the samples' random streams."""
-        return [sample_seed(self.state.request.seed, sample.index) for sample in self.samples]
+        return [compute_sample_seed(self.state.request.seed, sample.index) for sample in self.samples]
 
     @property
     def is_finished(self) -> bool:
@@ -71,7 +71,7 @@ class Row:
         logprobs: Sequence[float],
         n_accepted: int,
         eos: Collection[int],
-        top: Sequence[Top] = (),
+        top: Sequence[TopTokens] = (),
     ) -> tuple[Origin, ...]:
         """Append a round's tokens up to the first reason to end; return the origins of those appended.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from decoding.models.loaded import LoadedModel
-from decoding.request import RequestError, Top
+from decoding.request import RequestError, TopTokens
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _LONGEST_CHARACTER = 32  # tokens; text still unfinished after this many is not a character
@@ -19,7 +19,7 @@ class TokenTexts:
         self._tokenizer = tokenizer
         # Decoded alone, a token of SentencePiece loses the blank that it begins with.
         self._before: list[int] = tokenizer("a", add_special_tokens=False)["input_ids"][-1:]
-        self._shown = len(decode(tokenizer, self._before))
+        self._shown = len(decode_tokens(tokenizer, self._before))
         self._known: dict[int, str] = {}
 
     @classmethod
@@ -30,11 +30,11 @@ class TokenTexts:
     def __call__(self, token: int) -> str:
         """Return the text of a token; for part of a character its name in the vocabulary, so that texts differ."""
         if token not in self._known:
-            text = decode(self._tokenizer, [*self._before, token])[self._shown :]
+            text = decode_tokens(self._tokenizer, [*self._before, token])[self._shown :]
             self._known[token] = self._tokenizer.convert_ids_to_tokens(token) if _REPLACEMENT in text else text
         return self._known[token]
 
-    def top(self, tokens: Sequence[tuple[int, float]]) -> Top:
+    def top(self, tokens: Sequence[tuple[int, float]]) -> TopTokens:
         """Return the texts and log-probabilities of (token, log-probability)."""
         return tuple((self(token), logprob) for token, logprob in tokens)
 
@@ -49,17 +49,17 @@ def split_into_texts(tokenizer: Any, tokens: Sequence[int]) -> list[str]:
     shown = ""
     for token in tokens:
         window.append(token)
-        text = decode(tokenizer, window)
+        text = decode_tokens(tokenizer, window)
         if text.endswith(_REPLACEMENT) and len(window) < _LONGEST_CHARACTER:
             texts.append("")
             continue
         texts.append(text[len(shown) :])
         window = window[-4:]
-        shown = decode(tokenizer, window)
+        shown = decode_tokens(tokenizer, window)
     return texts
 
 
-def decode(tokenizer: Any, tokens: Sequence[int]) -> str:
+def decode_tokens(tokenizer: Any, tokens: Sequence[int]) -> str:
     """Return the text of tokens, special ones included."""
     text: str = tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)
     return text

@@ -20,9 +20,9 @@ from decoding.attention.target_runner import TargetRunner
 from decoding.costs.costs import Costs
 from decoding.draft_length.policies import FixedLength
 from decoding.limits import MAX_DRAFT_LENGTH
-from decoding.loop.admission import Lengths
+from decoding.loop.admission import SampleLengthModel
 from decoding.loop.batch import Batch
-from decoding.loop.intake import InOrder
+from decoding.loop.intake import InOrderIntake
 from decoding.loop.scheduler import Scheduler
 from decoding.loop.step import Decoder
 from decoding.memory.pages import PAGE_SIZE
@@ -86,12 +86,12 @@ def record(
         Decoder(batch, target, FixedLength(0), costs),
         Runners(verifier, None, memory),
         costs,
-        Lengths(),
+        SampleLengthModel(),
         None,
         lambda _position: should_cancel(),
     )
     wanted = takewhile(lambda _request: not should_cancel(), requests)
-    for position, outcome in scheduler.run(InOrder(wanted, target, scheduler.has_place, scheduler.has_room)):
+    for position, outcome in scheduler.run(InOrderIntake(wanted, target, scheduler.has_place, scheduler.has_room)):
         if isinstance(outcome, Exception):
             raise outcome
         texts[position] = outcome.samples[0].text

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel
 from decoding.request import Request, SamplingParams
-from decoding.state.request_state import encode
+from decoding.state.request_state import encode_prompt
 from decoding.training.collect import record
 from decoding.training.overlap import OverlapFilter
 from decoding.training.shards import ShardInfo, Shards
@@ -36,7 +36,7 @@ def compute_largest_shard(target: LoadedModel, taps: Sequence[int]) -> int:
     return (N_STATEMENTS + N_INVENTED) * each * 2 * width
 
 
-class Rendered(NamedTuple):
+class RenderedPrompt(NamedTuple):
     """A statement as the target reads it, and the strings that stop its answer."""
 
     prompt: str
@@ -44,20 +44,20 @@ class Rendered(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class PromptBuilder:
     """How a target is asked: `render` makes a prompt of a statement.
 
     `opening` is the beginning of a user's message that the target is to finish itself; None for a model that was not
     trained to converse. `beginning` are its last words, which belong to the instruction.
     """
 
-    render: Callable[[Statement], Rendered]
+    render: Callable[[Statement], RenderedPrompt]
     opening: str | None = None
     beginning: str = ""
 
 
 def choose_fitting_prompts(
-    target: LoadedModel, asking: Asking, statements: Iterable[Statement], n: int, n_answer: int
+    target: LoadedModel, asking: PromptBuilder, statements: Iterable[Statement], n: int, n_answer: int
 ) -> list[str]:
     """Return the prompts of the first `n` statements that leave the target room for an answer of `n_answer` tokens.
 
@@ -65,7 +65,7 @@ def choose_fitting_prompts(
     """
     rendered = (asking.render(statement).prompt for statement in islice(statements, _MOST_RENDERED))
     room = target.context_length - n_answer
-    if found := [*islice((prompt for prompt in rendered if len(encode(target, prompt)) <= room), n)]:
+    if found := [*islice((prompt for prompt in rendered if len(encode_prompt(target, prompt)) <= room), n)]:
         return found
     raise ModelError(
         f"{target.name} reads {target.context_length} tokens at once, too few for a prompt and an answer to measure a"
@@ -81,7 +81,7 @@ class Collection:
     taps: Sequence[int]
     shards: Shards
     statements: Callable[[], Iterator[Statement]]
-    asking: Asking
+    asking: PromptBuilder
     overlap: OverlapFilter
     seed: int = 0
     should_stop: Callable[[], bool] = field(default=lambda: False)

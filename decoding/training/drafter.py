@@ -20,10 +20,16 @@ from decoding.models.dflash import DFlash
 from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.trained_heads import HeadRecord, LoadedHead
-from decoding.prepare import int8_missing, load_model, load_unpacked, refuse_row_by_row
+from decoding.prepare import find_int8_obstacle, load_model, load_unpacked, refuse_own_attention
 from decoding.request import RequestError
 from decoding.training import measure
-from decoding.training.collection import N_STATEMENTS, Asking, Collection, choose_fitting_prompts, compute_largest_shard
+from decoding.training.collection import (
+    N_STATEMENTS,
+    Collection,
+    PromptBuilder,
+    choose_fitting_prompts,
+    compute_largest_shard,
+)
 from decoding.training.documents import Documents
 from decoding.training.initial import build_head, find_most_used, read_output_rows
 from decoding.training.objective import Objective
@@ -66,7 +72,7 @@ class DrafterTraining:
 
     plan: Plan
     statements: Callable[[], Iterator[Statement]]
-    asking_of: Callable[[LoadedModel], Asking]
+    asking_of: Callable[[LoadedModel], PromptBuilder]
     tasks: list[str]
     watcher: TrainingWatcher
 
@@ -96,7 +102,7 @@ class DrafterTraining:
         if not self._shards.infos:
             plan = self._decide(replace(plan, weights=_choose_fastest_weights()))
         target = load_model(ModelSpec(plan.target, weights=plan.weights))
-        refuse_row_by_row(target)
+        refuse_own_attention(target)
         collection = Collection(
             target,
             plan.taps,
@@ -110,7 +116,7 @@ class DrafterTraining:
         self._require_room(compute_largest_shard(target, plan.taps))
         limit_s = plan.hours * 3600 * COLLECTING if plan.hours is not None else None
         self.watcher.stage("collecting text", limit_s if limit_s is not None else float(plan.tokens or 0))
-        running = _Collected(self.watcher, self._shards.infos, limit_s)
+        running = _CollectionProgress(self.watcher, self._shards.infos, limit_s)
         collection.on_tokens = running.add
         while not self._has_enough(limit_s, compute_largest_shard(target, plan.taps)):
             info = collection.add_shard()
@@ -204,7 +210,7 @@ class DrafterTraining:
         assert plan.hours is not None
         self.watcher.stage("timing a step", _TIMED_STEPS)
         trial = self._make_trainer(target, documents, _TIMED_STEPS)
-        step_s = trial.seconds_of(_TIMED_STEPS) / _TIMED_STEPS
+        step_s = trial.time_steps(_TIMED_STEPS) / _TIMED_STEPS
         left_s = plan.hours * 3600 * (1 - COLLECTING)
         return max(1, min(int(left_s / step_s), MAX_EPOCHS * documents.n_batches()))
 
@@ -249,7 +255,7 @@ class DrafterTraining:
 
 
 @dataclass
-class _Collected:
+class _CollectionProgress:
     """Counts the collected text and reports it to the watcher: seconds of `limit_s` if there is one, else tokens."""
 
     watcher: TrainingWatcher
@@ -279,7 +285,7 @@ class _Collected:
 def _choose_fastest_weights() -> str:
     """Return the weights that write the most text in a given time: 8-bit ones where a CPU would compute in float32."""
     device = pick_device("auto")
-    return "int8" if pick_dtype("auto", device) == torch.float32 and int8_missing() is None else "dense"
+    return "int8" if pick_dtype("auto", device) == torch.float32 and find_int8_obstacle() is None else "dense"
 
 
 def _describe_evaluation(evaluation: Evaluation | None) -> str:

@@ -19,11 +19,11 @@ from decoding.models.head_folder import CONFIG, WEIGHTS
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.registry import is_repository
 from decoding.models.trained_heads import HeadRecord
-from decoding.prepare import load_unpacked, refuse_row_by_row
+from decoding.prepare import load_unpacked, refuse_own_attention
 from decoding.request import Request, SamplingParams
 from decoding.training import measure
 from decoding.training.collect import record
-from decoding.training.collection import Asking, choose_fitting_prompts
+from decoding.training.collection import PromptBuilder, choose_fitting_prompts
 from decoding.training.initial import read_output_rows
 from decoding.training.statements import Statement
 
@@ -33,14 +33,14 @@ _FILES = (CONFIG, WEIGHTS)
 
 
 def run(
-    target: str, source: str | None, statements: Iterator[Statement], asking_of: Callable[[LoadedModel], Asking]
+    target: str, source: str | None, statements: Iterator[Statement], asking_of: Callable[[LoadedModel], PromptBuilder]
 ) -> HeadRecord:
     """Import a head from `source`, or check the target's own if that is None; return its record, newly measured.
 
     Raises ModelError for a source that cannot be read, and for a head that does not fit the target.
     """
     loaded = load_unpacked(ModelSpec(target))
-    refuse_row_by_row(loaded)
+    refuse_own_attention(loaded)
     prompts = choose_fitting_prompts(loaded, asking_of(loaded), statements, _N_PROMPTS, _LONGEST)
     if source is None:
         known = trained_heads.verify_head(loaded)
@@ -75,7 +75,7 @@ def _store(head: DFlash, source: str, target: LoadedModel, prompts: list[str]) -
 def _match(head: DFlash, target: LoadedModel, prompts: list[str]) -> list[float]:
     requests = [Request(prompt, sampling=SamplingParams(0.0), max_new_tokens=_LONGEST) for prompt in prompts]
     done = record(target, head.shape.taps, requests)
-    return measure.match(head, target, [recording for _, recording in done if recording is not None])
+    return measure.measure_match(head, target, [recording for _, recording in done if recording is not None])
 
 
 def _fetch_folder(source: str, scratch: Path) -> Path:

@@ -28,7 +28,7 @@ LONGEST = 160
 
 
 @torch.inference_mode()
-def match(head: DFlash, target: LoadedModel, recordings: Sequence[RecordedText]) -> list[float]:
+def measure_match(head: DFlash, target: LoadedModel, recordings: Sequence[RecordedText]) -> list[float]:
     """Return the share of positions whose top token the head has right, at each position of a block.
 
     `target` has its weights as PyTorch loads them, `head` runs in float32; the recordings have the head's taps. Raises

@@ -74,7 +74,7 @@ class Objective:
         tokens = F.pad(batch.tokens, (0, K + 1))
         is_trained = (wanted >= 0) & self._is_known[tokens[text[:, None], at + 1]]
         before = self._embedding(tokens[text[:, None], at][is_trained]).to(states.dtype)
-        logits = head.chained(head.logits(states[is_trained]), states[is_trained], before)
+        logits = head.add_markov_logits(head.logits(states[is_trained]), states[is_trained], before)
         position = torch.arange(K, device=anchor.device).expand_as(at)[is_trained]
         # It learns from the states, and they do not learn from it.
         chances = head.confidence(states.detach()[is_trained])

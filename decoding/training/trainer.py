@@ -107,7 +107,7 @@ class Trainer:
         self.head.eval().requires_grad_(False)
         return True
 
-    def seconds_of(self, n_steps: int) -> float:
+    def time_steps(self, n_steps: int) -> float:
         """Take some steps, which change the head, and return their seconds: only to plan a training."""
         batches = self._iterate_batches()
         self._update(next(batches))  # the first includes its setup

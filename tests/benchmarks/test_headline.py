@@ -56,7 +56,7 @@ def test_every_drafter_is_an_arm_with_both_kinds_of_weights_and_a_head_is_asked_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     head: list[object] = [None]
-    monkeypatch.setattr(_headline_plan, "int8_missing", lambda: None)
+    monkeypatch.setattr(_headline_plan, "find_int8_obstacle", lambda: None)
     monkeypatch.setattr(_headline_plan.trained_heads, "find", lambda model: head[0])
     without = list_runnable_arms(WHOLE_AT_8, [])
     assert "sibling/goodput" in without
@@ -64,7 +64,7 @@ def test_every_drafter_is_an_arm_with_both_kinds_of_weights_and_a_head_is_asked_
     head[0] = object()
     assert {*DRAFTERS, *(f"int8:{drafter}" for drafter in DRAFTERS)} < set(list_runnable_arms(WHOLE_AT_8, []))
     assert "@llamacpp" in list_runnable_arms(WHOLE_AT_8, ["@llamacpp"])
-    monkeypatch.setattr(_headline_plan, "int8_missing", lambda: "this CPU has no VNNI")
+    monkeypatch.setattr(_headline_plan, "find_int8_obstacle", lambda: "this CPU has no VNNI")
     assert not [arm for arm in list_runnable_arms(WHOLE_AT_8, []) if arm.startswith("int8:")]
 
 
@@ -189,14 +189,14 @@ class FakeArms:
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """Runs the benchmark with fake engines; returns the exit status."""
     monkeypatch.setattr(_headline_run, "Arms", FakeArms)
-    monkeypatch.setattr(_headline_run, "read_bandwidth", lambda _: 1e9)
+    monkeypatch.setattr(_headline_run, "measure_read_bandwidth", lambda _: 1e9)
     monkeypatch.setattr(_headline_run, "round_vs_weight_read", lambda *_: 1.5)
     monkeypatch.setattr(_headline_run, "measure_first_token_ratios", lambda engine: [0.1, 0.2, 0.3])
     monkeypatch.setattr(
         _headline_run, "_measure_verdicts", lambda rounds: {"ours": [30.0, 40.0], "theirs": [10.0, 10.0]}
     )
     for module in (headline, _headline_plan):
-        monkeypatch.setattr(module, "int8_missing", lambda: None)
+        monkeypatch.setattr(module, "find_int8_obstacle", lambda: None)
     monkeypatch.setattr(_llamacpp, "find_obstacle", lambda: "llama-cpp-python is not installed")
     monkeypatch.setattr(headline.fetch, "ensure", lambda model: SimpleNamespace(sha256="0"))
     monkeypatch.setattr(headline.trained_heads, "find", lambda model: None)

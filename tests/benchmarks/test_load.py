@@ -103,8 +103,8 @@ def client(service, **body) -> Client:
     return Client(service.url, "secret", {"target": "m", "n": 2, **body}, budget_s=5.0)
 
 
-def requests(*due: float) -> list[_load_client.Planned]:
-    return [_load_client.Planned(f"1/{i}", at, TASKS[i % 3], seed=i) for i, at in enumerate(due)]
+def requests(*due: float) -> list[_load_client.PlannedRequest]:
+    return [_load_client.PlannedRequest(f"1/{i}", at, TASKS[i % 3], seed=i) for i, at in enumerate(due)]
 
 
 def test_a_request_is_sent_when_it_is_due_though_no_earlier_one_was_answered(service):
@@ -115,7 +115,7 @@ def test_a_request_is_sent_when_it_is_due_though_no_earlier_one_was_answered(ser
         return 200, {}, completion()
 
     service.answer = answer
-    replies, elapsed = client(service).open_loop(requests(0.0, 0.05, 0.3), lambda *_: None)
+    replies, elapsed = client(service).send_when_due(requests(0.0, 0.05, 0.3), lambda *_: None)
     assert [reply.fate for reply in replies] == ["answered"] * 3
     assert [reply.planned.key for reply in replies] == ["1/0", "1/1", "1/2"]
     assert all(reply.late_s >= 0 for reply in replies)
@@ -133,7 +133,7 @@ def test_a_refused_request_is_not_sent_again_and_its_hint_is_noted(service):
         2: (500, {}, {"detail": "broken"}),
     }
     service.answer = lambda body: answers[body["seed"]]
-    replies, _ = client(service).open_loop(requests(0, 0, 0), lambda *_: None)
+    replies, _ = client(service).send_when_due(requests(0, 0, 0), lambda *_: None)
     assert [(r.fate, r.retry_after_s, r.fault) for r in replies] == [
         ("refused", 7.0, "the queue is full"),
         ("refused", 2.0, "busy"),
@@ -146,10 +146,10 @@ def test_a_service_that_does_not_answer_is_a_failure(service, monkeypatch):
     monkeypatch.setattr(_load_client, "PATIENCE_S", 0.2)
     left = threading.Event()
     service.answer = lambda body: (left.wait(30), (200, {}, completion()))[1]
-    replies, _ = Client(service.url, "", {}, budget_s=0.1).open_loop(requests(0), lambda *_: None)
+    replies, _ = Client(service.url, "", {}, budget_s=0.1).send_when_due(requests(0), lambda *_: None)
     left.set()
     assert (replies[0].fate, replies[0].fault) == ("failed", "ReadTimeout")
-    nobody, _ = Client("http://127.0.0.1:9", "", {}, budget_s=1).in_turn(requests(0), lambda *_: None)
+    nobody, _ = Client("http://127.0.0.1:9", "", {}, budget_s=1).send_in_turn(requests(0), lambda *_: None)
     assert nobody[0].fate == "failed"
     assert nobody[0].fault.startswith("ConnectError")
 
@@ -173,7 +173,7 @@ def test_answers_are_judged_in_the_sandbox_and_their_times_count_from_when_they_
         completion(),
     ]
     service.answer = lambda body: (200, {}, documents[body["seed"]])
-    replies, _ = client(service).open_loop(requests(0, 0, 0), lambda *_: None)
+    replies, _ = client(service).send_when_due(requests(0, 0, 0), lambda *_: None)
     replies[0].late_s, replies[0].answered_s = 0.25, 5.5
     answered, failed, empty = judge.asked(replies)
     assert [(s.finished_s, s.passed) for s in answered.samples] == [(0.75, False), (1.75, True), (None, False)]
@@ -267,7 +267,7 @@ def test_a_service_that_refuses_the_model_ends_the_test_with_its_sentence(servic
 
 def test_ctrl_c_reports_what_is_done(service, judge, own_data, tmp_path, monkeypatch, capsys):
     service.answer = lambda body: (200, {}, completion(("    return 0\n", "stop", 0.1)))
-    run = Client.open_loop
+    run = Client.send_when_due
 
     def interrupted_at_ten(self, requests, on_progress):
         if len(requests) == 10:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from decoding.acceptance.distribution import Distribution
-from decoding.acceptance.noise import Role, sample_seed
+from decoding.acceptance.noise import Role, compute_sample_seed
 from decoding.acceptance.registry import RULES, make_rule
 from decoding.acceptance.rule import NO_TOKEN, Positions
 from decoding.memory.layout import Layout
@@ -69,7 +69,7 @@ def one_round(name: str, keys: torch.Tensor, start: torch.Tensor, at: int, k: in
 @cache
 def first_three(rule: str) -> torch.Tensor:
     """Run rounds until every row has three tokens; return them [N_TRIALS, 3]."""
-    keys = torch.tensor([sample_seed(11, i) for i in range(N_TRIALS)])
+    keys = torch.tensor([compute_sample_seed(11, i) for i in range(N_TRIALS)])
     written: list[list[int]] = [[] for _ in range(N_TRIALS)]
     while todo := [r for r, tokens in enumerate(written) if len(tokens) < 3]:
         # Rows at the same length share a batch: Layout wants one start here, raggedness comes from the drafts.
@@ -103,7 +103,7 @@ def test_the_statistic_has_power_to_notice_a_wrong_residual() -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_a_draft_that_equals_the_target_is_always_accepted(rule: str) -> None:
     R, k = 200, 3
-    keys = torch.tensor([sample_seed(3, i) for i in range(R)])
+    keys = torch.tensor([compute_sample_seed(3, i) for i in range(R)])
     same = TARGET[V].expand(R, k + 1, V)
     made = make_rule(rule)
     draft = torch.stack(
@@ -118,7 +118,7 @@ def test_a_draft_that_equals_the_target_is_always_accepted(rule: str) -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_a_draft_outside_the_targets_support_is_never_accepted(rule: str) -> None:
     R = 50
-    keys = torch.tensor([sample_seed(4, i) for i in range(R)])
+    keys = torch.tensor([compute_sample_seed(4, i) for i in range(R)])
     p = torch.tensor([0.5, 0.5, 0.0, 0.0]).expand(R * 2, V)
     layout = layout_of([0] * R, [2] * R)
     draft = torch.full((R, 1), 3)
@@ -130,7 +130,7 @@ def test_a_draft_outside_the_targets_support_is_never_accepted(rule: str) -> Non
 @pytest.mark.parametrize("rule", RULES)
 def test_a_certain_draft_is_accepted_with_the_targets_probability(rule: str) -> None:
     R = 20_000
-    keys = torch.tensor([sample_seed(6, i) for i in range(R)])
+    keys = torch.tensor([compute_sample_seed(6, i) for i in range(R)])
     layout = layout_of([0] * R, [2] * R)
     p = torch.tensor([0.1, 0.6, 0.2, 0.1]).expand(R * 2, V)
     draft = torch.ones(R, 1, dtype=torch.int64)

@@ -120,7 +120,7 @@ def test_nothing_of_a_row_is_written_to_a_page_that_has_another_owner() -> None:
     cache.fork(0)
     cache.rewind(0, 3)
     cache.prepare([1, 1])
-    slots = cache.slots_of(torch.zeros(8, dtype=torch.int64), torch.arange(3, 11))
+    slots = cache.find_slots(torch.zeros(8, dtype=torch.int64), torch.arange(3, 11))
     assert not set((slots // 4).tolist()) & set(cache.pages(1))
     assert row(cache, 1) == [1, 2, 3, 4, 5, 6]
 
@@ -129,7 +129,7 @@ def test_rows_that_are_gone_have_no_slots() -> None:
     cache = prefilled(3)
     cache.drop(0)
     rows, first = torch.arange(3), torch.zeros(3, dtype=torch.int64)
-    assert cache.slots_of(rows, first).tolist() == [4 * cache.pages(0)[0], 4 * cache.pages(1)[0], -1]
+    assert cache.find_slots(rows, first).tolist() == [4 * cache.pages(0)[0], 4 * cache.pages(1)[0], -1]
 
 
 def test_a_pool_without_pages_refuses_and_loses_none() -> None:

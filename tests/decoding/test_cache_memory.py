@@ -155,7 +155,7 @@ def test_a_service_whose_memory_others_take_lets_requests_wait(
     made.warm_up()
     alone = [texts(made.generate(each)) for each in WANTED]
     made.generate(asked(LONG, n=6, max_new_tokens=60))
-    monkeypatch.setattr(store, "free_bytes", lambda _device: 0)
+    monkeypatch.setattr(store, "count_free_bytes", lambda _device: 0)
     (pool,) = made._pool._pools
     seen: list[int] = []
     watch(monkeypatch, lambda runner: seen.append(runner.cache.pool.n_touched))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoding.costs.timer import CostTimer
+from decoding.costs.timer import CostEstimator
 from decoding.state.clock import Clock
 
 
@@ -30,7 +30,7 @@ def test_what_does_not_fit_does_not_begin() -> None:
 
 @given(st.lists(st.floats(0.001, 10), min_size=4, max_size=9))
 def test_the_next_round_is_expected_to_cost_more_than_any_recent_one(rounds: list[float]) -> None:
-    timer = CostTimer()
+    timer = CostEstimator()
     for seconds in rounds:
         timer.observe(seconds)
     assert timer.expected_s > max(rounds[-4:])
@@ -41,7 +41,7 @@ def test_the_next_round_is_expected_to_cost_more_than_any_recent_one(rounds: lis
 def test_what_an_earlier_batch_cost_is_believed_to_a_quarter_and_certain_is_only_what_this_one_measures(
     earlier: list[float], now: float
 ) -> None:
-    timer = CostTimer()
+    timer = CostEstimator()
     for seconds in earlier:
         timer.observe(seconds)
     timer.restart()
@@ -55,7 +55,7 @@ def test_what_an_earlier_batch_cost_is_believed_to_a_quarter_and_certain_is_only
 def test_what_was_measured_a_while_ago_refuses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr(time, "perf_counter", lambda: now)
-    timer = CostTimer()
+    timer = CostEstimator()
     timer.observe(3.0)
     assert timer.least_s == 3.0
     now = 1.5

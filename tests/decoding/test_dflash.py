@@ -157,6 +157,6 @@ def test_a_layer_computes_what_the_published_code_does() -> None:
 def test_the_token_before_changes_a_position_only_with_a_markov_head() -> None:
     logits, states = torch.randn(3, DRAFTED), torch.randn(3, WIDTH)
     one, other = torch.randn(3, WIDTH), torch.randn(3, WIDTH)
-    assert torch.equal(a_head().chained(logits, states, one), logits)
+    assert torch.equal(a_head().add_markov_logits(logits, states, one), logits)
     head = a_head(**ADDITIONS)
-    assert not torch.equal(head.chained(logits, states, one), head.chained(logits, states, other))
+    assert not torch.equal(head.add_markov_logits(logits, states, one), head.add_markov_logits(logits, states, other))

@@ -9,7 +9,7 @@ from decoding.config import EngineConfig
 from decoding.costs.rounds import RoundCost
 from decoding.costs.verify import VerifyCost
 from decoding.draft_length.goodput import AcceptanceModel
-from decoding.draft_length.policies import LONG_MATCH, BassLength, DraftLength, FixedLength, GoodputLength
+from decoding.draft_length.policies import LONG_MATCH, BassLength, DraftLengthPolicy, FixedLength, GoodputLength
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.request import RequestError
 from decoding.state.proposal import MODEL_EVIDENCE, PENDING, Evidence, Match, Proposal
@@ -20,7 +20,7 @@ def matches(length: int, n: int) -> Evidence:
 
 
 def observe(
-    policy: DraftLength,
+    policy: DraftLengthPolicy,
     *accepted: int,
     drafted: int = 32,
     evidence: Evidence = MODEL_EVIDENCE,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from decoding.acceptance.coupled import Coupled
-from decoding.acceptance.draws import build_draws, decide
+from decoding.acceptance.coupled import CoupledRule
+from decoding.acceptance.draws import accept_drafts, build_draws
 from decoding.acceptance.rule import NO_TOKEN, Positions
 from decoding.acceptance.sampling import to_distributions
 from decoding.request import SamplingParams
@@ -21,7 +21,7 @@ def test_a_sample_takes_the_accepted_tokens_and_one_more_with_their_logprobs(wai
     draft = torch.tensor([[best[0], (best[1] + 1) % 50], [NO_TOKEN, NO_TOKEN]])
     p, seeds = to_distributions(logits, [greedy] * 4), torch.tensor([1, 2])
 
-    decided = decide(Coupled().accept, logits, p, where, draft, seeds, None, waits=waits)
+    decided = accept_drafts(CoupledRule().accept, logits, p, where, draft, seeds, None, waits=waits)
     first, second = build_draws(decided.tolist())
 
     assert (first.n_accepted, first.tokens) == (1, (best[0], best[1]))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decoding.costs.rounds import RoundCost
-from decoding.costs.verify import VerifyCost, measure
+from decoding.costs.verify import VerifyCost, measure_verify_cost
 from decoding.draft_length.goodput import AcceptanceModel, choose_model_length, choose_row_lengths
 from decoding.state.proposal import MODEL_EVIDENCE, Evidence, Match, Proposal
 
@@ -154,7 +154,7 @@ def test_measured_costs_never_fall_with_size() -> None:
     def verify(n_tokens: int) -> None:
         sum(range(20_000 - 200 * n_tokens))
 
-    cost = measure(verify)
+    cost = measure_verify_cost(verify)
     assert list(cost.seconds) == sorted(cost.seconds)
 
 

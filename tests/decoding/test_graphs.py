@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from decoding.acceptance.sampling import (
-    draft_distribution,
-    get_limits,
+    compute_draft_distribution,
     get_sampling_mode,
+    pack_sampling_params,
     to_distribution,
     to_distribution_nosync,
 )
@@ -177,7 +177,9 @@ def test_the_search_without_a_host_read_finds_the_same_distribution(sampling: Sa
     whole = to_distribution(logits, sampling)
     tokens = torch.arange(20_000).expand(6, -1)
     assert found.any()
-    assert torch.allclose(p.rows(found).prob_of(tokens[found]), whole.rows(found).prob_of(tokens[found]), atol=1e-6)
+    assert torch.allclose(
+        p.rows(found).get_probabilities(tokens[found]), whole.rows(found).get_probabilities(tokens[found]), atol=1e-6
+    )
 
 
 def test_graphs_of_the_target_are_captured_before_the_first_request(target, monkeypatch) -> None:
@@ -292,16 +294,20 @@ def test_no_temperature_filter_or_length_is_captured_in_a_requests_time(acceptan
 def test_parameters_read_from_the_device_make_the_same_distribution(sampling: SamplingParams) -> None:
     logits = torch.randn(5, 20_000, generator=torch.Generator().manual_seed(1)) * 4
     expected, _ = to_distribution_nosync(logits, sampling)
-    found = draft_distribution(logits, get_sampling_mode(sampling), torch.tensor([get_limits(sampling)] * len(logits)))
+    found = compute_draft_distribution(
+        logits, get_sampling_mode(sampling), torch.tensor([pack_sampling_params(sampling)] * len(logits))
+    )
     tokens = torch.arange(20_000).expand(5, -1)
-    assert torch.allclose(found.prob_of(tokens), expected.prob_of(tokens), atol=1e-6)
+    assert torch.allclose(found.get_probabilities(tokens), expected.get_probabilities(tokens), atol=1e-6)
     assert torch.allclose(found.logp.exp().sum(dim=1), torch.ones(()), atol=1e-5)
 
 
 def test_a_draft_from_more_tokens_than_the_search_takes_is_drawn_from_the_likeliest() -> None:
     sampling = SamplingParams(1.0, 1.0, 100)
     logits = torch.randn(3, 20_000, generator=torch.Generator().manual_seed(1))
-    found = draft_distribution(logits, get_sampling_mode(sampling), torch.tensor([get_limits(sampling)] * len(logits)))
+    found = compute_draft_distribution(
+        logits, get_sampling_mode(sampling), torch.tensor([pack_sampling_params(sampling)] * len(logits))
+    )
     assert found.width == 64
     assert torch.allclose(found.logp.exp().sum(dim=1), torch.ones(()), atol=1e-5)
 

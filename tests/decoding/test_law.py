@@ -15,9 +15,9 @@ import pytest
 import torch
 from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
-from decoding.acceptance.coupled import Coupled
+from decoding.acceptance.coupled import CoupledRule
 from decoding.acceptance.distribution import Distribution
-from decoding.acceptance.maximal import Maximal
+from decoding.acceptance.maximal import MaximalRule
 from decoding.acceptance.registry import RULES
 from decoding.acceptance.rule import NO_TOKEN
 from decoding.acceptance.sampling import to_distribution
@@ -93,7 +93,7 @@ def on_path(pair: tuple[LoadedModel, LoadedModel], monkeypatch: pytest.MonkeyPat
             for loaded in pair:
                 loaded.model.set_attn_implementation(GRAPHS_ATTENTION)
             # Triton's interpreter takes a second for what a thousand samples need; test_accept.py shows they agree.
-            for rule in (Coupled, Maximal):
+            for rule in (CoupledRule, MaximalRule):
                 monkeypatch.setattr(rule, "accept_in_kernel", rule.accept)
             monkeypatch.setattr(accept, "accept_coupled", draw)
 
@@ -121,7 +121,7 @@ def law(target: LoadedModel, sampling: SamplingParams) -> torch.Tensor:
     joint = torch.ones(len(texts), dtype=torch.float64)
     for i in range(N_TOKENS):
         here = to_distribution(logits[:, len(prompt) - 1 + i], sampling)
-        joint *= here.prob_of(texts[:, i : i + 1])[:, 0].double()
+        joint *= here.get_probabilities(texts[:, i : i + 1])[:, 0].double()
     return joint
 
 
@@ -211,7 +211,7 @@ def test_a_chain_whose_q_forgets_the_token_before_is_found_out(
 ) -> None:
     """The positive control of the Markov head: drawn given the token before, and said to be drawn without."""
     on_path(False)
-    chained = DFlash.chained
+    chained = DFlash.add_markov_logits
     given: list[torch.Tensor] = []
 
     def keep(head: DFlash, logits: torch.Tensor, *rest: Any) -> torch.Tensor:
@@ -260,18 +260,18 @@ def test_what_a_draft_was_drawn_from_sums_to_one(
 ) -> None:
     on_path(graphs)
     sums: list[torch.Tensor] = []
-    accept_drafts = Maximal.accept
+    accept_drafts = MaximalRule.accept
 
-    def spy(rule: Maximal, p: Any, where: Any, draft: torch.Tensor, seeds: Any, q: Distribution | None) -> Any:
+    def spy(rule: MaximalRule, p: Any, where: Any, draft: torch.Tensor, seeds: Any, q: Distribution | None) -> Any:
         if q is not None:
             used = (draft != NO_TOKEN).flatten()
             sums.append(q.logp.double().exp().sum(dim=1)[used])
-            assert (q.prob_of(draft.reshape(-1, 1))[used] > 0).all()
+            assert (q.get_probabilities(draft.reshape(-1, 1))[used] > 0).all()
             assert all(len(set(ids)) == len(ids) for ids in q.ids[used].tolist())
         return accept_drafts(rule, p, where, draft, seeds, q)
 
     for path in ("accept", "accept_in_kernel"):
-        monkeypatch.setattr(Maximal, path, spy)
+        monkeypatch.setattr(MaximalRule, path, spy)
     config = EngineConfig(target="tiny", draft_length="fixed:3", max_batch=40, drafter=drafter, acceptance="maximal")
     engine = make_engine(config, *pair, graphs=graphs)
     for sampling in (SAMPLING, SamplingParams(0.8, top_p=0.9)):

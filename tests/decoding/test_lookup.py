@@ -2,7 +2,7 @@
 
 import pytest
 
-from decoding.drafters.answers import Answers
+from decoding.drafters.answers import AnswerIndex
 from decoding.drafters.automaton import SuffixAutomaton
 from decoding.drafters.lookup import LookupDrafter, NgramDrafter, SiblingDrafter
 from decoding.request import Request
@@ -39,7 +39,7 @@ def started(drafter: LookupDrafter, rows: list[Row]) -> LookupDrafter:
 
 def draft(text: str, length: int = 8) -> str:
     """What a row proposes that holds only this text."""
-    (tokens,) = started(SiblingDrafter(Answers()), [row(text)]).propose([row(text)], [length]).tokens
+    (tokens,) = started(SiblingDrafter(AnswerIndex()), [row(text)]).propose([row(text)], [length]).tokens
     return "".join(map(chr, tokens))
 
 
@@ -66,7 +66,7 @@ def test_a_match_longer_than_any_n_gram_decides() -> None:
 
 def test_the_evidence_is_the_match_of_each_token_and_its_share_of_the_places() -> None:
     rows = [row("abXY;abXZ?abc!ab")]
-    proposal = started(SiblingDrafter(Answers()), rows).propose(rows, [3])
+    proposal = started(SiblingDrafter(AnswerIndex()), rows).propose(rows, [3])
     assert proposal.tokens == [ids("XZ?")]
     assert proposal.evidence == [[Match(2, 2 / 3), Match(3, 1 / 2), Match(4, 1.0)]]
 
@@ -74,7 +74,7 @@ def test_the_evidence_is_the_match_of_each_token_and_its_share_of_the_places() -
 def test_siblings_see_each_other_and_loners_do_not() -> None:
     for kind, expected in ((SiblingDrafter, "xyz"), (NgramDrafter, "")):
         rows = [row("p:"), row("p:")]
-        drafter = started(kind(Answers()), rows)
+        drafter = started(kind(AnswerIndex()), rows)
         rows[0].tokens += ids("qxyz")
         rows[1].tokens += ids("q")
         drafter.observe(rows, [0, 0])
@@ -84,7 +84,7 @@ def test_siblings_see_each_other_and_loners_do_not() -> None:
 
 def test_a_fork_without_sharing_does_not_see_its_parents_future() -> None:
     rows = [row("p:")]
-    drafter = started(NgramDrafter(Answers()), rows)
+    drafter = started(NgramDrafter(AnswerIndex()), rows)
     rows.append(row("p:"))
     drafter.fork(0, rows[1])
     rows[0].tokens += ids("qxyz")
@@ -95,7 +95,7 @@ def test_a_fork_without_sharing_does_not_see_its_parents_future() -> None:
 
 def test_slots_follow_their_rows_when_one_is_dropped() -> None:
     rows = [row("p:ab"), row("p:cd"), row("p:ef")]
-    drafter = started(NgramDrafter(Answers()), rows)
+    drafter = started(NgramDrafter(AnswerIndex()), rows)
     for r in rows:
         r.tokens += ids("!") + r.tokens[2:3]
     drafter.observe(rows, [0, 0, 0])
@@ -115,7 +115,7 @@ def test_a_prompt_is_indexed_once_and_no_text_again_at_a_fork(monkeypatch: pytes
     for kind, n_prompts in ((SiblingDrafter, 1), (NgramDrafter, 2)):
         n_extended = 0
         rows = [row("prompt"), row("prompt")]
-        drafter = started(kind(Answers()), rows)
+        drafter = started(kind(AnswerIndex()), rows)
         rows.append(row("prompt"))
         drafter.fork(0, rows[2])
         for each in rows:
@@ -137,15 +137,15 @@ def answered(drafter: LookupDrafter, prompt: str, answer: str, *, earlier_answer
 
 @pytest.mark.parametrize("kind", [NgramDrafter, SiblingDrafter])
 def test_requests_that_allow_it_see_the_answers_to_earlier_ones(kind: type[LookupDrafter]) -> None:
-    answers = Answers()
+    answers = AnswerIndex()
     assert answered(kind(answers), "what is it?", "abcdef") == ""
     assert answered(kind(answers), "but what is it?", "abcxyz") == "abcdef", "another batch, the same end of a prompt"
     assert answered(kind(answers), "is it?", "", earlier_answers=False) == ""
-    assert answered(kind(Answers()), "is it?", "") == "", "another engine"
+    assert answered(kind(AnswerIndex()), "is it?", "") == "", "another engine"
 
 
 def test_a_requests_own_text_is_preferred_to_an_equally_long_match_elsewhere() -> None:
-    answers = Answers()
+    answers = AnswerIndex()
     answered(SiblingDrafter(answers), "?", "abX")
     assert answered(SiblingDrafter(answers), "abY;zab", "") == "Y;zab"
     answered(SiblingDrafter(answers), "?", "zabX")
@@ -153,7 +153,7 @@ def test_a_requests_own_text_is_preferred_to_an_equally_long_match_elsewhere() -
 
 
 def test_stored_answers_are_bounded_and_the_latest_are_kept() -> None:
-    answers = Answers(most_tokens=100)
+    answers = AnswerIndex(most_tokens=100)
     for n in range(200):
         answered(SiblingDrafter(answers), "?", f"{n:03} is {chr(1000 + n)}.")
         assert sum(each.n_tokens for each in answers.open()) < 100 + 200 + 16

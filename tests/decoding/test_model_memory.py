@@ -89,4 +89,4 @@ def test_what_graphs_hold_in_their_own_pools_is_not_free(monkeypatch: pytest.Mon
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (400, 900))
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: segments)
-    assert device_memory.free_bytes(torch.device("cuda")) == 430
+    assert device_memory.count_free_bytes(torch.device("cuda")) == 430

@@ -3,11 +3,11 @@
 import torch
 from scipy import stats
 
-from decoding.acceptance.noise import Role, draw_gumbel, draw_uniform, sample_seed
+from decoding.acceptance.noise import Role, compute_sample_seed, draw_gumbel, draw_uniform
 
 
 def keys(n: int) -> torch.Tensor:
-    return torch.tensor([sample_seed(0, i) for i in range(n)])
+    return torch.tensor([compute_sample_seed(0, i) for i in range(n)])
 
 
 def test_a_draw_depends_on_its_key_alone() -> None:
@@ -18,7 +18,7 @@ def test_a_draw_depends_on_its_key_alone() -> None:
 
 def test_seed_sample_position_role_and_token_each_change_the_draw() -> None:
     def draw(seed: int = 0, sample: int = 0, position: int = 0, role: Role = Role.SAMPLE, token: int = 0) -> float:
-        key, at = torch.tensor([sample_seed(seed, sample)]), torch.tensor([position])
+        key, at = torch.tensor([compute_sample_seed(seed, sample)]), torch.tensor([position])
         return draw_gumbel(key, at, role, torch.tensor([[token]])).item()
 
     draws = [draw(), draw(seed=1), draw(sample=1), draw(position=1), draw(role=Role.DRAFT), draw(token=1)]

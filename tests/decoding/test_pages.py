@@ -98,7 +98,7 @@ class Rows(RuleBasedStateMachine):
         self.cache.prepare([n] * len(self.model))
         row = torch.arange(MAX_ROWS).repeat_interleave(T)
         lens = torch.tensor([*self.cache.lens, *[0] * (MAX_ROWS - len(self.model))])
-        slots = self.cache.slots_of(row, (lens[:, None] + torch.arange(T)).flatten())
+        slots = self.cache.find_slots(row, (lens[:, None] + torch.arange(T)).flatten())
         new = [[*self.tokens(n), *[-7] * (T - n)] if r < len(self.model) else [-7] * T for r in range(MAX_ROWS)]
         values = torch.tensor(new, dtype=torch.float32).flatten()[:, None, None]
         self.cache.scatter(

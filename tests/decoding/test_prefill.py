@@ -6,21 +6,23 @@ import pytest
 import torch
 
 from decoding.attention.prefill import Prefill, PrefillEstimate, PrefillPart
-from decoding.costs.timer import CostTimer
+from decoding.costs.timer import CostEstimator
 
 CPU = torch.device("cpu")
 
 
-def known(seconds: float) -> CostTimer:
-    timer = CostTimer()
+def known(seconds: float) -> CostEstimator:
+    timer = CostEstimator()
     timer.observe(seconds)
     return timer
 
 
 def test_models_read_in_turn_what_the_ones_before_them_have_left() -> None:
     done: list[tuple[str, int, int]] = []
-    target = PrefillPart(lambda a, b: done.append(("target", a, b)), 2, 9, 4, CostTimer(), CPU)
-    head = PrefillPart(lambda a, b: done.append(("head", a, b)), 0, 20, 4, CostTimer(), CPU, lambda: done[-1][2] - 3)
+    target = PrefillPart(lambda a, b: done.append(("target", a, b)), 2, 9, 4, CostEstimator(), CPU)
+    head = PrefillPart(
+        lambda a, b: done.append(("head", a, b)), 0, 20, 4, CostEstimator(), CPU, lambda: done[-1][2] - 3
+    )
     Prefill(target).then(Prefill(head)).finish()
     assert done[:4] == [("target", 2, 4), ("target", 4, 8), ("target", 8, 9), ("head", 0, 4)]
     assert len(done) == 4, "what was not readable then is left"
@@ -37,7 +39,9 @@ def test_what_is_ahead_counts_every_model() -> None:
 
 
 def test_a_prompt_without_work_is_read() -> None:
-    prefill = Prefill(PrefillPart(lambda *_: pytest.fail("nothing to read"), 3, 3, 4, CostTimer(), CPU)).then(Prefill())
+    prefill = Prefill(PrefillPart(lambda *_: pytest.fail("nothing to read"), 3, 3, 4, CostEstimator(), CPU)).then(
+        Prefill()
+    )
     assert prefill.is_done
     assert prefill.ahead == PrefillEstimate(0.0, 0.0)
     prefill.step()

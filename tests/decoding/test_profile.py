@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from decoding.draft_length.policies import TableLength
-from decoding.draft_length.profiles import LengthMeasurement, Profile, find
+from decoding.draft_length.profiles import LengthMeasurement, Profile, find_profile
 from decoding.engine import Engine
 from decoding.request import Request, RequestError
 
@@ -54,8 +54,8 @@ def test_a_stored_profile_is_found_by_its_key_alone(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path))
     profile = Profile.fit(KEY, measured())
     profile.save()
-    assert find(KEY) == profile
-    assert find({**KEY, "drafter": "other"}) is None
+    assert find_profile(KEY) == profile
+    assert find_profile({**KEY, "drafter": "other"}) is None
 
 
 def test_without_a_profile_the_command_that_makes_one_is_named(

@@ -10,7 +10,7 @@ import pytest
 from decoding.attention.target_runner import TargetRunner
 from decoding.costs.rounds import RoundCost
 from decoding.costs.verify import VerifyCost
-from decoding.draft_length.profiles import Fit, Profile
+from decoding.draft_length.profiles import BatchFit, Profile
 from decoding.engine import Engine
 from decoding.request import Completion, Request
 
@@ -61,7 +61,9 @@ def test_any_number_of_rounds_of_one_shape_can_be_observed(rows: int) -> None:
 def test_a_warm_engine_measures_nothing_on_the_clock_of_a_request(
     drafter: str, length: str, engine: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("decoding.engine.find", lambda _key: Profile({}, 1.0, 0.5, (Fit(1, 0.1, 0.01, 0.01, 2),), ()))
+    monkeypatch.setattr(
+        "decoding.engine.find_profile", lambda _key: Profile({}, 1.0, 0.5, (BatchFit(1, 0.1, 0.01, 0.01, 2),), ())
+    )
     made = engine(drafter=drafter, draft_length=length)
     made.warm_up()
     assert all(prompt.token.known_s > 0 for prompt in made.costs.prompts)

@@ -12,8 +12,8 @@ from scipy import stats
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from decoding.acceptance.coupled import Coupled
-from decoding.acceptance.noise import Role, draw_gumbel, sample_seed
+from decoding.acceptance.coupled import CoupledRule
+from decoding.acceptance.noise import Role, compute_sample_seed, draw_gumbel
 from decoding.acceptance.rule import Positions
 from decoding.acceptance.sampling import compute_raw_logprobs, to_distribution, to_distributions
 from decoding.request import SamplingParams
@@ -61,7 +61,7 @@ def test_prob_of_reads_the_sparse_distribution() -> None:
     logits = torch.randn(5, 1000) * 5
     got = to_distribution(logits, SamplingParams(temperature=0.7, top_p=0.9))
     everything = torch.arange(1000).expand(5, -1)
-    assert torch.allclose(got.prob_of(everything), dense(logits, SamplingParams(0.7, 0.9)).float(), atol=1e-5)
+    assert torch.allclose(got.get_probabilities(everything), dense(logits, SamplingParams(0.7, 0.9)).float(), atol=1e-5)
 
 
 def test_temperature_zero_is_the_argmax() -> None:
@@ -77,7 +77,7 @@ def test_samples_follow_the_distribution() -> None:
     logits = torch.tensor([[2.0, 1.0, 0.5, 0.0, -1.0]])
     params = SamplingParams(temperature=1.0, top_p=1.0)
     n = 20_000
-    keys = torch.tensor([sample_seed(5, i) for i in range(n)])
+    keys = torch.tensor([compute_sample_seed(5, i) for i in range(n)])
     drawn = to_distribution(logits.expand(n, -1), params).sample(keys, torch.zeros(n, dtype=torch.int64), Role.SAMPLE)
     expected = logits[0].double().softmax(0).numpy() * n
     assert stats.chisquare(torch.bincount(drawn, minlength=5).numpy(), expected).pvalue > 1e-3
@@ -147,7 +147,7 @@ def test_acceptance_over_a_whole_vocabulary_takes_the_memory_of_a_few_rows() -> 
     assert allocated.largest <= logits.nbytes
     tracemalloc.start()
     with Allocated() as allocated:
-        Coupled().accept(whole, where, torch.zeros(S, T - 1, dtype=torch.int64), torch.arange(S), None)
+        CoupledRule().accept(whole, where, torch.zeros(S, T - 1, dtype=torch.int64), torch.arange(S), None)
     _, numpy_peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert allocated.largest <= 8 * V

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import torch
 
-from decoding.acceptance.sampling import KINDS
+from decoding.acceptance.sampling import SAMPLING_MODES
 from decoding.attention.backends import NAMES, get_backend
 from decoding.attention.draft_graphs import DraftGraphs
-from decoding.attention.graphs import Graphs, Work
+from decoding.attention.graphs import Graphs, GraphWork
 from decoding.checks import self_check
 from decoding.checks.graph_check import find_error
 from decoding.config import EngineConfig
@@ -138,7 +138,9 @@ def test_graphs_that_work_stay(drafter: str, acceptance: str, quick: Callable[..
     with engine._pool.acquire(1) as runners:
         verify, drawing = runners.graphs
         assert {(R, T) for R in (1, 2, 4) for T in (1, 2, 3)} <= set(verify.shapes)
-        assert set(drawing.shapes) == {(R, T, kind) for R in (1, 2, 4) for T in drawing.widths for kind in KINDS}
+        assert set(drawing.shapes) == {
+            (R, T, kind) for R in (1, 2, 4) for T in drawing.widths for kind in SAMPLING_MODES
+        }
         before = [graphs.runner.cache.pool.n_used for graphs in runners.graphs]
     engine.check_graphs()
     with engine._pool.acquire(1) as runners:
@@ -158,7 +160,7 @@ def test_every_shape_is_compared(drafter: str, quick: Callable[..., Engine], mon
         for graphs in runners.graphs:
             for shape in graphs.shapes:
                 right, last = graphs._works[shape], shape[0] - 1 - (shape[0] > 2)
-                graphs._works[shape] = Work(right.inputs, partial(spoil, right.run, shape, last))
+                graphs._works[shape] = GraphWork(right.inputs, partial(spoil, right.run, shape, last))
                 with monkeypatch.context() as patch:  # a draft model's two steps are checked together
                     alike = [other for other in graphs.shapes if (other[0], other[2:]) == (shape[0], shape[2:])]
                     patch.setattr(Graphs, "shapes", property(lambda _, alike=alike: alike))
@@ -183,32 +185,32 @@ def test_a_shape_that_is_wrong_is_named_and_graphs_are_switched_off(quick: Calla
     with engine._pool.acquire(1) as runners:
         works = runners.graphs[0]._works
         R, T = shape = next(shape for shape in works if shape[1] > 1)  # which no text without drafts is decoded in
-        works[shape] = Work(works[shape].inputs, partial(spoil, works[shape].run, shape, 0))
+        works[shape] = GraphWork(works[shape].inputs, partial(spoil, works[shape].run, shape, 0))
     engine.check_graphs()
     assert engine.disabled == ["graphs"]
     assert engine._disabled["graphs"].startswith(f"{R} x {T}: log-probabilities are off by")
 
 
-def stale(name: str) -> Callable[[Graphs, Work], Work]:
+def stale(name: str) -> Callable[[Graphs, GraphWork], GraphWork]:
     """A capture that keeps the value that one input had when it was made."""
 
-    def capture(graphs: Graphs, work: Work) -> Work:
+    def capture(graphs: Graphs, work: GraphWork) -> GraphWork:
         kept = work.inputs[name].clone()
 
         def run() -> tuple[torch.Tensor, ...]:
             work.inputs[name].copy_(kept)
             return work.run()
 
-        return Work(work.inputs, run)
+        return GraphWork(work.inputs, run)
 
     return capture
 
 
-def raising(graphs: Graphs, work: Work) -> Work:
+def raising(graphs: Graphs, work: GraphWork) -> GraphWork:
     def run() -> tuple[torch.Tensor, ...]:
         raise RuntimeError("CUDA error: an illegal memory access was encountered\nmore")
 
-    return Work(work.inputs, run)
+    return GraphWork(work.inputs, run)
 
 
 @pytest.mark.parametrize(
@@ -233,8 +235,8 @@ def test_wrong_rounds_in_graphs_are_switched_off_and_decoding_goes_on(
     texts = [s.token_ids for s in engine.generate(request).samples]
     assert texts == [s.token_ids for s in quick("none").generate(request).samples]
     with caplog.at_level(logging.WARNING, logger="decoding"):
-        self_check.warn(engine._disabled, "a card")
-        self_check.warn({}, "a card")
+        self_check.warn_about_disabled(engine._disabled, "a card")
+        self_check.warn_about_disabled({}, "a card")
     (line,) = (record.getMessage() for record in caplog.records)
     assert line.startswith(f"switched off on a card, where it does not work as it should: graphs ({reason}")
 
@@ -257,7 +259,7 @@ def test_wrong_draft_graphs_are_switched_off_alone(
 
 
 def test_a_failed_capture_is_in_the_provenance(quick: Callable[..., Engine], monkeypatch: Any) -> None:
-    def fail(self: Graphs, work: Work) -> Work:
+    def fail(self: Graphs, work: GraphWork) -> GraphWork:
         raise RuntimeError("operation not permitted when stream is capturing")
 
     monkeypatch.setattr(Graphs, "_capture", fail)

@@ -13,7 +13,7 @@ import pytest
 from decoding.attention.runner import ModelRunner
 from decoding.engine import Engine
 from decoding.loop import intake
-from decoding.loop.admission import Lengths
+from decoding.loop.admission import SampleLengthModel
 from decoding.request import Completion, FinishReason, Request, RequestError, Sample, SamplingParams
 
 MakeEngine = Callable[..., Engine]
@@ -118,7 +118,7 @@ def at(machine: Machine, arrivals: Sequence[tuple[float, Request]]) -> Iterator[
 def test_no_request_is_answered_after_its_budget_by_more_than_a_round(
     n: int, unending: MakeEngine, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake, "_MOST_WAITING", 100)  # what is left to others is theirs to answer
+    monkeypatch.setattr(intake, "_MAX_WAITING", 100)  # what is left to others is theirs to answer
     made = unending()
     started = machine.now
     arrivals = [(0.1 * i, asked(PROMPTS[i % 4], n=n, seed=i, budget_s=0.3 + 0.2 * (i % 7))) for i in range(30)]
@@ -263,18 +263,18 @@ def ended(*lengths: int, reason: FinishReason = "stop") -> list[Sample]:
 
 
 def test_of_a_long_sample_is_expected_what_longer_ones_had_left() -> None:
-    lengths = Lengths()
+    lengths = SampleLengthModel()
     lengths.observe(ended(*[10, 20, 60] * 85))  # so many that what is usual elsewhere is forgotten
-    assert lengths.expected_left(0, 100) == pytest.approx(30, abs=1)
-    assert lengths.expected_left(15, 100) == pytest.approx(25, abs=1)
-    assert lengths.expected_left(15, 30) == 15
+    assert lengths.estimate_tokens_left(0, 100) == pytest.approx(30, abs=1)
+    assert lengths.estimate_tokens_left(15, 100) == pytest.approx(25, abs=1)
+    assert lengths.estimate_tokens_left(15, 30) == 15
     assert lengths.pace == 2.0
 
 
 def test_samples_that_were_cut_off_make_the_expected_length_longer() -> None:
-    lengths = Lengths()
+    lengths = SampleLengthModel()
     lengths.observe(ended(*[10] * 100))
-    before = lengths.expected_left(0, 400)
+    before = lengths.estimate_tokens_left(0, 400)
     lengths.observe(ended(*[100] * 10, reason="deadline"))
-    assert lengths.expected_left(0, 400) > 1.5 * before
-    assert lengths.expected_left(90, 400) == 310, "none of that length has ever ended"
+    assert lengths.estimate_tokens_left(0, 400) > 1.5 * before
+    assert lengths.estimate_tokens_left(90, 400) == 310, "none of that length has ever ended"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from decoding.acceptance.coupled import Coupled
+from decoding.acceptance.coupled import CoupledRule
 from decoding.attention.backends import NAMES
 from decoding.attention.runner import ModelRunner
 from decoding.attention.verify_graphs import VerifyGraphs
@@ -77,7 +77,7 @@ def test_a_captured_round_does_not_see_what_pages_held_before(runner: ModelRunne
     """Its rows are padded past the end of their pages, and one row is idle."""
     if not scatters_by_kernel:
         runner = ModelRunner(runner.model, runner.vocab_size, 4, pool=runner.cache.pool, scatters_by_kernel=False)
-    graphs = VerifyGraphs(runner, Coupled(), uses_kernel=False)
+    graphs = VerifyGraphs(runner, CoupledRule(), uses_kernel=False)
     drafts = [list(range(2, 14)), []]  # the second row has one page, and 16 tokens of a graph are fed after three
     proposal, found = Proposal(drafts, [(), ()]), []
     for stale in (0.0, torch.nan, torch.inf):

@@ -92,7 +92,7 @@ _KERNELS = (
     (kv_scatter, "_scatter"),
     (accept, "_accept"),
 )
-_DEVICE = (verify_attention, "n_multiprocessors")
+_DEVICE = (verify_attention, "count_multiprocessors")
 
 
 def compile_launches(architecture: int, names: list[str]) -> Iterator[dict[str, Any]]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from decoding.acceptance.coupled import Coupled
+from decoding.acceptance.coupled import CoupledRule
 from decoding.acceptance.distribution import Distribution
-from decoding.acceptance.maximal import Maximal
-from decoding.acceptance.noise import Role, sample_seed
+from decoding.acceptance.maximal import MaximalRule
+from decoding.acceptance.noise import Role, compute_sample_seed
 from decoding.acceptance.rule import NO_TOKEN, Positions
 from kernels import accept, reference
 from kernels.availability import jit, tl
-from kernels.noise import compute_role_offset, draw_uniform, gumbel_of, state_at, uniform_of
+from kernels.noise import compute_role_offset, compute_state, draw_uniform, to_gumbel, to_uniform
 
 
 def sparse(n: int, width: int, device: torch.device, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -31,10 +31,10 @@ class Step:
         self.p = sparse(S * T, width, device, 1)
         self.at = torch.arange(S * T, device=device).view(S, T)
         self.position = torch.arange(100, 100 + S, device=device)[:, None] * 3 + torch.arange(T, device=device)
-        self.keys = torch.tensor([sample_seed(5, s) for s in range(S)], device=device)
+        self.keys = torch.tensor([compute_sample_seed(5, s) for s in range(S)], device=device)
         # The target's own tokens, so that drafts stand for a while; then what a drafter says.
         where = Positions(self.at, self.position)
-        _, own = Coupled().accept(Distribution(*self.p), where, self.draft_of(S, T), self.keys, None)
+        _, own = CoupledRule().accept(Distribution(*self.p), where, self.draft_of(S, T), self.keys, None)
         self.draft = own[:, :-1].clone()
         for s in range(S):
             self.draft[s, s + 1 :] = NO_TOKEN if s % 2 else 0
@@ -57,7 +57,7 @@ def test_the_coupled_rule_is_the_engines(S: int, T: int, width: int, device: tor
     step = Step(S, T, width, device)
     where = Positions(step.at, step.position)
     ours = accept.accept_coupled(*step.p, step.at, step.position, step.draft, step.keys, Role.SAMPLE)
-    assert_same(ours, Coupled().accept(Distribution(*step.p), where, step.draft, step.keys, None))
+    assert_same(ours, CoupledRule().accept(Distribution(*step.p), where, step.draft, step.keys, None))
     plain = reference.accept_coupled(*step.p, step.at, step.position, step.draft, step.keys, Role.SAMPLE)
     assert torch.equal(ours[1], plain[1])
     assert torch.equal(ours[0], plain[0])
@@ -71,7 +71,7 @@ def test_the_maximal_rule_is_the_engines(S: int, T: int, width: int, certain: bo
     where = Positions(step.at, step.position)
     arguments = (*step.p, step.at, step.position, step.draft, step.keys, q, Role.ACCEPT, Role.RESIDUAL)
     ours = accept.accept_maximal(*arguments)
-    theirs = Maximal().accept(Distribution(*step.p), where, step.draft, step.keys, q and Distribution(*q))
+    theirs = MaximalRule().accept(Distribution(*step.p), where, step.draft, step.keys, q and Distribution(*q))
     assert_same(ours, theirs)
     plain = reference.accept_maximal(*arguments)
     assert torch.equal(ours[1], plain[1])
@@ -104,15 +104,15 @@ def test_logits_that_are_no_numbers_yield_an_id_of_the_vocabulary(device: torch.
 @jit
 def _noise(out, gumbel_out, keys, positions, tokens, N: tl.constexpr, OFFSET: tl.constexpr):
     n = tl.arange(0, N)
-    state = state_at(tl.load(keys + n), tl.load(positions + n), OFFSET)
-    tl.store(out + n, uniform_of(state))
-    tl.store(gumbel_out + n, gumbel_of(state, tl.load(tokens + n)))
+    state = compute_state(tl.load(keys + n), tl.load(positions + n), OFFSET)
+    tl.store(out + n, to_uniform(state))
+    tl.store(gumbel_out + n, to_gumbel(state, tl.load(tokens + n)))
 
 
 @pytest.mark.parametrize("role", list(Role))
 def test_the_noise_is_the_same_bit_for_bit(role: Role, device: torch.device) -> None:
     N = 1024
-    keys = torch.tensor([sample_seed(2**62, n) for n in range(N)], device=device)
+    keys = torch.tensor([compute_sample_seed(2**62, n) for n in range(N)], device=device)
     positions = torch.arange(N, device=device) * 7
     tokens = torch.randint(0, 152_000, (N,), device=device)
     out, gumbel_out = keys.new_empty(N, dtype=torch.float64), keys.new_empty(N, dtype=torch.float64)

@@ -18,7 +18,7 @@ from kernels import reference, verify_attention
 from kernels.check import build_pool, shuffle_pages
 from kernels.registry import BACKENDS
 from kernels.rows import RaggedRows
-from kernels.verify_attention import block_n
+from kernels.verify_attention import choose_block_n
 from tests.thorough import quick_first, thorough
 
 HEAD_DIMS = (64, 80, 96, 128, 256)
@@ -53,7 +53,7 @@ class Problem:
         features: dict[str, Any] | None = None,
         page_size: int = 16,
     ) -> None:
-        lengths = lengths_around(block_n(D, dtype.itemsize))
+        lengths = lengths_around(choose_block_n(D, dtype.itemsize))
         counts = [T, max(T - 1, 1), 1, T, max(T // 2, 1), 0]
         ends = [length + count for length, count in zip(lengths, counts, strict=True)]
         table = shuffle_pages(len(ends), max(ends) + 3, page_size)

@@ -32,13 +32,13 @@ from app.core.remote.target import RemoteTarget
 from decoding.models.errors import ModelError
 from decoding.request import (
     Completion,
+    OnBatchUpdate,
     OnUpdate,
-    OnUpdateOf,
     Request,
     RequestError,
     Sample,
     ShouldCancel,
-    ShouldCancelOf,
+    ShouldCancelRequest,
 )
 from decoding.state.clock import Clock
 
@@ -156,8 +156,8 @@ class RemoteEngine:
     def generate_many(
         self,
         requests: Iterable[Request],
-        on_update: OnUpdateOf | None = None,
-        should_cancel: ShouldCancelOf | None = None,
+        on_update: OnBatchUpdate | None = None,
+        should_cancel: ShouldCancelRequest | None = None,
     ) -> Iterator[tuple[int, Completion | RequestError]]:
         """(position, outcome) of requests sent at once, REQUESTS_TOGETHER at most; their batch is the server's.
 
@@ -192,8 +192,8 @@ class RemoteEngine:
     def serve(
         self,
         requests: Iterable[Request | None],
-        on_update: OnUpdateOf | None = None,
-        should_cancel: ShouldCancelOf | None = None,
+        on_update: OnBatchUpdate | None = None,
+        should_cancel: ShouldCancelRequest | None = None,
     ) -> Iterator[tuple[int, Completion | RequestError]]:
         """Raises RequestError: interactive requests are sent one by one."""
         raise RequestError("a remote target decodes one request at a time")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.core.db.storable import make_storable
-from decoding.request import Completion, Sample, Top
+from decoding.request import Completion, Sample, TopTokens
 
 DECIMALS = 5
 
@@ -34,5 +34,5 @@ def round_logprob(logprob: float) -> float:
     return round(logprob, DECIMALS)
 
 
-def _encode_top(top: Top) -> list[list[Any]]:
+def _encode_top(top: TopTokens) -> list[list[Any]]:
     return [[make_storable(text), round_logprob(logprob)] for text, logprob in top]

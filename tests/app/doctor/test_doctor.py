@@ -234,7 +234,7 @@ def test_the_kernels_of_a_gpu_are_compared_and_a_wrong_one_is_named(monkeypatch,
 
     check = SimpleNamespace(AttentionShape=lambda *shape: shape, find_failures=find_failures)
     monkeypatch.setitem(sys.modules, "kernels.check", check)
-    monkeypatch.setattr(availability, "require", lambda device: None)
+    monkeypatch.setattr(availability, "require_triton", lambda device: None)
     (finding,) = machine.check_kernels(torch.device("cpu"), "ragged", torch.float32)
     assert asked == [((*machine.SHAPE, torch.float32), "ragged", torch.device("cpu"))]
     assert finding.status == ("warn" if failures else "ok")

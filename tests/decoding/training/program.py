@@ -10,7 +10,7 @@ import torch
 
 from decoding.models import fetch
 from decoding.training import collection, documents, measure, trainer
-from decoding.training.collection import Asking, Rendered
+from decoding.training.collection import PromptBuilder, RenderedPrompt
 from decoding.training.drafter import DrafterTraining
 from decoding.training.plan import Plan
 from decoding.training.statements import generate_statements
@@ -41,7 +41,7 @@ def training(folder: Path, watcher: object = None, **changes: object) -> Drafter
     return DrafterTraining(
         plan,
         lambda: generate_statements([folder / "python"], 0),
-        lambda _target: Asking(lambda statement: Rendered(statement.text, ())),
+        lambda _target: PromptBuilder(lambda statement: RenderedPrompt(statement.text, ())),
         [TASK],
         watcher or Quiet(),  # type: ignore[arg-type]
     )

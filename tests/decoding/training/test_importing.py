@@ -13,7 +13,7 @@ from decoding.models.errors import ModelError
 from decoding.models.loaded import ModelSpec
 from decoding.prepare import load_unpacked
 from decoding.training import importing
-from decoding.training.collection import Asking, Rendered
+from decoding.training.collection import PromptBuilder, RenderedPrompt
 from decoding.training.initial import build_head
 from decoding.training.statements import Statement
 from tests.decoding.conftest import tiny_qwen2
@@ -28,7 +28,7 @@ def test_prompts_that_the_target_cannot_read_are_not_measured_with(
     target = load_unpacked(ModelSpec(str(tmp_path / "model")))
     published = build_head(target, (0, 1, 1), torch.arange(0, 200, 2), seed=0)
     dflash_files.write(published, tmp_path / "head", target.model.config)
-    asking = Asking(lambda statement: Rendered(statement.text, ()))
+    asking = PromptBuilder(lambda statement: RenderedPrompt(statement.text, ()))
     too_long = Statement("function", "x" * 600)
 
     def take(statements: list[Statement]) -> trained_heads.HeadRecord:
@@ -48,7 +48,7 @@ def test_a_head_whose_logits_are_not_numbers_leaves_the_old_one(
     tokenizer.save_pretrained(tmp_path / "model")
     target = load_unpacked(ModelSpec(str(tmp_path / "model")))
     published = build_head(target, (0, 1, 1), torch.arange(0, 200, 2), seed=0)
-    asking = Asking(lambda statement: Rendered(statement.text, ()))
+    asking = PromptBuilder(lambda statement: RenderedPrompt(statement.text, ()))
 
     def take(name: str) -> trained_heads.HeadRecord:
         dflash_files.write(published, tmp_path / name, target.model.config)

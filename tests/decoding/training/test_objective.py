@@ -38,7 +38,7 @@ def seen_by(
     states: list[torch.Tensor] = []
     logits: list[torch.Tensor] = []
     network = head.head
-    computed, chained = network.outputs, network.chained
+    computed, chained = network.outputs, network.add_markov_logits
     monkeypatch.setattr(network, "outputs", lambda x: states.append(computed(x)) or states[-1])
     monkeypatch.setattr(network, "chained", lambda *given: logits.append(chained(*given)) or logits[-1])
     embedding = target.model.get_input_embeddings()
@@ -71,8 +71,8 @@ def test_a_block_of_training_computes_what_a_block_of_drafting_does(
         states = drafting.block(torch.tensor([text[anchor]]), features, layout, torch.tensor([anchor + block - 1]))
         at = (anchor - first) // 2
         torch.testing.assert_close(states[0], trained[at], atol=1e-4, rtol=1e-4)
-        before = drafting.embedded(torch.tensor([text[anchor : anchor + K]]))
-        drawn = network.chained(network.logits(states), states, before)
+        before = drafting.embed(torch.tensor([text[anchor : anchor + K]]))
+        drawn = network.add_markov_logits(network.logits(states), states, before)
         torch.testing.assert_close(drawn[0], logits[at * K : (at + 1) * K], atol=1e-3, rtol=1e-3)
 
 

@@ -165,7 +165,7 @@ def test_8_bit_weights_write_the_text_where_a_cpu_would_compute_in_float32(
     monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, missing: str | None, weights: str
 ) -> None:
     monkeypatch.setattr(drafter, "pick_dtype", lambda *_: dtype)
-    monkeypatch.setattr(drafter, "int8_missing", lambda: missing)
+    monkeypatch.setattr(drafter, "find_int8_obstacle", lambda: missing)
     assert drafter._choose_fastest_weights() == weights
 
 
