@@ -40,7 +40,7 @@ LABELS = {
     "target": "Models",
     "budget_s": "Budget per answer, seconds",
     "n": "Samples per task",
-    "minutes": "Minutes in all, about",
+    "minutes": "Total minutes, approximately",
     "name": "Name of the dataset",
 }
 

@@ -21,7 +21,7 @@ from evaluation.sandbox import Sandbox
 from evaluation.sandbox.interpreter import NOBODY, get_dropped_identity
 
 LIMIT_S = 300.0
-"""Of the tests, each time: twice this is less than a worker's longest message."""
+"""Time limit of one run of the tests; both runs together stay below the broker's message timeout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def open_archive(spec: AdviceSpec, archive: SentArchive, folder: Path, sandbox: 
         write_project(unpack_project(archive.data, archive.name), project)
         check_sources(project)
         install_packages(parse_requirements(spec.requirements), packages, sandbox.python.version[:2])
-        if get_dropped_identity():  # the sandbox is another user, the only one that passes
+        if get_dropped_identity():  # the sandbox runs as another user, who alone may enter
             os.chown(folder, NOBODY, NOBODY)
         complete.touch()
     command = confinement.resolve(spec.tests)

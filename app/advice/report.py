@@ -72,7 +72,7 @@ def format_report(report: AdviceReport) -> str:
 
 
 def describe_coverage(coverage: dict[str, Any]) -> str:
-    """What share of a project the tasks are, and what judges them."""
+    """The share of the project that became tasks, and what judges them."""
     return (
         f"The tasks are {coverage['functions_covered']} of the {coverage['functions_called']} functions that the "
         f"project's tests call ({100 * coverage['covered_share']:.0f} %). An answer is judged by recorded calls, or by "

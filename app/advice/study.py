@@ -1,4 +1,4 @@
-"""The study that advises: which models, which arms, and how many tasks of a project's dataset."""
+"""Plans the study behind an advice: its models, arms and tasks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def make_study_spec(
 
 
 def make_arms(models: Sequence[str], n: int) -> list[dict[str, Any]]:
-    """An arm for each model; of one model alone, one sample against `n`."""
+    """An arm for each model; for a single model, two arms: one sample and `n`."""
     numbers = [n] if len(models) > 1 else [1, max(2, n)]
     return [
         {"target": model, "n": number, "drafter": "sibling", "prompt_mode": "completion", "name": name}

@@ -1,4 +1,4 @@
-"""Follows a run or a study to its end by its rows: a bar for each part on a terminal, a line per change elsewhere.
+"""Follows a run or a study by polling its rows: bars on a terminal, a line per change elsewhere.
 
 The rows say the same whether this process or the server that has the database does the work.
 """
@@ -31,7 +31,7 @@ ENDED_TASKS = (TaskState.FINISHED, TaskState.FAILED, TaskState.CANCELLED)
 
 @dataclass(frozen=True, slots=True)
 class ProgressPart:
-    """A run or an arm: its ended tasks, facts about them, and `end`, why no more of them are worked."""
+    """A run or an arm: its ended tasks, facts about them, and `end`, why it ended early."""
 
     name: str
     done: int
@@ -42,7 +42,7 @@ class ProgressPart:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What the rows say at one moment; `doing` is what the work waits for, "" for nothing."""
+    """The state at one moment; `doing` is what the work waits for, "" if nothing."""
 
     state: RunState
     parts: Sequence[ProgressPart] = field(default=())

@@ -135,7 +135,7 @@ class QuietChoice:
     def get_limit_s(self, stored_s: float | None = None, *, default: bool | None = None) -> float | None:
         """How long to wait in all, None for not at all. A limit alone asks for waiting.
 
-        Without options it is `stored_s`, what a file or an earlier command said, and else waits by `default`: None is
+        Without options: `stored_s` (from a file or an earlier command), else QUIET_LIMIT_S if `default`; None means
         yes on a terminal. Raises BadInputError.
         """
         if self.limit_s is not None and self.wait is False:

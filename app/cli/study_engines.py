@@ -34,7 +34,7 @@ _GPU = Path("/dev/nvidiactl")
 @click.option("--draft", default="", metavar="MODEL", help="the draft model or head of their speculation")
 @click.option(
     "--speculation", type=Several(click.STRING), metavar="A,B,...", default=NONE, show_default=True,
-    help="none, ngram, suffix, draft, eagle3, dflash, mtp; of bassline also sibling, trained",
+    help="none, ngram, suffix, draft, eagle3, dflash, mtp; for engine bassline also sibling, trained",
 )  # fmt: skip
 @click.option("--tokenizer", default="", metavar="MODEL", help="counts the tokens of servers that do not")
 @click.option(
@@ -57,7 +57,7 @@ def engines(
 ) -> None:
     """Which engine, with which speculation, at my budget? Servers take turns with each other and with our engine.
 
-    Commands of FILE or of presets start the servers, which are stopped at the end. An arm whose server fails is left
+    Servers are started by the commands in FILE or in presets and stopped at the end. An arm whose server fails is left
     out, and the others go on.
 
     Example:

@@ -1,4 +1,4 @@
-"""What limits what the figures of an overlay say: caveats, and what the speed of the machine could explain.
+"""Caveats on the figures of an overlay, and the difference that the machine's speed alone could explain.
 
 Two runs that were not measured in turn may differ by their machines alone. A sample counts if it finished within the
 budget, so a run on a machine that was busy looks worse than it is. The test is repeated as if the winner had been
@@ -34,7 +34,7 @@ def is_same_device(runs: Sequence[Run]) -> bool:
 def describe_caveats(found: Overlaid, not_in_turn: str = NOT_IN_TURN) -> list[str]:
     """Caveats on the figures of the overlay, each a sentence or two.
 
-    `not_in_turn` says what it means for the times that the runs were not measured in turn.
+    `not_in_turn` is the caveat for runs that were not measured in turn.
     """
     said = [f"Left out: {error}." for error in found.left_out]
     named = list(zip(found.letters, found.runs, strict=True))
@@ -62,7 +62,7 @@ def describe_caveats(found: Overlaid, not_in_turn: str = NOT_IN_TURN) -> list[st
 
 
 def describe_circumstances(found: Overlaid, machine_factor: float | None) -> list[str]:
-    """Caveats on two runs: also by how much the machine alone could have changed the times, what disturbed the clock of
+    """Caveats on two runs; also how much the machine alone could have changed the times, what disturbed the clock of
     each run, and how many of its verdicts a program could have forged."""
     if machine_factor is None:
         not_in_turn = (
@@ -97,7 +97,7 @@ class Circumstances:
     in_turn: bool  # as arms of one study
     time_bound: bool  # whether the speed of the machine matters to their shares
     clocks: Sequence[RunClock]  # over the tasks that both have graded
-    # the factor by which the times of each run might have been longer on the other's machine; None: unknown
+    # upper limit of the factor by which each run would have been slower on the other's machine; None: unknown
     stretches: Sequence[float | None]
 
     @property

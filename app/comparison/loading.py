@@ -1,4 +1,4 @@
-"""From the ids in an address to runs whose samples are over the same tasks."""
+"""Loads the runs named in an address, with their samples over the tasks that all of them have graded."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Overlaid:
     """Runs over their common tasks. The first run is the baseline run."""
 
     runs: tuple[Run, ...]
-    letters: tuple[str, ...]  # from the positions in the address: they stay where another run is left out
+    letters: tuple[str, ...]  # by position in the address, so leaving out one run keeps the letters of the others
     left_out: tuple[BasslineError, ...]  # why runs that were asked for are not in `runs`
     graded: tuple[int, ...]  # how many tasks each run has graded
     samples: tuple[SampleRow, ...]  # of the common tasks, in the order of the columns of the outcomes
@@ -120,7 +120,7 @@ def put_baseline_first(ids: Sequence[uuid.UUID], baseline: uuid.UUID | None) -> 
 
 
 def load(session: Session, ids: Sequence[uuid.UUID], *, details: bool = False) -> Overlaid:
-    """The runs with their samples; `details` reads what tells the classes of failures apart.
+    """The runs with their samples; with `details`, also the verdict details that tell failure classes apart.
 
     Runs that do not exist or have no graded task are left out. Raises BadInputError or NotFoundError where fewer than
     two are left, for runs over different datasets or without a common task, and for more samples than a page can work
@@ -150,7 +150,7 @@ def lay_over(
     session: Session,
     runs: Sequence[Run],
     rows: Sequence[SampleRow],
-    names: Mapping[int, str],
+    task_ids: Mapping[int, str],
     letters: Sequence[str] = LETTERS,
     missing: Sequence[BasslineError] = (),
     *,
@@ -158,9 +158,9 @@ def lay_over(
 ) -> Overlaid:
     """The runs of one dataset over the tasks that all of them have graded, given all their samples.
 
-    `names` has the ids of their tasks by their position in the dataset. Raises BadInputError.
+    `task_ids` maps the position of a task in the dataset to its id. Raises BadInputError.
     """
-    found = pair_outcomes(len(runs), rows, names)
+    found = pair_outcomes(len(runs), rows, task_ids)
     sentences = [
         *(f"the samples of {runs[place].name!r} have no finish times, so nothing is known at a budget"
           for place in found.untimed),

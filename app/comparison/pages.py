@@ -32,7 +32,7 @@ from app.web.ui.units import format_brief_seconds, format_exact, format_seconds
 from evaluation.verdicts import FAILURES
 
 OUTCOMES = {-1: "lost", 0: "alike", 1: "won"}
-"""Of B at a task, by how much more than A it solves it."""
+"""B's outcome at a task, by "B solves it" minus "A solves it"."""
 
 
 def compute_curves(found: Overlaid, numbers: Mapping[uuid.UUID, int]) -> list[LineCurve]:

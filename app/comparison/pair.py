@@ -1,4 +1,4 @@
-"""What only two runs have: the difference at one budget, what the machine could explain of it, what was changed, and
+"""Compares two runs: the difference at one budget, how much the machine could explain, what was changed, and
 whether one is worse: the one place that decides it, for `runs compare` and the files it writes.
 """
 
@@ -90,9 +90,9 @@ def decide(first: Comparison, decision: PairDecision, withheld: str | None) -> C
 
 
 def describe_inferiority(decision: PairDecision, n_tasks: int) -> str | None:
-    """Why B is not shown to be at most the margin below A; None where it is.
+    """Why B may be worse than A by more than the margin; None if the test excludes that.
 
-    The usual test of non-inferiority: the one-sided lower limit of the difference must lie above the margin.
+    The usual test of non-inferiority: the one-sided lower limit of the difference must lie above minus the margin.
     """
     if decision.a_is_not_worse:
         return None

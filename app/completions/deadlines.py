@@ -29,7 +29,7 @@ from app.samples.models import Sample
 from app.workers.models import Worker
 from app.workers.service import compute_silence_limit
 
-SILENT_S = 2.5  # after which a worker counts as lost if the budget is over; it heartbeats several times within this
+SILENT_S = 2.5  # once the budget is over, a worker silent for this long counts as lost
 LEAST_LEASE_S = 2.5
 OPEN = (TaskState.QUEUED, TaskState.DECODING)
 LOST = f"{Failure.WORKER_LOST}: the worker stopped answering, and the budget is over: ask again"
@@ -109,7 +109,7 @@ def enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
 
 
 def find_overdue(session: Session) -> Iterable[uuid.UUID]:
-    """The completions whose budget has been over for a while."""
+    """The open completions whose budget is over."""
     now = get_utc_time()
     rows = session.execute(
         select(RunTask.run_id, RunTask.queued_at, Run.budget_s)

@@ -122,14 +122,14 @@ def write(database: Database, study: Study) -> Iterator[bytes]:
     """The ended study as the chunks of a file; its tasks are read as they are taken.
 
     The session that read the study may be closed after the call. Raises ConflictError for a study that is open, or that
-    holds what no study can have.
+    holds invalid values.
     """
     if study.state in OPEN_RUN_STATES:
-        raise ConflictError(f"the study is {study.state}: only one that has ended can be archived")
+        raise ConflictError(f"the study is {study.state}: only one that has ended can be exported as an archive")
     try:
         found = _without_tasks(study)
     except ValidationError as error:  # an earlier version loaded it without these checks
-        raise ConflictError(f"the study cannot be archived: {to_bad_input(error)}") from None
+        raise ConflictError(f"the study cannot be exported as an archive: {to_bad_input(error)}") from None
     return _gzipped(_json(database, found, [arm.run_id for arm in study.arms]))
 
 

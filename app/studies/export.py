@@ -54,7 +54,7 @@ def _content(session: Session, study: Study, form: str, said: StudyAnalysis) -> 
 
 
 def as_csv(found: StudyDocument, analysis: StudyAnalysis) -> str:
-    """Rows of each compared arm: its options and shares from 0 to 1, which hold up to the budget of its next row.
+    """Rows of each compared arm: its options, and its shares (0 to 1), valid until the budget of its next row.
 
     An arm has a row at every budget (seconds) at which one of its shares changes, and at round ones.
     """

@@ -107,7 +107,7 @@ def _dataset(ctx: Context, found: StudyArchive) -> Dataset:
     dataset = dataset or service.require(ctx, found.dataset)
     if dataset.sha256 != found.dataset_sha256:
         raise BadInputError(
-            f"the study is over {found.dataset} {found.dataset_sha256[:8]}, and here is {dataset.sha256[:8]}: "
+            f"the study used {found.dataset} {found.dataset_sha256[:8]}, but this database has {dataset.sha256[:8]}: "
             "import the dataset that the study is over"
         )
     return dataset

@@ -71,7 +71,7 @@ bp = Blueprint("studies", __name__)
 
 PAGE_SIZE = 20
 TABS = {"answer": "Answer", "details": "Details", "arms": "Arms"}
-FEW = 6  # arms whose progress stands open on a page
+MAX_EXPANDED_ARMS = 6  # with at most so many arms, their progress is expanded
 
 
 @bp.get("/studies")
@@ -138,7 +138,7 @@ def show(study_id: uuid.UUID) -> str:
         verdict=describe_verdict,
         chart=draw_arms(study, found, budget, numbers) if found and tab == "answer" else None,
         downloads=_downloads(study),
-        few=FEW,
+        few=MAX_EXPANDED_ARMS,
         tab=tab,
         tabs=tabs,
         budget=budget,
@@ -240,7 +240,7 @@ def _analysis(study: Study) -> StudyAnalysis:
 
 
 def _later(study: Study, said: StudyAnalysis, budget: float) -> str:
-    """When a right answer comes where none comes within the budget, or why none does; "" where one does."""
+    """When the first right answer came, if none came within the budget, or why none did; "" if one did."""
     if said.found is None or said.found.answer_at(budget).arm is not None:
         return ""
     first_s = said.found.compared.first_right_s

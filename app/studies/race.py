@@ -18,7 +18,7 @@ from app.studies.progress import of_study
 from app.studies.repository import get_study
 from evaluation.studies.racing import Drop, find_dropped, list_budgets_of_interest
 
-LOOK_EVERY = 4  # tasks; the test may be looked at after any number of them
+LOOK_EVERY = 4  # tasks between two tests; the test is valid after any number of tasks
 log = structlog.get_logger(__name__)
 
 

@@ -72,7 +72,7 @@ def test_without_studies_the_list_says_what_a_study_is_and_what_to_do(world, mon
     page = text_of(world.client.get("/studies"))
     assert "A study decodes the same tasks with each of several configurations" in page
     assert "New study" in page
-    assert ("Load the reference study" in page) == reference
+    assert ("Load the reference studies" in page) == reference
 
 
 def test_the_list_has_pages(world, monkeypatch):
