@@ -19,7 +19,7 @@ from sqlalchemy.orm import undefer
 from app.advice.project import LIMIT_S, PreparedProject, find_archive_folder, open_archive, open_folder
 from app.advice.report import read_report
 from app.advice.schemas import AdviceSpec
-from app.advice.service import KIND, STEPS, SentArchive
+from app.advice.service import KIND, STEPS, UploadedProject
 from app.advice.study import describe_progress, make_study_spec
 from app.background.handlers import Handler, JobAttempt, UnfinishedError
 from app.background.models import BackgroundJob
@@ -129,7 +129,7 @@ def _open_project(ctx: Context, job: BackgroundJob, spec: AdviceSpec, sandbox: S
         stored = session.get_one(BackgroundJob, job.id, options=[undefer(BackgroundJob.input)])
     if stored.input is None:
         raise BadInputError(f"{name} is not stored any more: upload it again")
-    return open_archive(spec, SentArchive(name, stored.input), find_archive_folder(job.id), sandbox)
+    return open_archive(spec, UploadedProject(name, stored.input), find_archive_folder(job.id), sandbox)
 
 
 def _build(job: BackgroundJob, step: JobAttempt, prepared: PreparedProject, sandbox: Sandbox) -> Finished:

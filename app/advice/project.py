@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.advice.schemas import AdviceSpec
-from app.advice.service import SentArchive, find_interpreter
+from app.advice.service import UploadedProject, find_interpreter
 from app.datasets import from_code
 from evaluation.from_code.build import Options
 from evaluation.from_code.calls.commands import resolve_command
@@ -41,7 +41,7 @@ def open_folder(spec: AdviceSpec) -> PreparedProject:
     return PreparedProject(open_project(spec.path, python), command, Options(limit_s=LIMIT_S, python=python), None)
 
 
-def open_archive(spec: AdviceSpec, archive: SentArchive, folder: Path, sandbox: Sandbox) -> PreparedProject:
+def open_archive(spec: AdviceSpec, archive: UploadedProject, folder: Path, sandbox: Sandbox) -> PreparedProject:
     """An archive, written into the folder with the packages that its tests need. What is there already stays.
 
     Raises ProjectError.

@@ -42,7 +42,7 @@ STARTED = ("python", "python3", "pytest")
 
 
 @dataclass(frozen=True, slots=True)
-class SentArchive:
+class UploadedProject:
     """A project as the user sent it."""
 
     name: str
@@ -54,7 +54,7 @@ def can_accept_paths(settings: Settings) -> bool:
     return settings.embedded and not settings.require_tokens
 
 
-def submit(ctx: Context, spec: AdviceSpec, archive: SentArchive | None) -> uuid.UUID:
+def submit(ctx: Context, spec: AdviceSpec, archive: UploadedProject | None) -> uuid.UUID:
     """Opens the job for a project in a folder, or in an archive. Returns its id. Raises BadInputError."""
     models = check(ctx, spec, archive)
     study_id = str(generate_id())  # now, so that a worker that is killed does not submit two
@@ -68,7 +68,7 @@ def submit(ctx: Context, spec: AdviceSpec, archive: SentArchive | None) -> uuid.
     return job.id
 
 
-def check(ctx: Context, spec: AdviceSpec, archive: SentArchive | None) -> list[str]:
+def check(ctx: Context, spec: AdviceSpec, archive: UploadedProject | None) -> list[str]:
     """The models to compare. Raises BadInputError for what can be seen without running anything."""
     words = _split_command(spec.tests)
     if spec.name:
@@ -96,7 +96,7 @@ def check(ctx: Context, spec: AdviceSpec, archive: SentArchive | None) -> list[s
     return models
 
 
-def _check_archive(spec: AdviceSpec, archive: SentArchive, words: list[str]) -> None:
+def _check_archive(spec: AdviceSpec, archive: UploadedProject, words: list[str]) -> None:
     for name in ("path", "python"):
         if getattr(spec, name):
             raise BadInputError(f"{name} is for a project in a folder: leave it empty, or send no archive", name)

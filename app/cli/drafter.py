@@ -216,7 +216,7 @@ def publish(target: str, json_file: str | None) -> None:
     """
     ctx = common.open_context()
     service.require_model(target, "target")
-    record = _load_published(ctx, target)
+    record = _publish_head(ctx, target)
     common.write_json(json_file, dataclasses.asdict(record))
     if json_file != "-":
         echo(f"published the drafter of {target}: {record.n_bytes / 1e6:.0f} MB, sha256 {record.sha256[:12]}")
@@ -234,7 +234,7 @@ def delete(target: str) -> None:
     echo(f"deleted the drafter of {target}")
 
 
-def _load_published(ctx: Context, target: str) -> HeadRecord:
+def _publish_head(ctx: Context, target: str) -> HeadRecord:
     from decoding.models.errors import ModelError  # noqa: PLC0415
 
     try:
@@ -245,7 +245,7 @@ def _load_published(ctx: Context, target: str) -> HeadRecord:
 
 def _publish_in_stack(ctx: Context, target: str) -> None:
     if not ctx.settings.embedded:
-        _load_published(ctx, target)
+        _publish_head(ctx, target)
 
 
 def _measure_head(target: str, source: str | None, json_file: str | None) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from app.cli import common, foreground, handover, study_report
-from app.cli.options import QuietChoice, add_given_options, add_quiet_options, as_typed, parse_options
+from app.cli.options import QuietChoice, add_given_options, add_quiet_options, name_option_in_errors, parse_options
 from app.cli.run_and_study import add_commands, archived_option, find_row, print_rows
 from app.cli.study_engines import SHARED, engines
 from app.core.errors import BadInputError
@@ -110,7 +110,7 @@ def list_(limit: int, json_file: str | None, archived: bool) -> None:
     ctx = common.open_context()
     with ctx.database.read() as session:
         studies = repository.list_studies(session, limit=limit, archived=archived)
-        done = progress.of_runs(session, [arm.run_id for one in studies for arm in one.arms])
+        done = progress.compute_run_progress(session, [arm.run_id for one in studies for arm in one.arms])
     found = [documents.build_overview(one, done) for one in studies]
     common.write_json(json_file, [to_plain_json(one) for one in found])
     rows = []
@@ -228,7 +228,7 @@ def _build_spec(file: Path | None, preset: str | None, given: dict[str, Any], qu
             return parse_spec(StudySpec, {**asked, **given})
         except BadInputError as error:
             raise BadInputError(f"{file.name}: {error}", error.field) from None
-    with as_typed():
+    with name_option_in_errors():
         if preset is not None:
             made = presets.arms(preset, values.pop("target", ()), values)
         elif "target" in values:

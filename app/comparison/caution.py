@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from app.comparison.loading import Overlaid
+from app.comparison.loading import Overlay
 from app.runs.caveats import describe_forgeable
 from app.runs.clock import RunClock, compute_clock
 from app.runs.models import Run, RunTask
@@ -31,7 +31,7 @@ def is_same_device(runs: Sequence[Run]) -> bool:
     return all(run.provenance.get(key) == runs[0].provenance.get(key) for run in runs for key in _DEVICE)
 
 
-def describe_caveats(found: Overlaid, not_in_turn: str = NOT_IN_TURN) -> list[str]:
+def describe_caveats(found: Overlay, not_in_turn: str = NOT_IN_TURN) -> list[str]:
     """Caveats on the figures of the overlay, each a sentence or two.
 
     `not_in_turn` is the caveat for runs that were not measured in turn.
@@ -61,7 +61,7 @@ def describe_caveats(found: Overlaid, not_in_turn: str = NOT_IN_TURN) -> list[st
     return said
 
 
-def describe_circumstances(found: Overlaid, machine_factor: float | None) -> list[str]:
+def describe_circumstances(found: Overlay, machine_factor: float | None) -> list[str]:
     """Caveats on two runs; also how much the machine alone could have changed the times, what disturbed the clock of
     each run, and how many of its verdicts a program could have forged."""
     if machine_factor is None:
@@ -91,7 +91,7 @@ SAME_WORK = ("target_sha256", "attention", "threads", "torch", "transformers")
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
+class MeasurementConditions:
     """How two runs were measured."""
 
     in_turn: bool  # as arms of one study
@@ -109,7 +109,7 @@ class Circumstances:
         return max(known) if len(known) == len(self.stretches) else None
 
 
-def find_circumstances(found: Overlaid, tasks: Sequence[Collection[RunTask]], budget_s: float) -> Circumstances:
+def find_circumstances(found: Overlay, tasks: Sequence[Collection[RunTask]], budget_s: float) -> MeasurementConditions:
     """How the two runs of the overlay were measured, given all tasks of each.
 
     The result is time-bound if a sample of the common tasks was cut off by the deadline or finished after `budget_s`.
@@ -119,15 +119,17 @@ def find_circumstances(found: Overlaid, tasks: Sequence[Collection[RunTask]], bu
         (run, compute_clock([task for task in of_run if task.task.task_id in common], run.calibrations))
         for run, of_run in zip(found.runs, tasks, strict=True)
     )
-    return Circumstances(
+    return MeasurementConditions(
         in_turn=found.in_turn,
         time_bound=any(row.finish_reason == "deadline" or (row.finished_s or 0.0) > budget_s for row in found.samples),
         clocks=(a[1], b[1]),
-        stretches=(_compute_stretch(*a, *b), _compute_stretch(*b, *a)),
+        stretches=(_compute_slowdown_limit(*a, *b), _compute_slowdown_limit(*b, *a)),
     )
 
 
-def find_objection(decision: PairDecision, figure: Figure, found: Overlaid, measured: Circumstances) -> str | None:
+def find_objection(
+    decision: PairDecision, figure: Figure, found: Overlay, measured: MeasurementConditions
+) -> str | None:
     """Why nobody may be called better although the verdict says so; None if the difference stands or is none.
 
     `decision` is about the second run of the overlay against the first in this figure.
@@ -154,7 +156,7 @@ def find_objection(decision: PairDecision, figure: Figure, found: Overlaid, meas
     )
 
 
-def _compute_stretch(run: Run, own: RunClock, other: Run, others: RunClock) -> float | None:
+def _compute_slowdown_limit(run: Run, own: RunClock, other: Run, others: RunClock) -> float | None:
     """The factor by which a run's times might have been longer on the other's machine as it was then; at least 1.
 
     It has three parts: the ratio of the calibrations where the device is the same (of the fixed benchmark step if the

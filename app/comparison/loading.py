@@ -64,7 +64,7 @@ WHERE = "on the leaderboard, on Runs or among the arms of a study"
 
 
 @dataclass(frozen=True, slots=True)
-class Overlaid:
+class Overlay:
     """Runs over their common tasks. The first run is the baseline run."""
 
     runs: tuple[Run, ...]
@@ -81,7 +81,7 @@ class Overlaid:
         return self.compared.task_ids
 
     @property
-    def longest_s(self) -> float:
+    def max_budget_s(self) -> float:
         """The shortest budget of the runs in seconds: past it, one of them has only a lower bound."""
         return self.compared.end_s
 
@@ -119,7 +119,7 @@ def put_baseline_first(ids: Sequence[uuid.UUID], baseline: uuid.UUID | None) -> 
     return [baseline, *(run_id for run_id in ids if run_id != baseline)]
 
 
-def load(session: Session, ids: Sequence[uuid.UUID], *, details: bool = False) -> Overlaid:
+def load(session: Session, ids: Sequence[uuid.UUID], *, details: bool = False) -> Overlay:
     """The runs with their samples; with `details`, also the verdict details that tell failure classes apart.
 
     Runs that do not exist or have no graded task are left out. Raises BadInputError or NotFoundError where fewer than
@@ -143,10 +143,10 @@ def load(session: Session, ids: Sequence[uuid.UUID], *, details: bool = False) -
         )
     letters = [letter for letter, run_id in zip(LETTERS, ids, strict=False) if run_id in found]
     rows = read_samples(session, [run.id for run in runs], details=details)
-    return lay_over(session, runs, rows, read_task_ids(session, ids), letters, missing)
+    return build_overlay(session, runs, rows, read_task_ids(session, ids), letters, missing)
 
 
-def lay_over(
+def build_overlay(
     session: Session,
     runs: Sequence[Run],
     rows: Sequence[SampleRow],
@@ -155,7 +155,7 @@ def lay_over(
     missing: Sequence[BasslineError] = (),
     *,
     alpha: float = ALPHA,
-) -> Overlaid:
+) -> Overlay:
     """The runs of one dataset over the tasks that all of them have graded, given all their samples.
 
     `task_ids` maps the position of a task in the dataset to its id. Raises BadInputError.
@@ -173,7 +173,7 @@ def lay_over(
     if found.outcomes is None:
         raise _refuse(f"these {len(kept)} runs have no graded task in common: choose runs over the same tasks")
     ids = [run.id for run in kept]
-    return Overlaid(
+    return Overlay(
         runs=tuple(kept),
         letters=tuple(letters[place] for place in found.places),
         left_out=tuple(left_out),

@@ -58,7 +58,7 @@ def describe_budgets(compared: RunComparison) -> TextTable:
     """The difference in Pass@First at a row of budgets."""
     runs, n = compared.found.compared, compared.found.compared.n_tasks
     rows = []
-    for budget in list_named_budgets(compared.found.longest_s):
+    for budget in list_named_budgets(compared.found.max_budget_s):
         decision = runs.decide("first", 1, 0, budget)
         shares = (format_percent(runs.share("first", run, budget), n) for run in range(2))
         limits = f"{format_points(decision.low, n)} to {format_points(decision.high, n)}"

@@ -58,7 +58,7 @@ class CompletionPolicy(Policy):
         query = (
             select(RunTask.id, RunTask.queued_at, Run)
             .join(RunTask.run)
-            .where(deadlines.is_waiting_here(ctx))
+            .where(deadlines.build_waiting_condition(ctx))
             .order_by(Run.pinned_worker.is_(None), RunTask.queued_at, RunTask.position)
             .limit(MOST_LOOKED_AT)
             .options(*map(defer, LONG_COLUMNS))

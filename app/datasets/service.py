@@ -89,7 +89,7 @@ def import_bytes(
     if loaded.left_out:
         rows = [{"file": "", "function": each.task_id, "line": 0, "reason": each.reason} for each in loaded.left_out]
         left_out = [*left_out, *({**row, "detail": ""} for row in rows)]
-    return _keep(ctx, loaded, DatasetKind.IMPORTED, left_out, coverage)
+    return _store_rows(ctx, loaded, DatasetKind.IMPORTED, left_out, coverage)
 
 
 def remove_tasks(ctx: Context, dataset_id: uuid.UUID, task_ids: Sequence[str]) -> Dataset:
@@ -126,12 +126,12 @@ def check_name(name: str) -> None:
 
 def store(ctx: Context, dataset: files.Dataset, kind: DatasetKind) -> Dataset:
     """The stored dataset with this content, with its tasks; it is written if it is new."""
-    kept = _keep(ctx, dataset, kind)
+    kept = _store_rows(ctx, dataset, kind)
     with ctx.database.read() as session:
         return repository.find_by_content(session, dataset.name, dataset.sha256) or kept
 
 
-def _keep(
+def _store_rows(
     ctx: Context,
     dataset: files.Dataset,
     kind: DatasetKind,
@@ -176,7 +176,7 @@ def is_unstated(task: Task) -> bool:
     return bool((task.source or {}).get("unstated"))
 
 
-def is_left_out(task: Task) -> bool:
+def is_excluded_by_default(task: Task) -> bool:
     """Whether runs and studies leave a task out unless it is asked for."""
     return has_weak_tests(task) or is_unstated(task)
 
@@ -194,7 +194,7 @@ def select_tasks(dataset: Dataset, task_ids: Sequence[str], limit: int | None, w
         except files.DatasetError as error:
             raise BadInputError(str(error), "task_ids") from None
         return [t for t in dataset.tasks if t.task_id in wanted][:limit]
-    tasks = [task for task in dataset.tasks if weak or not is_left_out(task)]
+    tasks = [task for task in dataset.tasks if weak or not is_excluded_by_default(task)]
     if not tasks:
         raise BadInputError(
             f"every task of {dataset.name} has a weak test or asks for what its prompt does not tell: run them with "

@@ -20,7 +20,7 @@ from app.runs.outcomes import load_outcomes, read_tasks
 from app.runs.provenance import get_target_parameters
 from app.studies.engine_rows import EngineRow, build_engine_rows, speculates
 from app.studies.models import Study
-from app.studies.progress import of_study
+from app.studies.progress import compute_study_progress
 from evaluation.studies.analysis import Analysis, analyse
 from evaluation.studies.arms import Arm, ArmComparison, ArmTiming
 
@@ -64,7 +64,7 @@ class Analyses:
         must not take the processor from what the study measures.
         """
         version = (
-            tuple((run_id, arm.finished) for run_id, arm in of_study(session, study).items()),
+            tuple((run_id, arm.finished) for run_id, arm in compute_study_progress(session, study).items()),
             tuple((arm.run.state, arm.dropped_at) for arm in study.arms),
         )
         kept = self._kept.get(

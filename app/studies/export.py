@@ -47,7 +47,7 @@ def chunks(
 
 
 def _content(session: Session, study: Study, form: str, said: StudyAnalysis) -> bytes:
-    found = documents.build_document(study, said, progress.of_study(session, study))
+    found = documents.build_document(study, said, progress.compute_study_progress(session, study))
     if form == "csv":
         return as_csv(found, said).encode()
     return (as_markdown(found) if form == "markdown" else found.model_dump_json(indent=2) + "\n").encode()
