@@ -56,7 +56,7 @@ def test_what_one_more_second_is_worth(first_page):
 def test_what_speculation_gains(first_page):
     study(first_page)
     first_page.get_by_role("link", name="Details", exact=True).click()
-    gains = first_page.get_by_role("region", name="What speculation buys")
+    gains = first_page.get_by_role("region", name="What speculation gains")
     expect(gains.get_by_role("row", name=re.compile("14 s")).first).to_contain_text("+37 (+16 to +58)")
 
 
