@@ -25,7 +25,7 @@ REMEMBERED = 1000
 
 
 class FailureLimit:
-    """The failures of each address at this process, which needs no other server to count them.
+    """Counts failed tokens per address, in this process.
 
     Tokens that were valid lately are looked up whatever others at their address do, so that nobody can lock them out.
     """
@@ -61,7 +61,7 @@ def _hash_token(token: str) -> bytes:
 
 
 def check() -> Response | None:
-    """Identifies the sender, whom `security.get_caller` then returns; a response for one who must sign in first.
+    """Identifies the caller for `security.get_caller`. Returns a redirect if they must sign in first.
 
     Raises UnauthorizedError or ForbiddenError.
     """

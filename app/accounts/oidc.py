@@ -22,7 +22,7 @@ TIMEOUT_S = 10
 ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 STATE = "_state_oidc_"  # begins the names under which Authlib keeps a sign-in in the cookie
 ASK = "ask who runs this service"
-logging.getLogger("authlib").setLevel(logging.WARNING)  # its lines for debugging hold the code verifier
+logging.getLogger("authlib").setLevel(logging.WARNING)  # its debug lines contain the PKCE code verifier
 
 
 class Provider:

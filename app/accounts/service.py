@@ -55,7 +55,7 @@ def create_token(
 def list_tokens(session: Session, owner: Caller = LOCAL) -> Sequence[Token]:
     """The owner's tokens, or all for an admin; newest first, revoked ones included, with their users loaded.
 
-    A token without a user owns none: all tokens made on the command line have no user.
+    A token made on the command line has no user, so it lists none.
     """
     query = select(Token).options(joinedload(Token.user)).order_by(Token.id.desc())
     if owner.scope is not Scope.ADMIN:

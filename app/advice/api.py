@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from app.advice import service
 from app.advice.report import format_report, read_report
 from app.advice.schemas import AdviceJob, AdviceSpec
-from app.advice.service import SentArchive
+from app.advice.service import UploadedProject
 from app.background.jobs import get_job
 from app.core.states import Scope
 from app.datasets.api import Upload
@@ -44,7 +44,7 @@ def create(form: AdviceForm) -> tuple[AdviceJob, dict[str, str]]:
     """
     if form.path:
         refuse_other_users(request)
-    archive = SentArchive(form.file.filename or "file", form.file.read()) if form.file is not None else None
+    archive = UploadedProject(form.file.filename or "file", form.file.read()) if form.file is not None else None
     job_id = service.submit(get_context(), AdviceSpec(**form.model_dump(exclude={"file"})), archive)
     with get_context().database.read() as fresh:
         described = service.describe_job(fresh, get_job(fresh, job_id))

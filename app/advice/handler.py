@@ -1,6 +1,6 @@
 """The job that tries models on a project: records its tests, makes tasks, submits a study, and reads its answer.
 
-The study is worked like any other. Meanwhile the job waits in its queue without a message, so it holds no worker.
+The study runs like any other. Meanwhile the job waits in its queue without a message, so it holds no worker.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sqlalchemy.orm import undefer
 from app.advice.project import LIMIT_S, PreparedProject, find_archive_folder, open_archive, open_folder
 from app.advice.report import read_report
 from app.advice.schemas import AdviceSpec
-from app.advice.service import KIND, STEPS, SentArchive
+from app.advice.service import KIND, STEPS, UploadedProject
 from app.advice.study import describe_progress, make_study_spec
 from app.background.handlers import Handler, JobAttempt, UnfinishedError
 from app.background.models import BackgroundJob
@@ -33,7 +33,7 @@ from app.datasets import service as datasets
 from app.studies import service as studies
 from app.studies.analysis import analysis
 from app.studies.models import Study
-from app.studies.repository import get_study, study_ids
+from app.studies.repository import get_study, has_study
 from app.web.ui.units import format_seconds
 from evaluation.from_code import run
 from evaluation.from_code.build import TaskResult
@@ -42,12 +42,12 @@ from evaluation.from_code.reasons import ProjectError, SandboxFaultError
 from evaluation.from_code.run import Finished
 from evaluation.sandbox import Sandbox
 
-STEP_S = 2.0  # between two times at which it is stored how many functions are done: their results are in files
+STEP_S = 2.0  # progress is stored this often; results of functions are in files
 _SHOWN_REASONS = 3
 
 
 class TryCode(Handler):
-    """Goes on where the job was: with the dataset, with the study, or with the functions that are not done."""
+    """Resumes at the dataset, at the study, or at the functions that are not yet checked."""
 
     kind = KIND
 
@@ -68,7 +68,7 @@ class TryCode(Handler):
         return {"advice": report.sentence, "dataset_id": dataset_id, "study_id": str(study.id)}
 
     def must_wait(self, ctx: Context, job: BackgroundJob) -> bool:
-        """Returns whether the study works."""
+        """Returns whether the study is still open."""
         study = _find_study(ctx, uuid.UUID(job.arguments["study_id"]))
         return study is not None and study.state in OPEN_RUN_STATES
 
@@ -129,7 +129,7 @@ def _open_project(ctx: Context, job: BackgroundJob, spec: AdviceSpec, sandbox: S
         stored = session.get_one(BackgroundJob, job.id, options=[undefer(BackgroundJob.input)])
     if stored.input is None:
         raise BadInputError(f"{name} is not stored any more: upload it again")
-    return open_archive(spec, SentArchive(name, stored.input), find_archive_folder(job.id), sandbox)
+    return open_archive(spec, UploadedProject(name, stored.input), find_archive_folder(job.id), sandbox)
 
 
 def _build(job: BackgroundJob, step: JobAttempt, prepared: PreparedProject, sandbox: Sandbox) -> Finished:
@@ -211,7 +211,7 @@ def _run_study(job: BackgroundJob, step: JobAttempt, spec: AdviceSpec) -> Study:
 
 def _find_study(ctx: Context, study_id: uuid.UUID) -> Study | None:
     with ctx.database.read() as session:
-        return get_study(session, study_id) if study_id in study_ids(session) else None
+        return get_study(session, study_id) if has_study(session, study_id) else None
 
 
 def _submit_study(job: BackgroundJob, step: JobAttempt, spec: AdviceSpec, study_id: uuid.UUID) -> None:

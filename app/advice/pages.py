@@ -12,7 +12,7 @@ from werkzeug.wrappers import Response
 from app.advice import service
 from app.advice.report import describe_coverage, read_report
 from app.advice.schemas import AdviceSpec
-from app.advice.service import KIND, STEPS, SentArchive
+from app.advice.service import KIND, STEPS, UploadedProject
 from app.advice.study import list_models
 from app.background.jobs import get_job, list_jobs
 from app.core.errors import BadInputError
@@ -40,7 +40,7 @@ LABELS = {
     "target": "Models",
     "budget_s": "Budget per answer, seconds",
     "n": "Samples per task",
-    "minutes": "Minutes in all, about",
+    "minutes": "Total minutes, approximately",
     "name": "Name of the dataset",
 }
 
@@ -66,7 +66,7 @@ def create() -> Response | tuple[str, int]:
         given["quiet_limit_s"] = str(QUIET_LIMIT_S)
     if "path" in given:
         refuse_other_users(request)
-    archive = SentArchive(file.filename, file.read()) if file is not None and file.filename else None
+    archive = UploadedProject(file.filename, file.read()) if file is not None and file.filename else None
     try:
         job_id = service.submit(get_context(), AdviceSpec.model_validate(given), archive)
     except ValidationError as error:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.advice.schemas import AdviceSpec
-from app.advice.service import SentArchive, find_interpreter
+from app.advice.service import UploadedProject, find_interpreter
 from app.datasets import from_code
 from evaluation.from_code.build import Options
 from evaluation.from_code.calls.commands import resolve_command
@@ -21,7 +21,7 @@ from evaluation.sandbox import Sandbox
 from evaluation.sandbox.interpreter import NOBODY, get_dropped_identity
 
 LIMIT_S = 300.0
-"""Of the tests, each time: twice this is less than a worker's longest message."""
+"""Time limit of one run of the tests; both runs together stay below the broker's message timeout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def open_folder(spec: AdviceSpec) -> PreparedProject:
     return PreparedProject(open_project(spec.path, python), command, Options(limit_s=LIMIT_S, python=python), None)
 
 
-def open_archive(spec: AdviceSpec, archive: SentArchive, folder: Path, sandbox: Sandbox) -> PreparedProject:
+def open_archive(spec: AdviceSpec, archive: UploadedProject, folder: Path, sandbox: Sandbox) -> PreparedProject:
     """An archive, written into the folder with the packages that its tests need. What is there already stays.
 
     Raises ProjectError.
@@ -56,7 +56,7 @@ def open_archive(spec: AdviceSpec, archive: SentArchive, folder: Path, sandbox: 
         write_project(unpack_project(archive.data, archive.name), project)
         check_sources(project)
         install_packages(parse_requirements(spec.requirements), packages, sandbox.python.version[:2])
-        if get_dropped_identity():  # the sandbox is another user, the only one that passes
+        if get_dropped_identity():  # the sandbox runs as another user, who alone may enter
             os.chown(folder, NOBODY, NOBODY)
         complete.touch()
     command = confinement.resolve(spec.tests)

@@ -15,7 +15,7 @@ from app.studies.advice import advice
 from app.studies.analysis import StudyAnalysis
 from app.studies.documents import StudyDocument
 from app.studies.models import Study
-from app.studies.progress import of_study
+from app.studies.progress import compute_study_progress
 from app.studies.report import share
 from app.web.ui.tables import ArmName, TextTable
 from app.web.ui.units import format_exact_seconds, format_milliseconds
@@ -35,7 +35,7 @@ class AdviceReport:
 
 def read_report(session: Session, study: Study, said: StudyAnalysis) -> AdviceReport:
     """The report of a study at its own budget."""
-    document = documents.build_document(study, said, of_study(session, study))
+    document = documents.build_document(study, said, compute_study_progress(session, study))
     failed = count_failed_samples(session, [arm.run_id for arm in document.arms])
     coverage = session.scalar(select(Dataset.coverage).where(Dataset.id == study.dataset_id))
     return AdviceReport(
@@ -72,7 +72,7 @@ def format_report(report: AdviceReport) -> str:
 
 
 def describe_coverage(coverage: dict[str, Any]) -> str:
-    """What share of a project the tasks are, and what judges them."""
+    """The share of the project that became tasks, and what judges them."""
     return (
         f"The tasks are {coverage['functions_covered']} of the {coverage['functions_called']} functions that the "
         f"project's tests call ({100 * coverage['covered_share']:.0f} %). An answer is judged by recorded calls, or by "

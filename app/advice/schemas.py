@@ -26,7 +26,7 @@ class AdviceSpec(RequestModel):
     target: Text = Field("", max_length=4096, description="space-separated models; empty: every model in the cache")
     budget_s: float = Field(3.0, ge=0.5, le=60, description="seconds per answer")
     n: int = Field(4, ge=1, le=16, description="samples per task")
-    minutes: float = Field(30.0, ge=1, le=600, description="for all of it, about")
+    minutes: float = Field(30.0, ge=1, le=600, description="approximate total minutes")
     name: DisplayName = Field("", max_length=200, description="of the dataset; empty: the project's name")
     quiet_limit_s: QuietLimit = Field(None, description=QUIET_LIMIT_HELP)
 

@@ -25,7 +25,7 @@ from app.core.states import OPEN_JOB_STATES, JobState, RunState
 from app.datasets import from_code
 from app.language_models.service import require_model
 from app.runs.service import require_allowed
-from app.studies.repository import get_study, study_ids
+from app.studies.repository import get_study, has_study
 from evaluation.from_code.project_tests.requirements import parse_requirements
 from evaluation.from_code.reasons import ProjectError
 from evaluation.from_code.source.uploaded import unpack_project
@@ -42,7 +42,7 @@ STARTED = ("python", "python3", "pytest")
 
 
 @dataclass(frozen=True, slots=True)
-class SentArchive:
+class UploadedProject:
     """A project as the user sent it."""
 
     name: str
@@ -50,11 +50,11 @@ class SentArchive:
 
 
 def can_accept_paths(settings: Settings) -> bool:
-    """Whether a user may name a folder of this machine: it is then their own, since `serve` listens to it alone."""
+    """Whether a user may name a folder of this machine: true if `serve` is reachable from this machine only."""
     return settings.embedded and not settings.require_tokens
 
 
-def submit(ctx: Context, spec: AdviceSpec, archive: SentArchive | None) -> uuid.UUID:
+def submit(ctx: Context, spec: AdviceSpec, archive: UploadedProject | None) -> uuid.UUID:
     """Opens the job for a project in a folder, or in an archive. Returns its id. Raises BadInputError."""
     models = check(ctx, spec, archive)
     study_id = str(generate_id())  # now, so that a worker that is killed does not submit two
@@ -68,7 +68,7 @@ def submit(ctx: Context, spec: AdviceSpec, archive: SentArchive | None) -> uuid.
     return job.id
 
 
-def check(ctx: Context, spec: AdviceSpec, archive: SentArchive | None) -> list[str]:
+def check(ctx: Context, spec: AdviceSpec, archive: UploadedProject | None) -> list[str]:
     """The models to compare. Raises BadInputError for what can be seen without running anything."""
     words = _split_command(spec.tests)
     if spec.name:
@@ -96,7 +96,7 @@ def check(ctx: Context, spec: AdviceSpec, archive: SentArchive | None) -> list[s
     return models
 
 
-def _check_archive(spec: AdviceSpec, archive: SentArchive, words: list[str]) -> None:
+def _check_archive(spec: AdviceSpec, archive: UploadedProject, words: list[str]) -> None:
     for name in ("path", "python"):
         if getattr(spec, name):
             raise BadInputError(f"{name} is for a project in a folder: leave it empty, or send no archive", name)
@@ -155,7 +155,7 @@ def describe_job(session: Session, job: BackgroundJob) -> AdviceJob:
         raise NotFoundError(f"the job {job.id} does {job.kind}: /jobs shows it")
     step, study_id = job.cursor.get("step", "read"), uuid.UUID(job.arguments["study_id"])
     now: dict[str, object] = {}
-    if step == "study" and job.state in OPEN_JOB_STATES and study_id in study_ids(session):
+    if step == "study" and job.state in OPEN_JOB_STATES and has_study(session, study_id):
         study = get_study(session, study_id)
         done, total, message = describe_progress(session, study)
         now = {"done": done, "total": total, "message": message}

@@ -1,4 +1,4 @@
-"""The study that advises: which models, which arms, and how many tasks of a project's dataset."""
+"""Plans the study behind an advice: its models, arms and tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.datasets.models import Dataset
 from app.language_models import cached
 from app.runs.quiet import describe_quiet_wait
 from app.studies.models import Study
-from app.studies.progress import of_study, remaining_s
+from app.studies.progress import compute_study_progress, remaining_s
 from app.studies.schemas import StudySpec
 from app.web.http.schemas import parse_spec
 from app.web.ui.units import format_seconds as in_words
@@ -46,7 +46,7 @@ def make_study_spec(
 
 
 def make_arms(models: Sequence[str], n: int) -> list[dict[str, Any]]:
-    """An arm for each model; of one model alone, one sample against `n`."""
+    """An arm for each model; for a single model, two arms: one sample and `n`."""
     numbers = [n] if len(models) > 1 else [1, max(2, n)]
     return [
         {"target": model, "n": number, "drafter": "sibling", "prompt_mode": "completion", "name": name}
@@ -59,7 +59,7 @@ def make_arms(models: Sequence[str], n: int) -> list[dict[str, Any]]:
 def choose_tasks(dataset: Dataset, arms: int, budget_s: float, seconds: float) -> list[str]:
     """The ids of the tasks that the seconds allow, at least FEWEST: those with tests that notice faults, spread over
     the project by a hash of their ids."""
-    strong = [task.task_id for task in dataset.tasks if not datasets.is_left_out(task)]
+    strong = [task.task_id for task in dataset.tasks if not datasets.is_excluded_by_default(task)]
     every = strong or [task.task_id for task in dataset.tasks]
     fitting = int(seconds / (arms * (budget_s + PER_TASK_S)))
     number = min(MOST, max(FEWEST, fitting))
@@ -69,7 +69,7 @@ def choose_tasks(dataset: Dataset, arms: int, budget_s: float, seconds: float) -
 
 def describe_progress(session: Session, study: Study) -> tuple[int, int, str]:
     """(tasks of all arms decoded, tasks in all, words) of the study."""
-    progress = of_study(session, study)
+    progress = compute_study_progress(session, study)
     left_s = remaining_s(study.arms, progress)
     left = f", about {in_words(round(left_s))} left" if left_s else ""
     waits = describe_quiet_wait(study.runs)

@@ -20,7 +20,7 @@ from app.web.http.web import get_context
 class AnnotationPages:
     """Adds `/annotations` to the address of a page, which the blueprint's endpoint `show` answers.
 
-    `place` are the parameters of the page's address that say which part of the row it shows, and `row` is the name of
+    `place` names the query parameters to keep (such as tab), and `row` the name of
     the row's id in it.
     """
 

@@ -40,7 +40,7 @@ class Changes(RequestModel):
 
 
 class ArchivedQuery(PageQuery):
-    """The query of a list of what people annotate."""
+    """The query of a list of runs or studies."""
 
     archived: bool = Field(False, description="archived ones as well")
 

@@ -244,7 +244,7 @@ def password(name: str, password: str) -> None:
 @click.argument("name")
 @click.argument("scope", type=common.SuggestingChoice([scope.value for scope in Scope]))
 def change_scope(name: str, scope: str) -> None:
-    """Change what a user may do, at once, also by the tokens of this user.
+    """Change what a user and their tokens may do, at once.
 
     Example:
         bassline users scope ada@example.com admin

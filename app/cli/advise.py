@@ -73,7 +73,9 @@ class _State:
 @click.option("--python", metavar="FILE", help="the project's interpreter; default: the first python on PATH")
 @click.option("--target", "targets", multiple=True, metavar="MODEL", help="default: every model in the cache")
 @click.option("--n", type=click.IntRange(1, 16), default=4, show_default=True, help="samples per task")
-@click.option("--minutes", type=click.FloatRange(1, 600), default=30.0, show_default=True, help="for all of it, about")
+@click.option(
+    "--minutes", type=click.FloatRange(1, 600), default=30.0, show_default=True, help="approximate total minutes"
+)
 @click.option(
     "--report", metavar="FILE", default="advice.md", show_default=True, callback=common.check_writable,
     help="where the report goes, in Markdown",
@@ -199,4 +201,4 @@ def _run_study(
 
 def _has_study(ctx: Context, study_id: str) -> bool:
     with ctx.database.read() as session:
-        return uuid.UUID(study_id) in repository.study_ids(session)
+        return repository.has_study(session, uuid.UUID(study_id))

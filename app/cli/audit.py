@@ -22,7 +22,7 @@ from app.studies.audit_tables import describe_audit
 @click.option("--study", "reference", metavar="ID", help="show an audit that has run, in place of starting one")
 @common.json_option
 def audit(reference: str | None, json_file: str | None, **options: Any) -> None:
-    """Does speculation change the answers of a server? The same prompts without and with it, each of them twice,
+    """Check whether speculation changes a server's answers: decode the same prompts without and with it, twice each,
     greedily and with sampling.
 
     Example:

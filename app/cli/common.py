@@ -95,14 +95,14 @@ def read_text(file: str) -> str:
 
 
 def write_json(target: str | None, document: Any) -> None:
-    """Writes to FILE or, for `-`, to stdout; nothing for None. Raises UnavailableError if the file cannot be
+    """Writes to FILE, or to stdout for `-`; does nothing for None. Raises UnavailableError if the file cannot be
     written."""
     if target is not None:
         write_text(target, json.dumps(document, indent=2, default=str) + "\n")
 
 
 def write_chunks(target: str, chunks: Iterable[bytes]) -> None:
-    """Writes to FILE, whole or not at all, or for `-` to stdout, each chunk as it comes; there it must be text."""
+    """Writes to FILE atomically, or to stdout for `-`, chunk by chunk; the chunks must then be text."""
     if target != "-":
         write_bytes(target, chunks)
         return
@@ -180,7 +180,7 @@ def print_text_table(console: Console, found: TextTable, whole: Collection[str] 
         cells = zip(found.headings, *found.rows, strict=True)
         console.width = max(console.width, sum(min(max(map(len, column)), LONGEST_CELL) + 2 for column in cells))
     console.print()
-    print_line(console, found.title, style="bold")  # as the title of the table it would be no wider than that
+    print_line(console, found.title, style="bold")  # rich would wrap a table's title to the table's width
     if found.note:
         print_line(console, found.note, style="dim")
     console.print(build_table(found.headings, found.rows, whole, padding=(0, 2, 0, 0)))

@@ -31,7 +31,7 @@ from app.web.ui.units import format_count
 def translate(dataset: str, to: str, name: str, json_file: str | None) -> None:
     """Make a dataset in another language from a Python dataset.
 
-    Cases are what the canonical solutions do in the tests. Types come from annotations and values, and the docstring
+    The cases record what the canonical solutions do in the tests. Types come from annotations and values; the docstring
     becomes the doc comment of the language. Each task is checked by programs that answer from its table of cases: the
     right one must pass every case, wrong ones must fail exactly where they are wrong.
 
@@ -122,7 +122,7 @@ def import_(file: Path, name: str | None, no_check: bool) -> None:
     newest = service.require(ctx, dataset.name)
     if newest.id != dataset.id:
         echo(
-            f"this content was imported before; {dataset.name} means the newer {newest.sha256[:8]}: "
+            f"this content was imported before; the name {dataset.name} now refers to {newest.sha256[:8]}: "
             "import this one under another --name to use it",
             err=True,
         )
@@ -156,7 +156,7 @@ def _check_solutions(ctx: Context, dataset: Dataset) -> None:
             echo(f"the canonical solutions were not run, the first run will: {error}", err=True)
             return
     unjudged: dict[str, list[str]] = {}
-    wrong: dict[str, list[str]] = {}  # without status and fault where an earlier check found it
+    wrong: dict[str, list[str]] = {}  # status and fault are empty if an earlier check found it
     for task_id, said in failed.items():
         if said and said[0] == SANDBOX_ERROR:
             unjudged.setdefault(said[1], []).append(task_id)

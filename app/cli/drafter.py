@@ -46,7 +46,7 @@ class TrainingProgress(PartsBar):
             signal.signal(number, handler)
 
     def stage(self, name: str, total: float) -> None:
-        """A part of the work begins."""
+        """Starts a part of the work."""
         self._total = total
         self.begin(name, 0, total)
         if not self.on_terminal:
@@ -128,9 +128,7 @@ def train(
             work.remove()
         plan = Plan(target, info.sha256, _read_taps(info.folder), hours, tokens, epochs, seed, int(max_disk * _GIB))
         with hold_command(ctx, "train_drafter", target, target) as step, TrainingProgress(step) as progress:
-            progress.note(
-                f"keeps at most {max_disk:g} GB in {work.path} until the drafter is stored, then only the drafter"
-            )
+            progress.note(f"uses up to {max_disk:g} GB in {work.path}; only the drafter remains afterwards")
             record = DrafterTraining(
                 plan,
                 lambda: training_prompts.iterate_statements(seed),
@@ -218,7 +216,7 @@ def publish(target: str, json_file: str | None) -> None:
     """
     ctx = common.open_context()
     service.require_model(target, "target")
-    record = _load_published(ctx, target)
+    record = _publish_head(ctx, target)
     common.write_json(json_file, dataclasses.asdict(record))
     if json_file != "-":
         echo(f"published the drafter of {target}: {record.n_bytes / 1e6:.0f} MB, sha256 {record.sha256[:12]}")
@@ -236,7 +234,7 @@ def delete(target: str) -> None:
     echo(f"deleted the drafter of {target}")
 
 
-def _load_published(ctx: Context, target: str) -> HeadRecord:
+def _publish_head(ctx: Context, target: str) -> HeadRecord:
     from decoding.models.errors import ModelError  # noqa: PLC0415
 
     try:
@@ -247,7 +245,7 @@ def _load_published(ctx: Context, target: str) -> HeadRecord:
 
 def _publish_in_stack(ctx: Context, target: str) -> None:
     if not ctx.settings.embedded:
-        _load_published(ctx, target)
+        _publish_head(ctx, target)
 
 
 def _measure_head(target: str, source: str | None, json_file: str | None) -> None:
@@ -285,10 +283,10 @@ def _show(record: HeadRecord, json_file: str | None) -> None:
         return
     echo(f"drafter of {record.target}: {record.n_parameters / 1e6:.1f} M parameters, {record.n_bytes / 1e6:.0f} MB")
     rights = ", ".join(f"{share:.0%}" for share in record.match)
-    echo(f"top token right at positions 1 to {len(record.match)} of a draft: {rights}")
+    echo(f"drafted token correct at positions 1 to {len(record.match)}: {rights}")
     if record.speeds:
         plain = {row["batch"]: row["tokens_per_s"] for row in record.speeds if row["drafter"] == "none"}
         speeds = [(row["batch"], row["drafter"], row["tokens_per_s"]) for row in record.speeds]
         rows = [(str(n), name, f"{speed:.0f}", f"{speed / plain[n]:.2f}") for n, name, speed in speeds]
-        common.print_list(json_file, ("samples", "drafter", "tokens/s", "to none"), rows)
+        common.print_list(json_file, ("samples", "drafter", "tokens/s", "vs none"), rows)
     echo(f"use it: bassline eval --target {record.target} --drafter sibling+trained")

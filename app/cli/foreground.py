@@ -35,7 +35,7 @@ class UserInterruptError(BasslineError):
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What a command waits for: a run or a study, and the group of commands that is about it."""
+    """What a command waits for, a run or a study, and the command group for it."""
 
     noun: str
     group: str
@@ -49,7 +49,7 @@ _STUDY = _Work("study", "study", studies.interrupt)
 class Place:
     """Where the runs of this command are decoded: in this process, or (`server`) in the one that owns the database.
 
-    `options` are the arguments with which a run or study must be submitted to be worked there.
+    Submit a run or study with `options` to have it decoded there.
     """
 
     def __init__(self, ctx: Context, *, server: bool) -> None:
@@ -111,7 +111,7 @@ def start_workers(ctx: Context, purpose: str) -> Iterator[Place]:
             if not error.by_server:
                 raise
             server = True
-            open_stderr().print("`bassline serve` has this database: its workers do the work", style="dim")
+            open_stderr().print("`bassline serve` owns this database, so its workers are used", style="dim")
         yield Place(ctx, server=server)
 
 

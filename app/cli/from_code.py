@@ -33,7 +33,7 @@ _SHOWN_FAILURES = 3
 
 
 class FromCodeProgress(PartsBar):
-    """Shows the parts of the work: the tests run, those that pass in the sandbox are found, functions are
+    """Shows the progress in three parts: tests run, tests that pass in the sandbox, functions
     checked."""
 
     def __init__(self, folder: str, limit_s: float) -> None:
@@ -42,7 +42,7 @@ class FromCodeProgress(PartsBar):
         self._limit_s = limit_s
 
     def recording(self, command: Sequence[str], seconds: float) -> None:
-        """The tests have run for `seconds`, of both runs; at 0 prints which command will run, and how."""
+        """The tests have run for `seconds` over both runs; at 0, prints the command and how it will run."""
         if seconds == 0.0:
             self.note(
                 f"runs the project's own code in {self._folder}, with your rights and outside the sandbox: "
@@ -60,10 +60,7 @@ class FromCodeProgress(PartsBar):
         """`done` functions are checked."""
         if made is None and done:
             self.note(f"resumed: {done} of {total} functions are done")
-        self._advance("checking", done, total)
-
-    def _advance(self, part: str, done: int, total: int) -> None:
-        left = self.advance_to(part, done, total)
+        left = self.advance_to("checking", done, total)
         self.tell(f"{done} of {total} functions, {left}")
 
 
@@ -141,7 +138,7 @@ def from_code(  # noqa: PLR0913 (click hands each option over by itself)
 
 @dataclass(frozen=True, slots=True)
 class DatasetRequest:
-    """What the datasets of a project are made of, and what is said about them: the options of the command."""
+    """The options of the command: how a project's datasets are built and reported."""
 
     project: str
     tests: tuple[str, ...]
@@ -244,7 +241,7 @@ def _say_how_tests_ended(finished: Finished) -> None:
     if ended := recording.covering.ended:
         more = f" and {len(ended) - _SHOWN_FAILURES} more" if len(ended) > _SHOWN_FAILURES else ""
         echo(
-            f"{format_count(len(ended), 'test')} waited without end, and ended after {record.QUIET_S:g} s: "
+            f"{format_count(len(ended), 'test')} hung and were stopped after {record.QUIET_S:g} s: "
             f"{', '.join(ended[:_SHOWN_FAILURES])}{more}",
             err=True,
         )
@@ -274,7 +271,7 @@ def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> N
         console.print(common.build_table(("task", "place", "judged by", "mutation score", ""), tasks))
     found = finished.coverage()
     if found.left_out:
-        console.print(f"\nleft out: {found.seen - found.tasks} of {found.seen} functions")
+        console.print(f"\nleft out: {found.seen - found.tasks} of {found.seen} functions, by reason")
         left_out = [(str(each.functions), each.reason, each.unlock) for each in found.left_out]
         console.print(common.build_table(("functions", "reason", "what would make them tasks"), left_out))
         console.print("--json names them, and so does the page of the dataset")
@@ -289,7 +286,7 @@ def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> N
     console.print(
         f"\n{format_count(len(rows), 'task')}: {len(rows) - by_tests} judged by recorded calls, {by_tests} by "
         "the project's "
-        f"own tests; {weak_tasks} with a weak test (it misses a fault, or is of few calls)"
+        f"own tests; {weak_tasks} with a weak test (it misses a mutant, or has few calls)"
     )
     console.print(
         f"{100 * found.covered_share:.0f} % of the {format_count(found.called, 'function')} that the tests call became "

@@ -56,7 +56,7 @@ def prepare_study_for_server(ctx: Context, spec: StudySpec) -> StudySpec:
 
 
 class ServerWatch:
-    """Notices that the server is gone: `noun` is what it was running, `ends` the command that cancels it."""
+    """Detects that the server is gone. `noun` is what it ran, `ends` the command that cancels it."""
 
     def __init__(self, ctx: Context, noun: str, ends: str) -> None:
         self._lock = DatabaseLock(ctx.database.file, "")
@@ -75,7 +75,7 @@ class ServerWatch:
 
 
 def find_alive_workers(session: Session) -> list[Worker]:
-    """The workers that have reported themselves lately."""
+    """The workers with a recent heartbeat."""
     now = read_database_time(session)
     return [worker for worker in workers.list_workers(session) if workers.is_alive(worker, now)]
 

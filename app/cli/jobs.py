@@ -79,7 +79,7 @@ def cancel(reference: str) -> None:
 @jobs.command()
 @id_argument
 def retry(reference: str) -> None:
-    """Queue a job again that failed or was cancelled. It goes on where it was.
+    """Queue a failed or cancelled job again. It resumes where it stopped.
 
     Example:
         bassline jobs retry 01a1fde0

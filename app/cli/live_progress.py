@@ -1,4 +1,4 @@
-"""Follows a run or a study to its end by its rows: a bar for each part on a terminal, a line per change elsewhere.
+"""Follows a run or a study by polling its rows: bars on a terminal, a line per change elsewhere.
 
 The rows say the same whether this process or the server that has the database does the work.
 """
@@ -31,7 +31,7 @@ ENDED_TASKS = (TaskState.FINISHED, TaskState.FAILED, TaskState.CANCELLED)
 
 @dataclass(frozen=True, slots=True)
 class ProgressPart:
-    """A run or an arm: its ended tasks, facts about them, and `end`, why no more of them are worked."""
+    """A run or an arm: its ended tasks, facts about them, and `end`, why it ended early."""
 
     name: str
     done: int
@@ -42,7 +42,7 @@ class ProgressPart:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What the rows say at one moment; `doing` is what the work waits for, "" for nothing."""
+    """The state at one moment; `doing` is what the work waits for, "" if nothing."""
 
     state: RunState
     parts: Sequence[ProgressPart] = field(default=())
@@ -120,7 +120,7 @@ def _read_run(ctx: Context, session: Session, run_id: uuid.UUID, alive: Sequence
 
 def _read_study(session: Session, study_id: uuid.UUID, alive: Sequence[Worker]) -> Snapshot:
     study = get_study(session, study_id)
-    counts = study_progress.of_study(session, study)
+    counts = study_progress.compute_study_progress(session, study)
     left = time_left(study_progress.remaining_s(study.arms, counts))
     parts = [
         ProgressPart(arm.name, counts[arm.run_id].finished, arm.run.n_tasks, left, _describe_end(study, arm))

@@ -51,7 +51,7 @@ class Sentence(click.ClickException):
     def __init__(self, error: BasslineError) -> None:
         super().__init__(escape_control(str(error)))
         self.exit_code = error.exit_code  # type: ignore[misc]
-        # An outage may end, and the container is restarted until then: readiness reports it.
+        # A warning only: the container restarts until the outage ends, and readiness reports it.
         self._level = "warning" if isinstance(error, UnavailableError) else "error"
 
     def show(self, file: IO[Any] | None = None) -> None:
@@ -114,7 +114,7 @@ def explain_failure(error: Exception) -> UnavailableError | None:
 
 
 def _drop_unwritten_output() -> None:
-    """Lets the process end although stdout cannot take what is left of the output: its file's disk may be the full
+    """Discards buffered output so that the process can exit: stdout's own disk may be the full
     one."""
     try:
         sys.stdout.flush()
@@ -137,7 +137,7 @@ def cli(ctx: click.Context) -> None:
     try:
         _log_to_stderr()
     except BadInputError:
-        if ctx.invoked_subcommand != "doctor":  # which says it among all else
+        if ctx.invoked_subcommand != "doctor":  # which reports it with its other findings
             raise
 
 

@@ -25,7 +25,7 @@ C = TypeVar("C", bound=Callable[..., Any])
 S = TypeVar("S", bound=RequestModel)
 
 
-class Several(click.ParamType[tuple[Any, ...]]):
+class CommaSeparated(click.ParamType[tuple[Any, ...]]):
     """Comma-separated values of one type, as a tuple."""
 
     name = "list"
@@ -64,7 +64,7 @@ def add_given_options(kind: type[RequestModel], *names: str, several: bool = Fal
             number = f"{default:g}" if isinstance(default, float) else default
             settings["help"] += f" [default: {format_seconds(default) if name.endswith('_s') else number}]"
         if several:
-            settings |= {"required": False, "type": Several(settings["type"]), "metavar": "A,B,..."}
+            settings |= {"required": False, "type": CommaSeparated(settings["type"]), "metavar": "A,B,..."}
         options[name] = settings | ({"default": None} if settings.get("is_flag") else {})
     return _build_decorator(options)
 
@@ -80,12 +80,12 @@ def _build_decorator(options: Mapping[str, dict[str, Any]]) -> Callable[[C], C]:
 
 def parse_options(kind: type[S], values: dict[str, Any]) -> S:
     """The values as a checked specification. Raises BadInputError that names the option as it was typed."""
-    with as_typed():
+    with name_option_in_errors():
         return parse_spec(kind, values)
 
 
 @contextmanager
-def as_typed() -> Iterator[None]:
+def name_option_in_errors() -> Iterator[None]:
     """Raises the BadInputError of the block with the option of the command in place of the field's name."""
     try:
         yield
@@ -135,7 +135,7 @@ class QuietChoice:
     def get_limit_s(self, stored_s: float | None = None, *, default: bool | None = None) -> float | None:
         """How long to wait in all, None for not at all. A limit alone asks for waiting.
 
-        Without options it is `stored_s`, what a file or an earlier command said, and else waits by `default`: None is
+        Without options: `stored_s` (from a file or an earlier command), else QUIET_LIMIT_S if `default`; None means
         yes on a terminal. Raises BadInputError.
         """
         if self.limit_s is not None and self.wait is False:

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from app.core.terminal import escape_control, open_stderr
 
-PACE_S = 600.0  # the time left is estimated from the pace of the last ten minutes
+PACE_S = 600.0  # estimates use the pace of the last ten minutes
 
 
 class Bars:
@@ -52,7 +52,7 @@ class Bars:
 
 
 class PartsBar(Bars):
-    """One bar, for one part of the work after the other; elsewhere a line every `every_s` seconds."""
+    """One bar that shows the parts of the work in turn; without a terminal, a line every `every_s` seconds."""
 
     def __init__(self, every_s: float) -> None:
         super().__init__()

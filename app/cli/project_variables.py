@@ -20,7 +20,7 @@ env_option = click.option(
 
 
 def parse_variables(given: Sequence[str]) -> dict[str, str | None]:
-    """The variables by name; None for a value that the environment has. Raises BadInputError."""
+    """The variables by name; None for a value taken from the environment. Raises BadInputError."""
     variables: dict[str, str | None] = {}
     for text in given:
         name, equals, value = text.partition("=")
@@ -36,7 +36,7 @@ def parse_variables(given: Sequence[str]) -> dict[str, str | None]:
 
 @contextmanager
 def set_variables(variables: Mapping[str, str | None]) -> Iterator[None]:
-    """Give the variables to the tests that this process starts, and to its judge those whose value is not stored."""
+    """Sets the variables for tests started by this process; those without a stored value are set for the judge too."""
     needed = {
         (VARIABLE_PREFIX + name if value is None else name): os.environ[name] if value is None else value
         for name, value in variables.items()

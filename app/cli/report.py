@@ -119,7 +119,7 @@ def _describe_coverage(run: Run) -> str:
 
 
 def _list_in_guest(f: Figures) -> list[tuple[str, str]]:
-    """The figures over verdicts that could not have been forged; nothing where none could."""
+    """The figures without passes that a program could have forged; empty if there are none."""
     found = caveats.describe_forgeable_share(f)
     if found is None:
         return []

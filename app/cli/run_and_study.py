@@ -60,7 +60,7 @@ def add_commands(
 ) -> None:
     """Adds `cancel`, `delete`, `note`, `archive` and `unarchive` to a group.
 
-    `what` is the word for a run or a study, `find` finds it by what the user typed, and `along` says what is archived
+    `what` is "run" or "study", `find` finds one by the user's text, and `along` says what is archived
     and deleted with it.
     """
     start = f"bassline {group.name}"

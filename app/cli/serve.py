@@ -29,7 +29,7 @@ from app.workers.service import QUEUES
 
 log = structlog.get_logger(__name__)
 HOST, PORT = "127.0.0.1", 8000
-STOP_S = 10  # for running requests; live views come back to another process by themselves
+STOP_S = 10  # grace period for running requests; live views reconnect to another process
 
 host_option = click.option("--host", default=HOST, show_default=True, help="address to listen on")
 port_option = click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True)

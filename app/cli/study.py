@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from app.cli import common, foreground, handover, study_report
-from app.cli.options import QuietChoice, add_given_options, add_quiet_options, as_typed, parse_options
+from app.cli.options import QuietChoice, add_given_options, add_quiet_options, name_option_in_errors, parse_options
 from app.cli.run_and_study import add_commands, archived_option, find_row, print_rows
-from app.cli.study_engines import engines
+from app.cli.study_engines import SHARED, engines
 from app.core.errors import BadInputError
 from app.core.terminal import echo
 from app.runs.documents import to_plain_json
@@ -28,10 +27,6 @@ from app.web.http.schemas import parse_spec
 from evaluation.decisions import MARGIN
 from evaluation.jsonlines import MAX_BYTES
 
-C = TypeVar("C", bound=Callable[..., Any])
-SHARED = ("dataset", "limit", "task_ids", "weak", "budget_s", "seed", "name", "race")
-
-
 margin_option = click.option(
     "--margin",
     type=float,
@@ -39,13 +34,13 @@ margin_option = click.option(
     metavar="POINTS",
     default=100 * MARGIN,
     show_default=True,
-    help="a cheaper arm that is shown to be at most so many points worse is as good",
+    help="a cheaper arm counts as equally good if it is shown to be at most this many points worse",
 )
 
 
 @click.group()
 def study() -> None:
-    """Which configuration wins at my budget? Configurations, the arms, that take turns over the same tasks.
+    """Find which configuration wins at a budget: its arms take turns over the same tasks.
 
     Example:
         bassline study run --preset bass --target qwen2.5-coder-0.5b --limit 20
@@ -94,7 +89,7 @@ def run(
     ctx.make_grader()  # without a sandbox, fail before decoding
     with foreground.start_workers(ctx, "study run") as place:
         spec = handover.prepare_study_for_server(ctx, spec) if place.server else spec
-        # A file may be another one tomorrow: then the command holds its content.
+        # The file may change later, so the stored command contains its content.
         command = "" if file else shlex.join(["bassline", *sys.argv[1:]])
         study_id = service.submit(ctx, spec, command=command, **place.options)
         place.work_study(study_id)
@@ -115,7 +110,7 @@ def list_(limit: int, json_file: str | None, archived: bool) -> None:
     ctx = common.open_context()
     with ctx.database.read() as session:
         studies = repository.list_studies(session, limit=limit, archived=archived)
-        done = progress.of_runs(session, [arm.run_id for one in studies for arm in one.arms])
+        done = progress.compute_run_progress(session, [arm.run_id for one in studies for arm in one.arms])
     found = [documents.build_overview(one, done) for one in studies]
     common.write_json(json_file, [to_plain_json(one) for one in found])
     rows = []
@@ -233,7 +228,7 @@ def _build_spec(file: Path | None, preset: str | None, given: dict[str, Any], qu
             return parse_spec(StudySpec, {**asked, **given})
         except BadInputError as error:
             raise BadInputError(f"{file.name}: {error}", error.field) from None
-    with as_typed():
+    with name_option_in_errors():
         if preset is not None:
             made = presets.arms(preset, values.pop("target", ()), values)
         elif "target" in values:

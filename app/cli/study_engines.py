@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from app.cli import common, foreground, handover, study_report
-from app.cli.options import QuietChoice, Several, add_given_options, add_quiet_options, parse_options
+from app.cli.options import CommaSeparated, QuietChoice, add_given_options, add_quiet_options, parse_options
 from app.core.context import Context
 from app.core.errors import BadInputError, ConflictError
 from app.core.terminal import echo
@@ -27,14 +27,14 @@ _GPU = Path("/dev/nvidiactl")
 @click.command("engines")
 @click.argument("file", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
 @click.option(
-    "--engine", type=Several(click.STRING), metavar="A,B,...",
+    "--engine", type=CommaSeparated(click.STRING), metavar="A,B,...",
     help=f"arms without a file: {', '.join((*PRESETS, OWN))}",
 )  # fmt: skip
 @click.option("--model", default="", metavar="MODEL", help="the model of these engines, a reference as for --target")
 @click.option("--draft", default="", metavar="MODEL", help="the draft model or head of their speculation")
 @click.option(
-    "--speculation", type=Several(click.STRING), metavar="A,B,...", default=NONE, show_default=True,
-    help="none, ngram, suffix, draft, eagle3, dflash, mtp; of bassline also sibling, trained",
+    "--speculation", type=CommaSeparated(click.STRING), metavar="A,B,...", default=NONE, show_default=True,
+    help="none, ngram, suffix, draft, eagle3, dflash, mtp; for engine bassline also sibling, trained",
 )  # fmt: skip
 @click.option("--tokenizer", default="", metavar="MODEL", help="counts the tokens of servers that do not")
 @click.option(
@@ -57,7 +57,7 @@ def engines(
 ) -> None:
     """Which engine, with which speculation, at my budget? Servers take turns with each other and with our engine.
 
-    Commands of FILE or of presets start the servers, which are stopped at the end. An arm whose server fails is left
+    Servers are started by the commands in FILE or in presets and stopped at the end. An arm whose server fails is left
     out, and the others go on.
 
     Example:

@@ -25,7 +25,7 @@ def read(ctx: Context, study_id: uuid.UUID, budget_s: float | None = None, margi
     with ctx.database.read() as session:
         study = get_study(session, study_id)
         return documents.build_document(
-            study, analysis(session, study), progress.of_study(session, study), budget_s, margin
+            study, analysis(session, study), progress.compute_study_progress(session, study), budget_s, margin
         )
 
 

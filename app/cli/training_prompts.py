@@ -1,4 +1,4 @@
-"""The input of a drafter's training from the service: prompts in the evaluation's own forms, and tasks to keep out."""
+"""What the service gives to a drafter's training: prompts in the evaluation's formats, and texts to exclude."""
 
 from __future__ import annotations
 

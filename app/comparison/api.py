@@ -24,7 +24,7 @@ class CompareQuery(RequestModel):
     reference: uuid.UUID
     other: uuid.UUID
     budget: Budget | None = Field(None, description="seconds; none: the shorter budget of both")
-    margin: Margin = Field(100 * MARGIN, description="points within which two runs are as good")
+    margin: Margin = Field(100 * MARGIN, description="points within which two runs count as equally good")
 
 
 @bp.get("/compare")

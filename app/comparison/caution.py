@@ -1,4 +1,4 @@
-"""What limits what the figures of an overlay say: caveats, and what the speed of the machine could explain.
+"""Caveats on the figures of an overlay, and the difference that the machine's speed alone could explain.
 
 Two runs that were not measured in turn may differ by their machines alone. A sample counts if it finished within the
 budget, so a run on a machine that was busy looks worse than it is. The test is repeated as if the winner had been
@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from app.comparison.loading import Overlaid
+from app.comparison.loading import Overlay
 from app.runs.caveats import describe_forgeable
 from app.runs.clock import RunClock, compute_clock
 from app.runs.models import Run, RunTask
@@ -31,10 +31,10 @@ def is_same_device(runs: Sequence[Run]) -> bool:
     return all(run.provenance.get(key) == runs[0].provenance.get(key) for run in runs for key in _DEVICE)
 
 
-def describe_caveats(found: Overlaid, not_in_turn: str = NOT_IN_TURN) -> list[str]:
+def describe_caveats(found: Overlay, not_in_turn: str = NOT_IN_TURN) -> list[str]:
     """Caveats on the figures of the overlay, each a sentence or two.
 
-    `not_in_turn` says what it means for the times that the runs were not measured in turn.
+    `not_in_turn` is the caveat for runs that were not measured in turn.
     """
     said = [f"Left out: {error}." for error in found.left_out]
     named = list(zip(found.letters, found.runs, strict=True))
@@ -61,8 +61,8 @@ def describe_caveats(found: Overlaid, not_in_turn: str = NOT_IN_TURN) -> list[st
     return said
 
 
-def describe_circumstances(found: Overlaid, machine_factor: float | None) -> list[str]:
-    """Caveats on two runs: also by how much the machine alone could have changed the times, what disturbed the clock of
+def describe_circumstances(found: Overlay, machine_factor: float | None) -> list[str]:
+    """Caveats on two runs; also how much the machine alone could have changed the times, what disturbed the clock of
     each run, and how many of its verdicts a program could have forged."""
     if machine_factor is None:
         not_in_turn = (
@@ -91,13 +91,13 @@ SAME_WORK = ("target_sha256", "attention", "threads", "torch", "transformers")
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
+class MeasurementConditions:
     """How two runs were measured."""
 
     in_turn: bool  # as arms of one study
     time_bound: bool  # whether the speed of the machine matters to their shares
     clocks: Sequence[RunClock]  # over the tasks that both have graded
-    # the factor by which the times of each run might have been longer on the other's machine; None: unknown
+    # upper limit of the factor by which each run would have been slower on the other's machine; None: unknown
     stretches: Sequence[float | None]
 
     @property
@@ -109,7 +109,7 @@ class Circumstances:
         return max(known) if len(known) == len(self.stretches) else None
 
 
-def find_circumstances(found: Overlaid, tasks: Sequence[Collection[RunTask]], budget_s: float) -> Circumstances:
+def find_circumstances(found: Overlay, tasks: Sequence[Collection[RunTask]], budget_s: float) -> MeasurementConditions:
     """How the two runs of the overlay were measured, given all tasks of each.
 
     The result is time-bound if a sample of the common tasks was cut off by the deadline or finished after `budget_s`.
@@ -119,15 +119,17 @@ def find_circumstances(found: Overlaid, tasks: Sequence[Collection[RunTask]], bu
         (run, compute_clock([task for task in of_run if task.task.task_id in common], run.calibrations))
         for run, of_run in zip(found.runs, tasks, strict=True)
     )
-    return Circumstances(
+    return MeasurementConditions(
         in_turn=found.in_turn,
         time_bound=any(row.finish_reason == "deadline" or (row.finished_s or 0.0) > budget_s for row in found.samples),
         clocks=(a[1], b[1]),
-        stretches=(_compute_stretch(*a, *b), _compute_stretch(*b, *a)),
+        stretches=(_compute_slowdown_limit(*a, *b), _compute_slowdown_limit(*b, *a)),
     )
 
 
-def find_objection(decision: PairDecision, figure: Figure, found: Overlaid, measured: Circumstances) -> str | None:
+def find_objection(
+    decision: PairDecision, figure: Figure, found: Overlay, measured: MeasurementConditions
+) -> str | None:
     """Why nobody may be called better although the verdict says so; None if the difference stands or is none.
 
     `decision` is about the second run of the overlay against the first in this figure.
@@ -154,7 +156,7 @@ def find_objection(decision: PairDecision, figure: Figure, found: Overlaid, meas
     )
 
 
-def _compute_stretch(run: Run, own: RunClock, other: Run, others: RunClock) -> float | None:
+def _compute_slowdown_limit(run: Run, own: RunClock, other: Run, others: RunClock) -> float | None:
     """The factor by which a run's times might have been longer on the other's machine as it was then; at least 1.
 
     It has three parts: the ratio of the calibrations where the device is the same (of the fixed benchmark step if the

@@ -25,7 +25,7 @@ class PairedDifference(ResponseModel):
     """`other` (a) against `reference` (b): difference of shares with its 95 % interval, and McNemar's exact p.
 
     The interval holds at all budgets together, and for all pairs of arms where the runs are of one study; p is of this
-    budget alone, a detail that decides nothing.
+    budget alone and decides nothing.
     """
 
     n_tasks: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.comparison.loading import Overlaid
+from app.comparison.loading import Overlay
 from evaluation.inference import mcnemar
 from evaluation.outcomes import FIGURES, Figure
 
@@ -46,7 +46,7 @@ class Line:
     pass_all: LineShare
 
 
-def compute_lines(found: Overlaid, budget_s: float) -> list[Line]:
+def compute_lines(found: Overlay, budget_s: float) -> list[Line]:
     """Each run at `budget_s` seconds."""
     return [
         Line(letter, label, *(_compute_share(found, figure, place, budget_s) for figure in FIGURES))
@@ -54,7 +54,7 @@ def compute_lines(found: Overlaid, budget_s: float) -> list[Line]:
     ]
 
 
-def _compute_share(found: Overlaid, figure: Figure, run: int, budget_s: float) -> LineShare:
+def _compute_share(found: Overlay, figure: Figure, run: int, budget_s: float) -> LineShare:
     low, high = found.compared.interval(figure, run, budget_s)
     difference = None
     if run:

@@ -1,4 +1,4 @@
-"""From the ids in an address to runs whose samples are over the same tasks."""
+"""Loads the runs named in an address, with their samples over the tasks that all of them have graded."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ WHERE = "on the leaderboard, on Runs or among the arms of a study"
 
 
 @dataclass(frozen=True, slots=True)
-class Overlaid:
+class Overlay:
     """Runs over their common tasks. The first run is the baseline run."""
 
     runs: tuple[Run, ...]
-    letters: tuple[str, ...]  # from the positions in the address: they stay where another run is left out
+    letters: tuple[str, ...]  # by position in the address, so leaving out one run keeps the letters of the others
     left_out: tuple[BasslineError, ...]  # why runs that were asked for are not in `runs`
     graded: tuple[int, ...]  # how many tasks each run has graded
     samples: tuple[SampleRow, ...]  # of the common tasks, in the order of the columns of the outcomes
@@ -81,7 +81,7 @@ class Overlaid:
         return self.compared.task_ids
 
     @property
-    def longest_s(self) -> float:
+    def max_budget_s(self) -> float:
         """The shortest budget of the runs in seconds: past it, one of them has only a lower bound."""
         return self.compared.end_s
 
@@ -119,8 +119,8 @@ def put_baseline_first(ids: Sequence[uuid.UUID], baseline: uuid.UUID | None) -> 
     return [baseline, *(run_id for run_id in ids if run_id != baseline)]
 
 
-def load(session: Session, ids: Sequence[uuid.UUID], *, details: bool = False) -> Overlaid:
-    """The runs with their samples; `details` reads what tells the classes of failures apart.
+def load(session: Session, ids: Sequence[uuid.UUID], *, details: bool = False) -> Overlay:
+    """The runs with their samples; with `details`, also the verdict details that tell failure classes apart.
 
     Runs that do not exist or have no graded task are left out. Raises BadInputError or NotFoundError where fewer than
     two are left, for runs over different datasets or without a common task, and for more samples than a page can work
@@ -143,24 +143,24 @@ def load(session: Session, ids: Sequence[uuid.UUID], *, details: bool = False) -
         )
     letters = [letter for letter, run_id in zip(LETTERS, ids, strict=False) if run_id in found]
     rows = read_samples(session, [run.id for run in runs], details=details)
-    return lay_over(session, runs, rows, read_task_ids(session, ids), letters, missing)
+    return build_overlay(session, runs, rows, read_task_ids(session, ids), letters, missing)
 
 
-def lay_over(
+def build_overlay(
     session: Session,
     runs: Sequence[Run],
     rows: Sequence[SampleRow],
-    names: Mapping[int, str],
+    task_ids: Mapping[int, str],
     letters: Sequence[str] = LETTERS,
     missing: Sequence[BasslineError] = (),
     *,
     alpha: float = ALPHA,
-) -> Overlaid:
+) -> Overlay:
     """The runs of one dataset over the tasks that all of them have graded, given all their samples.
 
-    `names` has the ids of their tasks by their position in the dataset. Raises BadInputError.
+    `task_ids` maps the position of a task in the dataset to its id. Raises BadInputError.
     """
-    found = pair_outcomes(len(runs), rows, names)
+    found = pair_outcomes(len(runs), rows, task_ids)
     sentences = [
         *(f"the samples of {runs[place].name!r} have no finish times, so nothing is known at a budget"
           for place in found.untimed),
@@ -173,7 +173,7 @@ def lay_over(
     if found.outcomes is None:
         raise _refuse(f"these {len(kept)} runs have no graded task in common: choose runs over the same tasks")
     ids = [run.id for run in kept]
-    return Overlaid(
+    return Overlay(
         runs=tuple(kept),
         letters=tuple(letters[place] for place in found.places),
         left_out=tuple(left_out),

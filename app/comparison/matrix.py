@@ -1,4 +1,4 @@
-"""Tasks down, runs across: what each run made of each task within a budget, the tasks that divide the runs first."""
+"""The matrix of an overlay: one row per task, one column per run; tasks on which the runs disagree come first."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from app.comparison.loading import Overlaid
+from app.comparison.loading import Overlay
 from app.web.ui.display import FAILURE_SIGNS, VERDICTS, VerdictSign
 from evaluation.verdicts import FAILURES, Failure, Status, classify_failure
 
@@ -28,7 +28,7 @@ class MatrixCell:
     """One run at one task within the budget."""
 
     outcome: Literal["first", "any", "none"]  # solved by the chosen sample, by another, by none
-    failure: Failure | None  # the class of the chosen sample where none passed
+    failure: Failure | None  # failure class of the chosen sample, if no sample passed
     first_correct_s: float | None  # when the first passing sample finished; None: not in time
 
     @property
@@ -72,7 +72,7 @@ class Matrix:
     by_failure: dict[Failure, int]
 
 
-def build_matrix(found: Overlaid, budget_s: float, only: Only = "all", failure: Failure | None = None) -> Matrix:
+def build_matrix(found: Overlay, budget_s: float, only: Only = "all", failure: Failure | None = None) -> Matrix:
     """All tasks at `budget_s` seconds, those first whose runs divide most evenly into solved and not."""
     rows = sorted(_build_rows(found, budget_s), key=lambda row: row.disagreement, reverse=True)
     shows = {
@@ -96,7 +96,7 @@ def list_signs(rows: Sequence[MatrixRow]) -> list[VerdictSign]:
     return [sign for sign in (FIRST, ANY, *FAILURE_SIGNS.values()) if sign in used]
 
 
-def _build_rows(found: Overlaid, budget_s: float) -> list[MatrixRow]:
+def _build_rows(found: Overlay, budget_s: float) -> list[MatrixRow]:
     outcomes = found.compared.outcomes
     arrays = (*outcomes.at(budget_s), outcomes.chosen(budget_s), outcomes.first_correct())
     by_task = zip(*(array.T.tolist() for array in arrays), strict=True)
@@ -106,12 +106,13 @@ def _build_rows(found: Overlaid, budget_s: float) -> list[MatrixRow]:
     ]
 
 
-def _build_cell(found: Overlaid, is_first: bool, is_any: bool, chosen: int, first_correct_s: float) -> MatrixCell:
+def _build_cell(found: Overlay, is_first: bool, is_any: bool, chosen: int, first_correct_s: float) -> MatrixCell:
     if is_any:
         return MatrixCell(outcome="first" if is_first else "any", failure=None, first_correct_s=first_correct_s)
+    if chosen < 0:
+        return MatrixCell(outcome="none", failure="not_finished", first_correct_s=None)
     sample = found.samples[chosen]
-    failure = _failure(str(sample.verdict), sample.detail or "") if chosen >= 0 else "not_finished"
-    return MatrixCell(outcome="none", failure=failure, first_correct_s=None)
+    return MatrixCell(outcome="none", failure=_failure(str(sample.verdict), sample.detail or ""), first_correct_s=None)
 
 
 @lru_cache(maxsize=1024)

@@ -15,7 +15,7 @@ from app.comparison import loading, report
 from app.comparison import matrix as matrices
 from app.comparison.caution import describe_caveats
 from app.comparison.lines import compute_lines
-from app.comparison.loading import LETTERS, Overlaid
+from app.comparison.loading import LETTERS, Overlay
 from app.comparison.pair import RunComparison, compare
 from app.core.errors import BadInputError, NotFoundError
 from app.runs.forms import parse_budget
@@ -32,10 +32,10 @@ from app.web.ui.units import format_brief_seconds, format_exact, format_seconds
 from evaluation.verdicts import FAILURES
 
 OUTCOMES = {-1: "lost", 0: "alike", 1: "won"}
-"""Of B at a task, by how much more than A it solves it."""
+"""B's outcome at a task, by "B solves it" minus "A solves it"."""
 
 
-def compute_curves(found: Overlaid, numbers: Mapping[uuid.UUID, int]) -> list[LineCurve]:
+def compute_curves(found: Overlay, numbers: Mapping[uuid.UUID, int]) -> list[LineCurve]:
     """The curves of all runs over the common tasks; `numbers` are the numbers of the runs (app/runs/labels.py)."""
     colours = assign_series([numbers[run.id] for run in found.runs])
     parts = zip(found.letters, found.labels, colours, found.runs, strict=True)
@@ -55,7 +55,7 @@ def find_differing(compared: RunComparison) -> list[tuple[str, str, str]]:
     return [(compared.found.task_ids[task], OUTCOMES[first[task]], OUTCOMES[every[task]]) for task in order]
 
 
-def find_settings(found: Overlaid) -> list[tuple[str, list[str]]]:
+def find_settings(found: Overlay) -> list[tuple[str, list[str]]]:
     """(label, value of each run) of the options in which the runs differ."""
     return [
         (option.label, [option.text(getattr(run, name)) for run in found.runs])
@@ -64,17 +64,17 @@ def find_settings(found: Overlaid) -> list[tuple[str, list[str]]]:
     ]
 
 
-def choose_opening_budget(found: Overlaid) -> float:
+def choose_opening_budget(found: Overlay) -> float:
     """The budget at which a page opens."""
-    return comparison.choose_opening_budget(found.compared.curves, found.longest_s)
+    return comparison.choose_opening_budget(found.compared.curves, found.max_budget_s)
 
 
-def require_measured(found: Overlaid, budget_s: float | None) -> None:
+def require_measured(found: Overlay, budget_s: float | None) -> None:
     """Raises BadInputError for a budget past the shortest of the runs."""
-    if budget_s is not None and budget_s > found.longest_s:
+    if budget_s is not None and budget_s > found.max_budget_s:
         _, letter = min(zip(found.runs, found.letters, strict=True), key=lambda pair: pair[0].budget_s)
         raise BadInputError(
-            f"budget is {budget_s:g}: run {letter} stopped at {format_seconds(found.longest_s)}, so give at "
+            f"budget is {budget_s:g}: run {letter} stopped at {format_seconds(found.max_budget_s)}, so give at "
             "most that or "
             "leave the run out",
             "budget",
@@ -201,7 +201,7 @@ def task(runs: str) -> str:
     )
 
 
-def _parse_budget(errors: list[str], found: Overlaid | None = None) -> float | None:
+def _parse_budget(errors: list[str], found: Overlay | None = None) -> float | None:
     """The budget (seconds) that the address names; what is wrong with it joins `errors`."""
     asked = None
     try:
@@ -213,12 +213,12 @@ def _parse_budget(errors: list[str], found: Overlaid | None = None) -> float | N
     return asked
 
 
-def _choose_budget(found: Overlaid, errors: list[str]) -> float:
+def _choose_budget(found: Overlay, errors: list[str]) -> float:
     """The budget (seconds) that the address names, at most the shortest of the runs; without one the usual one."""
-    return min(_parse_budget(errors, found) or choose_opening_budget(found), found.longest_s)
+    return min(_parse_budget(errors, found) or choose_opening_budget(found), found.max_budget_s)
 
 
-def _build_frame(found: Overlaid, runs: str, budget_s: float, errors: Sequence[str]) -> dict[str, Any]:
+def _build_frame(found: Overlay, runs: str, budget_s: float, errors: Sequence[str]) -> dict[str, Any]:
     """What the pages of curves and matrix both show."""
     names = list(zip(found.letters, found.labels, found.runs, strict=True))
     return {"found": found, "runs": runs, "names": names, "budget": budget_s, "errors": errors}

@@ -1,4 +1,4 @@
-"""What only two runs have: the difference at one budget, what the machine could explain of it, what was changed, and
+"""Compares two runs: the difference at one budget, how much the machine could explain, what was changed, and
 whether one is worse: the one place that decides it, for `runs compare` and the files it writes.
 """
 
@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from app.comparison import caution
 from app.comparison.caution import is_same_device
-from app.comparison.loading import Overlaid, lay_over
+from app.comparison.loading import Overlay, build_overlay
 from app.core.errors import BadInputError
 from app.runs.configuration import find_differences
 from app.runs.figures import SELECTOR, compute_speedup
@@ -90,9 +90,9 @@ def decide(first: Comparison, decision: PairDecision, withheld: str | None) -> C
 
 
 def describe_inferiority(decision: PairDecision, n_tasks: int) -> str | None:
-    """Why B is not shown to be at most the margin below A; None where it is.
+    """Why B may be worse than A by more than the margin; None if the test excludes that.
 
-    The usual test of non-inferiority: the one-sided lower limit of the difference must lie above the margin.
+    The usual test of non-inferiority: the one-sided lower limit of the difference must lie above minus the margin.
     """
     if decision.a_is_not_worse:
         return None
@@ -152,11 +152,11 @@ class PairedFigure:
 class RunComparison:
     """`other` (B) against `reference` (A, the baseline run) at `budget_s` seconds, over the tasks both have graded."""
 
-    found: Overlaid
+    found: Overlay
     budget_s: float
     first: PairedFigure
     all: PairedFigure
-    measured: caution.Circumstances
+    measured: caution.MeasurementConditions
     speed: float | None  # tokens per second of other over reference; None where devices differ or it is not known
     conclusion: Conclusion
 
@@ -202,20 +202,20 @@ def compare_runs(
     check_comparable(reference.run, other.run)
     rows = [row._replace(run=place) for place, one in enumerate((reference, other)) for row in one.samples]
     names = {task.task.position: task.task.task_id for task in reference.tasks}
-    found = lay_over(session, (reference.run, other.run), rows, names, alpha=alpha)
-    return compare(found, (reference.tasks, other.tasks), budget_s or found.longest_s, margin)
+    found = build_overlay(session, (reference.run, other.run), rows, names, alpha=alpha)
+    return compare(found, (reference.tasks, other.tasks), budget_s or found.max_budget_s, margin)
 
 
 def compare(
-    found: Overlaid, tasks: Sequence[Mapping[RunTask, int]], budget_s: float, margin: float = MARGIN
+    found: Overlay, tasks: Sequence[Mapping[RunTask, int]], budget_s: float, margin: float = MARGIN
 ) -> RunComparison:
     """The second of two runs against the first, given the tasks of each with their tokens.
 
     Raises BadInputError for a budget longer than a run's own.
     """
-    if budget_s > found.longest_s:
+    if budget_s > found.max_budget_s:
         raise BadInputError(
-            f"budget is {budget_s:g}: one of the runs stopped at {found.longest_s:g} seconds, give at most that",
+            f"budget is {budget_s:g}: one of the runs stopped at {found.max_budget_s:g} seconds, give at most that",
             "budget",
         )
     a, b = found.runs
@@ -233,7 +233,7 @@ def compare(
 
 
 def _compare_figure(
-    found: Overlaid, figure: Figure, measured: caution.Circumstances, budget_s: float, margin: float
+    found: Overlay, figure: Figure, measured: caution.MeasurementConditions, budget_s: float, margin: float
 ) -> PairedFigure:
     runs, selector = found.compared, SELECTOR if figure == "first" else None
     solved = runs.outcomes.solved(figure, budget_s)

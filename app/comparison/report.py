@@ -58,7 +58,7 @@ def describe_budgets(compared: RunComparison) -> TextTable:
     """The difference in Pass@First at a row of budgets."""
     runs, n = compared.found.compared, compared.found.compared.n_tasks
     rows = []
-    for budget in list_named_budgets(compared.found.longest_s):
+    for budget in list_named_budgets(compared.found.max_budget_s):
         decision = runs.decide("first", 1, 0, budget)
         shares = (format_percent(runs.share("first", run, budget), n) for run in range(2))
         limits = f"{format_points(decision.low, n)} to {format_points(decision.high, n)}"
@@ -72,7 +72,7 @@ def describe_budgets(compared: RunComparison) -> TextTable:
 
 
 def describe_changes(a: Run, b: Run) -> TextTable:
-    """Everything that was set or measured with differently."""
+    """Settings and measuring conditions that differ."""
     pairs = zip(configuration.list_configuration(a), configuration.list_configuration(b), strict=True)
     rows = [(label, _format_cell(x), _format_cell(y)) for (label, x), (_, y) in pairs if x != y]
     for key in sorted({*a.provenance, *b.provenance}):
@@ -115,7 +115,7 @@ def describe_speed(compared: RunComparison) -> str:
 
 
 def describe_notes(compared: RunComparison) -> list[str]:
-    """What limits what the figures say: a sentence or two each."""
+    """The caveats on the figures, a sentence or two each."""
     said = [f"Pass@{name}: undecided: {one.withheld}" for name, one in compared.figures.items() if one.withheld]
     return said + describe_circumstances(compared.found, compared.machine_factor)
 

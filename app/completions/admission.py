@@ -79,7 +79,7 @@ class RoundCosts(NamedTuple):
 
 @contextmanager
 def admit_completion(ctx: Context, spec: DecodingSpec, tasks: Sequence[files.Task]) -> Iterator[None]:
-    """Inside, the completion has to be stored: this process decides on no other one meanwhile, which would not see it.
+    """Store the completion inside the block: until it ends, this process admits no other completion.
 
     Raises OverloadedError if the completions for the target leave no time for one more within its budget.
     """
@@ -103,22 +103,22 @@ def _require_capacity(ctx: Context, spec: DecodingSpec, characters: int) -> None
         else:
             costs, together = _load_measured_costs(session, spec.target), ctx.settings.completions_together
             wait_s = predict_wait_s(ahead, costs, together, _count_workers(ctx, session))
-            # The round that is under way, and its own.
+            # One round that is already running, and one of its own.
             needed_s = 0.0 if costs is None else costs.prompt_s(characters) + 2 * costs.round_s
     if wait_s + needed_s >= spec.budget_s:
         raise OverloadedError(
             f"{spec.target} has {len(ahead)} completions to decode: one more waits about {wait_s:.0f} seconds "
-            f"and takes {needed_s:.0f}, so a budget of {spec.budget_s:g} seconds would be over; ask again later, or "
+            f"and takes {needed_s:.0f}, which exceeds the budget of {spec.budget_s:g} seconds; ask again later, or "
             "with more time",
             max(math.ceil(wait_s + needed_s - spec.budget_s), 1),
         )
 
 
 def predict_wait_s(ahead: Sequence[Open], costs: RoundCosts | None, together: int, n_workers: int) -> float:
-    """Seconds until a completion that comes after these is begun, where none has ended lately.
+    """Seconds until a new completion behind these starts, if none has ended lately.
 
     `together` of them, and at most MAX_SERVED samples, share the batch of each worker; the rest wait until places are
-    free. Prompts are read one after the other since the first of them came: a running one may wait for that, too.
+    free. Prompts are prefilled one after the other, so a running completion may still be in prefill.
     Without costs, each keeps its places for its whole budget.
     """
     batches = max(len(ahead) / together, sum(one.n for one in ahead) / MAX_SERVED) / n_workers
@@ -133,8 +133,8 @@ def predict_wait_s(ahead: Sequence[Open], costs: RoundCosts | None, together: in
 def estimate_wait_s(waiting: int, decoding: int, ended: Sequence[FinishedCompletion], now: dt.datetime) -> float:
     """Seconds until a completion that comes after `waiting` others is begun, by those that have ended lately.
 
-    By Little's law `decoding` completions end at a rate of their number over the time that each takes; if more have
-    ended than that, their rate counts. A worker takes some that wait ahead of time, so those that have just ended tell
+    By Little's law, `decoding` completions end at `decoding` / (median time of one) per second; if more have
+    ended than that, their rate counts. Workers claim some waiting completions early, so those that have just ended tell
     more: if they waited longer than that, one that comes now will, too.
     """
     each_s = max(median(one.wall_s for one in ended), 0.001)

@@ -21,7 +21,7 @@ from app.runs.schemas import DecodingSpec
 from app.web.ui.units import format_count, format_seconds
 
 PLAIN = "none"
-ALIKE = 1.05  # times as fast: less is not told from chance
+ALIKE = 1.05  # a smaller ratio counts as the same speed
 
 
 def submit(ctx: Context, spec: CompletionSpec) -> uuid.UUID:
@@ -50,7 +50,7 @@ def cancel(ctx: Context, run_id: uuid.UUID) -> None:
     """Ends what is left of a completion, and of plain decoding beside it; samples that are there are kept."""
     with ctx.database.read() as session:
         plain = find_plain(session, run_id)
-    for one in filter(None, (plain, run_id)):  # the end of the first would begin the second
+    for one in filter(None, (plain, run_id)):  # plain first: otherwise ending the first would start it
         with contextlib.suppress(ConflictError, NotFoundError):
             transitions.cancel(ctx, one)
 

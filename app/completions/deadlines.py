@@ -29,7 +29,7 @@ from app.samples.models import Sample
 from app.workers.models import Worker
 from app.workers.service import compute_silence_limit
 
-SILENT_S = 2.5  # after which a worker counts as lost if the budget is over; it heartbeats several times within this
+SILENT_S = 2.5  # once the budget is over, a worker silent for this long counts as lost
 LEAST_LEASE_S = 2.5
 OPEN = (TaskState.QUEUED, TaskState.DECODING)
 LOST = f"{Failure.WORKER_LOST}: the worker stopped answering, and the budget is over: ask again"
@@ -51,14 +51,14 @@ def restart(ctx: Context, run_id: uuid.UUID, target: str) -> dt.datetime:
     with ctx.database.session() as session:
         waited = claimed
         if not _is_loaded_elsewhere(ctx, session, target):
-            waited = or_(claimed, and_(is_waiting_here(ctx), Run.target == target))
+            waited = or_(claimed, and_(build_waiting_condition(ctx), Run.target == target))
         jobs = select(RunTask.id).join(RunTask.run).where(Run.is_completion, waited)
         restarted = update(RunTask).where(RunTask.id.in_(jobs)).values(queued_at=now)
         session.execute(restarted, execution_options={"synchronize_session": False})
     return now
 
 
-def is_waiting_here(ctx: Context) -> ColumnElement[bool]:
+def build_waiting_condition(ctx: Context) -> ColumnElement[bool]:
     """Whether a task is one of a completion that waits to be decoded and that this worker may serve, as a condition
     over RunTask joined with Run. A worker that was asked to stop takes no more."""
     asked_to_stop = select(Worker.name).where(Worker.name == ctx.worker_name, Worker.stopped_at.is_not(None)).exists()
@@ -109,7 +109,7 @@ def enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
 
 
 def find_overdue(session: Session) -> Iterable[uuid.UUID]:
-    """The completions whose budget has been over for a while."""
+    """The open completions whose budget is over."""
     now = get_utc_time()
     rows = session.execute(
         select(RunTask.run_id, RunTask.queued_at, Run.budget_s)

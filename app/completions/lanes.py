@@ -1,4 +1,4 @@
-"""A completion as pages show it: a lane for each sample with its answer, and the times that a replay moves it by."""
+"""A completion as pages show it: a lane for each sample with its answer, and the times that drive its replay."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def _build_lane(run: Run, row: RunTask, sign: shown.SampleSign, rank: int | None
 def _replay(row: RunTask, sample: Sample) -> dict[str, Any]:
     """`first` and `end` in seconds, between which the page spreads the `n_tokens` evenly.
 
-    `tokens` are [origin, text] of those that stand in the first REPLAYED_CHARACTERS. A sample from before ends of
+    `tokens` are [origin, text] pairs within the first REPLAYED_CHARACTERS. A sample from before ends of
     tokens were stored appears whole when it ends.
     """
     end = get_finish_time(sample) or sample.finished_s or row.wall_s or 0.0

@@ -24,13 +24,13 @@ class Completion(Run):
     __mapper_args__ = {  # noqa: RUF012 (SQLAlchemy reads it off the class)
         "polymorphic_identity": "completion",
         "polymorphic_load": "selectin",  # with every query that finds one, so that it can be read after its session
-        "passive_deletes": True,  # the row goes by its cascade, together with the jobs that refer to its prompts
+        "passive_deletes": True,  # the database's cascade deletes the row and the jobs that refer to its prompts
     }
 
     run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
     prompts_sha256: Mapped[str] = mapped_column(String(64))  # equal for equal prompts and tests
     n_min: Mapped[int | None]  # samples that it gets at least while its worker has no room for `n`
-    prompt_logprobs: Mapped[int | None]  # this and the next: see decoding.request.Request
+    prompt_logprobs: Mapped[int | None]  # prompt_logprobs and top_logprobs: see decoding.request.Request
     top_logprobs: Mapped[int] = mapped_column(default=0, server_default="0")
     after_id: Mapped[uuid.UUID | None] = mapped_column(index=True)  # a run that must end before this one is prepared
 

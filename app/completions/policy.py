@@ -1,4 +1,4 @@
-"""How completions are worked: as their messages come, within their budget."""
+"""Execution rules for completions: as soon as their message arrives, within their budget."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from app.runs.models import Run, RunTask
 from app.runs.policy import LONG_COLUMNS, PendingWork, Policy
 
 QUEUES = {WorkStep.DECODE: queues.GPU_INTERACTIVE, WorkStep.GRADE: queues.EXEC_INTERACTIVE}
-MOST_LOOKED_AT = 64  # of those that wait, the longest waiting
+MOST_LOOKED_AT = 64  # the longest waiting ones
 
 
 class CompletionPolicy(Policy):
@@ -58,7 +58,7 @@ class CompletionPolicy(Policy):
         query = (
             select(RunTask.id, RunTask.queued_at, Run)
             .join(RunTask.run)
-            .where(deadlines.is_waiting_here(ctx))
+            .where(deadlines.build_waiting_condition(ctx))
             .order_by(Run.pinned_worker.is_(None), RunTask.queued_at, RunTask.position)
             .limit(MOST_LOOKED_AT)
             .options(*map(defer, LONG_COLUMNS))
@@ -71,7 +71,7 @@ class CompletionPolicy(Policy):
         return deadlines.compute_lease_s(ctx, budget_s)
 
     def on_start(self, ctx: Context, run: Run) -> dt.datetime | None:
-        """Restarts the clocks after a cold load. No clock runs while the model is loaded: it is not slow but absent."""
+        """Restarts the clocks after a cold load. Loading time does not count against the budget."""
         if build_engine_config(run) in ctx.engines.held() or remote.is_remote(run.target):
             return None
         prepare_engine(ctx, run)
@@ -80,8 +80,8 @@ class CompletionPolicy(Policy):
     def request_options(self, run: Run) -> dict[str, Any]:
         """Returns what a request to the OpenAI API may ask for, and the samples that are enough under load.
 
-        One that may have its prompt's prefix from earlier ones may also be drafted from their answers: none that is
-        held against plain decoding.
+        A completion that may use the prefix cache may also draft from earlier answers; one that is
+        compared with plain decoding may not.
         """
         asked = {name: getattr(run, name) for name in ("n_min", "prompt_logprobs", "top_logprobs")}
         return {**asked, "earlier_answers": run.prefix_cache}

@@ -31,7 +31,7 @@ from evaluation.datasets import PYTHON
 
 TASK_ID = "prompt"
 LONGEST_NAME = 200
-MAX_HEAD = 2000  # characters in which the head of a function ends the prompt
+MAX_HEAD = 2000  # characters at the end of the prompt in which a function's head is looked for
 _DEF = re.compile(r"^(?:async\s+)?def\s+([A-Za-z_]\w*)", re.MULTILINE)
 _OPENED = re.compile(
     r"(?:([A-Za-z_]\w*)\s*(?:<[^<>()]*>)?\([^{}]*\)[^{}()]*|(?:const|let|var)\s+(\w+)\s*=[^\n]*)\{\s*$"
@@ -73,7 +73,7 @@ def submit_prompts(
     An editor sends nearly the same file again and again, so a completion uses the prefix cache, unless `prefix_cache`
     says that it must not.
 
-    Raises BadInputError, OverloadedError if too many wait, UnavailableError where no worker can be told.
+    Raises BadInputError, OverloadedError if too many wait, UnavailableError if the broker cannot be reached.
     """
     if not is_local(pinned_worker, handover):
         require_allowed(ctx, spec.target, spec.drafter)
@@ -82,7 +82,7 @@ def submit_prompts(
     require_answering(ctx, [spec.target], is_local=is_local(pinned_worker, handover))
     is_waited_for = not is_local(pinned_worker, handover) and after_id is None
     if is_waited_for and (fault := ctx.broker.fault()):
-        raise UnavailableError(f"no worker can be told of this, because the broker {fault}: try again in a moment")
+        raise UnavailableError(f"no worker can be reached because the broker {fault}: try again in a moment")
     prompts = [Task(**build_task_columns(*place)) for place in enumerate(tasks)]
     with admit_completion(ctx, spec, tasks) if is_waited_for else nullcontext():
         completion = build_run(
@@ -109,7 +109,7 @@ def submit_prompts(
             job.task = prompt
         with ctx.database.session() as session:
             session.add(completion)
-    # Not while others wait to be admitted: a broker that hangs would let each wait for all before it.
+    # Outside the admission lock: a broker that hangs must not block other requests.
     if not handover:
         (enqueue.prepare if graded else prepare_run)(ctx, completion.id)
     return completion.id

@@ -21,7 +21,7 @@ from app.runs import event_stream, transitions
 from app.runs.models import Run
 from app.web.http.disconnect import ClientDisconnected
 
-BEAT_S = 0.25  # between looks whether the client is still there
+BEAT_S = 0.25  # between checks that the client is still connected
 LOOK_S = 1.0  # between looks at the worker's lease, at most
 log = structlog.get_logger(__name__)
 
@@ -48,7 +48,7 @@ def acquire_slot(ctx: Context) -> contextlib.ExitStack:
 def wait(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -> Iterator[Event | None]:
     """The run's events to its end, None at times without one. Cancels the run if its reader stops before.
 
-    Sees to it that the completion ends with its budget, whatever becomes of its worker. Raises ClientDisconnectedError
+    Ends the completion when its budget is over, even if its worker is lost. Raises ClientDisconnectedError
     once `disconnected` returns true.
     """
     try:
@@ -68,7 +68,7 @@ def _enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
     try:
         reaper.return_expired(ctx, run_id)
         return deadlines.enforce_deadline(ctx, run_id)
-    except OUTAGES as error:  # the next look may find it back
+    except OUTAGES as error:  # the database may be back by the next attempt
         log.warning("the deadline was not enforced", run=str(run_id), error=summarize_error(error))
         return BEAT_S
 

@@ -57,7 +57,7 @@ class TaskDocument(ResponseModel):
     source: dict[str, Any] | None = Field(description="`trust`: in-guest where the program can forge its verdict")
     project_tests: dict[str, Any] | None = Field(description="where the project's own tests judge: which ones, on what")
     language: str
-    signature: dict[str, Any] | None = Field(description="of a task in another language than Python")
+    signature: dict[str, Any] | None = Field(description="of a task in a language other than Python")
     cases: list[dict[str, Any]] | None = Field(description="arguments and results in place of a test")
 
 

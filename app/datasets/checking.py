@@ -1,6 +1,6 @@
 """Checks the canonical solutions of a dataset in the sandbox, before they exclude tasks from runs.
 
-A check is a background job: one worker at a time does it, and keeps its results in steps.
+A check is a background job: one worker at a time does it and stores results in steps.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from app.datasets.service import as_plain
 from evaluation.verdicts import Status, Verdict
 
 KIND = "check_dataset"
-STEP_S = 2.0  # between two times at which results are stored: a killed worker loses no more
+STEP_S = 2.0  # results are stored this often; a killed worker loses no more
 RETRY_S = 0.5
 LONGEST_FAULT = 300  # characters that are kept of what went wrong
 
 
 @dataclass
 class CheckProgress:
-    """Which solutions have been judged, by their number, and with what result.
+    """The solutions judged so far, by number, and their results.
 
     `failed` has status and fault of those that failed, by task. `faults` counts those on which the sandbox failed,
     which says nothing about the dataset.
@@ -49,7 +49,7 @@ class CheckProgress:
         return cls(judged, dict(cursor.get("failed", {})), cursor.get("faults", 0))
 
     def to_cursor(self) -> dict[str, Any]:
-        """As JSON: all before `next` are judged, and those in `after`."""
+        """As JSON: all before `next` and those in `after` are judged."""
         first = next(number for number in range(len(self.judged) + 1) if number not in self.judged)
         after = sorted(n for n in self.judged if n > first)
         return {"next": first, "after": after, "failed": self.failed, "faults": self.faults}
@@ -77,7 +77,7 @@ class CheckDataset(Handler):
             step.report(len(progress.judged), len(tasks), job.message)
             if (step.seconds >= STEP_S and len(progress.judged) < len(tasks)) or ctx.stopping.is_set():
                 step.cursor = progress.to_cursor()
-                job.message = f"the next is the one of {tasks[min(step.cursor['next'], len(tasks) - 1)].task_id}"
+                job.message = f"the next one is {tasks[min(step.cursor['next'], len(tasks) - 1)].task_id}"
                 step.save()
         failed = [task.task_id for task in tasks if task.task_id in progress.failed]
         if not progress.faults:
@@ -102,7 +102,7 @@ def _describe_fault(verdict: Verdict) -> str:
 def check_solutions(
     ctx: Context, dataset_id: uuid.UUID, on_judged: Callable[[int, int], object] = lambda *_: None
 ) -> dict[str, list[str]]:
-    """What `check_for_a_while` returns, after as long as it takes; waits while another worker checks."""
+    """As `check_for_a_while`, without a time limit; waits while another worker checks."""
     while True:
         try:
             return check_for_a_while(ctx, dataset_id, lambda done, total, _: on_judged(done, total))
@@ -120,7 +120,7 @@ def check_for_a_while(
     """The tasks whose own solution fails in this sandbox, with status and fault where this check judged them.
 
     They are checked once per dataset content and sandbox; a task without a canonical solution counts as fine. Goes on
-    where an earlier attempt stopped. Raises NotFoundError for an unknown dataset, and as `work` does.
+    where an earlier attempt stopped. Raises NotFoundError for an unknown dataset, and as `run_job` does.
     """
     sandbox = ctx.make_grader().sandbox
     with ctx.database.read() as session:

@@ -33,7 +33,7 @@ def delete_dataset(ctx: Context, dataset_id: uuid.UUID) -> None:
             unused = archives - _find_archives(session, Task.project_tests.is_not(None))
             session.execute(delete(ProjectArchive).where(ProjectArchive.sha256.in_(unused)))
     except IntegrityError:  # a run over it was stored in the meantime
-        raise ConflictError("the dataset is in use since a moment ago: delete what uses it first") from None
+        raise ConflictError("a run over the dataset was just stored: delete it first") from None
 
 
 def _explain(name: str, references: dict[str, int]) -> str:

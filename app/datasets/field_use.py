@@ -12,7 +12,7 @@ from app.web.ui.units import format_count
 
 @dataclass
 class FieldUse:
-    """How many tasks each field, or group of fields, judges; and in how many it is there and plays no part."""
+    """How many tasks each field (or group of fields) judges, and in how many it is present but unused."""
 
     judged_by: Counter[str] = field(default_factory=Counter)
     not_used: Counter[str] = field(default_factory=Counter)

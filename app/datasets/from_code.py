@@ -76,7 +76,7 @@ def find_state(
 
 
 def find_interpreter(python: str | None) -> str:
-    """The interpreter's path, which holds in the project's folder too; a link of an environment stays a link.
+    """The interpreter's absolute path; a virtual environment's symbolic link is not resolved.
 
     Raises BadInputError.
     """
@@ -105,7 +105,7 @@ def split_command(command: str) -> list[str]:
 
 @dataclass(frozen=True)
 class _ReportingWatcher:
-    """Shows the parts of the work to its user, and in the job, which may be cancelled."""
+    """Reports progress to the user and to the job, which may be cancelled."""
 
     shown: Watcher
     step: JobAttempt
@@ -139,7 +139,7 @@ def store(ctx: Context, finished: Finished, name: str) -> list[Dataset]:
 
 @dataclass(frozen=True)
 class Recheck:
-    """What judging the stored tasks once more has shown: ids of tasks, of either form, that are not as they should."""
+    """Tasks of either form that behaved wrongly when they were judged again."""
 
     originals_failed: tuple[str, ...] = ()
     trivial_passed: tuple[str, ...] = ()
@@ -218,13 +218,13 @@ def report(finished: Finished, stored: Sequence[Dataset], checked: Recheck) -> d
 
 
 def compute_stated_share(rows: Sequence[Mapping[str, Any]]) -> float:
-    """The share of what the tests of tasks judge that their prompts state: the mean over these tasks."""
+    """How much of what the tests judge the prompts state: the mean share over these tasks."""
     shares: list[float] = [row["source"]["stated_share"] for row in rows]
     return round(mean(shares), 4)
 
 
 def _describe_stored_files(finished: Finished) -> dict[str, Any] | None:
-    """What the database stores of the project's folder, and what not; None where its tests judge no task."""
+    """Which files of the project's folder the database stores; None if the project's tests judge no task."""
     by_tests = any(row.get("project_tests") for row in finished.result.completion)
     if finished.suite.files is None or not by_tests:
         return None

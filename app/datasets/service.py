@@ -54,12 +54,6 @@ def find(ctx: Context, dataset_id: uuid.UUID) -> Dataset | None:
         return session.scalar(select(Dataset).where(Dataset.id == dataset_id).options(selectinload(Dataset.tasks)))
 
 
-def get_coverage(ctx: Context, dataset_id: uuid.UUID) -> dict[str, Any] | None:
-    """What share of a project became the tasks of a dataset; None for one that was not made from code."""
-    with ctx.database.read() as session:
-        return session.scalar(select(Dataset.coverage).where(Dataset.id == dataset_id))
-
-
 def import_file(ctx: Context, path: Path, name: str | None = None) -> Dataset:
     """A JSONL file as a stored dataset, without its tasks. Raises BadInputError naming line, field and remedy."""
     try:
@@ -95,7 +89,7 @@ def import_bytes(
     if loaded.left_out:
         rows = [{"file": "", "function": each.task_id, "line": 0, "reason": each.reason} for each in loaded.left_out]
         left_out = [*left_out, *({**row, "detail": ""} for row in rows)]
-    return _keep(ctx, loaded, DatasetKind.IMPORTED, left_out, coverage)
+    return _store_rows(ctx, loaded, DatasetKind.IMPORTED, left_out, coverage)
 
 
 def remove_tasks(ctx: Context, dataset_id: uuid.UUID, task_ids: Sequence[str]) -> Dataset:
@@ -118,7 +112,7 @@ def remove_tasks(ctx: Context, dataset_id: uuid.UUID, task_ids: Sequence[str]) -
 def check_name(name: str) -> None:
     """Raises BadInputError for a name that an imported dataset cannot have.
 
-    A name is typed after options and read in lists: it must look neither like an option nor like nothing.
+    Names are typed on command lines and shown in lists: one must not look like an option or be blank.
     """
     if name in BUILTIN:
         raise BadInputError(f"{name!r} is the name of a built-in dataset: import the file under another name", "name")
@@ -132,12 +126,12 @@ def check_name(name: str) -> None:
 
 def store(ctx: Context, dataset: files.Dataset, kind: DatasetKind) -> Dataset:
     """The stored dataset with this content, with its tasks; it is written if it is new."""
-    kept = _keep(ctx, dataset, kind)
+    kept = _store_rows(ctx, dataset, kind)
     with ctx.database.read() as session:
         return repository.find_by_content(session, dataset.name, dataset.sha256) or kept
 
 
-def _keep(
+def _store_rows(
     ctx: Context,
     dataset: files.Dataset,
     kind: DatasetKind,
@@ -151,7 +145,7 @@ def _keep(
     row.coverage = coverage
     if left_out:
         row.left_out, row.n_left_out = list(left_out), len(left_out)
-    # Made before the transaction, and stored without the mapper: SQLite's one writer keeps all others waiting.
+    # Built before the transaction and inserted in bulk: SQLite has one writer, and others wait for it.
     rows = [
         {"id": generate_id(), "dataset_id": row.id, **build_task_columns(*place)} for place in enumerate(dataset.tasks)
     ]
@@ -182,13 +176,13 @@ def is_unstated(task: Task) -> bool:
     return bool((task.source or {}).get("unstated"))
 
 
-def is_left_out(task: Task) -> bool:
+def is_excluded_by_default(task: Task) -> bool:
     """Whether runs and studies leave a task out unless it is asked for."""
     return has_weak_tests(task) or is_unstated(task)
 
 
 def select_tasks(dataset: Dataset, task_ids: Sequence[str], limit: int | None, weak: bool = True) -> list[Task]:
-    """The tasks asked for, in dataset order; of those that no id asks for, the ones that are left out by default only
+    """The tasks asked for, in dataset order; without ids, all tasks; weak and unstated ones only
     if wanted (`weak`).
 
     Raises BadInputError for an id the dataset does not have, and where no task is left.
@@ -200,7 +194,7 @@ def select_tasks(dataset: Dataset, task_ids: Sequence[str], limit: int | None, w
         except files.DatasetError as error:
             raise BadInputError(str(error), "task_ids") from None
         return [t for t in dataset.tasks if t.task_id in wanted][:limit]
-    tasks = [task for task in dataset.tasks if weak or not is_left_out(task)]
+    tasks = [task for task in dataset.tasks if weak or not is_excluded_by_default(task)]
     if not tasks:
         raise BadInputError(
             f"every task of {dataset.name} has a weak test or asks for what its prompt does not tell: run them with "

@@ -17,7 +17,7 @@ from evaluation.languages import registry
 from evaluation.languages.translation.translate import Translation, translate
 
 CHUNK = 8  # tasks of a step
-ORACLE = "its oracles do not do as their tables say"
+ORACLE = "an oracle contradicts its table"
 
 
 def name_translations(languages: Sequence[str], name: str) -> dict[str, str]:

@@ -23,7 +23,7 @@ from evaluation.studies.arms import ArmComparison
 class AnswerSource:
     """What an answer is computed from: the arms of a study, or runs over the same tasks that were not measured in turn.
 
-    `of_runs` is among how many runs these are the best.
+    `of_runs` is the number of runs from which these were chosen.
     """
 
     runs: Sequence[Entry]
@@ -38,7 +38,7 @@ class AnswerSource:
 
     @property
     def n_tasks(self) -> int:
-        """How many tasks every run has graded: at least as many as they have in common."""
+        """An upper bound of the number of common tasks."""
         return min(run.n_tasks for run in self.runs)
 
     @property
@@ -50,7 +50,7 @@ class AnswerSource:
     def preference(self) -> tuple[bool, bool, bool, bool, int]:
         """Orders sources, the best first.
 
-        Advice about own code never replaces the general answer, nor a disturbed study an undisturbed one. Then what
+        Sorts last: advice about own code, then disturbed sources. Then what
         this service measured comes first, then what compares, then the largest number of tasks.
         """
         is_elsewhere = self.study is not None and self.study.elsewhere is not None
@@ -68,7 +68,7 @@ class Card:
     opening_s: float  # the budget to begin with
     by_budget: dict[float, ArmComparison] = field(
         default_factory=dict
-    )  # arms that had so much time, by the least of it
+    )  # cache of compare_at: the comparison among arms with at least this budget
 
     @property
     def study(self) -> EndedStudy | None:
@@ -97,7 +97,7 @@ class Card:
 
     @property
     def disturbance(self) -> str:
-        """How a sentence about the arms begins; "" where no clock was disturbed."""
+        """The warning to put before a sentence about the arms; "" if no clock was disturbed."""
         return describe_disturbance(run.figures for run in self.source.runs)
 
     @property
@@ -109,7 +109,7 @@ class Card:
         )
 
     def at(self, budget_s: float) -> BudgetAnswer | None:
-        """The answer at a budget, among the arms that had so much time; None past `budget_s`, where none had."""
+        """The answer at a budget, among arms whose own budget is at least that; None beyond `budget_s`."""
         return answer_at(self.compare_at(budget_s), budget_s) if budget_s <= self.budget_s else None
 
     def compare_at(self, budget_s: float) -> ArmComparison:

@@ -69,7 +69,7 @@ def find_own_code(sources: Sequence[AnswerSource], card: Card | None) -> EndedSt
 
 
 def _list_groups(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    """Runs that compare, outside of studies; undisturbed ones apart from all, where some clocks were disturbed."""
+    """Runs that compare, outside of studies; if some clocks were disturbed, also the undisturbed runs alone."""
     groups: defaultdict[object, list[Entry]] = defaultdict(list)
     for run in entries:
         if _can_answer(run) and run.policy != ARM:

@@ -16,7 +16,7 @@ COLUMNS_S = (1.0, 3.0, 5.0, 10.0)
 """Budgets in seconds that the table has columns for, beside the chosen one."""
 
 Standing = Literal["used", "worse", "as_good", "undecided", "unmeasured"]
-"""What is shown about a model, compared with the one to use; it may have had less time."""
+"""How a model compares with the one to use; `unmeasured`: its budget was shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def _choose_configuration(card: Card, target: str, budget_s: float, answer: Budg
     choice = choose_arm(compared, "first", min(budget_s, own_s), among=places)
     if choice is not None:
         return compared.arms[choice.use].name
-    leader = compared.find_leader("first", compared.end_s, places)  # of those that are right later
+    leader = compared.find_leader("first", compared.end_s, places)  # else the arm that leads at the longest budget
     return compared.arms[places[0] if leader is None else leader].name
 
 
@@ -120,7 +120,7 @@ def _make_row(
 
 
 def _compare_with_used(card: Card, target: str, answer: BudgetAnswer | None) -> tuple[Standing, str | None]:
-    """(what is shown about a model, its configuration that is undecided): the model is worse if all of its are."""
+    """(what is shown about a model, its undecided configuration): "worse" if all its configurations are."""
     if answer is None or answer.use is None:
         return "undecided", None
     if card.runs[answer.use].target == target:

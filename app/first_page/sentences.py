@@ -29,7 +29,7 @@ def describe_models(card: Card, found: ModelsAtBudget) -> Headline:
     if used is None:
         return Headline(f"{card.disturbance}No model answers right {within}", "", over, _describe_first(card))
     right = f"{format_percent(used.share, card.n_tasks)} right"
-    sure = f"95 % sure: {format_interval(used.interval, card.n_tasks)} %"
+    sure = f"95 % interval: {format_interval(used.interval, card.n_tasks)} %"
     if len(found.select("unmeasured")) == len(found.rows) - 1:
         answer = f"{used.model} answers {right} {within}"
     elif found.select("undecided"):
@@ -63,10 +63,10 @@ def _describe_tasks(tasks: list[int | None], over: MeasuredStudy) -> str:
 
 
 def _describe_first(card: Card) -> str:
-    """When a right answer comes where none comes in time."""
+    """When the first right answer came, if none came within the budget."""
     first_s = card.compared.first_right_s
     if first_s is None:
-        return f"Nor within {format_exact_seconds(card.budget_s)}, as long as was measured."
+        return f"None is right within {format_exact_seconds(card.budget_s)} either, the longest measured time."
     return f"The first right answers come within {format_seconds(first_s)}."
 
 

@@ -1,4 +1,4 @@
-"""The trained drafters, checked: their records are files, which anybody may have edited."""
+"""The trained drafters with validated records, which are files and may have been edited."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Figure = Annotated[Annotated[float, Field(ge=-1e12, le=1e12)] | None, BeforeVali
 Share = Annotated[Annotated[float, Field(ge=0, le=1)] | None, BeforeValidator(_replace_non_finite)]
 Match = Annotated[
     list[Share],
-    Field(description="by position in a draft: the share of held-out positions whose top token it had right"),
+    Field(description="per draft position, the share of held-out positions where its top token matched the target's"),
 ]
 
 

@@ -68,7 +68,7 @@ def delete(ctx: Context, target: str) -> None:
 
 
 def fetch(ctx: Context, target: str) -> None:
-    """Install the published head of a target on this machine, unless it has the same one, or has made a newer one.
+    """Install the published head of a target on this machine, unless it already has this one or a newer one.
 
     A worker calls it before it loads an engine with a head. Nothing happens where no head was published. Raises
     ModelError if what arrives has another hash than its record says, or a record that cannot be read.
@@ -89,7 +89,7 @@ def fetch(ctx: Context, target: str) -> None:
 
 
 def load_records(session: Session) -> Sequence[HeadRecord]:
-    """Return the records of the published heads and of this machine's others, which may have any content."""
+    """Returns the records of published heads and of other heads on this machine; contents are not validated."""
     parsed = (_parse_record(record) for record in session.scalars(select(PublishedHead.record)))
     published = [record for record in parsed if record is not None]
     targets = [record.target for record in published]

@@ -44,7 +44,7 @@ DRAFTERS = {
 
 
 def list_drafter_options() -> list[tuple[str, str]]:
-    """(drafter, words) of each choice in a form: the drafters of DRAFTERS, trained heads, and cached draft models."""
+    """(drafter, words) of each choice in a form: those of DRAFTERS, trained heads, and all models of the registry."""
     known = list_drafter_choices()
     explained = [(name, DRAFTERS[name]) for name in DRAFTERS if name in dict(known)]
     others = [(name, f"{name}: trained head {note}" if note else name) for name, note in known if name not in DRAFTERS]
@@ -82,7 +82,7 @@ def require_model(reference: str, field: str = "target") -> ModelEntry:
 
 
 def require_infilling(target: str) -> None:
-    """Raises BadInputError for a target that has no markers of infilling, as far as this machine's cache shows.
+    """Raises BadInputError if the cached target has no fill-in-the-middle tokens.
 
     A model that is not cached here is refused by the worker that loads it.
     """

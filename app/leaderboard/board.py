@@ -32,8 +32,8 @@ SORTS = {key: column.label for column in COLUMNS for key in (column.key, f"-{col
 class Group:
     """Runs in one table: all ranked, or all unranked.
 
-    In a group that `compares` all runs are over the same tasks on the same device, with times measured alike. Only such
-    a group has an order by shares. The others hold runs that compare with none, newest first. `rows` holds the rows
+    If `compares`, all runs used the same tasks and device and were timed alike. Only such
+    a group has an order by shares. The others hold runs that cannot be compared, newest first. `rows` holds the rows
     that are shown, of `total`.
     """
 
@@ -49,7 +49,7 @@ class Group:
 
     @property
     def in_all(self) -> int:
-        """How many runs its places count: also those that a filter left out."""
+        """The number of runs that were ranked, including those a filter left out."""
         return max(self.total, self.rows[0].n_in_group)
 
     @property
@@ -74,7 +74,7 @@ class Lead:
 def arrange_groups(
     rows: Sequence[LeaderboardRow], budget: float, sort: str, *, whole: bool
 ) -> tuple[list[Group], Lead, int]:
-    """(the groups to show, the chart, how many other groups there are): first those that were measured here, of these
+    """(the groups to show, the chart, how many other groups there are): order: measured here, then
     whole datasets, then those that compare, over many tasks, of many runs.
 
     Unless `whole`, each group shows only its first rows in the order of `sort`, and the last groups are left out.

@@ -1,6 +1,6 @@
 """Every figure of the leaderboard, declared once.
 
-Programs read a `BoardRow`, in REST, `--json` and CSV. People read COLUMNS, on the page, which About explains, and on
+Programs read a `BoardRow`, in REST, `--json` and CSV. COLUMNS are for people: on the page (explained on About) and on
 the command line.
 """
 

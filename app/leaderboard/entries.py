@@ -55,7 +55,7 @@ class Entry:
     toolchain: str  # what judged it, such as node 24.19.0; "" for Python
     created_at: dt.datetime
     n_tasks: int  # graded
-    tasks: str  # the same for runs over the same tasks
+    tasks: str  # a hash of the task ids, equal for runs over the same tasks
     curve: Curve
     figures: Figures
     fingerprint: str
@@ -79,7 +79,7 @@ def label_entries(runs: Sequence[Entry]) -> dict[uuid.UUID, str]:
 class Entries:
     """A cache of all entries. Reads a run again when its result has changed; threads may share it.
 
-    What people noted on a run is part of its version, so a change of that reads nothing more.
+    Changes of `archived` or of the colour number are taken from the version without reading the run.
     """
 
     def __init__(self) -> None:

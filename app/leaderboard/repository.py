@@ -19,7 +19,7 @@ Result = tuple[uuid.UUID, RunState, dt.datetime | None]
 
 
 class Version(NamedTuple):
-    """What the leaderboard asks of every run at each request: a change of its result, and what people noted on it."""
+    """What the leaderboard reads of every run at each request: its result, `archived` and its colour number."""
 
     id: uuid.UUID
     state: RunState

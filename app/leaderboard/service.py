@@ -37,7 +37,7 @@ class LeaderboardRow:
 
     @property
     def group(self) -> object:
-        """What rows that compare have in common."""
+        """The key of comparable rows."""
         return self.run.label is None, self.run.group
 
     @property

@@ -1,6 +1,6 @@
 """The samples of a run as answers of /v1/completions and of /v1/chat/completions.
 
-The target computes log-probabilities at temperature 1, before top-p. A token is shown as the text that came with it,
+Log-probabilities are the target's at temperature 1, before top-p. A token is shown as the text it added,
 "" for one that only begins a character.
 """
 
@@ -152,7 +152,7 @@ def _list_tokens(sample: Sample) -> list[TokenLogprob]:
 
 
 def _end_of_sequence(sample: Sample) -> list[TokenLogprob]:
-    """The token that ended the sample: a caller who asks for the prompt's tokens counts on one entry for each token
+    """The token that ended the sample: with echo, clients expect one entry for each token
     drawn."""
     return [] if sample.eos_logprob is None else [TokenLogprob("", sample.eos_logprob, [])]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Any, TypeVar
 
 from flask import Blueprint, Response, request
@@ -10,7 +9,6 @@ from pydantic_core import from_json
 from werkzeug.exceptions import HTTPException
 
 from app.completions import waiting
-from app.core.context import Context
 from app.core.errors import BadInputError, BasslineError, NotFoundError
 from app.core.states import Scope
 from app.language_models import allowed
@@ -94,16 +92,12 @@ def _unforeseen(error: Exception) -> tuple[dict[str, Any], int]:
 def _answer_request(asked: SamplesRequest, form: Answers) -> Response | dict[str, Any]:
     ctx, disconnected = get_context(), disconnect.build_disconnect_probe(request.environ)
     with waiting.acquire_slot(ctx) as slot:
-        run_id = _submit_request(ctx, asked)
+        run_id = service.submit(ctx, asked)
         if not asked.stream:
             return service.answer(ctx, run_id, form, disconnected)
         slot.callback(waiting.cancel, ctx, run_id)
         frames = service.stream_frames(ctx, run_id, form, asked.stream_options, disconnected)
         return event_stream.stream(frames, slot.pop_all().close)
-
-
-def _submit_request(ctx: Context, asked: SamplesRequest) -> uuid.UUID:
-    return service.submit(ctx, asked)
 
 
 def _request(kind: type[R]) -> R:

@@ -25,8 +25,8 @@ from app.runs.schemas import MAX_N, MAX_TOKENS, DecodingSpec, PromptMode
 from evaluation.datasets import Task
 
 MAX_STOPS = 256
-# Parameters of OpenAI's API, and of vLLM, SGLang, llama.cpp and others beyond it, that would change the text and are
-# not offered: with the values that ask for nothing, as clients send those unasked.
+# Parameters of OpenAI's API, and of vLLM, SGLang, llama.cpp and others beyond it, that would change the text but are
+# not supported, each with its neutral values, which clients send by default.
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "add_generation_prompt": (True,),
     "add_special_tokens": (True,),
@@ -60,7 +60,7 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "typical_p": (1,),
     "use_beam_search": (False,),
 }
-# These change nothing about the text: who asks, for whose records, in which order, and what may make it come sooner.
+# Ignored: they only affect attribution, records, priority or caching, not the text.
 IGNORED = frozenset(
     {
         "cache_prompt",
@@ -83,7 +83,7 @@ OneOrMore = Annotated[tuple[Text, ...], BeforeValidator(lambda given: (given,) i
 
 
 class StreamOptions(BaseModel):
-    """`include_usage`: a last chunk carries the usage. The others are OpenAI's and vLLM's own."""
+    """`include_usage`: a last chunk carries the usage. The others are accepted without effect."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -27,7 +27,7 @@ from decoding.request import MAX_TOP_LOGPROBS
 from evaluation.datasets import Task
 
 MAX_MESSAGES = 1000
-USUAL_MAX_TOKENS = 2048  # of a chat: a cache has room for all of them, so no more than an answer needs
+USUAL_MAX_TOKENS = 2048  # default for a chat; the KV cache reserves room for all of them, so it is kept low
 MAX_PROMPTS = 128
 MAX_PROMPT_TOKENS = 200_000
 MAX_TEMPLATE_KWARGS = 10_000
@@ -45,7 +45,7 @@ RESERVED = frozenset(
         *("return_tensors", "sanitize_control_tokens", "self", "tokenize", "tokenizer_kwargs", "tools", "truncation"),
     }
 )
-"""Names in a chat template, and of options of what renders it, that a request sets elsewhere or not at all."""
+"""Template variables and renderer options that a request may not set here."""
 TokenId = Annotated[StrictInt, Field(ge=0, lt=2**31)]
 Prompt = Annotated[
     Annotated[Text, Tag("text")] | Annotated[tuple[TokenId, ...], Tag("token_ids")],

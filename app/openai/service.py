@@ -51,7 +51,7 @@ def submit(ctx: Context, asked: SamplesRequest) -> uuid.UUID:
 
 
 def answer(ctx: Context, run_id: uuid.UUID, form: Answers, disconnected: ClientDisconnected) -> dict[str, Any]:
-    """The completion object, once every sample has ended. Raises as `ended` does."""
+    """The completion object, once every sample has ended. Raises as `wait_until_ended` does."""
     run, tasks = wait_until_ended(ctx, run_id, disconnected)
     choices = [form.whole(_index(task, sample, run), task, sample) for task in tasks for sample in task.samples]
     return {

@@ -16,7 +16,7 @@ from app.runs.results import Figures
 from app.samples.models import Sample
 from app.web.ui.charts.chart import Chart, ChartCurve
 from app.web.ui.charts.curves import pass_curves
-from app.web.ui.charts.timeline import Life, Timeline, draw_timeline
+from app.web.ui.charts.timeline import SampleTiming, Timeline, draw_timeline
 from app.web.ui.display import VerdictSign, choose_verdict_sign
 from app.web.ui.units import (
     count,
@@ -368,7 +368,8 @@ def draw_task_timeline(budget: float, row: RunTask, signs: Sequence[SampleSign])
     if not signs or row.wall_s is None:
         return None
     lives = [
-        Life(f"{s.row.index}", s.sign, s.row.first_token_s or 0.0, get_finish_time(s.row) or row.wall_s) for s in signs
+        SampleTiming(f"{s.row.index}", s.sign, s.row.first_token_s or 0.0, get_finish_time(s.row) or row.wall_s)
+        for s in signs
     ]
     return draw_timeline(lives, budget, max(row.wall_s, *(life.end for life in lives)))
 

@@ -1,4 +1,4 @@
-"""What belongs to no domain: the About page, the results that come along, the theme, and every template's filters."""
+"""What belongs to no domain: the About page, the packaged results, the theme, and the template filters."""
 
 from __future__ import annotations
 

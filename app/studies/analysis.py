@@ -20,12 +20,12 @@ from app.runs.outcomes import load_outcomes, read_tasks
 from app.runs.provenance import get_target_parameters
 from app.studies.engine_rows import EngineRow, build_engine_rows, speculates
 from app.studies.models import Study
-from app.studies.progress import of_study
+from app.studies.progress import compute_study_progress
 from evaluation.studies.analysis import Analysis, analyse
 from evaluation.studies.arms import Arm, ArmComparison, ArmTiming
 
 KEPT = 20  # analyses in memory
-REST = 20  # times as long as an analysis took it is shown while its study works: at most 5 % of one core
+REST = 20  # a cached analysis stays valid for this many times its computing time: at most 5 % of one core
 # The options of the drafter: arms of a pair may differ in them.
 HOW_THEY_DRAFT = ("drafter", "draft_length", "acceptance")
 
@@ -60,11 +60,11 @@ class Analyses:
     def get(self, session: Session, study: Study, *, rested: bool = False) -> StudyAnalysis:
         """The analysis of the study as it is now.
 
-        With `rested`, one that is older while the last computation is not long ago: a page that follows a running study
+        With `allow_stale`, a recently computed one will do: a page that follows a running study
         must not take the processor from what the study measures.
         """
         version = (
-            tuple((run_id, arm.finished) for run_id, arm in of_study(session, study).items()),
+            tuple((run_id, arm.finished) for run_id, arm in compute_study_progress(session, study).items()),
             tuple((arm.run.state, arm.dropped_at) for arm in study.arms),
         )
         kept = self._kept.get(
@@ -125,7 +125,7 @@ def arm_of(session: Session, name: str, run: Run) -> Arm:
 def _utilization(run: Run, decoded: Sequence[RunTask], busy: float) -> float | None:
     """The target's arithmetic as a share of what the device can do; None where a part of it was not recorded.
 
-    Two operations for each parameter and token, over the tokens that went through the target, accepted or not; those
+    Counts two operations per parameter and token, over all tokens the target computed, accepted or not; those
     from the prefix cache did not. Neither attention nor the draft model is counted.
     """
     n_parameters = get_target_parameters(run.provenance)

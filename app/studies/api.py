@@ -59,7 +59,7 @@ def index(query: ArchivedQuery) -> StudyPage:
     """Studies, newest first, without what they say."""
     studies = repository.list_studies(get_session(), limit=query.limit + 1, before=query.id(), archived=query.archived)
     page, following = split_rows(studies, query, lambda study: str(study.id))
-    done = progress.of_runs(get_session(), [arm.run_id for study in page for arm in study.arms])
+    done = progress.compute_run_progress(get_session(), [arm.run_id for study in page for arm in study.arms])
     return StudyPage(studies=[documents.build_overview(study, done) for study in page], next=following)
 
 
@@ -70,7 +70,7 @@ def show(study_id: uuid.UUID, query: BudgetQuery) -> StudyDocument:
     study = repository.get_study(get_session(), study_id)
     said = get_singleton(Analyses).get(get_session(), study)
     return documents.build_document(
-        study, said, progress.of_study(get_session(), study), query.budget, query.margin / 100
+        study, said, progress.compute_study_progress(get_session(), study), query.budget, query.margin / 100
     )
 
 
@@ -146,4 +146,4 @@ def _overview(study_id: uuid.UUID) -> StudyOverview:
     # A new session: the request's own may have started before the change.
     with get_context().database.read() as fresh:
         study = repository.get_study(fresh, study_id)
-        return documents.build_overview(study, progress.of_study(fresh, study))
+        return documents.build_overview(study, progress.compute_study_progress(fresh, study))

@@ -46,7 +46,7 @@ class Machine(RequestModel):
 
 
 @add_columns(Sample, ARCHIVE)
-class ArchivedSample(RequestModel):
+class ArchiveSample(RequestModel):
     """One sample with its verdict."""
 
     index: Count
@@ -54,15 +54,15 @@ class ArchivedSample(RequestModel):
 
 
 @add_columns(RunTask, ARCHIVE)
-class ArchivedTask(RequestModel):
+class ArchiveTask(RequestModel):
     """A finished task with its samples."""
 
     task_id: Text
-    samples: tuple[ArchivedSample, ...] = Field(min_length=1)
+    samples: tuple[ArchiveSample, ...] = Field(min_length=1)
 
 
 @add_columns(Calibration, ARCHIVE)
-class ArchivedCalibration(RequestModel):
+class ArchiveCalibration(RequestModel):
     """How fast the machine was at one moment."""
 
 
@@ -73,7 +73,7 @@ class Excluded(RequestModel):
     reason: Text
 
 
-class ArchivedArm(RequestModel):
+class ArchiveArm(RequestModel):
     """An arm with its run."""
 
     name: Name
@@ -93,8 +93,8 @@ class ArchivedArm(RequestModel):
     dropped_at: Time | None
     dropped_by: Count | None
     dropped_after: Count | None
-    calibrations: tuple[ArchivedCalibration, ...]
-    tasks: tuple[ArchivedTask, ...]
+    calibrations: tuple[ArchiveCalibration, ...]
+    tasks: tuple[ArchiveTask, ...]
 
 
 class StudyArchive(RequestModel):
@@ -115,21 +115,21 @@ class StudyArchive(RequestModel):
     command: Text
     tags: tuple[Text, ...] = ()  # of earlier versions; nothing reads them
     note: Note = ""
-    arms: tuple[ArchivedArm, ...] = Field(min_length=MIN_ARMS, max_length=MAX_ARMS)
+    arms: tuple[ArchiveArm, ...] = Field(min_length=MIN_ARMS, max_length=MAX_ARMS)
 
 
 def write(database: Database, study: Study) -> Iterator[bytes]:
     """The ended study as the chunks of a file; its tasks are read as they are taken.
 
     The session that read the study may be closed after the call. Raises ConflictError for a study that is open, or that
-    holds what no study can have.
+    holds invalid values.
     """
     if study.state in OPEN_RUN_STATES:
-        raise ConflictError(f"the study is {study.state}: only one that has ended can be archived")
+        raise ConflictError(f"the study is {study.state}: only one that has ended can be exported as an archive")
     try:
         found = _without_tasks(study)
     except ValidationError as error:  # an earlier version loaded it without these checks
-        raise ConflictError(f"the study cannot be archived: {to_bad_input(error)}") from None
+        raise ConflictError(f"the study cannot be exported as an archive: {to_bad_input(error)}") from None
     return _gzipped(_json(database, found, [arm.run_id for arm in study.arms]))
 
 
@@ -191,9 +191,9 @@ def _measured_on(study: Study) -> str:
     return (where if not cpu or cpu in where else f"{where}, {cpu}")[:200]
 
 
-def _arm(arm: StudyArm) -> ArchivedArm:
+def _arm(arm: StudyArm) -> ArchiveArm:
     run = arm.run
-    return ArchivedArm.of(
+    return ArchiveArm.of(
         run,
         name=arm.name,
         configuration=ArmSpec(**get_arm_options(run)),
@@ -201,11 +201,11 @@ def _arm(arm: StudyArm) -> ArchivedArm:
         dropped_at=arm.dropped_at,
         dropped_by=arm.dropped_by,
         dropped_after=arm.dropped_after,
-        calibrations=tuple(map(ArchivedCalibration.of, run.calibrations)),
+        calibrations=tuple(map(ArchiveCalibration.of, run.calibrations)),
         tasks=(),
     )
 
 
-def _task(row: RunTask) -> ArchivedTask:
-    samples = tuple(ArchivedSample.of(sample, finished_s=get_finish_time(sample)) for sample in row.samples)
-    return ArchivedTask.of(row, task_id=row.task.task_id, samples=samples)
+def _task(row: RunTask) -> ArchiveTask:
+    samples = tuple(ArchiveSample.of(sample, finished_s=get_finish_time(sample)) for sample in row.samples)
+    return ArchiveTask.of(row, task_id=row.task.task_id, samples=samples)

@@ -58,7 +58,7 @@ class AuditSpec(TaskChoice, SampleOptions):
         "auto", description="of the weights, if this machine decodes; float32 leaves rounding out"
     )
     n: Annotated[int, Option("Samples per task", Fieldset.SAMPLES)] = Field(
-        2, ge=1, le=MAX_N, description="sampled texts per task; a greedy one comes on top"
+        2, ge=1, le=MAX_N, description="sampled texts per task, in addition to the greedy one"
     )
     max_tokens: Annotated[int, Option("Max tokens per sample", Fieldset.SAMPLES)] = Field(
         256, ge=1, le=MAX_TOKENS, description="a text ends after this many tokens"

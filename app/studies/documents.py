@@ -73,7 +73,7 @@ class ArmDocument(ResponseModel):
 
 
 class StudyOverview(ResponseModel):
-    """A study without what it says."""
+    """A study without its results."""
 
     study: StudyHead
     arms: list[ArmDocument]
@@ -94,11 +94,11 @@ class StudyInfo(StudyHead):
 
 
 class _Span(ResponseModel):
-    from_s: float = Field(description="the budget, as in budget_s: the figures hold at no other")
+    from_s: float = Field(description="equal to budget_s; the figures hold at this budget only")
     to_s: float = Field(description="the budget, as in budget_s")
 
 
-# The other fields and the properties are made from the declarations of Answer; mypy reads these classes.
+# At run time, fields and properties are copied from BudgetAnswer; mypy reads the static class.
 if TYPE_CHECKING:
 
     class _Answered(_Span, BudgetAnswer): ...
@@ -142,13 +142,11 @@ class StudyDocument(ResponseModel):
     study: StudyInfo
     arms: list[ArmDocument]
     sentence: str = Field(description="the answer in words")
-    disturbance: str = Field(
-        description="how the sentence has to begin because the times are not to be trusted; empty where they are"
-    )
+    disturbance: str = Field(description="text to put before the sentence if the times cannot be trusted; else empty")
     answer: list[NamedAnswer] = Field(description="which arm to use at 1, 2, 3, 5, 10 s and at the study's own budget")
     at_budget: BudgetAnswer | None = Field(None, description="the answer at the budget that was asked for")
     reached: list[Reached] = Field(description="the smallest budget at which Pass@First of an arm is each share")
-    frontier: list[FrontierPoint] = Field(description="the arm with the highest Pass@First at each of round budgets")
+    frontier: list[FrontierPoint] = Field(description="the arm with the highest Pass@First at each round budget")
     frontier_all: list[FrontierPoint] = Field(description="the arm with the highest Pass@All at each of them")
     paper_table: list[PaperRow] = Field(description="regular decoding, single-sequence and batched speculation")
     samples: list[FamilySamples] = Field(
@@ -227,7 +225,7 @@ def find_disturbance(study: Study, arms: Collection[str]) -> str:
 
 
 def device(study: Study) -> str:
-    """The device that the arms were measured on; of several, all."""
+    """The devices that the arms were measured on."""
     return ", ".join(dict.fromkeys(run.device_label for run in study.runs))
 
 

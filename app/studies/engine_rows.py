@@ -101,7 +101,7 @@ def _find_plain(name: str, arms: Mapping[str, Run]) -> str | None:
 
 
 def _identify(run: Run) -> str:
-    """What arms have in common whose texts should be equal."""
+    """A key that is equal for arms whose texts should be equal."""
     remote = is_remote(run.target)
     model = parse(run.target).model if remote else [run.target, run.dtype, run.weights, run.provenance.get("device")]
     return json.dumps([_name_engine(run), model, run.n, run.temperature, run.top_p, run.max_tokens, run.prompt_mode])
@@ -114,7 +114,7 @@ def _name_engine(run: Run) -> str:
 
 
 def _name_speculation(run: Run) -> str:
-    """As declared; else by whether the server counts drafted tokens."""
+    """The declared kind, else "unnamed" if the server reports drafted tokens, else ""."""
     if not is_remote(run.target):
         return run.drafter
     if declared := run.provenance.get("speculation"):

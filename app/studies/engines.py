@@ -33,7 +33,7 @@ Speculation = Literal["none", "ngram", "suffix", "draft", "eagle3", "dflash", "m
 
 @dataclass(frozen=True, slots=True)
 class EnginePreset:
-    """How an engine is started: its program, its arguments, the page of its health, and the flags of each kind of
+    """How to start an engine: program, arguments, health page, and the flags of each kind of
     speculation that it has. `{model}`, `{draft}`, `{name}` and `{port}` are filled in."""
 
     program: str
@@ -138,7 +138,6 @@ class EngineArms(NamedTuple):
 
     arms: tuple[ArmSpec, ...]
     servers: tuple[DeclaredServer, ...]
-    left_out: tuple[str, ...] = ()
 
     @property
     def has_commands(self) -> bool:
@@ -171,7 +170,7 @@ class EngineTables(NamedTuple):
 
 
 def build_arms(tables: Sequence[Mapping[str, Any]], defaults: Mapping[str, Any], tokenizer: str = "") -> EngineArms:
-    """The arms that the tables of a file describe; `defaults` are options of each that it does not set itself.
+    """The arms that the tables of a file describe; `defaults` are options for arms that do not set them.
 
     Fetches models that presets need. Raises BadInputError that names the arm and the field.
     """
@@ -181,6 +180,7 @@ def build_arms(tables: Sequence[Mapping[str, Any]], defaults: Mapping[str, Any],
     for number, table in enumerate(tables, start=1):
         options = {name: value for name, value in table.items() if name not in ENGINE_FIELDS or name == "name"}
         given = {**{k: v for k, v in defaults.items() if k in ArmOptions.model_fields}, **options}
+        server = None
         try:
             if "target" in table:
                 _refuse_mixture(table)
@@ -189,12 +189,12 @@ def build_arms(tables: Sequence[Mapping[str, Any]], defaults: Mapping[str, Any],
                 engine_table = {name: value for name, value in table.items() if name in ENGINE_FIELDS}
                 arm = parse_spec(EngineArm, engine_table)
                 made, server = _build_arm(arm, given, arm.port or next(ports))
-                if server is not None:
-                    servers.append(server)
             if tokenizer and str(made["target"]).startswith(PREFIX):
                 made["target"] = add_tokenizer(str(made["target"]), tokenizer)
-                if servers and "target" not in table:
-                    servers[-1] = servers[-1]._replace(target=made["target"])
+                if server is not None:
+                    server = server._replace(target=made["target"])
+            if server is not None:
+                servers.append(server)
             arms.append(parse_spec(ArmSpec, made))
         except (BadInputError, ModelError) as error:
             field_name = error.field if isinstance(error, BadInputError) else "model"

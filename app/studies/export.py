@@ -47,14 +47,14 @@ def chunks(
 
 
 def _content(session: Session, study: Study, form: str, said: StudyAnalysis) -> bytes:
-    found = documents.build_document(study, said, progress.of_study(session, study))
+    found = documents.build_document(study, said, progress.compute_study_progress(session, study))
     if form == "csv":
         return as_csv(found, said).encode()
     return (as_markdown(found) if form == "markdown" else found.model_dump_json(indent=2) + "\n").encode()
 
 
 def as_csv(found: StudyDocument, analysis: StudyAnalysis) -> str:
-    """Rows of each compared arm: its options and shares from 0 to 1, which hold up to the budget of its next row.
+    """Rows of each compared arm: its options, and its shares (0 to 1), valid until the budget of its next row.
 
     An arm has a row at every budget (seconds) at which one of its shares changes, and at round ones.
     """

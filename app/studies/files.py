@@ -18,7 +18,7 @@ LARGEST = 2**20  # bytes
 
 
 def read(data: bytes, origin: str, further: Sequence[str] = ()) -> dict[str, Any]:
-    """The values for a StudySpec, of which only the keys are checked; `further` are other keys of arms.
+    """The values for a StudySpec; only keys are checked. `further` are extra keys that arms may have.
 
     Raises BadInputError that names `origin`, the table and the key.
     """

@@ -40,9 +40,9 @@ DEFAULTS = {
 
 @dataclass(frozen=True)
 class Filled:
-    """What a form comes to: the specification with its number of tasks, or a sentence for each invalid field.
+    """The result of a form: the specification and its number of tasks, or a message for each invalid field.
 
-    The error under "" is about no single field. `left_out` says which combinations make no arm of their own.
+    The error under "" is about no single field. `left_out` says which combinations were left out.
     """
 
     spec: StudySpec | None
@@ -114,7 +114,7 @@ def list_fields() -> list[FormField]:
 
 
 def questions() -> list[tuple[str, str]]:
-    """(value, words) of each preset, and of the grid of one's own."""
+    """(value, label) of each preset, and of a custom grid."""
     return [
         *((name, preset.question) for name, preset in presets.PRESETS.items()),
         ("", "A question of my own: every combination of the values below"),

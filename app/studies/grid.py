@@ -30,17 +30,17 @@ class Grid:
     left_out: tuple[str, ...]
 
 
-def grid(values: Values, beginnings: Sequence[Mapping[str, Any]] = ({},)) -> Grid:
-    """Each of `beginnings` with every combination of `values`; both name options of ArmOptions.
+def grid(values: Values, base_options: Sequence[Mapping[str, Any]] = ({},)) -> Grid:
+    """Each of `base_options` with every combination of `values`; both name options of ArmOptions.
 
-    Left out are combinations that an option refuses although its value is accepted in another one, and those that
+    Combinations are left out if they are invalid although each value is valid in another one, and if they
     decode as an earlier one does. Raises BadInputError for a value that no combination accepts, and unless 2 to 32 arms
     remain.
     """
-    _refuse_too_many(math.prod(map(len, values.values())) * len(beginnings), MOST_COMBINATIONS, "combinations")
+    _refuse_too_many(math.prod(map(len, values.values())) * len(base_options), MOST_COMBINATIONS, "combinations")
     wanted = [
-        {**beginning, **dict(zip(values, combination, strict=True))}
-        for beginning in beginnings
+        {**base, **dict(zip(values, combination, strict=True))}
+        for base in base_options
         for combination in itertools.product(*values.values())
     ]
     arms: dict[str, tuple[dict[str, Any], ArmSpec]] = {}

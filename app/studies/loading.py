@@ -28,7 +28,7 @@ from app.runs.models import Calibration, Run
 from app.runs.repository import get_run
 from app.runs.schemas import RunSpec
 from app.studies import archive
-from app.studies.archive import ArchivedArm, StudyArchive
+from app.studies.archive import ArchiveArm, StudyArchive
 from app.studies.models import ARM, Study, StudyArm
 from app.web.http.schemas import LONGEST_ECHO
 
@@ -107,7 +107,7 @@ def _dataset(ctx: Context, found: StudyArchive) -> Dataset:
     dataset = dataset or service.require(ctx, found.dataset)
     if dataset.sha256 != found.dataset_sha256:
         raise BadInputError(
-            f"the study is over {found.dataset} {found.dataset_sha256[:8]}, and here is {dataset.sha256[:8]}: "
+            f"the study used {found.dataset} {found.dataset_sha256[:8]}, but this database has {dataset.sha256[:8]}: "
             "import the dataset that the study is over"
         )
     return dataset
@@ -147,7 +147,7 @@ def _is_stored(ctx: Context, study_id: uuid.UUID) -> bool:
         return session.get(Study, study_id) is not None
 
 
-def _store_hidden(step: JobAttempt, found: StudyArchive, run_id: uuid.UUID, arm: ArchivedArm, dataset: Dataset) -> None:
+def _store_hidden(step: JobAttempt, found: StudyArchive, run_id: uuid.UUID, arm: ArchiveArm, dataset: Dataset) -> None:
     """Stores the run of an arm with its tasks and samples, and its figures; nothing shows it yet."""
     run = _run(found, run_id, arm, dataset)
     finished = {task.task_id: task for task in arm.tasks}
@@ -202,7 +202,7 @@ def _store_study(found: StudyArchive, dataset: Dataset, run_ids: Sequence[uuid.U
         hidden_runs.show_run(get_run(session, run_id, hidden=True), state, arm.error, finished_at)
 
 
-def _run(found: StudyArchive, run_id: uuid.UUID, arm: ArchivedArm, dataset: Dataset) -> Run:
+def _run(found: StudyArchive, run_id: uuid.UUID, arm: ArchiveArm, dataset: Dataset) -> Run:
     own = {"n_tasks", "prompt_mode_used", "command", "started_at", "note"}
     options = arm.configuration.model_dump(exclude={"name"})
     return Run(

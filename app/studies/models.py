@@ -30,7 +30,7 @@ class Study(Named, Annotatable, Base):
     race: Mapped[bool] = mapped_column(default=False, server_default=false())  # drops arms that are worse than another
     # Tasks after which the next arm has its turn: 1, or more where the engines do not fit into memory together.
     block_tasks: Mapped[int] = mapped_column(default=1)
-    # Where the first task was decoded, {} before. No other machine goes on with the study.
+    # Where the first task was decoded, {} before. Only this machine may continue the study.
     machine: Mapped[dict[str, Any]] = mapped_column(default=dict)
     checked_at: Mapped[dt.datetime | None]  # when a worker had loaded the engine of every arm once
     command: Mapped[str] = mapped_column(Text, default="")  # repeats the study from a shell
@@ -44,7 +44,7 @@ class Study(Named, Annotatable, Base):
 
     @property
     def state(self) -> RunState:
-        """What its arms are at; a study that lost one arm and finished the others has finished."""
+        """Derived from the states of its arms; a study with a failed arm has finished if the others have."""
         arms = [arm.run.state for arm in self.arms]
         if any(state in OPEN_RUN_STATES for state in arms):
             waiting = all(state is RunState.QUEUED for state in arms)

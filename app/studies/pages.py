@@ -24,7 +24,7 @@ from app.studies.analysis import Analyses, StudyAnalysis
 from app.studies.documents import check_measured
 from app.studies.loading import load_reference, reference_to_load
 from app.studies.models import Study
-from app.studies.progress import ArmProgress, of_runs, of_study, remaining_s
+from app.studies.progress import ArmProgress, compute_run_progress, compute_study_progress, remaining_s
 from app.studies.sentences import describe_answer, describe_verdict
 from app.web.http.security import needs
 from app.web.http.web import get_context, get_session, get_singleton, parse_id
@@ -71,7 +71,7 @@ bp = Blueprint("studies", __name__)
 
 PAGE_SIZE = 20
 TABS = {"answer": "Answer", "details": "Details", "arms": "Arms"}
-FEW = 6  # arms whose progress stands open on a page
+MAX_EXPANDED_ARMS = 6  # with at most so many arms, their progress is expanded
 
 
 @bp.get("/studies")
@@ -84,7 +84,7 @@ def index() -> str:
     return render_template(
         "studies/index.html",
         studies=studies,
-        progress=of_runs(get_session(), [arm.run_id for study in studies for arm in study.arms]),
+        progress=compute_run_progress(get_session(), [arm.run_id for study in studies for arm in study.arms]),
         following=following,
         reference=reference_to_load(get_context()),
         archived=archived,
@@ -96,7 +96,7 @@ def index() -> str:
 def show(study_id: uuid.UUID) -> str:
     """One tab (`?tab=`) of a study at `?budget=` seconds (default: opening_budget), by a `?margin=` in points."""
     study = repository.get_study(get_session(), study_id)
-    said, progress = _analysis(study), of_study(get_session(), study)
+    said, progress = _analysis(study), compute_study_progress(get_session(), study)
     found, is_open = said.found, study.state in OPEN_RUN_STATES
     tabs = TABS if found else {"arms": TABS["arms"]}
     tab = next((tab for tab in tabs if tab == request.args.get("tab")), next(iter(tabs)))
@@ -138,7 +138,7 @@ def show(study_id: uuid.UUID) -> str:
         verdict=describe_verdict,
         chart=draw_arms(study, found, budget, numbers) if found and tab == "answer" else None,
         downloads=_downloads(study),
-        few=FEW,
+        few=MAX_EXPANDED_ARMS,
         tab=tab,
         tabs=tabs,
         budget=budget,
@@ -240,7 +240,7 @@ def _analysis(study: Study) -> StudyAnalysis:
 
 
 def _later(study: Study, said: StudyAnalysis, budget: float) -> str:
-    """When a right answer comes where none comes within the budget, or why none does; "" where one does."""
+    """When the first right answer came, if none came within the budget, or why none did; "" if one did."""
     if said.found is None or said.found.answer_at(budget).arm is not None:
         return ""
     first_s = said.found.compared.first_right_s

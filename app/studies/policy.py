@@ -1,4 +1,4 @@
-"""How the arms of studies are worked: they take turns inside their study, and a study takes its turn as one run."""
+"""Execution rules for the arms of studies: they take turns within the study, which is scheduled as one run."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ BLOCK_TASKS = 8  # for which an arm keeps its engine, where the engines of a stu
 def try_engines(ctx: Context, study_id: uuid.UUID) -> None:
     """Before the first task of a study, loads the engine of every open arm once and makes its first prompt.
 
-    An arm that cannot be worked fails the whole study before anything is measured; one whose server is another program
+    An arm that cannot run fails the whole study before anything is measured; one on another server
     fails alone, unless it is the last. If the engines do not fit into memory together, or their servers run one at a
     time, the arms take turns by blocks of tasks. Does nothing for a study that has begun. Raises CannotLoadError,
-    StoppedError.
+    WorkStoppedError.
     """
     with ctx.database.read() as session:
         study = get_study(session, study_id)
@@ -79,14 +79,14 @@ def _fails_alone(study: Study, arm: StudyArm) -> bool:
 
 
 def require_open(ctx: Context, run_id: uuid.UUID) -> None:
-    """Raises StoppedError if the arm has failed meanwhile."""
+    """Raises WorkStoppedError if the arm has failed meanwhile."""
     with ctx.database.read() as session:
         if session.get_one(Run, run_id).state not in OPEN_RUN_STATES:
             raise WorkStoppedError
 
 
 def keep_to_device(ctx: Context, study_id: uuid.UUID, run: Run) -> None:
-    """Interrupts the study of an arm that was begun on another device. Raises StoppedError."""
+    """Interrupts the study of an arm that was begun on another device. Raises WorkStoppedError."""
     begun_on, device = run.provenance.get("device"), prepare_engine(ctx, run).provenance().get("device")
     if begun_on is not None and begun_on != device:
         error = f"{run.name} was begun on {begun_on}, and this is {device}: resume the study there, or start a new one"
@@ -97,7 +97,7 @@ def keep_to_device(ctx: Context, study_id: uuid.UUID, run: Run) -> None:
 class ArmPolicy(EvaluationPolicy):
     """A study has at most one message for decoding, for the job whose turn it is; what ends a job sends the next one.
 
-    Graded are arms like any other runs.
+    Arms are graded like any other run.
     """
 
     name = ARM
@@ -124,7 +124,7 @@ class ArmPolicy(EvaluationPolicy):
             yield job.run_task_id
 
     def waits_in(self, queue: str) -> ColumnElement[bool]:
-        """Leaves decoding out: `recover` sends its message again."""
+        """Excludes decoding, whose messages `recover` resends."""
         return false() if queue == QUEUES[WorkStep.DECODE] else super().waits_in(queue)
 
     def send(self, ctx: Context, run_id: uuid.UUID, step: WorkStep, run_task_ids: Sequence[uuid.UUID]) -> None:
@@ -140,7 +140,7 @@ class ArmPolicy(EvaluationPolicy):
         keep_to_device(ctx, study_id, run)
 
     def runs_sharing_wait(self, session: Session, run_id: uuid.UUID) -> Sequence[uuid.UUID]:
-        """Returns the runs of all arms: what disturbs one turn would disturb the next."""
+        """Returns the runs of all arms, because they wait for a quiet machine together."""
         study = select(StudyArm.study_id).where(StudyArm.run_id == run_id).scalar_subquery()
         return session.scalars(select(StudyArm.run_id).where(StudyArm.study_id == study)).all()
 

@@ -1,4 +1,4 @@
-"""Studies that answer a usual question, each declared once: the command line and the page New study offer them."""
+"""Studies that answer a common question, each declared once: the command line and the page New study offer them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from app.core.errors import BadInputError
 from app.language_models.service import list_cached_references, list_models
 from app.studies.grid import Grid, Values, grid
+from app.web.ui.units import format_count
 from decoding.suggest import suggest_one_of
 
 BATCH = 8  # samples per task where a preset does not vary them
@@ -17,7 +18,10 @@ Options = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """`arms` are the options of each arm with a given target. Without targets the preset takes the cached models."""
+    """`arms` returns the options of each arm for a target.
+
+    With `takes_cached_models`, a study without targets compares the cached models.
+    """
 
     question: str
     arms: Callable[[str], list[Options]]
@@ -54,7 +58,7 @@ def arms(name: str, targets: Sequence[str], values: Values) -> Grid:
         targets = sorted(list_cached_references())
         if len(targets) < 2:
             raise BadInputError(
-                f"target is missing: {len(targets)} of the models is in the cache, and two or more can be compared. "
+                f"target is missing: the cache has {format_count(len(targets), 'model')}, two or more can be compared. "
                 "Name them, or get one with `bassline models pull`",
                 "target",
             )

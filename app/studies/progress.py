@@ -43,7 +43,7 @@ class ArmProgress:
         return self.by_state.get(TaskState.QUEUED, 0) + self.by_state.get(TaskState.DECODING, 0)
 
 
-def of_runs(session: Session, run_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, ArmProgress]:
+def compute_run_progress(session: Session, run_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, ArmProgress]:
     """The progress of each of these runs, by id."""
     query = (
         select(RunTask.run_id, RunTask.state, func.count(), func.sum(RunTask.wall_s))
@@ -70,6 +70,6 @@ def remaining_s(arms: Collection[StudyArm], progress: Mapping[uuid.UUID, ArmProg
     return sum(one.waiting * one.engine_s / one.decoded for one in left)
 
 
-def of_study(session: Session, study: Study) -> dict[uuid.UUID, ArmProgress]:
+def compute_study_progress(session: Session, study: Study) -> dict[uuid.UUID, ArmProgress]:
     """The progress of each arm's run, by the id of the run."""
-    return of_runs(session, [arm.run_id for arm in study.arms])
+    return compute_run_progress(session, [arm.run_id for arm in study.arms])

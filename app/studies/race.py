@@ -14,11 +14,11 @@ from app.core.states import OPEN_RUN_STATES
 from app.runs import transitions
 from app.studies.analysis import compare_named_runs
 from app.studies.models import Study, StudyArm
-from app.studies.progress import of_study
+from app.studies.progress import compute_study_progress
 from app.studies.repository import get_study
 from evaluation.studies.racing import Drop, find_dropped, list_budgets_of_interest
 
-LOOK_EVERY = 4  # tasks; the test may be looked at after any number of them
+LOOK_EVERY = 4  # tasks between two tests; the test is valid after any number of tasks
 log = structlog.get_logger(__name__)
 
 
@@ -36,7 +36,7 @@ def drop_losers(ctx: Context, study_id: uuid.UUID) -> None:
         half_done = [arm.run_id for arm in study.arms if arm.dropped_at and arm.run.state in OPEN_RUN_STATES]
         running = [arm for arm in study.arms if arm.dropped_at is None and arm.run.state in OPEN_RUN_STATES]
         # Failed tasks count too: an arm that lost one to an error is still at the same task as the others.
-        progress = of_study(session, study)
+        progress = compute_study_progress(session, study)
         n_tasks = {arm.run.n_tasks - progress[arm.run_id].open for arm in running}
         drops: tuple[Drop, ...] = ()
         if len(running) > 1 and len(n_tasks) == 1 and min(n_tasks) > 0 and min(n_tasks) % LOOK_EVERY == 0:

@@ -31,7 +31,7 @@ from evaluation.studies.speculation import Gain
 RUN = "Run"
 """The heading of a column of ids."""
 COMMAND = "Command"
-"""The label of what repeats a study."""
+"""The label of the command that repeats a study."""
 
 
 def heading(found: StudyDocument) -> str:
@@ -167,7 +167,7 @@ def _frontier(found: StudyDocument) -> TextTable:
     every = [("Pass@All", point, point.pass_all) for point in _changes(found.frontier_all)]
     return TextTable(
         "Frontier",
-        "The round budgets at which the leading arm is another one than at the round budget before.",
+        "The round budgets at which the leading arm changes.",
         ("Figure", "At", "Arm", "Share there", "Undecided"),
         tuple(
             (
@@ -191,7 +191,7 @@ def _changes(line: Sequence[FrontierPoint]) -> Iterator[FrontierPoint]:
 
 
 def _quality(found: StudyDocument) -> TextTable:
-    # Regular decoding that never finishes such a share sets no budget, for its arms or for any.
+    # A share that regular decoding never finishes has no budget, so it has no columns.
     shares = [
         (place, share)
         for place, share in enumerate(FINISHED)
@@ -288,7 +288,7 @@ def _speculation(found: StudyDocument) -> TextTable:
         for gain in pair.gains
     )
     return TextTable(
-        "What speculation buys",
+        "What speculation gains",
         "Points of Pass@First gained within the same budget, and the seconds by which speculation reaches the same "
         "Pass@First sooner; 95 % intervals over tasks, of the points for all budgets and arms together.",
         ("Arm", "Regular decoding", "Budget", "Pass@First", "Points gained", "Seconds saved"),
@@ -312,7 +312,7 @@ def _arms(found: StudyDocument) -> TextTable:
 
 
 def notes(arm: ArmDocument, names: Mapping[str, str] | None = None) -> str:
-    """Why an arm is not compared to its end, or its times are not to be trusted; empty where nothing is to say.
+    """Why an arm was dropped or failed, or why its times cannot be trusted; else empty.
 
     `names` is what to call other arms, their full names by default.
     """

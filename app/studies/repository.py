@@ -57,6 +57,11 @@ def find_study(session: Session, reference: str) -> Study:
     return get_study(session, find_id(session, Study, reference, "study", "bassline study list"))
 
 
+def has_study(session: Session, study_id: uuid.UUID) -> bool:
+    """Whether the database has this study."""
+    return session.scalar(select(Study.id).where(Study.id == study_id)) is not None
+
+
 def study_ids(session: Session) -> set[uuid.UUID]:
     """The ids of all studies."""
     return set(session.scalars(select(Study.id)))
@@ -71,7 +76,7 @@ def study_of(session: Session, run_id: uuid.UUID) -> uuid.UUID:
 
 
 def count_rivals(session: Session, run_ids: Collection[uuid.UUID]) -> int:
-    """Among how many configurations a reader of these runs chooses: the arms that their study compares, if they are of
+    """How many configurations a reader of these runs chooses between: the compared arms, if they are of
     one, so that two of its arms are judged as in the study; else the runs themselves."""
     if not in_one_study(session, run_ids):
         return len(run_ids)

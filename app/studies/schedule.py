@@ -1,7 +1,7 @@
 """Whose turn it is in a study: the arms take turns task by task, and nothing of the study runs beside a task.
 
 One job of a study is decoded or graded at a time, so that an arm is never measured beside another one's work. A broker
-message that names any job of a study says only that the study has work; `next_job` says which.
+message for any job of a study only says that the study has work; `next_job` picks the job.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class NextJob:
 def next_job(session: Session, study_id: uuid.UUID, *, here_only: bool = False) -> NextJob | None:
     """The job whose turn it is; None while another is running, an arm waits to be prepared, or nothing is left.
 
-    With `here_only` also None for a study that was started on another machine. The tasks, in an order of the seed, are
+    With `here_only` also None for a study that was started on another machine. The tasks, shuffled by the seed, are
     cut into blocks of `block_tasks`; in each, the arms have their turns in a balanced order.
     """
     study = session.get_one(Study, study_id)

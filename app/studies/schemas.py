@@ -55,7 +55,7 @@ class StudySpec(TaskChoice):
         title = self.name or self.default_name()
         for number, (arm, name) in enumerate(zip(self.arms, self.names(), strict=True), start=1):
             values: dict[str, Any] = {**arm.model_dump(exclude={"name"}), **shared, "name": f"{title}: {name}"[:200]}
-            if not is_remote(arm.target):  # what others take of this machine says nothing about another one's times
+            if not is_remote(arm.target):  # load on this machine does not affect a remote server's times
                 values["quiet_limit_s"] = self.quiet_limit_s
             with naming_arm(number, name):
                 specs.append(parse_spec(RunSpec, values))

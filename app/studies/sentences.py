@@ -14,7 +14,7 @@ MAX_NAMES = 3
 
 
 class MeasuredStudy(NamedTuple):
-    """What the answers are about."""
+    """The tasks that an answer is about."""
 
     n_tasks: int
     dataset: str

@@ -127,11 +127,11 @@ def interrupt(ctx: Context, study_id: uuid.UUID, error: str) -> bool:
 def resume(ctx: Context, study_id: uuid.UUID, pinned_worker: str | None = None, *, handover: bool = False) -> None:
     """Reopens the arms that have ended with tasks left, but for those that a race has dropped.
 
-    Raises NotFoundError, BadInputError for models it may not name, ConflictError for a study that is open or has
+    Raises NotFoundError, BadInputError for models that are not allowed, ConflictError for a study that is open or has
     nothing left to do.
     """
     with ctx.database.session() as session:
-        lock_study(session, study_id)  # of two at once, the second one finds it open
+        lock_study(session, study_id)  # of two concurrent calls, the second finds it open
         study = get_study(session, study_id)
         if study.state in OPEN_RUN_STATES:
             raise ConflictError(f"the study is {study.state}: only one that has ended can be resumed")
@@ -153,7 +153,7 @@ def resume(ctx: Context, study_id: uuid.UUID, pinned_worker: str | None = None, 
 
 
 def set_quiet_limit(ctx: Context, study_id: uuid.UUID, limit_s: float | None) -> None:
-    """Makes the study wait for a quiet machine from its next turn on, `limit_s` seconds in all at most; None: not.
+    """From its next turn, the study waits for a quiet machine, at most `limit_s` seconds in all; None: no waiting.
 
     Raises NotFoundError.
     """

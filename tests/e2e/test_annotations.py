@@ -105,7 +105,7 @@ def test_a_run_is_noted_archived_and_found_again_without_a_script(many, browser)
     page.get_by_label("Include archived").check()
     page.get_by_role("button", name="Show").click()
     page.get_by_role("link", name="to be kept").click()
-    page.get_by_role("button", name="Bring it back").click()
+    page.get_by_role("button", name="Unarchive").click()
     expect(page.get_by_text("This run is archived.")).to_have_count(0)
     context.close()
 

@@ -34,7 +34,7 @@ def study(page: Page) -> None:
 def test_which_configuration_at_3_seconds(first_page):
     at_budget(first_page, "3")
     expect(first_page.get_by_role("heading", level=1)).to_contain_text(
-        "qwen2.5-coder-0.5b answers 15 % right within 3 s (95 % sure: 9 to 24 %) over 82 tasks of humaneval"
+        "qwen2.5-coder-0.5b answers 15 % right within 3 s (95 % interval: 9 to 24 %) over 82 tasks of humaneval"
     )
     study(first_page)
     row = first_page.get_by_role("row", name=re.compile("^3 s"))
@@ -56,7 +56,7 @@ def test_what_one_more_second_is_worth(first_page):
 def test_what_speculation_gains(first_page):
     study(first_page)
     first_page.get_by_role("link", name="Details", exact=True).click()
-    gains = first_page.get_by_role("region", name="What speculation buys")
+    gains = first_page.get_by_role("region", name="What speculation gains")
     expect(gains.get_by_role("row", name=re.compile("14 s")).first).to_contain_text("+37 (+16 to +58)")
 
 

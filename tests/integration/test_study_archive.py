@@ -40,7 +40,9 @@ def test_an_archive_loads_where_it_was_written(ctx):
     def found():
         with ctx.database.read() as session:
             study = get_study(session, study_id)
-            said = documents.build_document(study, analysis(session, study), progress.of_study(session, study))
+            said = documents.build_document(
+                study, analysis(session, study), progress.compute_study_progress(session, study)
+            )
             return study.state, said.model_dump(
                 exclude={"arms": {"__all__": {"run_id"}}, "study": {"measured_elsewhere"}}
             )

@@ -1,4 +1,4 @@
-"""What WSGI has no call for and our servers can do: whether a client is still there, and takes its response."""
+"""What our servers offer beyond WSGI: whether a client is still connected and reads its response."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from flask import request
 
 ClientDisconnected = Callable[[], bool]
-STALLED_S = 30  # after which a connection that takes none of its response is closed
+STALLED_S = 30  # seconds after which a connection that reads nothing of its response is closed
 
 
 def build_disconnect_probe(environ: Mapping[str, Any]) -> ClientDisconnected:

@@ -40,7 +40,7 @@ def install_rate_limit(app: Flask) -> None:
         storage_options=_REDIS if shared != "memory://" else {},
         key_prefix="bassline",
         in_memory_fallback_enabled=True,  # without Redis, each process counts for itself
-        swallow_errors=True,  # of requests that still wait for Redis when another one has begun to count here
+        swallow_errors=True,  # of requests that are still waiting for Redis when the fallback begins
     )
 
 

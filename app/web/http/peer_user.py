@@ -14,7 +14,7 @@ _LOCAL, _REMOTE, _UID = 1, 2, 7  # columns
 
 
 def refuse_other_users(request: Request) -> None:
-    """Raises ForbiddenError for a request of another user of this machine than the one who runs the service, and root.
+    """Raises ForbiddenError for a request by a user of this machine other than root and the one who runs the service.
 
     Where the system does not tell, as on macOS, everybody is served.
     """

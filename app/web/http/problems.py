@@ -52,7 +52,7 @@ def to_public_error(error: Exception) -> BasslineError:
     """What users are told of an exception that is not ours, which is logged: UnavailableError for an outage of the
     database.
 
-    A blueprint with a form of errors of its own calls this as well, since its handler of Exception is asked before any
+    A blueprint with its own error format calls this too, since its Exception handler runs before any
     handler of the application.
     """
     path = request.path if has_request_context() else None  # there is none while a stream is sent

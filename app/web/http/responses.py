@@ -1,4 +1,4 @@
-"""Responses that save work: compressed ones, files sent while they are read, ETags by which clients keep what has not
+"""Responses that save work: compressed ones, streamed files, ETags with which clients reuse what has not
 changed, and static files under an address that changes with their content, so that browsers may keep them for good.
 
 gzip comes from the standard library, because everything a library adds (other codecs, a cache) would change little: a

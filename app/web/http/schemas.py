@@ -29,10 +29,10 @@ class _Schema(BaseModel):
     @classmethod
     def of(cls, row: object, /, **computed: object) -> Self:
         """The document of a row: attributes of the same names, except for those that are `computed`."""
-        return cls.model_validate(_Overlaid(row, computed), from_attributes=True)
+        return cls.model_validate(_OverriddenRow(row, computed), from_attributes=True)
 
 
-class _Overlaid:
+class _OverriddenRow:
     """A row of which some attributes are replaced."""
 
     def __init__(self, row: object, computed: dict[str, object]) -> None:

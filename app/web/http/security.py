@@ -68,7 +68,7 @@ csrf = CSRFProtect()
 
 
 def init(app: Flask, proxies: int) -> None:
-    """Makes the session's cookie secure, and believes `proxies` trusted reverse proxies.
+    """Marks the session's cookie Secure, and trusts the headers of `proxies` reverse proxies.
 
     They set X-Forwarded-For, -Proto and -Host.
     """

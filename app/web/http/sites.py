@@ -38,7 +38,7 @@ def refuse_other_sites(request: Request) -> None:
 
 
 def refuse_other_names(request: Request) -> None:
-    """Raises ForbiddenError for a host name other than this machine's, which a browser has after DNS rebinding."""
+    """Raises ForbiddenError for a host name other than this machine's, as a browser sends it after DNS rebinding."""
     known = _parse_address(f"{request.scheme}://{request.host}")
     if known is None or known[0] not in LOOPBACK:
         raise ForbiddenError(f"the host {request.host} is not this machine: open http://127.0.0.1 instead")

@@ -45,7 +45,7 @@ class _Parser(HTTPRequestParser):  # type: ignore[misc]
 
 
 class _Channel(HTTPChannel):  # type: ignore[misc]
-    """A connection on which bytes count as activity only for the time that they may take.
+    """A connection on which bytes count as activity only at a minimum rate.
 
     To waitress every byte of an unfinished request is activity, and a connection whose response is not taken never
     ends, so a client that sends or takes one byte now and then would keep its connection, and a thread, for good.
@@ -126,7 +126,7 @@ class WaitressServer(TcpWSGIServer):  # type: ignore[misc]
         super().__init__(pages, adj=limits)
 
     def set_socket_options(self, conn: socket.socket) -> None:
-        """Also bounds what the kernel takes ahead, without which a reader's progress would show every few MB."""
+        """Also limits the kernel's send buffer; with a large one, a reader's progress would show only every few MB."""
         super().set_socket_options(conn)
         conn.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, KERNEL_BYTES)
 

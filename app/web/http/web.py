@@ -1,7 +1,7 @@
 """For views: the context, and one read-only session per request, closed at teardown.
 
-Pages and API read through `session()`. They change data only through services, which take the context and open their
-own short transactions.
+Pages and API read through `get_session()`. They change data only through services, which take the context and
+open their own short transactions.
 """
 
 from __future__ import annotations
@@ -43,7 +43,11 @@ def get_session() -> Session:
 
 def get_singleton(kind: type[T]) -> T:
     """The application's one object of this class, which keeps what was computed for earlier requests."""
-    found: T = current_app.extensions.setdefault(kind.__qualname__, kind())
+    key = f"{kind.__module__}.{kind.__qualname__}"
+    if key not in current_app.extensions:
+        # setdefault again: of two concurrent first requests, both get the same object.
+        current_app.extensions.setdefault(key, kind())
+    found: T = current_app.extensions[key]
     return found
 
 

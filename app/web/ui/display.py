@@ -128,7 +128,7 @@ def _lexer(language: str) -> Lexer:
 
 
 def highlight_source(program: str | None, origins: Sequence[Piece] = (), language: str = PYTHON) -> Markup:
-    """Source in a language as HTML with Pygments' classes; otherwise as `visible`.
+    """Source in a language as HTML with Pygments' classes; otherwise as `escape_visibly`.
 
     With `origins`, the pieces of the same text by where they came from, each part has the class of its piece too.
     """
@@ -203,7 +203,7 @@ def register(app: App) -> None:
         "program_after": strip_prompt,
         "short_model": shorten_model,
         "sentence": capitalize_sentence,
-        "twice": pair_options,
+        "same_text_options": pair_options,
         "series_css": get_series_css,
     }
     app.jinja_env.filters.update(units.FILTERS | own)
@@ -212,7 +212,6 @@ def register(app: App) -> None:
         VERDICTS=VERDICTS,
         UNFINISHED=UNFINISHED,
         UNGRADED=UNGRADED,
-        SHOWN_CHARACTERS=SHOWN_CHARACTERS,
         TERMS=TERMS,
     )
 

@@ -47,7 +47,7 @@ def count_decimals(of: int) -> int:
     """Decimals of a share of `of` things in per cent: one for more than 100 of them, else none.
 
     Shares of up to 100 things lie a whole per cent or more apart, so that whole per cents tell all of them apart and a
-    decimal would claim more than was measured. 0 stands for what counts nothing: a limit, or a measured load.
+    decimal would claim more than was measured. `of` is 0 for shares that count no things, such as a limit or a load.
     """
     return 1 if of > 100 else 0
 

@@ -15,7 +15,7 @@ import pytest
 
 from app.advice import handler, service
 from app.advice.schemas import AdviceSpec
-from app.advice.service import SentArchive
+from app.advice.service import UploadedProject
 from app.background import jobs
 from app.background.models import BackgroundJob
 from app.background.work import handle_message
@@ -227,7 +227,7 @@ def test_the_source_is_a_folder_where_serve_is_local_and_an_archive_elsewhere(ct
     assert 'name="requirements"' in page
 
 
-ARCHIVE = SentArchive("shop.tar.gz", pack_tar(FILES))
+ARCHIVE = UploadedProject("shop.tar.gz", pack_tar(FILES))
 BAD = [
     ({}, None, True, "path", "path is missing: give the folder of the project"),
     ({"path": "/no/such/folder"}, None, True, "path", "there is no such folder here, give it in full"),
@@ -242,8 +242,8 @@ BAD = [
     ({"python": "python3"}, ARCHIVE, False, "python", "python is for a project in a folder"),
     ({"tests": "tox"}, ARCHIVE, False, "tests", "begin with python or pytest"),
     ({"requirements": "-e ."}, ARCHIVE, False, "requirements", "requirements: '-e .' is not a requirement"),
-    ({}, SentArchive("shop.zip", b"x"), False, "file", "file: shop.zip cannot be read"),
-    ({}, SentArchive("a.tar.gz", pack_tar({"../x": b""})), True, "file", "file: a path in the archive leads out"),
+    ({}, UploadedProject("shop.zip", b"x"), False, "file", "file: shop.zip cannot be read"),
+    ({}, UploadedProject("a.tar.gz", pack_tar({"../x": b""})), True, "file", "file: a path in the archive leads out"),
 ]
 
 

@@ -66,7 +66,7 @@ def test_the_archive_is_set_and_taken_back(place, client):
     assert row().archived is True
     page = client.get(address).get_data(as_text=True)
     assert "is archived.</strong>" in page
-    assert "Bring it back" in page
+    assert "Unarchive" in page
     client.send(address, archived="0")
     assert row().archived is False
 

@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from app.comparison import loading
 from app.comparison.lines import Line, compute_lines
-from app.comparison.loading import Overlaid
+from app.comparison.loading import Overlay
 from app.comparison.pages import choose_opening_budget
 from app.runs.models import RunTask
 
@@ -40,7 +40,7 @@ def judge(world, run_id: uuid.UUID, task: int, *samples: tuple) -> None:
             sample.finished_s, sample.mean_logprob = finished_s, logprob
 
 
-def lay_over(world, *run_ids: uuid.UUID | str) -> Overlaid:
+def lay_over(world, *run_ids: uuid.UUID | str) -> Overlay:
     """An overlay of these runs, with what tells failures apart."""
     with world.context.database.read() as session:
         return loading.load(session, [uuid.UUID(str(run_id)) for run_id in run_ids], details=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import uuid
+from types import SimpleNamespace
 
 import pytest
 from sqlalchemy import select
 
 from app.comparison import pages
-from app.comparison.matrix import Matrix, build_matrix
+from app.comparison.matrix import Matrix, _build_cell, build_matrix
 from app.runs.models import Run
 from app.samples.models import Sample
 from evaluation.verdicts import FAILURES
@@ -155,3 +156,8 @@ def test_a_run_of_another_study_that_was_deleted_leaves_a_sentence(world):
         session.delete(session.get_one(Run, b))
     page = text_of(world.client.get(address(a, b, view="/task", id="HumanEval/0")))
     assert "1 of these runs does not exist: it may have been deleted." in page
+
+
+def test_a_run_without_samples_has_finished_none():
+    cell = _build_cell(SimpleNamespace(samples=[]), False, False, -1, 0.0)
+    assert cell.failure == "not_finished"

@@ -178,3 +178,12 @@ def test_a_version_without_some_tasks_keeps_the_functions_that_were_left_out(cli
     stored = service.import_bytes(world.context, data, "mine", "mine.jsonl", [function])
     answer = drop(client, f"/datasets/{stored.id}", "mine/0")
     assert "1: is a method" in client.get(f"{answer.location}/left-out").get_data(as_text=True)
+
+
+@pytest.mark.parametrize(("coverage", "noun"), [(None, "task"), ({}, "function")])
+def test_what_was_left_out_is_a_function_only_where_the_dataset_was_made_from_code(client, world, coverage, noun):
+    row = {"file": "", "function": "t/1", "line": 0, "reason": "is too long", "detail": ""}
+    data = (json.dumps({**TASK, "task_id": "mine/0"}) + "\n").encode()
+    stored = service.import_bytes(world.context, data, "mine", "mine.jsonl", [row], coverage)
+    page = client.get(f"/datasets/{stored.id}/left-out").get_data(as_text=True)
+    assert f"<h1>{noun.capitalize()}s left out</h1><p>1 {noun} was not stored" in page

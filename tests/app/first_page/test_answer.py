@@ -97,8 +97,8 @@ def test_one_sentence_names_the_model_its_share_how_sure_that_is_the_tasks_and_t
     study = world.add_study(QUICK | {"limit": 60}, GOOD | {"limit": 60}, name="Which one?")
     heading, whole = at("/?budget=1")
     assert re.fullmatch(
-        r"(Use small: it|small is the best so far: it) answers \d+ % right within 1 s \(95 % sure: \d+ to \d+ %\) over "
-        r"60 tasks of humaneval on NVIDIA H100 80GB HBM3",
+        r"(Use small: it|small is the best so far: it) answers \d+ % right within 1 s \(95 % interval: \d+ to \d+ %\) "
+        r"over 60 tasks of humaneval on NVIDIA H100 80GB HBM3",
         heading,
     )
     assert "Details: Which one?" in whole
@@ -148,7 +148,7 @@ def test_a_run_that_never_passes_gets_no_recommendation(world, at):
     world.add_run("hopeless", limit=cards.ENOUGH, n=1, pace=900)
     heading, whole = at("/")
     assert heading.startswith("No model answers right within 10 s over 20 tasks")
-    assert "Nor within 10 s, as long as was measured." in whole
+    assert "None is right within 10 s either, the longest measured time." in whole
 
 
 def test_runs_over_the_same_tasks_answer_where_there_is_no_study_and_say_so(world, at):
@@ -165,7 +165,7 @@ def test_runs_over_the_same_tasks_answer_where_there_is_no_study_and_say_so(worl
 def test_one_run_is_described_not_recommended(world, at):
     world.add_run(**GOOD, limit=26)
     heading, whole = at("/?budget=10")
-    assert re.match(r"large answers \d+ % right within 10 s \(95 % sure: \d+ to \d+ %\) over 26 tasks", heading)
+    assert re.match(r"large answers \d+ % right within 10 s \(95 % interval: \d+ to \d+ %\) over 26 tasks", heading)
     assert "From one run." in whole
     assert "With fewer than 50 tasks" in whole
 

@@ -22,7 +22,7 @@ from app.samples.transport import (
     format_exported_column,
     list_column_names,
 )
-from app.studies.archive import ArchivedCalibration, ArchivedSample, ArchivedTask
+from app.studies.archive import ArchiveCalibration, ArchiveSample, ArchiveTask
 from app.web.http.schemas import ResponseModel
 
 DECODED = (
@@ -36,10 +36,10 @@ EXPORTED = (
 )
 FORMATS = {
     SampleDocument: f"task_id {DECODED} verdict failure detail traceback cpu_s isolation trust",
-    ArchivedSample: f"{DECODED} verdict verdict_detail trust isolation",
-    ArchivedTask: "task_id n_prompt_tokens cached_tokens queue_s prefill_s draft_s verify_s other_s wall_s sandbox_s "
+    ArchiveSample: f"{DECODED} verdict verdict_detail trust isolation",
+    ArchiveTask: "task_id n_prompt_tokens cached_tokens queue_s prefill_s draft_s verify_s other_s wall_s sandbox_s "
     "n_rounds n_verified capacity_s others_cpu_s steal_s load_average samples",
-    ArchivedCalibration: "worker at verify_s read_bytes_per_s flops_per_s",
+    ArchiveCalibration: "worker at verify_s read_bytes_per_s flops_per_s",
     run_file._Sample: "index n_tokens mean_logprob finish_reason finished_s n_rounds n_accepted verdict trust",
     run_file._Task: "task_id state queued_at queue_s wall_s capacity_s others_cpu_s steal_s samples",
     run_file._Calibration: "worker at verify_s read_bytes_per_s",

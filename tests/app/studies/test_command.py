@@ -84,7 +84,7 @@ def test_show_says_the_same_and_answers_at_a_budget(ended, bassline):
     assert json.loads(bassline("study", "show", "which", "--json", "-").stdout) == ended
     shown = bassline("study", "show", "which", "--budget", "3").stdout
     for words in (ended["sentence"], "On 3 tasks within 3 s ", "One more second: 0 points", "Frontier", "Speed-up",
-                  "enough", "What speculation buys", ended["arms"][0]["run_id"]):  # fmt: skip
+                  "enough", "What speculation gains", ended["arms"][0]["run_id"]):  # fmt: skip
         assert words in shown
     at = json.loads(bassline("study", "show", "which", "--budget", "0.15", "--json", "-").stdout)["at_budget"]
     assert (at["budget_s"], at["pass_first"]) == (0.15, 1.0)

@@ -264,3 +264,10 @@ def test_tokens_are_counted_by_a_tokenizer_that_is_named(ctx, bassline, study, a
         run = get_study(session, found.id).runs[0]
         assert run.measured.tokens == 3 * (100 + len(BODY))
         assert run.provenance["tokenizer"] == "smollm2-135m"
+
+
+def test_a_tokenizer_of_our_own_arm_leaves_the_server_before_it_as_it_is():
+    url = "http://127.0.0.1:8999/v1"
+    own = {"engine": OWN, "model": "openai:other@http://127.0.0.1:8998/v1", "speculation": "none"}
+    made = build_arms([{"name": "a", "url": url, "model": "m"}, own], {}, tokenizer="smollm2-135m")
+    assert [server.target for server in made.servers] == [made.arms[0].target]

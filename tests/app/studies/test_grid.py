@@ -93,7 +93,7 @@ def test_drafters_takes_a_cached_draft_model_of_the_family(cached):
 
 
 def test_models_takes_the_cached_ones_unless_some_are_named(cached):
-    with pytest.raises(BadInputError, match="1 of the models is in the cache") as refused:
+    with pytest.raises(BadInputError, match="the cache has 1 model, two or more") as refused:
         presets.arms("models", (), {})
     assert refused.value.field == "target"
     cached(SMALL, BIG)

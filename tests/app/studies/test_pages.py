@@ -72,7 +72,7 @@ def test_without_studies_the_list_says_what_a_study_is_and_what_to_do(world, mon
     page = text_of(world.client.get("/studies"))
     assert "A study decodes the same tasks with each of several configurations" in page
     assert "New study" in page
-    assert ("Load the reference study" in page) == reference
+    assert ("Load the reference studies" in page) == reference
 
 
 def test_the_list_has_pages(world, monkeypatch):
@@ -113,7 +113,7 @@ def test_every_tab_names_what_to_conclude(world, paper, tab):
     page = text_of(world.client.get(f"{paper}?tab={tab}&budget=10"))
     expected = {
         "answer": r"(use|the best so far is) (sibling|no drafter), n = \d",
-        "details": r"How many samples: .* What speculation buys .* Seconds saved",
+        "details": r"How many samples: .* What speculation gains .* Seconds saved",
         "arms": "Pass@First and Pass@All at 10 s, over the 12 tasks in common",
     }[tab]
     assert re.search(expected, page)

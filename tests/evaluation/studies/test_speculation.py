@@ -1,4 +1,4 @@
-"""What speculation buys is measured against regular decoding with the same n, over the same tasks."""
+"""What speculation gains is measured against regular decoding with the same n, over the same tasks."""
 
 from __future__ import annotations
 

@@ -44,8 +44,8 @@ class Axes:
     def steps(self, xs: Sequence[float], values: Sequence[float], *, backwards: bool = False) -> str:
         """Path data of a step function that takes `values[i]` at pixel `xs[i]` and keeps it until the next.
 
-        Horizontal and vertical lines by turns, and of several steps within CORNERS of the width only the last: a page
-        holds dozens of curves with hundreds of steps.
+        Horizontal and vertical lines by turns, and of several steps within 1/CORNERS of the width only the last: a
+        page holds dozens of curves with hundreds of steps.
         """
         column = (self.drawing.right - self.drawing.left) / CORNERS
         kept = [i for i, x in enumerate(xs) if i in (0, len(xs) - 1) or int(x // column) != int(xs[i + 1] // column)]

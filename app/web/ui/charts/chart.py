@@ -1,4 +1,4 @@
-"""A chart as templates draw it, its curves, and what a pointer or an arrow key reads off it."""
+"""A chart as templates draw it, its curves, and the values shown at the pointer or with the arrow keys."""
 
 from __future__ import annotations
 

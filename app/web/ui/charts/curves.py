@@ -69,6 +69,6 @@ def pass_curves(
 
 
 def from_first_rise(curve: ChartCurve) -> Sequence[float]:
-    """The seconds from just below where the curve leaves 0, as nothing is to be seen earlier, and to its end."""
+    """(start, end) in seconds: from just below where the curve leaves 0 to its end."""
     rise = next((budget for budget, value in zip(curve.budgets, curve.values, strict=True) if value > 0), None)
     return [curve.budgets[-1] / 100 if rise is None else BEFORE_RISE * rise, curve.budgets[-1]]

@@ -17,7 +17,7 @@ _WORDS = 42  # room that the seconds of a bar take
 
 
 @dataclass(frozen=True)
-class Life:
+class SampleTiming:
     """One sample: its first token and its end, in seconds since the engine took the task up."""
 
     label: str
@@ -30,7 +30,7 @@ class Life:
 class Bar:
     """A life in pixels: the bar ends at `end`, its first token is at `first`, its seconds are written at `words`."""
 
-    life: Life
+    life: SampleTiming
     y: float
     first: float
     end: float
@@ -43,10 +43,10 @@ class Timeline:
 
     description: str
     drawings: tuple[tuple[Drawing, list[Bar]], ...]
-    lives: tuple[Life, ...]
+    lives: tuple[SampleTiming, ...]
 
 
-def draw_timeline(lives: Sequence[Life], budget: float, wall: float) -> Timeline:
+def draw_timeline(lives: Sequence[SampleTiming], budget: float, wall: float) -> Timeline:
     """The lives from the top down, up to `wall` seconds, with a line at `budget` where that is in sight."""
     span = max(wall, budget) if wall > budget * 0.5 else wall * 1.15
     drawings = []
@@ -70,7 +70,7 @@ def draw_timeline(lives: Sequence[Life], budget: float, wall: float) -> Timeline
     )
 
 
-def _draw_bar(life: Life, y: float, x: Callable[[float], float], cursor: float | None) -> Bar:
+def _draw_bar(life: SampleTiming, y: float, x: Callable[[float], float], cursor: float | None) -> Bar:
     end = x(life.end)
     crossed = cursor is not None and end <= cursor < end + 5 + _WORDS
     return Bar(life, y, x(min(life.first, life.end)), end, (cursor if cursor and crossed else end) + 5)

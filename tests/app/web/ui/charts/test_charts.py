@@ -12,7 +12,7 @@ from app.web.ui.charts.axes import lay_out
 from app.web.ui.charts.chart import ChartCurve
 from app.web.ui.charts.curves import pass_curves
 from app.web.ui.charts.parts import LINE, Label, name_ends
-from app.web.ui.charts.timeline import Life, draw_timeline
+from app.web.ui.charts.timeline import SampleTiming, draw_timeline
 from evaluation.metrics import Curve as MeasuredCurve
 from evaluation.metrics import compute_wilson_interval
 from tests.app.web.ui.charts.paths import corners
@@ -32,7 +32,7 @@ def test_a_curve_stays_inside_its_frame_and_its_table_holds_its_values(values):
 
 
 def test_the_seconds_of_a_bar_are_not_written_across_the_budget_line():
-    lives = [Life("0", None, 0.1, 2.0), Life("1", None, 0.1, 4.8)]
+    lives = [SampleTiming("0", None, 0.1, 2.0), SampleTiming("1", None, 0.1, 4.8)]
     for drawing, (early, late) in draw_timeline(lives, budget=5.0, wall=5.0).drawings:
         assert early.words == early.end + 5
         assert late.words > drawing.cursor > late.end
