@@ -57,7 +57,7 @@ class Analyses:
     def __init__(self) -> None:
         self._kept: VersionedCache[uuid.UUID, _Kept] = VersionedCache(KEPT)
 
-    def get(self, session: Session, study: Study, *, rested: bool = False) -> StudyAnalysis:
+    def get(self, session: Session, study: Study, *, allow_stale: bool = False) -> StudyAnalysis:
         """The analysis of the study as it is now.
 
         With `allow_stale`, a recently computed one will do: a page that follows a running study
@@ -71,7 +71,7 @@ class Analyses:
             study.id,
             version,
             lambda: _timed(session, study),
-            still_good=lambda kept: rested and time.monotonic() < kept.rest_until,
+            still_good=lambda kept: allow_stale and time.monotonic() < kept.rest_until,
         )
         return kept.found
 

@@ -236,7 +236,7 @@ def _form(values: MultiDict[str, str], filled: forms.Filled, errors: dict[str, s
 
 def _analysis(study: Study) -> StudyAnalysis:
     """What the study says; while it works an older one will do, so that the page does not slow what is measured."""
-    return get_singleton(Analyses).get(get_session(), study, rested=study.state in OPEN_RUN_STATES)
+    return get_singleton(Analyses).get(get_session(), study, allow_stale=study.state in OPEN_RUN_STATES)
 
 
 def _later(study: Study, said: StudyAnalysis, budget: float) -> str:
