@@ -303,17 +303,17 @@ def test_an_analysis_rests_while_its_study_works_but_not_when_it_has_ended(world
     study_id = world.add_study(arm(n=1, state=RunState.RUNNING, done=5), arm(n=4, state=RunState.RUNNING, done=5))
     analyses = Analyses()
 
-    def covered(*, rested: bool) -> int:
+    def covered(*, allow_stale: bool) -> int:
         with world.context.database.read() as session:
-            return len(analyses.get(session, get_study(session, study_id), rested=rested).found.tasks_common)
+            return len(analyses.get(session, get_study(session, study_id), allow_stale=allow_stale).found.tasks_common)
 
-    assert covered(rested=True) == 5
+    assert covered(allow_stale=True) == 5
     with world.context.database.session() as session:
         for one in get_study(session, study_id).arms:
             one.run.state = RunState.CANCELLED
             one.run.tasks[4].samples.clear()
-    assert covered(rested=True) == 5, "shown again: it was computed a moment ago"
-    assert covered(rested=False) == 4
+    assert covered(allow_stale=True) == 5, "shown again: it was computed a moment ago"
+    assert covered(allow_stale=False) == 4
 
 
 def test_a_submitted_study_waits_with_its_command(world):
