@@ -42,7 +42,7 @@ def load(name: str) -> Dataset:
 
 
 def parse_dataset(data: bytes, name: str, origin: str) -> Dataset:
-    """The dataset in the bytes of a file; errors call the file `origin`. Raises DatasetError as the two below do."""
+    """The dataset in the bytes of a file; errors call the file `origin`. Raises DatasetError."""
     tasks, left_out = read_tasks(decode_dataset_text(data, origin), origin)
     return Dataset(name, tasks, hashlib.sha256(data).hexdigest(), left_out)
 
@@ -98,7 +98,7 @@ def _locate_errors(where: str) -> Iterator[None]:
 
 
 def write_dataset(tasks: Iterable[Task]) -> bytes:
-    """The file of these tasks, each in the format that has its fields; `loads` gives them back."""
+    """The file of these tasks, each in the format that has its fields; `read_tasks` reads them back."""
     return "".join(json.dumps(_record(task), sort_keys=True) + "\n" for task in tasks).encode()
 
 

@@ -18,7 +18,7 @@ class DatasetError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One problem: prompt + completion + (suffix or "") is judged by test and then check(entry_point)."""
+    """One problem: prompt + completion + (suffix or "") runs, then test, then check(entry_point)."""
 
     task_id: str
     prompt: str

@@ -28,7 +28,7 @@ POWER = 0.8
 """Probability of a decision for which `count_tasks_to_decide` plans."""
 
 MAX_TASKS = 100_000
-"""A number of tasks that nobody has is not named."""
+"""A larger number of tasks is reported as None."""
 
 STEPS = (1.0, 1.25, 1.6, 2.0, 2.5, 3.15, 4.0, 5.0, 6.3, 8.0)
 """Where verdicts may change within a factor of ten: the preferred numbers of ISO 3 (R10)."""
@@ -66,7 +66,7 @@ class PairDecision:
     at_most: float  # the one-sided upper limit
     margin: float
     verdict: Verdict  # "better": A or B, by the sign of the difference
-    tasks_to_decide: int | None  # of an undecided pair; None if nobody has so many
+    tasks_to_decide: int | None  # of an undecided pair; None above MAX_TASKS
 
     @property
     def a_is_better(self) -> bool:
@@ -224,7 +224,7 @@ def count_tasks_to_decide(n_tasks: int, discordant: int, margin: float, z: float
     From the margin and the share of tasks on which the two differ, never from the observed difference, which chance
     makes too large or too small. At least one more than there are: these have not decided it.
     """
-    # One task is added: also where none differs one in n may. A difference of the margin needs so many that differ.
+    # One task is added, since one in n may differ where none was seen. A difference of `margin` needs that share.
     share = max((discordant + 1) / (n_tasks + 2), margin)
     needed = math.ceil(share * ((z + NormalDist().inv_cdf(POWER)) / margin) ** 2)
     return max(n_tasks + 1, needed) if needed <= MAX_TASKS else None

@@ -30,7 +30,7 @@ def adopt_orphans() -> Iterator[None]:
 
 
 def end_with_parent() -> None:
-    """In a new process, before it executes its program: it is killed when its parent ends."""
+    """Call it in a new process before exec: the kernel then kills that process when its parent ends."""
     if _PRCTL is not None:
         _PRCTL(_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -34,7 +34,7 @@ Fields = Mapping[str, type]
 """The fields of a record in their order, each with the class of its values: int, float or str."""
 
 MAX_WHOLE_CHARACTERS = 64 * 2**20
-"""Of a file that is one JSON object: it is in memory as a whole."""
+"""Largest file that is one JSON object, which is held in memory as a whole."""
 LONG_TEXTS = ("raw", "program")
 
 
@@ -43,7 +43,7 @@ class ExchangeError(ValueError):
 
 
 class FileTooLargeError(ExchangeError):
-    """A file that holds more than is read."""
+    """A file above the size limit."""
 
 
 def format_lines(records: Iterable[Mapping[str, Any]], form: Format, dataset: Dataset, fields: Fields) -> Iterator[str]:

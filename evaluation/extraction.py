@@ -247,8 +247,8 @@ def _find_body_margin(task: Task) -> str:
 
 
 def _add_preamble(task: Task, code: str) -> str:
-    """`code` after the imports and definitions of the prompt that it does not define itself, and that the module does
-    not have in which it runs."""
+    """`code` after the imports and definitions of the prompt that it lacks; unchanged where it runs in
+    its module, which has them."""
     if task.module is not None or task.project_tests is not None:
         return code
     tree = parse(code)

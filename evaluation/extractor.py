@@ -127,7 +127,7 @@ class Extractor:
 
 
 def _as_read(task: Task) -> Task:
-    """The task with the fields that extraction reads; it reads a test that is part of the program."""
+    """The task with only the fields that extraction reads; a test only where it is part of the program."""
     test = "" if task.language == PYTHON else task.test
     return replace(task, test=test, canonical_solution="", source=None, signature=None, cases=())
 

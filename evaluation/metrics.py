@@ -118,7 +118,7 @@ def compute_mean_pass_at_k(outcomes: Iterable[SampleOutcome], k: int) -> float:
 
 
 def compute_wilson_interval(k: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson's interval for k of n as (low, high) shares. Raises MetricError unless 0 <= k <= n and n > 0.
+    """Wilson's interval for k of n as (low, high) shares. Raises MetricError unless 0 <= k <= n and n >= 1.
 
     E. B. Wilson, JASA 22 (1927), in closed form: a page shows hundreds of intervals, and scipy takes 0.4 ms for each.
     """

@@ -42,7 +42,7 @@ class SampleColumns:
 
 
 class PairedOutcomes:
-    """Samples of `n_runs` runs over the tasks with these ids, sorted once, so that every budget is read off at once.
+    """Samples of `n_runs` runs over the tasks with these ids, sorted once, so that any budget is read off quickly.
 
     Raises MetricError without runs or tasks.
     """

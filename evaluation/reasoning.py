@@ -15,7 +15,7 @@ TAGS = ("think", "thinking", "reasoning")
 _MAX_BLOCKS = 20
 """Blocks of reasoning that are removed from one text; models write one or a few."""
 _MAX_ENDS_MISSED = 64
-"""Different ends of long strings that are sought in vain."""
+"""Missing string ends after which no more are searched for."""
 _STRING_START = r"(?:(?<![\w\\&<)\]])|(?<=\W[fFrRbBuU])|(?<=\W[fFrRbB]{2}))"
 """No apostrophe, as in `don't`, and no lifetime of Rust, as in `&'a str`."""
 _FENCE = re.compile(r"(?:^[ ]{0,3}|(?<=[kg]>))(?P<fence>```+|~~~+)[^`\n]*$", re.MULTILINE)
@@ -83,7 +83,7 @@ class _Scanner:
     def find(self, at: int, tags: tuple[str, ...], *, one_line: bool = False) -> re.Match[str] | None:
         """The first of these tags from `at` on at the level of the answer.
 
-        `one_line` does not believe in strings over several lines, in comments, and in fences that are not paired.
+        `one_line` ignores strings over several lines, comments and unpaired fences.
         """
         paired = one_line and len(_FENCE.findall(self.text, at)) % 2 == 0
         while (token := _TOKEN.search(self.text, at)) is not None:

@@ -58,7 +58,7 @@ class Verdict:
     """The judgement on one program. Times in seconds."""
 
     status: Status
-    detail: str  # with the next four: chosen by the program, so escape them where they are shown
+    detail: str  # this and the next four are chosen by the program: escape them where they are shown
     traceback: str
     failing_assert: str | None
     got: str | None

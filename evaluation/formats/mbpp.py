@@ -14,7 +14,7 @@ from evaluation.source import compile_error, parse
 
 
 def to_task(record: Record) -> Task:
-    """The task in a record. Raises RecordError.
+    """The task in a record. Raises RecordError, and LeftOutError for a test without asserts.
 
     The entry point is the function of `code` that the tests call. Its name in the tests becomes `candidate`, so that
     a grader can pass any callable.

@@ -1,4 +1,4 @@
-"""From a function and its recorded calls to its checked task, and from all tasks to the dataset."""
+"""Builds the checked task of a function from its recorded calls, and the dataset from all tasks."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ BUILDER = "from-code-14"
 meaning."""
 JUDGE = "cases"
 _MAX_SHOWABLE = 30
-"""Cases of which the examples are chosen that tell most mutants apart."""
+"""Cases that are run against all mutants, to choose examples from."""
 
 
 @dataclass
@@ -80,13 +80,13 @@ class Options:
     limit_s: float = 900.0
     python: str = ""
     context: Context = "function"
-    judge: str = "auto"  # "cases" or "tests": one judge alone
+    judge: str = "auto"  # "cases" or "tests": one judge; "cases" too if the tests are refused
     store_secrets: bool = False  # files whose names look like secrets, for the project's tests
 
 
 @dataclass(frozen=True)
 class Workplace:
-    """What all functions of a project are made into tasks with."""
+    """What the task of every function is built from."""
 
     sandbox: Sandbox
     project: Project
@@ -174,7 +174,7 @@ def _add_fair(
     near: NearbyCases,
     faulty: Sequence[Mutant],
 ) -> tuple[list[Case], Fairness]:
-    """The chosen cases, and those near to them that ask for nothing which the prompt does not tell."""
+    """The chosen cases, and those near to them that the prompt states."""
     docstring = ast.get_docstring(function.node) or ""
     cases = [*chosen, *near.shown, *near.judging]
     changes = _list_changes(work, function)
@@ -185,7 +185,7 @@ def _add_fair(
         *(Variant(mutant.source, numbers) for mutant in faulty),
         *(Variant(source, every, first=True) for source in (*_list_empty(function, cases), program.definition)),
     ]
-    noticed = checks.try_variants(work.sandbox, program, cases, variants)  # refuse_trivial asks for the last ones
+    noticed = checks.try_variants(work.sandbox, program, cases, variants)  # the last ones are for refuse_trivial
     needs = find_needs(cases, [(each, found) for (each, _), found in zip(changes, noticed, strict=False)])
     needs += find_exceptions(cases, _prompt(work, function), function.node.lineno)
     faults = list(map(frozenset[int], noticed[len(changes) : len(changes) + len(faulty)]))
@@ -209,7 +209,7 @@ def _list_showable_numbers(function: Function, cases: Sequence[Case]) -> tuple[i
 
 
 def _list_changes(work: Workplace, function: Function) -> list[tuple[Constant, str]]:
-    """The constants of the body that the prompt does not hold, each with variants of the function with another one."""
+    """(constant, variant of the function) for the constants of the body that the prompt does not hold."""
     prompt = _prompt(work, function)
     constants = find_constants(_undecorated(function.node), work.attribute_names)
     return [(each, source) for each in constants if not each.is_in(prompt) for source in each.variants]
@@ -234,7 +234,7 @@ def _row_without_unstated(
 ) -> dict[str, Any] | None:
     """The task without the cases that ask for what the prompt does not tell; None where the others are not enough.
 
-    Mutants that only these cases notice do not count either: that part of the function is not asked for.
+    Mutants that only the dropped cases notice do not count either: nobody asks for that part.
     """
     stated = [case for number, case in enumerate(cases) if number not in fair.unstated_cases]
     if len(stated) == len(cases) or len(stated) < checks.MIN_CASES:
@@ -262,7 +262,7 @@ def _judged_row(
     fair: Fairness,
     score: checks.MutationScore,
 ) -> dict[str, Any]:
-    """The task that these cases judge, after the original was judged by them, and the mutants that `score` does not
+    """The task with these cases as its judge, after they judged the original and the mutants that `score` does not
     call killed."""
     sandbox = work.sandbox
     program = replace(program, spec=replace(program.spec, form=form_of(cases)))

@@ -34,7 +34,7 @@ MAX_DIFFERENT = 0.1
 MAX_MUTANTS = 100
 MIN_MUTANTS = 3
 FEW_CASES = 5
-"""Up to so many cases, faults of MIN_KINDS kinds have to be noticed and MIN_RESULTS results be seen."""
+"""With at most this many cases, a test must notice MIN_KINDS kinds of faults and see MIN_RESULTS results."""
 MIN_KINDS = 3
 MIN_RESULTS = 3
 _LIMITS = Limits()
@@ -172,7 +172,7 @@ def judge_mutants(sandbox: Sandbox, program: Program, cases: Sequence[Case], kno
 def list_noticed(
     sandbox: Sandbox, program: Program, cases: Sequence[Case], sources: Sequence[str], first: bool = False
 ) -> list[list[int]]:
-    """The numbers of the cases that notice each of these variants of the function, or of the `first` one."""
+    """For each variant the numbers of the cases that notice it; with `first`, the first one only."""
     every = tuple(range(len(cases)))
     return try_variants(sandbox, program, cases, [Variant(source, every, first) for source in sources])
 
@@ -203,7 +203,7 @@ def try_variants(
 
 
 def _list_noticed_alone(sandbox: Sandbox, program: Program, variant: Variant, cases: Sequence[Case]) -> list[int]:
-    """The same for a variant that is in its place from the start, in processes of its own."""
+    """The same for a variant that is loaded with its module, in processes of its own."""
     tried = [cases[number] for number in variant.numbers]
     try:
         placed = replace(program, definition=variant.source)

@@ -1,6 +1,6 @@
 """What the cases of a task ask for that its prompt does not tell, and the examples that tell it.
 
-A reader may check an answer against the examples. So they tell a constant where they notice each change of it that the
+A reader may check an answer against the examples. So a constant is told where they notice each change of it that the
 cases notice.
 """
 
@@ -21,9 +21,9 @@ _SHORT_DOCSTRING = 200
 """Characters up to which a docstring says little: then a prompt shows MAX_EXAMPLES."""
 _EXAMPLE_CHARS = 100
 MAX_EXAMPLE_CHARS = 320
-"""Of an example that alone tells a constant or takes a branch."""
+"""Characters of an example, if any is that short."""
 _LONG_EXAMPLE_CHARS = 1000
-"""Of an example where there is no shorter one."""
+"""Characters of an example if all are longer than that."""
 _KIND_DEPTH = 6
 _ALL_CHARS = 10_000
 _GUESSABLE_NUMBERS = 2
@@ -73,7 +73,7 @@ def drop_cases(
 
 
 def find_exceptions(cases: Sequence[Case], prompt: str, line: int) -> list[Need]:
-    """The classes of exceptions that calls raise and the prompt does not name: which one it is can be chance."""
+    """The classes of exceptions that calls raise and the prompt does not name: nobody could guess the class."""
     numbers: dict[str, list[int]] = {}
     for number, case in enumerate(cases):
         if case.outcome.raised:
@@ -83,7 +83,7 @@ def find_exceptions(cases: Sequence[Case], prompt: str, line: int) -> list[Need]
 
 
 def list_showable(cases: Sequence[Case], name: str) -> list[int]:
-    """The numbers of the cases that a prompt may show as examples, the shortest first; long ones where all are."""
+    """The numbers of the cases that a prompt may show as examples, in `_rank` order; long ones where all are."""
     texts = {number: shown_case(case, name, _ALL_CHARS) for number, case in enumerate(cases) if not case.documented}
     usable = [number for number in sorted(texts, key=lambda n: _rank(cases[n])) if texts[number].isprintable()]
     short = [number for number in usable if len(texts[number]) <= MAX_EXAMPLE_CHARS]
@@ -146,7 +146,7 @@ def _add_telling(
     documented: Sequence[int],
     weigh: Callable[[set[T]], object],
 ) -> None:
-    """Adds to the `chosen` cases, up to MAX_EXAMPLES, each time the candidate that tells most of what none tells."""
+    """Adds candidates to `chosen`, up to MAX_EXAMPLES, each time the one that tells most that is untold."""
     told = set().union(*(tells[number] for number in [*chosen, *documented]))
     while len(chosen) < MAX_EXAMPLES and candidates:
         best = max(candidates, key=lambda number: weigh(tells[number] - told))  # type: ignore[arg-type,return-value]
@@ -238,7 +238,7 @@ def _rank(case: Case) -> tuple[bool, int, str]:
 
 
 def _list_shown(number: int, text: str, needs: Sequence[Need], every: Sequence[str]) -> set[int]:
-    """The needs that an example tells. A text that comes out of the function has to be in it, and a name always: what
+    """The needs that an example tells. It must hold the constant if that is a name or any case shows it: what
     an example shows of a method is what it does, not that there is one."""
     found = set()
     for place, need in enumerate(needs):

@@ -1,4 +1,4 @@
-"""Jobs whose outcome goes into a dataset: a fault of the sandbox never decides what becomes of a function."""
+"""Retries jobs after faults of the sandbox, so that none decides what becomes of a function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules of ours in a process that has no Bassline: the program that it runs carries their source."""
+"""Loads our modules in a process without Bassline: its program carries their source."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def __bassline_load__(parts):
 
 @lru_cache(maxsize=8)
 def loading(*parts: str) -> tuple[str, str]:
-    """Return statements that define the loader, and the expression that loads these modules and is the last of them.
+    """Build the statements that define the loader, and an expression that loads these modules and gives the last one.
 
     A part is the name of a module below `evaluation.from_code`; one that another part imports comes before it.
     """
@@ -35,5 +35,5 @@ def loading(*parts: str) -> tuple[str, str]:
 
 
 def source_of(part: str) -> str:
-    """Return the source of a module, named as in `loading`."""
+    """Return the source of a module, named as in `build_loader`."""
     return _FOLDER.joinpath(*part.split(".")).with_suffix(".py").read_text("utf-8")

@@ -1,6 +1,6 @@
 """Mutants: copies of a function with one small fault each, to measure how many faults its test notices.
 
-Messages of exceptions and docstrings stay as they are, because a test compares neither.
+Messages of exceptions and docstrings stay as they are, because tests seldom compare them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def mutants(
     `fixed` are parameters and attributes that have one value in all cases, `has_none` says whether the function returns
     None beside values that can be empty, and `optional` are parameters that are None in some cases.
 
-    The choice depends on the source alone.
+    The choice depends on the arguments alone.
     """
     original = ast.unparse(function)
     defaults = _find_defaults(function, owner) | {name: ast.Constant(value) for name, value in fixed.items()}

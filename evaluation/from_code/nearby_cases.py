@@ -24,8 +24,8 @@ from evaluation.sandbox import Sandbox
 
 MAX_CALLS = 150
 MAX_STEPS = 1_500_000
-"""Of the original and the survivors on all calls, by the steps that recorded calls take; with fewer calls for slow
-functions, and none for those that are left with less than MIN_CALLS."""
+"""Estimated steps of the original and the survivors on all calls; there are fewer calls for slow
+functions, and none if fewer than MIN_CALLS are left."""
 MIN_CALLS = 20
 MAX_JUDGING = 20
 MAX_SHOWN = 6
@@ -54,8 +54,8 @@ def find_nearby_cases(
     survivors: Sequence[Mutant],
     receivers: Sequence[object] = (),
 ) -> NearbyCases:
-    """The cases to add to the `chosen` ones of the recorded ones, which the `survivors` pass: recorded ones that tell
-    mutants apart which these do not, and calls near to them. Of those, shown are the ones that tell further mutants
+    """The cases to add to the `chosen` ones, which the `survivors` pass: recorded ones that tell
+    further mutants apart, and calls near to them. Of the calls, those are shown that tell still other mutants
     apart, take branches that no recorded call takes, or raise what none raises. `receivers` are the objects that other
     methods of its class were called on."""
     sources = [mutant.source for mutant in survivors[:MAX_SURVIVORS]]
@@ -90,7 +90,7 @@ def find_nearby_cases(
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A case, and the numbers of the mutants that it alone of the chosen ones tells from the original."""
+    """A case, and the numbers of the mutants that survive the chosen cases and that it tells from the original."""
 
     case: Case
     told: frozenset[int]

@@ -30,7 +30,7 @@ _TWINS = {
     "startswith": ("__contains__",), "endswith": ("__contains__",),
     "capitalize": ("title",), "title": ("capitalize",), "append": ("extend",), "extend": ("append",),
 }  # fmt: skip
-"""Methods that are taken for others: on one side only, from the other end, somewhere else in the text."""
+"""Methods that are easily confused: on one side only, from the other end, elsewhere in the text."""
 _SPLITS = {"split": "rsplit", "rsplit": "split"}
 """The same with a limit of parts; without one they do the same."""
 
@@ -151,7 +151,7 @@ def _list_usual_faults(node: ast.expr | ast.stmt, names: Names) -> list[tuple[st
 
 
 def _with_none(node: ast.If) -> Iterator[ast.stmt]:
-    """The condition with what is empty taken for something, as `is not None` does."""
+    """The condition as a comparison with None, for which an empty value is true."""
     match node.test:
         case ast.Name() | ast.Attribute() as value:
             test: ast.expr = ast.Compare(value, [ast.IsNot()], [ast.Constant(None)])

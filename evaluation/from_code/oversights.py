@@ -1,4 +1,4 @@
-"""Faults of those who read a task too fast: an edge that they forget, a check that they write too narrow.
+"""Faults of careless readers: a forgotten edge case, a check that is too narrow.
 
 Beside the usual `operators`, which change what stands there, these leave out what a shorter solution would not
 have: a branch, a handler, a kind of value, all items but one.
@@ -16,7 +16,7 @@ _BUILTIN = {
     "MutableSet": "set", "Iterable": "list", "Collection": "list", "Sized": "list", "Iterator": "list",
     "Number": "int", "Real": "float", "Integral": "int", "Hashable": "str",
 }  # fmt: skip
-"""What is taken for each abstract class."""
+"""The concrete class that replaces each abstract one."""
 _CONCRETE = {
     "str", "bytes", "bytearray", "int", "float", "bool", "complex", "list", "tuple", "set", "frozenset", "type",
     "object", "range", "slice",
@@ -88,7 +88,7 @@ def _list_call_faults(node: ast.Call) -> list[Fault]:
 
 
 def find_defaulted(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[tuple[int, int], ast.expr]:
-    """The places of the values that are stored as they are given, and what stands for them where nothing is given."""
+    """The places where a parameter is assigned as it is, and its default."""
     arguments = function.args
     positional = [*arguments.posonlyargs, *arguments.args]
     pairs = [
@@ -192,7 +192,7 @@ def _narrow_exceptions(kind: ast.expr | None) -> Iterator[ast.expr]:
 
 
 def _narrow_check(node: ast.Call, value: ast.expr, kinds: ast.expr) -> Iterator[ast.expr]:
-    """The check with a type less, with a class for its subclasses too, and left out."""
+    """The check with one type less, with an exact type instead of its subclasses, and left out."""
     yield ast.Constant(True)
     parts = kinds.elts if isinstance(kinds, ast.Tuple) else [kinds]
     for number, kind in enumerate(parts):

@@ -1,7 +1,7 @@
 """Bodies without content for a finished task, from its stored form alone, to count how many tasks one of them passes.
 
 The gate (`list_trivial`) leaves such tasks out before they are stored, with more bodies than these; this counts
-independently of it, through the same door as a model's answers.
+independently of it, judged as a model's answers are.
 """
 
 from __future__ import annotations

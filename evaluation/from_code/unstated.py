@@ -1,6 +1,6 @@
 """What a body uses that a prompt may not tell: texts, numbers and names, with copies of the function that change one.
 
-A case that notices the change needs to know it: no answer could do the same without.
+Where a case notices the change, an answer has to know the original: it could only guess it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Constant:
 
     @property
     def has_words(self) -> bool:
-        """Whether a reader would have to be told it; separators are seen in examples, and said in other words."""
+        """Whether a reader would have to be told it; separators show in examples."""
         return self.kind != "text" or bool(_WORD.search(_SYNTAX.sub("", _PLACEHOLDER.sub("", self._text))))
 
     @property
@@ -68,7 +68,7 @@ def _is_part(part: str, text: str) -> bool:
 def find_constants(function: Definition, attribute_names: frozenset[str], for_tests: bool = False) -> list[Constant]:
     """The constants of a body in its order, at most MAX_CONSTANTS; of names those that the project gives attributes.
 
-    Texts of exceptions, of which recorded calls compare those alone that a docstring quotes, and options of calls such
+    Texts of exceptions, which recorded calls compare only if a docstring quotes them, and options of calls such
     as `indent=2` are left out but for the project's tests (`for_tests`).
     """
     nodes = list(ast.walk(function))

@@ -53,7 +53,7 @@ class Syntax:
 
 
 class ToolchainModule(Protocol):
-    """`toolchain.py`."""
+    """The interface of a language's `toolchain` module."""
 
     INSTALL: str
     """The one command that installs it."""

@@ -50,7 +50,7 @@ class _Project:
         self._starter = ThreadPoolExecutor(1, "project-tests-starter")
 
     def run(self, use: Callable[[Zygote], T]) -> T:
-        """What `use` makes of an idle zygote. Raises ZygoteError and OSError, which cost that zygote."""
+        """Calls `use` with an idle zygote, which is closed if it raises. Raises ZygoteError and OSError."""
         try:
             zygote = self._idle.pop()
         except IndexError:

@@ -44,8 +44,8 @@ class Outcomes:
 
 @dataclass(slots=True)
 class VariantOutcomes:
-    """The first `tried` variants of a run, and the numbers of those that failed a test which the original passed at
-    once after them. Nothing is known of the others: what the original left, such as caches, may hide a variant."""
+    """The first `tried` variants of a run, and the numbers of those that failed a test that the original passed right
+    after them. Nothing is known of the others: what the original left, such as caches, may hide a variant."""
 
     tried: int = 0
     killed: set[int] = field(default_factory=set)

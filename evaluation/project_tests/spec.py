@@ -1,4 +1,4 @@
-"""What a task that its project's tests judge names: the files, the function and the tests."""
+"""What a task judged by its project's tests specifies: files, function and tests."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ProjectTests:
         return spec
 
     def as_json(self) -> dict[str, Any]:
-        """As a JSON object; what is optional is there only where it says something."""
+        """As a JSON object; optional fields only where they differ from the default."""
         found = {name: getattr(self, name) for name in self.__dataclass_fields__}
         lists = {name: list(value) for name, value in found.items() if isinstance(value, tuple)}
         content = {**found, **lists, "environment": dict(self.environment)}

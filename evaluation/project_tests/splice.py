@@ -66,7 +66,7 @@ def splice(source: str, qualified: str, line: int, program: str) -> Spliced | No
 
 
 def _end_last_line(lines: Sequence[str]) -> list[str]:
-    """The lines, the last of which ends."""
+    """The lines, with a newline after the last."""
     return [*lines[:-1], lines[-1].rstrip("\n") + "\n"] if lines else []
 
 
@@ -193,7 +193,7 @@ def _split_other_statements(
 
 
 def _import_if_possible(node: ast.stmt) -> ast.stmt:
-    """An import that the module leaves to type checkers: where it fails, annotations alone use its names."""
+    """A type-checking import of the module with ImportError ignored: only annotations need its names."""
     handler = ast.ExceptHandler(ast.Name("ImportError", ast.Load()), None, [ast.Pass()])
     return ast.copy_location(ast.Try([node], [handler], [], []), node)
 

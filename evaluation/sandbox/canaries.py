@@ -30,7 +30,7 @@ MARKED_FOLDERS = ("/tmp", "/dev/shm", "/var/tmp", "/run")
 
 
 class Canaries(contextlib.ExitStack):
-    """A world-writable folder with a secret, listeners, a secret variable, and the children there were before."""
+    """A world-writable folder with a secret, listeners, a secret variable, and the child processes from before."""
 
     def __enter__(self) -> Canaries:
         """Set everything up, one self-test at a time; a folder that exists already is used and kept."""

@@ -1,4 +1,4 @@
-"""Decides whether a test can run against a proxy, in another process than the candidate, and needs the prompt there.
+"""Decides whether a test can run against a proxy, in another process, and whether it needs the prompt there.
 
 The decision depends on the task and the sandbox's Python, never on the candidate: a candidate that could influence it
 would choose how far its verdict is trusted.

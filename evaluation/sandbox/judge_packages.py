@@ -1,7 +1,7 @@
 """Compiled packages of Bassline's environment that tests may import: numpy, which tests of HumanEval+ and MBPP+ use.
 
 They belong to the judge: the checker has them, and the process of a program only where its test runs there. Only a slot
-that judges such a test loads them, so other verdicts cost what they cost without them.
+that judges such a test loads them, so other verdicts cost no more.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one judgement; memory and CPU are limited for the candidate and for the test's process each.
+    """Limits of one judgement; memory and CPU limits hold for the candidate and the test's process separately.
 
     `cpu_s` (whole seconds) is the real limit, by the exact CPU clock. `wall_s` bounds programs that sleep or wait for
     something that never comes: seconds in which a program waits for a CPU do not count where the kernel reports them.

@@ -71,7 +71,7 @@ class Tools:
 
 
 class ProgramEndedError(Exception):
-    """The program is over: `status` says why, with the words for a page."""
+    """The program has ended: `status` and `detail` say why."""
 
     def __init__(self, status: Status, detail: str) -> None:
         super().__init__(detail)

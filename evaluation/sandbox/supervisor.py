@@ -44,7 +44,7 @@ _stop: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
 
 @contextlib.contextmanager
 def stop_with(event: threading.Event) -> Iterator[None]:
-    """In the block the jobs of this thread end, as if their time were over, once the event is set."""
+    """In the block, setting the event ends this thread's jobs as a timeout does."""
     before = _stop.set(event)
     try:
         yield
@@ -53,7 +53,7 @@ def stop_with(event: threading.Event) -> Iterator[None]:
 
 
 def is_stopped() -> bool:
-    """Whether the jobs of this thread are to end: then nothing that they say counts."""
+    """Whether this thread's jobs were stopped: then their results do not count."""
     event = _stop.get()
     return event is not None and event.is_set()
 

@@ -29,7 +29,7 @@ class Grant:
     a file system in memory in which the tests of a project may write."""
 
     trees: tuple[str, ...] = ()  # can be read and executed
-    folder: str = ""  # the same; "" where the zygote starts no program
+    folder: str = ""  # read and executed too; "" where the zygote starts no program
     writable: bool = False  # for a compiler: the folder can be written, and processes can be started
     scratch_bytes: int = 0  # the size of the folder SCRATCH; 0 for none
 

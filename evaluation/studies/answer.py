@@ -25,7 +25,7 @@ class CheaperArm:
 
 @dataclass(frozen=True, slots=True)
 class BudgetAnswer:
-    """The arm to use at one budget. Without an arm whose chosen sample has passed there is none."""
+    """The arm to use at one budget. There is none while no arm's chosen sample has passed."""
 
     budget_s: float  # seconds
     arm: str | None  # with the highest Pass@First
@@ -47,7 +47,7 @@ class BudgetAnswer:
     difference_interval: tuple[float, float] | None  # that holds at all budgets and for all pairs together
     tasks_to_decide: int | None  # `use` and `against`, if they differ by the margin; None if decided or above 100,000
     as_good: tuple[str, ...]  # arms as good as `use` within the margin, cheapest first
-    undecided: tuple[str, ...]  # arms of which neither is shown, the highest Pass@First first
+    undecided: tuple[str, ...]  # arms shown neither worse nor as good, the highest Pass@First first
     cheaper: tuple[CheaperArm, ...]  # cheapest first
     n_arms: int  # that were compared
 

@@ -42,7 +42,7 @@ class Arm:
 class ArmComparison(PairedRuns):
     """The arms over the tasks that all of them have graded. Raises MetricError without arms or without such a task.
 
-    Leave an arm that was dropped or has failed out: its few tasks would be all that the others are compared on.
+    Leave out an arm that was dropped or has failed: its few tasks would be all that the others are compared on.
     """
 
     def __init__(self, arms: Sequence[Arm], outcomes: PairedOutcomes, end_s: float) -> None:

@@ -42,7 +42,7 @@ def list_budgets_of_interest(budget_s: float) -> tuple[float, ...]:
 
 
 def compute_e_value(wins: int, losses: int) -> float:
-    """Evidence that a win is more probable than a loss: under the contrary at most 1 in expectation, at any
+    """Evidence that a win is more probable than a loss: if it is not, at most 1 in expectation at any
     stopping time.
 
     The likelihood ratio against p = 1/2, averaged over p uniform in (1/2, 1): the mixture martingale of Robbins (Annals

@@ -69,8 +69,8 @@ class Case:
 
 
 def keep_repeatable(cases: Sequence[Case]) -> list[Case]:
-    """The cases whose arguments and results another process and another day would give too. Raises ExcludedError where
-    there are others alone."""
+    """The cases whose arguments and results depend on no process and no day. Raises ExcludedError where
+    none is left."""
     kept = drop_volatile(cases)
     if cases and not kept:
         raise ExcludedError("has the present date or an address in every call")

@@ -27,7 +27,7 @@ _SECOND = 1.0
 
 @dataclass(frozen=True)
 class Confinement:
-    """Where the tests of a project run that must not run outside: `packages` is the folder of installed packages."""
+    """The sandbox for the tests of an untrusted project; `packages` is the folder of installed packages."""
 
     sandbox: Sandbox
     packages: Path

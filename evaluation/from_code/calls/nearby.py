@@ -31,7 +31,7 @@ _MAX_ATTEMPTS = 60
 """Changes of one kind in one place that are written: writing them takes longest."""
 _MAX_RECEIVERS = 20
 _UNLIKELY = ("empty", "part mark", "shorter text", "type", "compared number", "attribute")
-"""Ends of the kinds of change that callers seldom mean, or whose result a reader could not know."""
+"""Last words of the kinds of change that callers seldom make, or whose result no reader could know."""
 Place = int | str
 """The number of a positional argument, or the name of another."""
 

@@ -124,7 +124,7 @@ def observe_all(sandbox: Sandbox, program: Program, calls: Sequence[str]) -> Obs
 def observe_each(sandbox: Sandbox, program: Program, calls: Sequence[str]) -> Observed:
     """The same, with `failed` for calls that end the process or take too long: a batch is halved to find them.
 
-    At most MAX_FAILED calls are found so; Raises UnobservableError where more fail.
+    At most MAX_FAILED calls may fail; raises UnobservableError where more do.
     """
     return _in_batches(sandbox, program, calls, MAX_FAILED)
 

@@ -31,7 +31,7 @@ _SOURCE = Path(recording_calls.__file__).parent
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _SHOWN_LINES = 5
 N_RUNS = 2
-"""Of the commands: calls of the second one that repeat the first one count."""
+"""Runs of the commands: calls count that the second repeats of the first."""
 QUIET_S = 30.0
 """Seconds after which a test that waits, and does nothing, is ended."""
 _DOCTESTS = "bassline_doctests"
@@ -39,7 +39,7 @@ _NEUTRAL_MACHINE = """import os, posix
 facts = os.uname_result(("Linux", "localhost", "", "", ""))
 posix.uname = os.uname = lambda: facts
 """
-"""Instead of the system call, which the sandbox denies, as its zygotes have it."""
+"""Replaces the uname call, which the sandbox denies, as in its zygotes."""
 Runner = Callable[[Sequence[str], Path, dict[str, str], float, Callable[[float], None]], tuple[int | None, str]]
 """Runs a command in a folder with an environment, for some seconds, and calls a function each second."""
 

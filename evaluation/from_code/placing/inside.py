@@ -106,7 +106,7 @@ class Placed:
         return function
 
     def _lines(self, tree: ast.Module, definition: Any) -> list[str]:
-        """The definition, undecorated but for the one that captures it, and methods that the answer adds."""
+        """The definition with the capturing decorator alone, and methods that the answer adds."""
         definition.decorator_list = [ast.Name(CAPTURE, ast.Load())]
         parts = [definition]
         *path, _ = self.spec["function"].split(".")
@@ -150,8 +150,8 @@ class Placed:
         return json.dumps(self.row(text, self.function))
 
     def row(self, text: str, function: Any, tracer: Any = None) -> dict[str, Any]:
-        """What a call does; with a `tracer`, whether the arguments are what was recorded is checked, and which views of
-        objects run the function is told."""
+        """What a call does; with a `tracer`, rebuilt arguments are compared, and `dependent` names the views of
+        objects that run the function."""
         row, every = self._try(text, function, tracer, rebuilt=bool(tracer))
         row = _read_row(row)
         counter = ViewCounter(VIEW_STEPS if tracer else 0, function)
@@ -226,7 +226,7 @@ class Placed:
         return json.dumps({"rows": rows, "loaded": loaded})
 
     def list_noticed(self, command: str) -> str:
-        """For each variant of the function the numbers of the cases that it does not agree with, or the first one.
+        """For each variant the numbers of the cases that it disagrees with, or only the first number.
 
         None stands for a variant that cannot take the function's place here. The last entry is the original's.
         """
@@ -268,7 +268,7 @@ class Placed:
         return True
 
     def _variant(self, source: str) -> Any:
-        """The function with the code of a variant, None where it cannot be exchanged."""
+        """Put a variant's code into the function and return it; None where that fails."""
         *path, name = self.spec["function"].split(".")
         text = source
         for part in reversed(path):
@@ -289,7 +289,7 @@ class Placed:
 
 
 class WantedCase:
-    """A call and what the original did: its outcome, its steps, and the views that run it, None where that is not
+    """A call and what the original did: its outcome, its steps, and the views that run the function, None if not
     known."""
 
     def __init__(self, call: str, expected: dict[str, Any], steps: int, dependent: list[list[str]] | None) -> None:
@@ -313,8 +313,8 @@ class WantedCase:
         return bool(row.get("returned") == self.returned and row.get("after", self.call) == self.after)
 
     def list_wanted(self, row: dict[str, Any]) -> list[frozenset[str]]:
-        """The names of the views to compare, for each argument and the result: of a state that is the original's those
-        alone that run the function."""
+        """The names of the views to compare, for each argument and the result: where the state is the original's,
+        only those that run the function."""
         if not self.seen:
             return []
         arguments = self.dependent if row.get("after", self.call) == self.after else self.names

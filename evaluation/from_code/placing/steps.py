@@ -11,10 +11,10 @@ from evaluation.from_code.recording import objects, values
 FILE = "<candidate>"
 MAX_STEPS = 200_000
 MUTANT_STEPS = 5
-"""Times as many steps as the original took, and MAX_STEPS / 20 more, after which a mutant is endless."""
+"""A mutant may take this many times the original's steps and MAX_STEPS / 20 more; then it is endless."""
 
 VIEW_STEPS = MAX_STEPS // 10
-"""Of the project's code, for all views of a call. What takes more has none."""
+"""Steps of the project's code for all views of a call; a call that takes more has no views."""
 _OURS = frozenset(
     each.__code__.co_filename for each in (values.write, objects.find, read_views, json.loads, json.dumps,
                                            json.JSONDecoder.decode, json.JSONEncoder.encode)

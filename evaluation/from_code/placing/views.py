@@ -39,7 +39,7 @@ def read_views(
 
     `is_own` tells whether a class is the project's. What raises is seen as the class of its exception. With `wanted`
     only views of these names are read. `on_read` is called after each view; with "()" and "." after what the views of
-    methods or of objects within share and nothing else shows.
+    methods or of inner objects share.
     """
     kind: Any = type(value)
     readers = _list_readers(kind, is_own)
@@ -140,7 +140,7 @@ def _list_items(value: Any, readers: list[tuple[str, Reader]]) -> Iterator[tuple
         if not name.startswith("_"):
             try:
                 groups[name] = read(value)
-            except Exception:  # seen already
+            except Exception:  # its view says so
                 continue
     for name, part in groups.items():
         parts = part if isinstance(part, (list, tuple)) else (part,)

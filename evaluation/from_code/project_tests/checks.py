@@ -53,7 +53,7 @@ class Checked:
 
 
 def varied(tests: Sequence[str], limit: int) -> list[str]:
-    """At most `limit` tests, the first ones; of one test function further cases only after three of every other."""
+    """The first `limit` tests, where cases after the third of one test function come last."""
     seen: dict[str, int] = {}
     ranked = []
     for place, test in enumerate(tests):
@@ -66,7 +66,7 @@ def varied(tests: Sequence[str], limit: int) -> list[str]:
 def check(judge: ProjectJudge, spec: ProjectTests, function: Function) -> Checked:
     """The tests that judge answers to a function; `spec.tests` are those that pass, best first.
 
-    Raises ExcludedError where they are not worth it.
+    Raises ExcludedError where they miss too much.
     """
     faulty = mutants(function.node, MAX_MUTANTS, function.owner)
     if len(faulty) < MIN_MUTANTS:
@@ -136,7 +136,7 @@ def _run_original(judge: ProjectJudge, spec: ProjectTests, source: str, tests: S
 def _list_unkilled(
     judge: ProjectJudge, spec: ProjectTests, function: Function, tests: Sequence[str], variants: Sequence[str]
 ) -> list[str]:
-    """The variants of which a process that tries all of them does not say that a test surely fails."""
+    """The variants that a process which tries all of them does not report as killed."""
     source = function.module.source
     if not variants:
         return []

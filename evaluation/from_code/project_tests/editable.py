@@ -20,7 +20,7 @@ def project_of(info: Path) -> Path | None:
 
 
 def used_packages(folder: Path, files: Iterable[str]) -> set[Path]:
-    """The top-level packages and modules of a project of which one of these files is a part."""
+    """The top-level packages and modules of a project that hold one of these files."""
     found = set()
     for file in map(Path, files):
         if file.is_relative_to(folder):

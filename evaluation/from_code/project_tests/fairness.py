@@ -1,6 +1,6 @@
 """What the project's tests ask for that the prompt of a task does not tell, and the examples that tell it.
 
-The recorded calls are examples alone here: whether one tells a constant is read from its text.
+Recorded calls are only examples here: one tells a constant if its text holds it.
 """
 
 from __future__ import annotations

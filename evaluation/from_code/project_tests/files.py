@@ -20,7 +20,7 @@ _WITHOUT = frozenset(
 )
 """Distributions that a test run loads and that no judgement needs."""
 _METADATA = frozenset(("METADATA", "entry_points.txt", "top_level.txt"))
-"""Of a distribution; the others name paths of the machine."""
+"""Metadata files that are kept; the others name paths of the machine."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Files:
 
 
 def gather(project: Project, covering: Covering, store_secrets: bool = False) -> Files:
-    """The archives. Raises ArchiveError, with one sentence, where the tests cannot take their files along."""
+    """The archives. Raises ArchiveError, with one sentence, where their files cannot be packed."""
     if project.version or not project.root.is_dir():
         raise ArchiveError("the project was given by name, and its tests are not part of it: give its folder")
     roots = [root.resolve() for root in project.import_roots]
@@ -97,7 +97,7 @@ def installed_files(project: Project, covering: Covering) -> tuple[dict[str, byt
 
 
 def _add(files: dict[str, bytes], path: str, file: Path) -> None:
-    """Take a file along that tests may read, unless another one has its path."""
+    """Add a file that tests may read, unless its path is taken."""
     content = None if path.endswith((".pyc", ".pyi", ".h", ".c")) else _content(file)
     if content is not None:
         files.setdefault(path, content)

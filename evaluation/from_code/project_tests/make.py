@@ -70,7 +70,7 @@ def _row(suite: Suite, work: Workplace, function: Function) -> dict[str, Any]:
 
 
 def _recorded(work: Workplace, function: Function) -> list[Case]:
-    """The recorded calls with what the tests saw them do, of which some are shown and none judges; with the branches
+    """The recorded calls with what the tests saw them do, some become examples, none judges; with the branches
     that they take where the sandbox can repeat them."""
     calls = [] if function.is_wrapped else work.recording.calls.get(function.key, [])
     calls = [call for call in calls if not call.iterator]

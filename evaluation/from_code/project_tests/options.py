@@ -22,7 +22,7 @@ _SETTINGS = (
     "asyncio_default_fixture_loop_scope", "asyncio_mode", "consider_namespace_packages", "DJANGO_SETTINGS_MODULE",
     "doctest_optionflags", "python_classes", "python_files", "python_functions", "usefixtures", "xfail_strict",
 )  # fmt: skip
-"""Of a configuration file that is not in the project's folder, as in a repository of several packages."""
+"""Settings taken from a configuration file outside the project's folder, as in a monorepo."""
 
 
 def select_options(arguments: Sequence[str], settings: Any) -> Iterator[tuple[str, ...]]:

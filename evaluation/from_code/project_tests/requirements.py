@@ -1,6 +1,6 @@
 """The packages for the tests of a project that was sent: wheels, from the index that pip is configured for.
 
-Of a wheel no code runs while it is installed, unlike of a source distribution.
+Installing a wheel runs none of its code, unlike a source distribution.
 """
 
 from __future__ import annotations

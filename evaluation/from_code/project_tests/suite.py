@@ -28,7 +28,7 @@ from evaluation.sandbox.supervisor import stop_with
 
 _WHOLE_FILE = replace(LIMITS, cpu_s=60, wall_s=60.0)
 _MOST_ENDING = 10
-"""Tests of a file that end its process; those behind them are given up."""
+"""Tests of a file that may end its process; after these the rest is given up."""
 _SHOWN_CHARS = 12_000
 _PRIVATE = re.compile(r"(?<!\bself)\._[a-z]\w*")
 

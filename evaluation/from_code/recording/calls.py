@@ -37,12 +37,12 @@ MAX_PARTS_SEEN = 8_000
 MAX_PARTS_REFUSED = 10_000
 """Parts of values that are looked at for a function in a process and cannot be written, most of them too large."""
 _PARTS_BEFORE_SKIPPING = 4_000
-"""Of these; from then on calls are skipped after a too large one: neighbours are alike, and all parts would go to one
+"""Of these; then calls after a too large one are skipped: neighbours are alike, and would use up all parts in one
 test."""
 _MAX_SKIPPED = 15
-"""Calls after a too large one; fewer after the first of them."""
+"""Calls that are skipped after a too large one; fewer at first."""
 _PARTS_OF_REFUSED = 50
-"""What arguments that cannot be written count for at least."""
+"""Fewest parts that arguments which cannot be written count for."""
 MAX_FILE_BYTES = 64 * 2**20
 
 _here = _thread._local()

@@ -26,7 +26,7 @@ AT_END = "__bassline_at_end__"
 
 
 class _AtEnd:
-    """Gives `builtins` these names when it is removed from there.
+    """Puts these names back when Python clears `builtins`.
 
     Python takes from `builtins` what it did not have at the start, then ends the objects that are left. Their
     finalizers may call instrumented functions, which need their names; nothing is recorded any more.
@@ -40,7 +40,7 @@ class _AtEnd:
 
 
 def install(plan: dict[str, Any]) -> None:
-    """Records the functions of `plan["targets"]`: {path of a file: [[name, line, key], ...]}."""
+    """Records the functions of `plan["targets"]`: {path of a file: [[name, line, key, inputs_only], ...]}."""
     calls.start(plan["folder"], plan["repeated"])
     seen.start(plan["seen"], plan["functions"], _names_at_end)
     random.seed(0)  # tests that draw their inputs draw the same ones in every recording
@@ -54,7 +54,7 @@ def install(plan: dict[str, Any]) -> None:
 
 _names_at_end: dict[str, Any] = {}
 _names: dict[str, str] = {}
-"""In `builtins`, of what a function calls first, by its key; there it is None when later calls count no more."""
+"""Names in `builtins` of entry hooks, by function key; a hook becomes None when later calls no longer count."""
 
 
 def _name_entry(key: str) -> str:

@@ -28,7 +28,7 @@ class NotAnObjectError(Exception):
 
 
 def _clock(value: Any, *parts: Any) -> tuple[Any, ...]:
-    """The parts of a time of day. Raises NotAnObjectError for the second of two equal ones, which no part tells."""
+    """The parts of a time of day. Raises NotAnObjectError for the second of two equal ones (`fold`)."""
     if value.fold:
         raise NotAnObjectError("a repeated time of day")
     return (*parts, value.hour, value.minute, value.second, value.microsecond, value.tzinfo)
@@ -81,7 +81,7 @@ _IMMUTABLE: dict[Any, Any] = {  # the arguments that make it
     types.MappingProxyType: lambda value: (dict(value),),
 }  # fmt: skip
 _EXACT = (slice, functools.partial, re.Pattern, types.MappingProxyType, datetime.timezone, zoneinfo.ZoneInfo)
-"""Written of exactly this type only."""
+"""Of these, only the exact types are written, no subclasses."""
 
 
 def write_by_name(value: Any) -> str | None:

@@ -26,7 +26,7 @@ MAX_FILE_BYTES = 64 * 2**20
 _keys: dict[str, list[Any]] = {}
 _files: dict[int, list[int]] = {}
 _names: dict[str, str] = {}
-"""In `builtins`, by the key of the function."""
+"""Names of counters in `builtins`, by function key."""
 _counters: dict[str, Any] = {}
 """Of the functions that the running test has called."""
 _at_end: dict[str, Any] = {}

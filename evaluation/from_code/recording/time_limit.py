@@ -24,7 +24,7 @@ with open(os.environ["BASSLINE_RECORDING"], encoding="utf-8") as _plan:
     QUIET_S = float(json.load(_plan)["quiet_s"])
 CPU_S = 120.0
 _WORKS = 0.05
-"""Share of a CPU that a test uses which does something."""
+"""Share of a CPU from which a test counts as working."""
 
 _others = [name for name in os.environ.pop("PYTEST_PLUGINS", "").split(",") if name and name != __name__]
 if _others:  # programs that the tests start do not get this one

@@ -1,12 +1,12 @@
 """Values as text: plain data, and objects as data (class and state), nested, with identity.
 
-Plain are None, bool, int, float, str, bytes, range, list, tuple, dict, set and frozenset of exactly these types. Of an
-object are written its class, by name, and its state: what its builtin base holds, its `__dict__` and its slots, read
+Plain are None, bool, int, float, str, bytes, range, list, tuple, dict, set and frozenset of exactly these types. An
+object is written as its class, by name, and its state: what its builtin base holds, its `__dict__` and its slots, read
 through the descriptors of Python itself. Nothing here runs code of the project, so a class may overload what it
 likes. An object that occurs twice is written once, with a number, and then referred to. The text of a value is always
 the same, so equal texts mean equal values.
 
-`read` rebuilds the objects and belongs where their classes are; `read_plain` keeps them as `Opaque` texts.
+`read` rebuilds the objects, where their classes exist; `read_plain` keeps them as `Opaque` texts.
 `write_plain` writes plain data alone.
 """
 
@@ -26,7 +26,7 @@ _CONTAINERS = (list, tuple, dict, set, frozenset)
 
 
 class NotPlainError(Exception):
-    """A value that cannot be written or is too large; the message says which. `parts` were looked at until then."""
+    """A value that cannot be written or is too large; the message says which. `parts` is the number written."""
 
     def __init__(self, message: str, parts: int = 0) -> None:
         super().__init__(message)

@@ -30,8 +30,8 @@ class Sources:
             return self._project.modules[name]
         if name not in self._found:
             top = name.partition(".")[0]
-            ours = top in sys.stdlib_module_names
-            self._found[name] = None if ours else next(filter(None, (_read(f, name) for f in self._folders)), None)
+            standard = top in sys.stdlib_module_names
+            self._found[name] = None if standard else next(filter(None, (_read(f, name) for f in self._folders)), None)
         return self._found[name]
 
     def closure(self, module: Module) -> dict[str, Module]:

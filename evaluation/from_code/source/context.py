@@ -184,8 +184,8 @@ def _of_file(function: Function, before: int) -> str:
     starts = [(find_first_line(node), 0) for node in module.tree.body]
     for depth, (node, _line) in enumerate(around, start=1):
         starts += [(find_first_line(each), depth) for body in walk_bodies(node) for each in body]
-    fitting = [start for start in starts if first <= start[0] <= function.first_line]
-    start, depth = min(fitting, default=(function.first_line, len(around)))
+    in_range = [start for start in starts if first <= start[0] <= function.first_line]
+    start, depth = min(in_range, default=(function.first_line, len(around)))
     opened = "".join(f"{module.indent_at(node.lineno)}{line}\n" for node, line in around[:depth])
     imports = [
         "".join(module.lines[node.lineno - 1 : node.end_lineno])

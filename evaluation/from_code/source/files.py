@@ -17,7 +17,7 @@ _NOT_IMPORTED = frozenset(
 _INSTALLED = frozenset(("site-packages", "dist-packages", "node_modules"))
 _VENDORED = frozenset(("vendor", "vendored", "_vendor"))
 _FOREIGN = ("vendor.txt", "*.dist-info", "*.LICENSE*", "LICENSE*", "*/LICENSE*", "*/COPYING*")
-"""Found in a folder of that name where it holds other projects' code."""
+"""Marks of a vendored folder that holds other projects' code."""
 _OF_TOOLS = frozenset(("setup.py", "noxfile.py", "tasks.py", "fabfile.py"))
 
 

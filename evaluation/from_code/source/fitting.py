@@ -10,7 +10,7 @@ from evaluation.from_code.source.find import Function
 from evaluation.source import list_bound_names
 
 _APART = 3
-"""Characters that separate a piece from its neighbours, at most."""
+"""Most characters that separate a piece from the next."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ class ListedFiles:
         self._add(root, listed)
 
     def enter_folder(self, folder: Path) -> None:
-        """Read the list of a repository inside the repository, of which the outer one lists the folder alone."""
+        """Read the list of a nested repository, of which the outer one lists only the folder."""
         if folder != self._root and (folder / ".git").exists():
             self._add(folder, _list_files(folder))
 

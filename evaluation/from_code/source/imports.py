@@ -33,7 +33,7 @@ def format_imports(module: Module, names: set[str]) -> str:
 
 
 def binds_outside_imports(node: ast.stmt) -> set[str]:
-    """The names that a statement gives a reader beside the imports, which show what type checkers alone read."""
+    """The names that a statement binds, none for a type-checking block."""
     return set() if is_type_checking(node) else list_bound_names(node) - {_FLAG}
 
 

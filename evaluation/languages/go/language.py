@@ -218,7 +218,7 @@ class Go(Language):
         return "\n".join([*lines, '\tpanic("no case has these arguments")', "}"]) + "\n"
 
     def _typed(self, form: object, kind: Type) -> str:
-        """A literal that has its type alone."""
+        """A literal that has its type without context."""
         text = self.write_form(form, kind)
         return f"({self.write_type(kind)})({text})" if not kind.parts or kind.kind == "optional" else text
 

@@ -18,7 +18,7 @@ _WORD = re.compile(r"\b(True|False|None)\b")
 
 
 def translate_docstring(text: str, signature: Signature, language: Language) -> str:
-    """The text with every example that can be read as a call of the language, other lines in its words."""
+    """The text with its readable examples translated, and other lines in the language's words."""
     lines, out, at = text.split("\n"), [], 0
     while at < len(lines):
         example, used = _read_example(lines, at, signature, language)

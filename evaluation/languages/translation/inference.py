@@ -27,7 +27,7 @@ class MixedError(UntranslatableError):
 
 
 def infer_value_type(value: object) -> Type:
-    """The type of a value. Raises LeftOutError for one that no signature can name."""
+    """The type of a value. Raises UntranslatableError for one that no signature can name."""
     if value is None or isinstance(value, bool | int | float | str):
         return _NAMES[type(value).__name__] if value is not None else Type("none")
     if isinstance(value, tuple):

@@ -42,7 +42,7 @@ def find_oracle_failure(
 
 
 def _list_wrong_positions(n: int, compiles: bool) -> list[frozenset[int]]:
-    """Where each wrong oracle is wrong: together at every case."""
+    """The positions at which each wrong oracle is wrong; together they cover all cases."""
     if compiles:
         return [frozenset(range(first, n, 2)) for first in range(min(2, n))]
     return [frozenset((position,)) for position in range(n)]

@@ -67,7 +67,7 @@ class RecordedCall:
 
 
 def record(sandbox: Sandbox, task: Task) -> list[RecordedCall]:
-    """The calls of the task's test, each argument list once. Raises LeftOutError where there are none."""
+    """The calls of the task's test, each argument list once. Raises UntranslatableError where there are none."""
     if not task.canonical_solution:
         raise UntranslatableError("it has no canonical solution")
     load, loaded = loading("recording.objects", "recording.values")

@@ -45,7 +45,7 @@ class Translation:
 
 
 def read_source(sandbox: Sandbox, task: Task) -> TranslationSource:
-    """What a Python task gives to any translation. Raises LeftOutError."""
+    """What a Python task gives to any translation. Raises UntranslatableError."""
     if task.language != PYTHON or task.suffix is not None:
         raise UntranslatableError("it is not a Python task to be completed")
     tree = parse_open(task.prompt)
@@ -81,7 +81,7 @@ def _select_complete_calls(calls: Sequence[RecordedCall], function: ast.Function
 
 
 def _infer_signature(function: ast.FunctionDef, calls: list[RecordedCall]) -> tuple[Signature, list[RecordedCall]]:
-    """The signature, and the calls whose arguments fit it. Raises LeftOutError."""
+    """The signature, and the calls whose arguments fit it. Raises UntranslatableError."""
     nodes = [*function.args.posonlyargs, *function.args.args]
     kept = _select_one_type(calls)
     returned = [inference.infer_value_type(call.returned) for call in kept if not call.raised]
@@ -102,7 +102,7 @@ def _infer_signature(function: ast.FunctionDef, calls: list[RecordedCall]) -> tu
 
 
 def _select_one_type(calls: list[RecordedCall]) -> list[RecordedCall]:
-    """The calls whose arguments have one type each: all, or but for a few the first ones that agree."""
+    """The calls whose arguments agree on one type per parameter; a few may be left out."""
     kept: list[RecordedCall] = []
     types: list[Type] | None = None
     reason = UntranslatableError("no call")
@@ -134,7 +134,7 @@ def _find_tolerance(test: str) -> float | None:
 
 
 def translate_task(source: TranslationSource, language: Language) -> Task:
-    """The task in that language. Raises LeftOutError."""
+    """The task in that language. Raises UntranslatableError."""
     signature = _rename_parameters(source.signature, language)
     try:
         prompt = language.write_prompt(

@@ -1,6 +1,6 @@
 """The tester: runs a project's own tests with pytest, on a module that holds an untrusted answer.
 
-Test and answer share this process, so the answer could forge the verdict (trust: in-guest). It is not made easy. The
+Test and answer share this process, so the answer could forge the verdict (trust: in-guest). Forging is made hard: The
 outcome of each test leaves through a pipe, in frames that carry a number and a secret that the process got after it
 was confined. Tests that must fail run among the others, under names like theirs: if one of them passes, something has
 patched the runner. What an exit code or a printed text says counts for nothing.
@@ -131,7 +131,7 @@ class _LastLines:
 
 
 def _reporter(secret: str) -> Callable[[dict[str, Any]], None]:
-    """A function that writes a frame which only the job's owner can have written."""
+    """A function that writes a frame with the next number and the job's secret."""
     write, dump, process = codec.write, codec.dump, os.getpid()
     number = 0
 

@@ -18,7 +18,7 @@ from typing import Any
 _CPU_S, _WALL_S = 0.5, 5.0
 _TIMES_THE_ORIGINAL = 10
 _AGAIN_S = 1.0
-"""Until a variant that caught what should end it gets that again."""
+"""Seconds until EndlessError is raised again in a variant that caught it."""
 
 
 class EndlessError(BaseException):
