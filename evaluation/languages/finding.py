@@ -34,15 +34,15 @@ def read_version(executable: str, *arguments: str) -> tuple[int, ...]:
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise ToolchainError(f"{executable} {_describe_failure(error)}") from error
-    found = _VERSION.search((done.stdout or done.stderr).decode("utf-8", "replace"))
+    return parse_numbers(executable, (done.stdout or done.stderr).decode("utf-8", "replace"))
+
+
+def parse_numbers(executable: str, text: str) -> tuple[int, ...]:
+    """The numbers of the version in what a program says. Raises ToolchainError if there is none."""
+    found = _VERSION.search(text)
     if found is None:
         raise ToolchainError(f"{executable} does not say its version")
-    return parse_numbers(found[0])
-
-
-def parse_numbers(version: str) -> tuple[int, ...]:
-    """The numbers of a version."""
-    return tuple(map(int, version.split(".")))
+    return tuple(map(int, found[0].split(".")))
 
 
 def find_newest(

@@ -113,8 +113,8 @@ def run_cases(
                 break
             if judgement.wall_s - judgement.waited_s >= limits.wall_s:
                 break
-    missing = len(cases) - len(judgement.outcomes)
-    judgement.outcomes += [CaseOutcome(Status.CRASHED, "not run: the program ended too often before")] * missing
+    missing, why = len(cases) - len(judgement.outcomes), "ended too often or used up its time"
+    judgement.outcomes += [CaseOutcome(Status.CRASHED, f"not run: the program {why} before")] * missing
     return judgement
 
 

@@ -45,7 +45,8 @@ def unpack(content: bytes, sha256: str) -> dict[str, bytes]:
             for entry in tar:
                 size += entry.size
                 if size > MAX_BYTES or len(files) >= MAX_FILES:
-                    raise ArchiveError(f"the archive {sha256[:16]} has more than {MAX_BYTES // 2**20} MiB")
+                    limits = f"{MAX_BYTES // 2**20} MiB or {MAX_FILES} files"
+                    raise ArchiveError(f"the archive {sha256[:16]} has more than {limits}")
                 opened = tar.extractfile(entry) if entry.isreg() else None
                 if opened is None or not is_relative(entry.name):
                     raise ArchiveError(

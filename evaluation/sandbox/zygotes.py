@@ -197,7 +197,10 @@ class Zygote:
     def _stderr_line(self) -> str:
         self._control.close()
         self._process.kill()
-        output = self._process.communicate(timeout=_ANSWER_S)[1].decode("utf-8", "replace").strip()
+        try:
+            output = self._process.communicate(timeout=_ANSWER_S)[1].decode("utf-8", "replace").strip()
+        except subprocess.TimeoutExpired:  # a child of it still has the pipe
+            return ""
         return output.splitlines()[-1] if output else ""
 
     def close(self) -> None:

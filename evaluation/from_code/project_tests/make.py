@@ -32,6 +32,8 @@ def make(suite: Suite, work: Workplace, function: Function) -> TaskResult:
         made = TaskResult(function.key, _row(suite, work, function))
     except ExcludedError as reason:
         made = TaskResult(function.key, reason=reason.reason, detail=reason.detail)
+    except RecursionError:
+        made = TaskResult(function.key, reason="has code that is nested too deep to change")
     made.seconds = round(time.monotonic() - started, 2)
     return made
 

@@ -171,6 +171,9 @@ def _read(name: str, root: Path, files: Iterator[Path], skipped: dict[str, str],
         except (OSError, UnicodeError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
             unread[path] = _why_unread(error)
             continue
+        if module.name in modules:
+            unread[path] = f"{modules[module.name].path} has the same module name, {module.name}"
+            continue
         modules[module.name] = module
         roots[_import_root(root, path)] = None
     if not modules and not unread:

@@ -64,11 +64,12 @@ def _find_go() -> tuple[str, str, str]:
     for go in filter(None, (_find_wheel(), finding.on_path("go"))):
         try:
             facts = json.loads(finding.run([go, "env", "-json", "GOROOT", "GOVERSION"], _build_environment("")))
+            numbers = finding.parse_numbers(go, str(facts["GOVERSION"]))
         except (ToolchainError, ValueError) as error:
             tried.append(str(error))
             continue
         version = str(facts["GOVERSION"]).removeprefix("go").split("-")[0].split(" ")[0]
-        if finding.parse_numbers(version) >= OLDEST:
+        if numbers >= OLDEST:
             return go, str(facts["GOROOT"]), version
         tried.append(f"{go} is version {version}")
     wanted = ".".join(map(str, OLDEST))

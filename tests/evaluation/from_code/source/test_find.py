@@ -96,6 +96,12 @@ def test_tests_and_environments_are_no_source_and_a_file_that_cannot_be_read_is_
     assert project.unread["bad.py"].startswith("Python cannot parse it: ")
 
 
+def test_of_two_files_with_one_module_name_the_second_is_named(opened):
+    project = opened({"a/util.py": "x = 1\n", "b/util.py": "y = 1\n"})
+    assert [module.path for module in project.modules.values()] == ["a/util.py"]
+    assert project.unread == {"b/util.py": "a/util.py has the same module name, util"}
+
+
 @pytest.mark.parametrize("name", ["tools", "scripts", "testing", "build", "env", "vendor", "examples", "tasks"])
 def test_a_package_of_any_name_is_source(opened, name):
     project = opened({
