@@ -64,7 +64,7 @@ def test_eval_hands_its_run_to_the_server_and_reports_it(bassline):
     assert (document["run"]["state"], document["run"]["time_limit_s"]) == ("finished", 60.0)
     assert document["figures"]["pass_first"] == 1.0
     assert document == json.loads(bassline("runs", "show", "handed", "--json", "-").stdout)
-    assert "`bassline serve` has this database" in result.stderr
+    assert "`bassline serve` owns this database" in result.stderr
     assert "task 3 of 3" in result.stderr
     assert "Pass@First" in result.stderr
 

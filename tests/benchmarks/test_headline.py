@@ -190,7 +190,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """Runs the benchmark with fake engines; returns the exit status."""
     monkeypatch.setattr(_headline_run, "Arms", FakeArms)
     monkeypatch.setattr(_headline_run, "measure_read_bandwidth", lambda _: 1e9)
-    monkeypatch.setattr(_headline_run, "round_vs_weight_read", lambda *_: 1.5)
+    monkeypatch.setattr(_headline_run, "compute_round_over_weight_read", lambda *_: 1.5)
     monkeypatch.setattr(_headline_run, "measure_first_token_ratios", lambda engine: [0.1, 0.2, 0.3])
     monkeypatch.setattr(
         _headline_run, "_measure_verdicts", lambda rounds: {"ours": [30.0, 40.0], "theirs": [10.0, 10.0]}

@@ -274,7 +274,7 @@ def test_ctrl_c_reports_what_is_done(service, judge, own_data, tmp_path, monkeyp
             raise KeyboardInterrupt
         return run(self, requests, on_progress)
 
-    monkeypatch.setattr(Client, "open_loop", interrupted_at_ten)
+    monkeypatch.setattr(Client, "send_when_due", interrupted_at_ten)
     file = tmp_path / "load.json"
     words = ["--target", "m", "--rates", "5,10", "--duration", "1", "--budget", "0.5", "--url", service.url]
     assert load.main([*words, "--json", str(file)]) == 1

@@ -218,7 +218,7 @@ def test_a_chain_whose_q_forgets_the_token_before_is_found_out(
         given.append(logits)
         return chained(head, logits, *rest)
 
-    monkeypatch.setattr(DFlash, "chained", keep)
+    monkeypatch.setattr(DFlash, "add_markov_logits", keep)
     target_ids = BlockRunner.target_ids
 
     def without(runner: BlockRunner, q: Distribution) -> Distribution:

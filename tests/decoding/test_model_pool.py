@@ -27,7 +27,7 @@ from tests.decoding.conftest import disturbed, skip_where_products_depend_on_the
 pytestmark = pytest.mark.slow
 
 PROMPTS = ("def add(a, b):\n    return a + b\n" * 2, "x = 1\n" * 9, "print(2)\n" * 5)
-ONCE = ("load", "select_attention", "prepack", "is_batch_invariant", "measure")
+ONCE = ("load", "select_attention", "prepack", "is_batch_invariant", "measure_verify_cost")
 """What `decoding.prepare` or `decoding.engine` does once for each model, by the name it is called by."""
 
 
@@ -108,7 +108,7 @@ def test_a_model_is_loaded_checked_prepacked_and_measured_once(save: Callable[..
     together = [Engine.load(config) for config in configs(target, draft)]
     for made in together:
         made.provenance()
-    assert calls == {"load": 2, "select_attention": 2, "prepack": 2, "is_batch_invariant": 1, "measure": 1}
+    assert calls == {"load": 2, "select_attention": 2, "prepack": 2, "is_batch_invariant": 1, "measure_verify_cost": 1}
 
 
 def test_what_an_engine_learns_of_its_rounds_stays_its_own(save: Callable[..., str]) -> None:

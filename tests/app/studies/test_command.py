@@ -284,7 +284,7 @@ def test_while_the_server_runs_a_study_is_handed_to_it_and_followed(elsewhere, e
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert [arm["tasks"] for arm in found["arms"]] == [3, 3, 3, 3]
-    assert "`bassline serve` has this database" in result.stderr
+    assert "`bassline serve` owns this database" in result.stderr
     assert "smollm2-135m, none, n = 1: task 3 of 3" in result.stderr
 
 

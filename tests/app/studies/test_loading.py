@@ -235,7 +235,7 @@ WRONG = (
     (("bassline_study",), DELETE, "bassline_study is missing"),
     (("colour",), "red", "colour is not a known field"),
     (("dataset",), "nothing", "there is no dataset 'nothing'"),
-    (("dataset_sha256",), "0" * 64, "the study is over additions 00000000, and here is "),
+    (("dataset_sha256",), "0" * 64, "the study used additions 00000000, but this database has "),
     (("dataset_sha256",), "x", "dataset_sha256 is 'x': "),
     (("budget_s",), 1e9, "budget_s is 1000000000.0: "),
     (("name",), "a\0", "name is 'a\\x00': a text must not hold the character NUL"),
