@@ -228,10 +228,10 @@ def test_a_chain_whose_q_forgets_the_token_before_is_found_out(
 
     told: list[tuple[Distribution, Distribution]] = []
     monkeypatch.setattr(BlockRunner, "target_ids", without)
-    joined = drafting.join
+    joined = drafting.join_distributions
     monkeypatch.setattr(
         drafting,
-        "join",
+        "join_distributions",
         lambda parts, n: joined([(at, next(b for a, b in told if a is q)) for at, q in parts], n),
     )
     (statistic,) = chi2(pair, graphs=False, samplings=[SAMPLING], drafter="trained", acceptance="maximal")
