@@ -87,7 +87,7 @@ def _check_path(path: str, is_plain: bool) -> str:
     if not is_plain:
         raise ProjectError(f"the archive holds something other than files and folders: remove {path[:100]!r}")
     if path.strip("./") and (not is_relative(path) or "\\" in path):
-        raise ProjectError(f"a path in the archive leads out of its folder or holds a backslash: remove {path[:100]!r}")
+        raise ProjectError(f"a path in the archive leads out of its folder: remove {path[:100]!r}")
     return str(PurePosixPath(path))
 
 
