@@ -157,7 +157,7 @@ class Layout:
     def gathered(self, pages: torch.Tensor) -> torch.Tensor:
         """Return the rows [R, H, L, D] of pages [P, H, page_size, D]."""
         index = index_heads(self._reads, pages)
-        return pages.view(-1, pages.shape[3]).index_select(0, index.flatten()).view(*index.shape, -1)
+        return pages.flatten(0, 2).index_select(0, index.flatten()).view(*index.shape, -1)
 
     @cached_property
     def dense(self) -> Layout:

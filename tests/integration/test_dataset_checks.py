@@ -200,7 +200,7 @@ def test_a_check_that_kills_its_workers_ends_the_run_with_a_sentence(ctx, datase
         run = run_of(ctx, run_id)
         assert (run.state, run.failure) == (RunState.FAILED, Failure.WORKER_LOST)
         assert "3 workers in a row stopped while they checked the canonical solutions of additions" in run.error
-        assert "7 of 12 are checked, the next is the one of add/7" in run.error
+        assert "7 of 12 are checked, the next one is add/7" in run.error
     again = submit(ctx)
     prepare.prepare_run(ctx, again)  # perhaps with more memory
     assert run_of(ctx, again).state is RunState.RUNNING

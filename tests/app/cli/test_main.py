@@ -268,7 +268,7 @@ def test_importing_earlier_content_again_says_which_one_the_name_means(bassline,
     for file in (old, new):
         assert "imported before" not in bassline("datasets", "import", file, "--name", "mine").stderr
     assert (
-        "this content was imported before; mine means the newer"
+        "this content was imported before; the name mine now refers to "
         in bassline("datasets", "import", old, "--name", "mine").stderr
     )
 

@@ -111,7 +111,7 @@ def test_a_study_that_an_earlier_version_loaded_with_wrong_provenance_is_shown(w
         assert world.client.get(page).status_code == 200, page
     answer = world.client.get(f"/api/v1/studies/{study_id}/export?format=archive")
     assert answer.status_code == 409
-    assert "cannot be archived: provenance.target_parameters is 'x'" in answer.json["detail"]
+    assert "cannot be exported as an archive: provenance.target_parameters is 'x'" in answer.json["detail"]
 
 
 def test_an_answer_that_cannot_be_computed_leaves_the_leaderboard(world, monkeypatch):
