@@ -44,7 +44,7 @@ DRAFTERS = {
 
 
 def list_drafter_options() -> list[tuple[str, str]]:
-    """(drafter, words) of each choice in a form: those of DRAFTERS, trained heads, and all models of the registry."""
+    """(drafter, words) of each choice in a form: DRAFTERS, trained heads, and all models of the registry."""
     known = list_drafter_choices()
     explained = [(name, DRAFTERS[name]) for name in DRAFTERS if name in dict(known)]
     others = [(name, f"{name}: trained head {note}" if note else name) for name, note in known if name not in DRAFTERS]

@@ -24,7 +24,7 @@ _LEAD = 16
 
 @dataclass(slots=True)
 class _Text:
-    """A row's text: its state in its request's automaton, and in those of earlier answers."""
+    """A row's text: its state in its request's automaton, and in the automata of earlier answers."""
 
     automata: tuple[SuffixAutomaton, ...]
     states: list[int]

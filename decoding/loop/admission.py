@@ -66,7 +66,7 @@ class SampleLengthModel:
 
 
 class Admission:
-    """Decides which requests join. A round's seconds are those of the last few, scaled by the ratio of predicted costs.
+    """Decides which requests join. A round's seconds are taken from the last few, scaled by the predicted costs.
 
     Another request makes the rounds longer, so each request in the batch is a little less likely to have a sample that
     ends before its deadline. If the newcomer waits until a request has ended, that spares this one request; those that

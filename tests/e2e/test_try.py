@@ -67,7 +67,8 @@ def test_from_the_first_page_to_the_report(url, browser, page, project):  # noqa
         bare.get_by_label("Archive of the project").set_input_files(sent)
     for box in bare.locator("input[name=target][type=checkbox]").all():
         box.set_checked(box.get_attribute("value") == MODEL)
-    for label, value in {"Budget per answer": "10", "Total minutes, approximately": "1", "Samples per task": "2"}.items():
+    fields = {"Budget per answer": "10", "Total minutes, approximately": "1", "Samples per task": "2"}
+    for label, value in fields.items():
         bare.get_by_label(label).fill(value)
     bare.get_by_label("Wait for a quiet machine").uncheck()
     bare.get_by_role("button", name="Try my code").click()

@@ -40,7 +40,7 @@ def seen_by(
     network = head.head
     computed, chained = network.outputs, network.add_markov_logits
     monkeypatch.setattr(network, "outputs", lambda x: states.append(computed(x)) or states[-1])
-    monkeypatch.setattr(network, "chained", lambda *given: logits.append(chained(*given)) or logits[-1])
+    monkeypatch.setattr(network, "add_markov_logits", lambda *given: logits.append(chained(*given)) or logits[-1])
     embedding = target.model.get_input_embeddings()
     Objective(network, embedding, read_output_rows(target, network.token_ids)).steps(batch, phase)
     monkeypatch.undo()
