@@ -37,9 +37,6 @@ LEAST_TESTS = 2.0
 """A band counts for at least so many tests. At 5 % the score test is then as strict as McNemar's exact test: six tasks
 won and none lost are the fewest that decide."""
 
-LEAST_DISCORDANT = 6
-"""Fewer tasks that differ decide nothing, however they fall (McNemar's exact test at 5 %)."""
-
 MAX_COLUMNS = 128
 """Budgets from which a band is computed; between neighbouring ones hardly a task changes."""
 
@@ -110,7 +107,7 @@ class PairBand:
         self._starts = np.array([0.0, *budgets])
         self._wins: Ints = (differences > 0).sum(axis=0)
         self._losses: Ints = (differences < 0).sum(axis=0)
-        tests = max(count_effective_tests(differences), LEAST_TESTS)
+        tests = max(count_effective_tests(differences, alpha), LEAST_TESTS)
         # As strict as the exact test also at other levels: one task fewer than it needs does not decide.
         exact = math.sqrt(compute_least_discordant(alpha) - 1)
         self.two_sided = max(exact, compute_critical_value(alpha / 2, tests * math.comb(max(n_arms, 2), 2)))
@@ -164,16 +161,16 @@ def compute_critical_value(alpha: float, tests: float) -> float:
     return -NormalDist().inv_cdf(max(alpha / tests, 1e-300))
 
 
-def count_effective_tests(differences: NDArray[np.int8]) -> float:
+def count_effective_tests(differences: NDArray[np.int8], alpha: float = ALPHA) -> float:
     """How many independent tests the budgets are worth, given the difference of each task at each of them `[T, K]`.
 
     The supremum over the budgets of the studentized difference is drawn with a Gaussian multiplier for each task
-    (Annals of Statistics 41, 2013, p. 2786), which keeps the correlation of the budgets. So many independent tests have
-    the same 95 % quantile. A budget at which too few tasks differ to decide anything adds nothing (Tarone, Biometrics
-    46, 1990).
+    (Annals of Statistics 41, 2013, p. 2786), which keeps the correlation of the budgets. The result is the
+    number of independent tests with the same quantile at 1 - `alpha`. A budget at which too few tasks differ to decide
+    anything adds nothing (Tarone, Biometrics 46, 1990).
     """
     tasks = len(differences)
-    changed = np.flatnonzero((differences != 0).sum(axis=0) >= LEAST_DISCORDANT)
+    changed = np.flatnonzero((differences != 0).sum(axis=0) >= compute_least_discordant(alpha))
     if not len(changed) or tasks < 2:
         return 1.0
     places = changed[np.unique(np.linspace(0, len(changed) - 1, MAX_COLUMNS).round().astype(int))]
@@ -184,8 +181,8 @@ def count_effective_tests(differences: NDArray[np.int8]) -> float:
         return 1.0
     standard = (centred[:, kept] / spread[kept]).astype(np.float32)
     supremum = np.abs(_multipliers(tasks) @ standard).max(axis=1)
-    inside = math.erf(float(np.quantile(supremum, 1 - ALPHA)) / math.sqrt(2))
-    return max(1.0, math.log(1 - ALPHA) / math.log(inside))
+    inside = math.erf(float(np.quantile(supremum, 1 - alpha)) / math.sqrt(2))
+    return max(1.0, math.log(1 - alpha) / math.log(inside))
 
 
 @lru_cache(maxsize=8)

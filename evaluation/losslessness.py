@@ -165,7 +165,7 @@ def _judge(
         return "equal", f"equal: {shares}"
     is_other_distribution = not is_greedy and likelihood_p < LIKELIHOOD_ALPHA
     if is_other_distribution or (is_beyond and (is_greedy or n_likelihoods == 0)):
-        return "changed", f"changes the {'texts' if is_greedy else 'distribution'}: {shares}"
+        return "changed", f"changes the {'distribution' if is_other_distribution else 'texts'}: {shares}"
     if is_beyond and n_likelihoods < MIN_DIFFERENCES:
         return "undecided", f"undecided: {shares}, too few to tell whether the distribution is another one"
     if is_beyond:

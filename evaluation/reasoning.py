@@ -57,9 +57,8 @@ def _strip_blocks(text: str, tag: str) -> str:
         found = scanner.find(at, (f"<{tag}>",) if block else (f"<{tag}>", f"</{tag}>"))
         if found is None:
             break
-        start = at
         if found[0] == f"<{tag}>":
-            kept += text[start : found.start()]
+            kept += text[at : found.start()]
             # Reasoning may quote a program that it does not end, whose open string seems to reach into the answer.
             end = scanner.find(found.end(), (f"</{tag}>",)) or scanner.find(found.end(), (f"</{tag}>",), one_line=True)
             if end is None:

@@ -186,10 +186,12 @@ def find_definition(node: ast.stmt, name: str) -> ast.FunctionDef | ast.AsyncFun
 
 
 def _iterate_inner_statements(node: ast.If | ast.Try | ast.With) -> Iterator[ast.stmt]:
+    """The statements of all branches, in the order in which they are written."""
     yield from node.body
+    if isinstance(node, ast.Try):
+        for handler in node.handlers:
+            yield from handler.body
     if not isinstance(node, ast.With):
         yield from node.orelse
     if isinstance(node, ast.Try):
         yield from node.finalbody
-        for handler in node.handlers:
-            yield from handler.body

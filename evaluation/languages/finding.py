@@ -64,11 +64,6 @@ def find_newest(
     raise ToolchainError(f"version {wanted} or later is needed: {'; '.join(tried) or 'there is none'}")
 
 
-def on_path(name: str) -> str | None:
-    """The program of that name on PATH."""
-    return shutil.which(name)
-
-
 def prepare_folder(key: str, fill: Callable[[Path], None]) -> Path:
     """A folder that the sandbox's user can read, filled once and kept for later processes. Raises ToolchainError."""
     folder = _get_temporary_folder() / f"bassline-{key}-{os.geteuid()}"

@@ -19,6 +19,8 @@ SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf, "-0": -0.0}
 REL_TOLERANCE, ABS_TOLERANCE = 1e-9, 1e-12
 """How far floats may differ where a case names no tolerance."""
 MAX_DIGITS = 4000
+"""Digits of an int at most."""
+_MAX_INT = 10**MAX_DIGITS - 1
 _PYTHON: dict[str, type] = {
     **{"none": type(None), "bool": bool, "int": int, "float": float, "str": str},
     **{"list": list, "tuple": tuple, "dict": dict},
@@ -49,7 +51,7 @@ def to_json(value: object, kind: Type) -> Json:
     if isinstance(value, float):
         return encode_float(value)
     if kind.kind == "int" and isinstance(value, int):
-        if value.bit_length() > MAX_DIGITS * 3:
+        if abs(value) > _MAX_INT:
             raise ValueFormError(f"an int of more than {MAX_DIGITS} digits cannot be in a case")
         return str(value)
     return value
@@ -86,7 +88,7 @@ def _decode_bool(form: Json, kind: Type) -> object:
 
 
 def _decode_int(form: Json, kind: Type) -> object:
-    if type(form) is not str or len(form) > MAX_DIGITS or _INT.fullmatch(form) is None:
+    if type(form) is not str or len(form) > MAX_DIGITS + form.startswith("-") or _INT.fullmatch(form) is None:
         raise _build_form_error(form, kind, "a decimal string")
     return int(form)
 

@@ -46,6 +46,8 @@ class _Project:
         self._sandbox = sandbox
         self._python = sandbox.python.with_project(folder, packages, ("pytest", "_pytest.unittest", *preload))
         self._idle: list[Zygote] = []
+        self._is_closed = False
+        self._lock = threading.Lock()
         # bubblewrap dies with the thread that started it
         self._starter = ThreadPoolExecutor(1, "project-tests-starter")
 
@@ -60,7 +62,11 @@ class _Project:
         except BaseException:
             zygote.close()
             raise
-        self._idle.append(zygote)
+        with self._lock:
+            if not self._is_closed:
+                self._idle.append(zygote)
+                return result
+        zygote.close()  # nobody else has it, and the project will not be asked again
         return result
 
     def _start(self) -> Zygote:
@@ -69,9 +75,11 @@ class _Project:
         return Zygote("tester", tier, self._python, grant)
 
     def close(self) -> None:
-        """End idle zygotes."""
-        while self._idle:
-            self._idle.pop().close()
+        """End idle zygotes now, and the others when their users give them back."""
+        with self._lock:
+            self._is_closed, idle, self._idle = True, self._idle, []
+        for zygote in idle:
+            zygote.close()
 
 
 class ProjectJudge:

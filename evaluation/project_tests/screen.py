@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 _MODULES = frozenset((
     "pytest", "_pytest", "pluggy", "gc", "ctypes", "_ctypes", "inspect", "builtins", "importlib", "atexit", "signal",
@@ -33,9 +33,10 @@ def find_reach(answer: Sequence[ast.stmt], module: str) -> str:
     """The first name of an answer's statements that reaches for the process of its tests and that the project's
     module does not use; "" for none."""
     used = set(re.findall(r"\w+", module))
+    guarded = _find_guarded_modules(answer)
     for statement in answer:
         for node in ast.walk(statement):
-            for name in _list_suspects(node):
+            for name in _list_suspects(node, guarded):
                 if name.rpartition(".")[2] not in used:
                     return name
         for node in ast.walk(statement):
@@ -47,7 +48,18 @@ def find_reach(answer: Sequence[ast.stmt], module: str) -> str:
     return ""
 
 
-def _list_suspects(node: ast.AST) -> list[str]:
+def _find_guarded_modules(answer: Sequence[ast.stmt]) -> dict[str, frozenset[str]]:
+    """_OF_MODULES with the other names under which the answer imports these modules."""
+    imports = [node for statement in answer for node in ast.walk(statement) if isinstance(node, ast.Import)]
+    aliases = [alias for node in imports for alias in node.names if alias.name in _OF_MODULES]
+    guarded = dict(_OF_MODULES)
+    for alias in aliases:  # one name may stand for both modules
+        name = alias.asname or alias.name
+        guarded[name] = guarded.get(name, frozenset()) | _OF_MODULES[alias.name]
+    return guarded
+
+
+def _list_suspects(node: ast.AST, guarded: Mapping[str, frozenset[str]]) -> list[str]:
     match node:
         case ast.Import(names=names):
             return [top for alias in names if (top := alias.name.partition(".")[0]) in _MODULES]
@@ -55,7 +67,7 @@ def _list_suspects(node: ast.AST) -> list[str]:
             top = module.partition(".")[0]
             names_of = _OF_MODULES.get(module, frozenset()) | _ATTRIBUTES
             return [*([top] if top in _MODULES else []), *(alias.name for alias in names if alias.name in names_of)]
-        case ast.Attribute(value=ast.Name(id=owner), attr=attr) if attr in _OF_MODULES.get(owner, ()):
+        case ast.Attribute(value=ast.Name(id=owner), attr=attr) if attr in guarded.get(owner, ()):
             return [f"{owner}.{attr}"]
         case ast.Attribute(attr=attr) if attr in _ATTRIBUTES or attr in _COMPARISONS:
             return [attr]

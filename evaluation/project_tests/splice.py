@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from textwrap import indent
 
 from evaluation.source import is_type_checking, list_bound_names, list_defined_names, list_runtime_names, parse
+from evaluation.trimming import get_line_range
 
 _UNPARSED = -1
 """The column of a function that stands in no source."""
@@ -55,8 +56,8 @@ def splice(source: str, qualified: str, line: int, program: str) -> Spliced | No
     before, after, last = _split_other_statements(tree, answer, owner or function)
     kept += [*before, *after, *last]
     place = _find_top_level(tree, original)
-    start, end = _get_first_line(original) - 1, original.end_lineno or 0
-    top, bottom = _get_first_line(place) - 1, place.end_lineno or 0
+    start, end = get_line_range(original).start - 1, original.end_lineno or 0
+    top, bottom = get_line_range(place).start - 1, place.end_lineno or 0
     whole = [
         *lines[:top], *(f"{ast.unparse(node)}\n" for node in before), *lines[top:start], body,
         *_end_last_line(lines[end:bottom]), *(f"{ast.unparse(node)}\n" for node in after),
@@ -89,11 +90,6 @@ def _find_at_line(tree: ast.Module | None, name: str, line: int) -> Function | N
         if isinstance(node, Function) and node.name == name and node.lineno == line:
             return node
     return None
-
-
-def _get_first_line(node: ast.stmt) -> int:
-    decorators = getattr(node, "decorator_list", [])
-    return int(min([node.lineno, *(decorator.lineno for decorator in decorators)]))
 
 
 def _find_top_level(tree: ast.Module, function: Function) -> ast.stmt:
@@ -152,9 +148,9 @@ def _add_docstring(function: Function, original: Function) -> Function:
 
 def _render_function(program: str, new: Function, original: Function, margin: str, lines: Sequence[str]) -> str:
     """The source of the answer's function at the margin; the original's decorators where it repeats none."""
-    decorators = "" if new.decorator_list else "".join(lines[_get_first_line(original) - 1 : original.lineno - 1])
+    decorators = "" if new.decorator_list else "".join(lines[get_line_range(original).start - 1 : original.lineno - 1])
     if new.col_offset == original.col_offset:
-        own = program.splitlines(keepends=True)[_get_first_line(new) - 1 : new.end_lineno]
+        own = program.splitlines(keepends=True)[get_line_range(new).start - 1 : new.end_lineno]
         return decorators + "".join(_end_last_line(own))
     return decorators + indent(ast.unparse(new), margin) + "\n"
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from evaluation.sandbox import obstacles
 from evaluation.sandbox.interpreter import InterpreterNames
-from evaluation.source import parse
+from evaluation.source import parse, parse_open
 
 CANONICAL = "canonical_solution"
 """A test may call its task's own solution by this name. It runs in the checker, where no program can see it."""
@@ -30,7 +30,7 @@ def find_obstacle(prompt: str, test: str, entry_point: str, names: InterpreterNa
     if tree is None:
         return None
     tree = _ConstantDropper().visit(tree)
-    prompt_tree = _parse_prompt(prompt)
+    prompt_tree = parse_open(prompt) or ast.Module([], [])
     if any(isinstance(node, ast.ClassDef) and node.name == entry_point for node in prompt_tree.body):
         return "the entry point is a class"
     proxies = obstacles.find_aliases(tree, {entry_point, *_check_parameters(tree)})
@@ -64,7 +64,7 @@ def needs_prompt(prompt: str, test: str, entry_point: str) -> bool:
     if tree is None:
         return True
     used = _find_used_names(tree)
-    bound = _find_bound_names(_parse_prompt(prompt)) - {entry_point}
+    bound = _find_bound_names(parse_open(prompt) or ast.Module([], [])) - {entry_point}
     return "*" in bound or bool(used & bound)
 
 
@@ -86,10 +86,6 @@ def _is_constant(node: ast.expr) -> bool:
         case ast.List(elts=[]) | ast.Tuple(elts=[]) | ast.Set(elts=[]):
             return True
     return False
-
-
-def _parse_prompt(prompt: str) -> ast.Module:
-    return parse(prompt) or parse(prompt + "\n    pass\n") or ast.Module([], [])
 
 
 def _check_parameters(tree: ast.Module) -> set[str]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+NOTICEABLE_WAIT_S = 0.05
+"""A wait for a CPU that moves the deadline. Shorter waits are normal: a program that sleeps has them as well."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -21,7 +21,7 @@ from typing import Any, Self
 
 from evaluation.sandbox.interpreter import NOBODY, Interpreter, get_dropped_identity
 from evaluation.sandbox.jobs import exit_reason
-from evaluation.sandbox.limits import Limits
+from evaluation.sandbox.limits import NOTICEABLE_WAIT_S, Limits
 from evaluation.sandbox.tiers import Grant, Tier
 from evaluation.sandbox.zygotes import Zygote, ZygoteError
 from evaluation.verdicts import Status
@@ -31,11 +31,13 @@ FOLDER = "{folder}"
 MAX_LINE = 2**20
 """Largest line of a program, bytes."""
 _WATCH_S = 0.05
-_NOTICEABLE_S = 0.05
+"""How often the limits of a running program are looked at."""
 _START_S = 10.0
 _KEPT_OUTPUT = 2**16
+"""Bytes of the output that are kept; the rest is read and thrown away."""
 _PIPE_BYTES = 2**20
 _READ = 2**20
+"""Bytes that one read asks for."""
 _MEMORY_SHARE = 0.5
 """A program that crashed with this share of its memory in use ran out of it: a runtime's heap limit is lower."""
 
@@ -306,6 +308,6 @@ class RunningProgram:
             )
         if now - self._started > limits.wall_s + self.waited_s:
             waited_s = self._zygote.waited_s()
-            if waited_s <= self.waited_s + _NOTICEABLE_S:
+            if waited_s <= self.waited_s + NOTICEABLE_WAIT_S:
                 raise ProgramEndedError(Status.TIMEOUT, f"no answer within {limits.wall_s:g} s")
             self.waited_s = waited_s

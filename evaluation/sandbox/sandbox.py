@@ -47,6 +47,7 @@ class Sandbox:
             in_guest: Pool(functools.partial(self._start_slot, in_guest)) for in_guest in (False, True)
         }
         self._program_pools: dict[Tools, Pool[ProgramSlot]] = {}
+        self._program_pools_lock = threading.Lock()
         self._landlock_abi = 0
         atexit.register(self.close)
 
@@ -196,7 +197,7 @@ class Sandbox:
 
     def programs(self, tools: Tools) -> AbstractContextManager[ProgramSlot]:
         """A slot that runs programs of another toolchain, for one job. Raises ZygoteError where none can be started."""
-        with self._detecting:
+        with self._program_pools_lock:
             pool = self._program_pools.get(tools)
             if pool is None:
                 pool = Pool(lambda: ProgramSlot.start(self._tier, self._python, tools))
@@ -207,5 +208,7 @@ class Sandbox:
         """End all idle processes; a later job starts new ones."""
         for slots in (self._pool, *self._package_pools.values()):
             slots.close()
-        for pool in self._program_pools.values():
+        with self._program_pools_lock:
+            program_pools = list(self._program_pools.values())
+        for pool in program_pools:
             pool.close()

@@ -22,12 +22,10 @@ from evaluation.sandbox.inside import codec
 from evaluation.sandbox.inside.checker import OBSTACLE
 from evaluation.sandbox.inside.plain import CodecError
 from evaluation.sandbox.jobs import SandboxJob, SandboxResult, exit_reason
-from evaluation.sandbox.limits import Limits
+from evaluation.sandbox.limits import NOTICEABLE_WAIT_S, Limits
 from evaluation.sandbox.zygotes import Slot
 from evaluation.verdicts import Status
 
-_NOTICEABLE_S = 0.05
-"""A wait for a CPU that moves the deadline. Shorter waits are normal: a program that sleeps has them as well."""
 _VERDICT_BYTES = 2**20
 _LOOK_S = 0.5
 """How often a job that may be stopped is looked at."""
@@ -159,7 +157,7 @@ def _has_waited(watch: Watched, waited_s: float) -> bool:
     """Note how long the job has waited for a CPU; return whether that is more than was known before."""
     more = waited_s - watch.waited_s
     watch.waited_s = max(watch.waited_s, waited_s)
-    return more > _NOTICEABLE_S
+    return more > NOTICEABLE_WAIT_S
 
 
 def parse_messages(frames: bytes) -> list[dict[str, Any]]:

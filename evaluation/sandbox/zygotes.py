@@ -121,7 +121,6 @@ class Zygote:
             "preload": self._preload(),
             "judge_packages": self.interpreter.judge_packages,
             "judge_modules": self.interpreter.judge_modules,
-            "may_preload": self.tier.namespaces,
             "packages": self.interpreter.packages,
             "project": self.interpreter.project,
             "filter": policy.bpf.hex(),

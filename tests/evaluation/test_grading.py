@@ -235,6 +235,7 @@ def test_a_test_that_passes_a_function_runs_in_the_guest_and_says_so(grader):
         ("assert candidate(1) == 1", "class Node:\n    pass\n\n", "class Node"),
         ("assert candidate(1) == 1", "class Bad(ValueError):\n    pass\nclass Worse(Bad):\n    pass\n\n", None),
         ("import numpy\nassert candidate(1) == 1", "", None),
+        ("assert candidate(1) == 1", "class Node:\n    def walk(self):\n        def add(x):\n", "class Node"),
     ],
 )
 def test_only_the_task_decides_whether_its_test_can_cross(names, test, prompt, word):

@@ -96,6 +96,17 @@ def test_other_draws_for_the_same_seeds_are_no_change_of_the_distribution():
     assert audit_decoding((few[0], few[0]), (few[1], few[1]), is_greedy=False).verdict == "undecided"
 
 
+@pytest.mark.parametrize(("temperature", "said"), [(0.0, "the texts"), (1.0, "the texts"), (1.0, "the distribution")])
+def test_the_sentence_names_what_was_compared(temperature, said):
+    off = write_pass(164, temperature, "seed")
+    on = write_pass(164, temperature and (0.5 if said == "the distribution" else temperature), "seed", 1 / 20, "a")
+    if said == "the texts":  # a server without log-probabilities
+        off, on = ({key: make_text(text.tokens) for key, text in each.items()} for each in (off, on))
+    found = audit_decoding((off, off), (on, on), is_greedy=not temperature)
+    assert found.verdict == "changed"
+    assert found.sentence.startswith(f"changes {said}")
+
+
 def test_ties_of_greedy_decoding_are_rounding():
     off = {(f"t{i}", 0): make_text([1, 2, 3], [-0.7, -0.7, -0.7]) for i in range(40)}
     on = {(f"t{i}", 0): make_text([1, 5, 3], [-0.7, -0.71, -0.7]) for i in range(40)}

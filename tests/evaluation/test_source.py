@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from evaluation import dataset_files
-from evaluation.source import parse
+from evaluation.source import find_definition, parse
 
 
 class Cycle:
@@ -43,3 +43,11 @@ def test_threads_that_read_at_once_all_get_their_tree() -> None:
 
     with ThreadPoolExecutor(4) as threads:
         assert all(threads.map(read, range(300)))
+
+
+def test_the_definition_in_finally_is_the_last_one() -> None:
+    tree = parse("try:\n    1\nexcept E:\n    def f(): 2\nelse:\n    def f(): 3\nfinally:\n    def f(): 4\n")
+    assert tree is not None
+    found = find_definition(tree.body[0], "f")
+    assert found is not None
+    assert found.lineno == 8

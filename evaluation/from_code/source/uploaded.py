@@ -86,7 +86,7 @@ def _check_path(path: str, is_plain: bool) -> str:
     """The path of an entry without `.`. Raises ProjectError for links, devices and paths that leave the folder."""
     if not is_plain:
         raise ProjectError(f"the archive holds something other than files and folders: remove {path[:100]!r}")
-    if path.strip("./") and (not is_relative(path) or "\\" in path):
+    if PurePosixPath(path).parts and (not is_relative(path) or "\\" in path):
         raise ProjectError(f"a path in the archive leads out of its folder: remove {path[:100]!r}")
     return str(PurePosixPath(path))
 

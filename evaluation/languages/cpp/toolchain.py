@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,9 +35,9 @@ _INCLUDE = "/include"
 @functools.cache
 def find() -> Toolchain:
     """The toolchain of this machine; the first time it precompiles the header. Raises ToolchainError."""
-    compiler, version = finding.find_newest((finding.on_path("g++"),), OLDEST, "-dumpfullversion")
+    compiler, version = finding.find_newest((shutil.which("g++"),), OLDEST, "-dumpfullversion")
     label = f"g++ {'.'.join(map(str, version))}"
-    programs = [found for name in ("as", "ld") if (found := finding.on_path(name)) is not None]
+    programs = [found for name in ("as", "ld") if (found := shutil.which(name)) is not None]
     digest = hashlib.sha256("\0".join((HEADER, label, compiler, *_FLAGS)).encode()).hexdigest()[:12]
     folder = finding.prepare_folder(f"cpp-{digest}", lambda folder: _precompile(compiler, folder))
     trees = (compiler, *programs, *_list_used_folders(compiler, folder), str(folder))

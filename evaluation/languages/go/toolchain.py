@@ -14,7 +14,7 @@ from pathlib import Path
 
 from evaluation.languages import finding
 from evaluation.languages.base import Toolchain, ToolchainError
-from evaluation.sandbox.programs import COMPILE_LIMITS, Command, Tools
+from evaluation.sandbox.programs import COMPILE_LIMITS, FOLDER, Command, Tools
 
 INSTALL = "pip install 'bassline[go]'"
 OLDEST = (1, 26)
@@ -48,7 +48,7 @@ def find() -> Toolchain:
     return Toolchain(
         f"go {version}",
         Tools(
-            run=Command(("{folder}/program",), (("GOMEMLIMIT", f"{_MEMORY_MIB}MiB"), ("GOMAXPROCS", "2"))),
+            run=Command((f"{FOLDER}/program",), (("GOMEMLIMIT", f"{_MEMORY_MIB}MiB"), ("GOMAXPROCS", "2"))),
             compile=Command((f"{folder}/build", folder), (("GOMAXPROCS", "2"),)),
             compile_limits=_COMPILE_LIMITS,
             trees=(folder,),
@@ -61,7 +61,7 @@ def find() -> Toolchain:
 def _find_go() -> tuple[str, str, str]:
     """The `go` command, its root and its version."""
     tried = []
-    for go in filter(None, (_find_wheel(), finding.on_path("go"))):
+    for go in filter(None, (_find_wheel(), shutil.which("go"))):
         try:
             facts = json.loads(finding.run([go, "env", "-json", "GOROOT", "GOVERSION"], _build_environment("")))
             numbers = finding.parse_numbers(go, str(facts["GOVERSION"]))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from evaluation.languages import finding
 from evaluation.languages.base import Toolchain, ToolchainError
-from evaluation.sandbox.programs import COMPILE_LIMITS, Command, Tools
+from evaluation.sandbox.programs import COMPILE_LIMITS, FOLDER, Command, Tools
 
 INSTALL = "apt-get install default-jdk-headless"
 OLDEST = (17,)
@@ -37,7 +37,7 @@ _THREADS = 32
 @functools.cache
 def find() -> Toolchain:
     """The toolchain of this machine; the first time it makes the archives. Raises ToolchainError."""
-    compiler, version = finding.find_newest((_find_home(), finding.on_path("javac")), OLDEST, "-version")
+    compiler, version = finding.find_newest((_find_home(), shutil.which("javac")), OLDEST, "-version")
     home = Path(compiler).parents[1]
     label = ".".join(map(str, version))
     content = repr((sorted(_SOURCES.items()), _COMPILE, _RUN, str(home), label)).encode()
@@ -48,7 +48,7 @@ def find() -> Toolchain:
     return Toolchain(
         f"java {label}",
         Tools(
-            run=Command((*_build_command(home, folder, "Driver", _RUN, "{folder}/classes"), "3", "4"), libraries),
+            run=Command((*_build_command(home, folder, "Driver", _RUN, f"{FOLDER}/classes"), "3", "4"), libraries),
             compile=Command(_build_command(home, folder, "Build", _COMPILE), libraries),
             compile_limits=_COMPILE_LIMITS,
             trees=tuple(dict.fromkeys((str(home), *_list_configuration(home), str(folder)))),

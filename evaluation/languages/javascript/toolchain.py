@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import shutil
 from pathlib import Path
 
 from evaluation.languages import finding
@@ -26,7 +27,7 @@ _FLAGS = (
 @functools.cache
 def find() -> Toolchain:
     """The toolchain of this machine. Raises ToolchainError."""
-    node, version = finding.find_newest((_find_wheel(), finding.on_path("node")), OLDEST, "--version")
+    node, version = finding.find_newest((_find_wheel(), shutil.which("node")), OLDEST, "--version")
     run = Command((node, *_FLAGS, "driver.cjs"))
     label = f"node {'.'.join(map(str, version))}"
     return Toolchain(label, Tools(run, (node,), reserves_bytes=_RESERVES_BYTES, run_threads=_THREADS))

@@ -28,18 +28,18 @@ _FLAGS = (
 @functools.cache
 def find() -> Toolchain:
     """The toolchain of this machine; the first time it compiles the driver's crate. Raises ToolchainError."""
-    on_path, linker = finding.on_path("rustc"), finding.on_path("cc")
-    if on_path is None:
+    rustc_on_path, linker = shutil.which("rustc"), shutil.which("cc")
+    if rustc_on_path is None:
         raise ToolchainError("there is no rustc")
     if linker is None:
         raise ToolchainError("rustc needs a C compiler to link: there is no cc")
-    sysroot = _make_reachable(Path(finding.run((on_path, "--print=sysroot")).strip()))
+    sysroot = _make_reachable(Path(finding.run((rustc_on_path, "--print=sysroot")).strip()))
     rustc, version = finding.find_newest((str(sysroot / "bin" / "rustc"),), OLDEST, "--version")
     label = f"rustc {'.'.join(map(str, version))}"
     flags = (*_FLAGS, f"--sysroot={sysroot}", f"-Clinker={os.path.realpath(linker)}")
     digest = hashlib.sha256("\0".join((CRATE, label, *flags)).encode()).hexdigest()[:12]
     crate = finding.prepare_folder(f"rust-driver-{digest}", lambda folder: _compile_driver(rustc, flags, folder))
-    programs = [found for name in ("as", "ld") if (found := finding.on_path(name)) is not None]
+    programs = [found for name in ("as", "ld") if (found := shutil.which(name)) is not None]
     libraries = () if sysroot == Path("/usr") else (str(sysroot / "lib"),)  # the sandbox has the system's own
     trees = (rustc, *libraries, os.path.realpath(linker), *programs, str(crate))
     path = os.pathsep.join(dict.fromkeys(str(Path(program).parent) for program in programs))

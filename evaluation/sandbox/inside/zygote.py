@@ -49,7 +49,7 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
     semaphores.install()
     role = importlib.import_module("evaluation.sandbox.inside." + settings["role"])
     if settings["project"]:
-        role.prepare(settings["project"], *([] if settings["may_preload"] else [settings["packages"]]))
+        role.prepare(settings["project"], *([] if settings["namespaces"] else [settings["packages"]]))
     abi = hardening.landlock_abi()
     ruleset = hardening.landlock_ruleset(abi, settings) if abi else None
     filters = hardening.own_pid_filter(settings["kill_calls"]), bytes.fromhex(settings["filter"])

@@ -10,6 +10,7 @@ from evaluation.project_tests.judge import ProjectJudge
 from evaluation.project_tests.running import LIMITS
 from evaluation.project_tests.spec import ProjectTests
 from evaluation.sandbox import Sandbox, SandboxUnavailableError
+from evaluation.sandbox.zygotes import Zygote
 from evaluation.verdicts import Status, Trust
 from tests.evaluation.project_tests.conftest import GROSS, SHOP, TOTAL
 from tests.evaluation.project_tests.projects import Packed
@@ -254,3 +255,14 @@ def test_optional_fields_of_a_spec_are_checked(shop: Packed, field: str, value: 
 
     with pytest.raises(ValueError, match=f"field project_tests: {field}"):
         ProjectTests.of(content)
+
+
+def test_a_zygote_that_is_in_use_when_its_project_is_dropped_ends_after_its_job(shop: Packed) -> None:
+    spec = shop.spec("shop.py", "Basket.total", *TOTAL)
+    project = ProjectJudge(shop.judge.sandbox, shop.judge.archives)._load_project(spec)
+
+    def drop(zygote: Zygote) -> Zygote:
+        project.close()
+        return zygote
+
+    assert project.run(drop)._process.poll() is not None

@@ -1,5 +1,8 @@
 """Programs of other toolchains: compiled and run in the sandbox, with Python standing in for a toolchain."""
 
+from concurrent import futures
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from evaluation.sandbox import (
@@ -47,6 +50,13 @@ def compiled(sandbox, tools, compiler, program=ECHO):
         slot.put({"program.py": program})
         with RunningProgram(slot, LIMITS) as running:
             return step.exit_code, step.output.decode(), running.ask(b"line\n")
+
+
+def test_a_program_gets_its_slot_while_another_sandbox_is_tested(sandbox, tools):
+    with ThreadPoolExecutor(1) as threads, Sandbox._detecting:
+        waiting = threads.submit(compiled, sandbox, tools, "")
+        done, _ = futures.wait([waiting], timeout=60)
+    assert done
 
 
 def test_a_program_answers_a_line_with_a_line(sandbox, tools):

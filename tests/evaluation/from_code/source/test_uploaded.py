@@ -63,6 +63,7 @@ def test_a_project_is_unpacked_without_its_outer_folder_and_without_git(pack, na
         (lambda: pack_tar({"../x.py": b""}), "a.tar.gz", "leads out of its folder: remove '../x.py'"),
         (lambda: pack_tar({"/etc/x.py": b""}), "a.tar.gz", "leads out of its folder"),
         (lambda: pack_zip({"a/../../x.py": b""}), "a.zip", "leads out of its folder"),
+        (lambda: pack_tar({"..": b""}), "a.tar.gz", "leads out of its folder: remove '..'"),
         (lambda: pack_zip({"a\\..\\x.py": b""}), "a.zip", "leads out of its folder"),
         (
             lambda: pack_tar({}, make_entry("link", tarfile.SYMTYPE)),
