@@ -65,7 +65,7 @@ def main(argv: list[str] | None = None) -> int:
 def _measure(engine: Engine, options: argparse.Namespace, batch: int, length: int) -> LengthMeasurement:
     """Decode the prompts at one batch size and draft length."""
     fixed = EngineConfig(**{**asdict(engine.config), "draft_length": f"fixed:{length}"})
-    worker = Engine(fixed, engine.target, engine.draft)
+    worker = Engine(fixed, engine.target, engine.draft, engine.head)
     accepted, draft_s, verify_s = [], [], []
     for task in dataset_files.load("humaneval").tasks[: options.tasks]:
         prompt = prompting.build(task, "chat")
