@@ -72,7 +72,7 @@ OTHERS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 HYBRIDS = {name: settings for name, settings in (DENSE | OTHERS).items() if settings["model_type"] in CONFIG_MAPPING}
-"""The families that this transformers has: 5.17 has no LFM3."""
+"""The families that this transformers has: 5.17 has no LFM3 and no Bailing."""
 KINDS = ["lfm2", "qwen3_5", "bamba", "jamba"]
 """One of each kind of recurrent layer."""
 QUICK = [*KINDS, "qwen3_next", "granitemoehybrid", "falcon_h1"]
