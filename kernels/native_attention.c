@@ -215,11 +215,13 @@ static inline __attribute__((always_inline)) void read_square(
     const element *group = from->group[j / LANES] + d;
     floats square[LANES];
     if (n - j >= LANES && dim - d >= DEPTH) {
-        _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) square[i] = *(const floats *)(group + i * from->stride);
+        _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++)
+            square[i] = *(const floats *)(group + i * from->stride);
     } else {
         int n_here = dim - d < DEPTH ? dim - d : DEPTH;
         memset(square, 0, sizeof square);
-        for (int i = 0; i < LANES && j + i < n; i++) memcpy(square + i, group + i * from->stride, n_here * sizeof(element));
+        for (int i = 0; i < LANES && j + i < n; i++)
+            memcpy(square + i, group + i * from->stride, n_here * sizeof(element));
     }
     transpose(square);
 #ifdef BFLOAT16
@@ -373,7 +375,8 @@ static void attend_span(const problem *p, int r, int head, int from, int span, p
     if (last > (span + 1) * SPAN) last = (span + 1) * SPAN;
     memset(sums, 0, n_padded * width * sizeof(float));
     for (int at = first / BLOCK * BLOCK; at < last; at += BLOCK) {
-        int left = last - at, n_here = left < BLOCK ? left : BLOCK, n_next = left - n_here < BLOCK ? left - n_here : BLOCK;
+        int left = last - at, n_here = left < BLOCK ? left : BLOCK;
+        int n_next = left - n_here < BLOCK ? left - n_here : BLOCK;
         block here = find_block(p, head, pages, at, n_here), next = find_block(p, head, pages, at + BLOCK, n_next);
         if (n_padded == TILE) {
             score_few(p, queries, TILE, dim, &here, &next, weights);

@@ -67,7 +67,7 @@ class TrainingStoppedError(RuntimeError):
 class DrafterTraining:
     """Trains the head of a target. `statements` yields the same prompts, in the same order, each time it is called.
 
-    `build_asking` returns how to ask the loaded target; `tasks` are the texts of evaluated tasks to keep out.
+    `asking_of` returns how to ask the loaded target; `tasks` are the texts of evaluated tasks to keep out.
     """
 
     plan: Plan
