@@ -37,12 +37,12 @@ def audit(reference: str | None, json_file: str | None, **options: Any) -> None:
         spec = parse_options(AuditSpec, {name: value for name, value in options.items() if value is not None})
         study = spec.build_study()
         ctx = common.open_context()
-        service.check(ctx, study, has_repeats=True)
+        service.check(ctx, study, for_audit=True)
         ctx.make_grader()  # without a sandbox, fail before decoding
         with foreground.start_workers(ctx, "audit") as place:
             study = handover.prepare_study_for_server(ctx, study) if place.server else study
             command = shlex.join(["bassline", *sys.argv[1:]])
-            study_id = service.submit(ctx, study, command=command, has_repeats=True, **place.options)
+            study_id = service.submit(ctx, study, command=command, for_audit=True, **place.options)
             place.work_study(study_id)
     with ctx.database.read() as session:
         document = build_document(session, repository.get_study(session, study_id))

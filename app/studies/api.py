@@ -79,7 +79,7 @@ def show(study_id: uuid.UUID, query: BudgetQuery) -> StudyDocument:
 @declare_operation({201: StudyOverview})
 def create_audit(body: AuditSpec) -> tuple[StudyOverview, dict[str, str]]:
     """Submits an audit: a study with and without speculation, each twice. What it found is under `/audit` of it."""
-    study_id = service.submit(get_context(), body.build_study(), command=body.build_command(), has_repeats=True)
+    study_id = service.submit(get_context(), body.build_study(), command=body.build_command(), for_audit=True)
     return _overview(study_id), {"Location": url_for("studies_api.show_audit", study_id=study_id)}
 
 

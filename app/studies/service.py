@@ -39,15 +39,16 @@ def submit(
     pinned_worker: str | None = None,
     handover: bool = False,
     study_id: uuid.UUID | None = None,
-    has_repeats: bool = False,
+    for_audit: bool = False,
 ) -> uuid.UUID:
     """Stores a study with a run for each arm, and enqueues them. Returns its id.
 
     Everything is checked before anything is stored: raises BadInputError, naming the arm and the field. The arguments
     are as in app.runs.service.submit; `command` repeats the study, by default one with all its options; `study_id` is
-    its id where that was chosen before. With `has_repeats` arms may have one configuration, as in an audit.
+    its id where that was chosen before. An audit's arms may have one configuration, and those that this machine decodes
+    share batches among tasks, because an audit asks for texts and not for times.
     """
-    specs, dataset, tasks = check(ctx, spec, has_repeats=has_repeats)
+    specs, dataset, tasks = check(ctx, spec, for_audit=for_audit)
     if not runs.is_local(pinned_worker, handover):
         for number, (name, one) in enumerate(zip(spec.names(), specs, strict=True), start=1):
             with naming_arm(number, name):
@@ -88,14 +89,16 @@ def submit(
     return study.id
 
 
-def check(ctx: Context, spec: StudySpec, *, has_repeats: bool = False) -> tuple[list[RunSpec], Dataset, list[Task]]:
+def check(ctx: Context, spec: StudySpec, *, for_audit: bool = False) -> tuple[list[RunSpec], Dataset, list[Task]]:
     """(the run of each arm, the dataset, the selected tasks). Raises BadInputError that names the arm and the field."""
     names, specs = spec.names(), spec.run_specs()
+    if for_audit:
+        specs = [one.model_copy(update={"throughput": not is_remote(one.target)}) for one in specs]
     configurations = [one.model_dump(exclude={"name"}) for one in specs]
     found: tuple[Dataset, list[Task]] | None = None
     for i, (name, one) in enumerate(zip(names, specs, strict=True)):
         with naming_arm(i + 1, name, shared=TaskChoice.model_fields):
-            first_like = i if has_repeats else configurations.index(configurations[i])
+            first_like = i if for_audit else configurations.index(configurations[i])
             firsts = {"configuration": first_like, "name": names.index(name)}
             for what, first in firsts.items():
                 if first < i:

@@ -7,8 +7,10 @@ import random
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import select
 
 from app.core.errors import BadInputError
+from app.runs.models import Run
 from app.site.factory import create_app
 from app.studies.audit import AuditSpec
 from tests.fakes import FakeEngine
@@ -57,6 +59,8 @@ def test_an_engine_that_changes_nothing_is_equal_and_one_that_changes_a_token_in
     assert (equal["verdict"], equal["changed_share"], equal["noise_share"], equal["tasks"]) == ("equal", 0, 0, [])
     assert [each["texts"] for each in equal["decodings"]] == [3, 48]
     assert (equal["profiles"]["off"]["drafter"], equal["profiles"]["on"]["drafter"]) == ("none", "sibling")
+    with ctx.database.read() as session:
+        assert all(run.throughput for run in session.scalars(select(Run))), "tasks share batches: only texts count"
     changed = audit(0.0, 1 / 200)
     assert changed["verdict"] == "changed"
     assert changed["sentence"].startswith("sampled: changes the distribution: speculation changes")
