@@ -101,7 +101,7 @@ def _decode(arms: Arms, cell: HeadlineCell, names: list[str], text: str) -> Meas
     device, prompt = torch.device("cpu"), MeasuredPrompt()
     reads = [measure_read_bandwidth(device)]
     for name in names:
-        before = machine_use.read()
+        before = machine_use.read_cpu_counters()
         speed = arms.run(name, text, cell.n, cell.temperature)
         prompt.rates[name] = speed.rate
         if is_ours(name) and (use := machine_use.compute_use_since(before)):

@@ -14,8 +14,8 @@ from typing import Any
 from app.core.errors import BadInputError
 from app.core.remote.chunks import RemoteServerError
 from app.core.remote.engine import RemoteEngine
-from app.core.remote.server_pages import COUNTERS_OF_QUEUE, WAITING
-from app.core.remote.target import parse
+from app.core.remote.server_pages import QUEUE_COUNTERS, WAITING
+from app.core.remote.target import parse_target
 from app.jobs.work.decode_job import build_task_prompt
 from benchmarks._load_client import Client, PlannedRequest, QueueWatch, Reply
 from benchmarks._load_service import ServiceError
@@ -90,7 +90,7 @@ class RemoteClient(Client):
             if looking is not None:
                 looking.cancel()
             later = await self.engine.read_counters()
-            seconds, requests = (later.get(name, 0.0) - before.get(name, 0.0) for name in COUNTERS_OF_QUEUE)
+            seconds, requests = (later.get(name, 0.0) - before.get(name, 0.0) for name in QUEUE_COUNTERS)
             watch.mean_s = seconds / requests if requests > 0 else None
 
     async def _look(self, watch: QueueWatch) -> None:
@@ -104,6 +104,6 @@ class RemoteClient(Client):
 def load_engine(target: str) -> RemoteEngine:
     """The engine of an `openai:` target. Raises ServiceError where its server does not answer."""
     try:
-        return RemoteEngine.load(parse(target))
+        return RemoteEngine.load(parse_target(target))
     except (ModelError, BadInputError) as error:
         raise ServiceError(str(error)) from None

@@ -70,7 +70,7 @@ def watch_others() -> Callable[[], float | None]:
     Others are all but this process and its children: the services that it measures. None where the system does not
     show it.
     """
-    before = machine_use.read(_measure_cpu_seconds())
+    before = machine_use.read_cpu_counters(_measure_cpu_seconds())
 
     def lost() -> float | None:
         use = machine_use.compute_use_since(before, _measure_cpu_seconds())

@@ -17,7 +17,7 @@ from app.core.db.database import Database
 from app.core.events.bus import MemoryBus
 from app.core.settings import Settings
 from app.core.states import OPEN_RUN_STATES, RunState
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.runs import service
 from app.runs.models import Run
 from app.runs.schemas import RunSpec
@@ -119,7 +119,7 @@ def measure_ms_per_task(database_url: str, folder: Path, tasks: int, rounds: int
     migrate.upgrade(ctx.database)
     times = []
     try:
-        with Embedded(ctx, "bench service"):
+        with EmbeddedWorkers(ctx, "bench service"):
             for limit in (2, *[tasks] * rounds):
                 began = time.perf_counter()
                 run_id = service.submit(ctx, RunSpec(target=TARGET, limit=limit))

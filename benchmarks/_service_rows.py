@@ -211,7 +211,7 @@ def _write(session: Session, run: Run, rng: random.Random) -> None:
         jobs.append(job)
     run.figures = figures.compute_figures(run, jobs)
     curve = figures.compute_curve(run, jobs)
-    tasks = figures.name_of_tasks(task.task_id for task in all_tasks[:done])
+    tasks = figures.hash_task_ids(task.task_id for task in all_tasks[:done])
     run.curve = RunCurve(n_tasks=done, tasks=tasks, **{name: list(values) for name, values in asdict(curve).items()})
     session.add(run)
     session.flush()

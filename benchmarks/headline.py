@@ -30,7 +30,7 @@ from typing import Any
 
 import torch
 
-from app.core.provenance import of_this_process
+from app.core.provenance import get_process_provenance
 from benchmarks import _headline_rows, _llamacpp
 from benchmarks._arms import choose_attention, choose_dtype
 from benchmarks._decode_figures import LLAMA_CPP
@@ -93,7 +93,7 @@ def _collect_settings(options: argparse.Namespace) -> dict[str, Any]:
         "models": {model: fetch.ensure(model).sha256 for model in models},
         "heads": heads,
         "not_run": reasons,
-        **of_this_process(),
+        **get_process_provenance(),
     }
 
 

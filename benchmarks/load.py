@@ -27,7 +27,7 @@ from typing import Any
 
 from app.cli.common import open_context
 from app.core.errors import BasslineError
-from app.core.remote.target import is_remote, parse
+from app.core.remote.target import is_remote, parse_target
 from app.datasets.service import as_plain, require
 from benchmarks._load_client import count_prompts, shuffle_tasks
 from benchmarks._load_figures import build_row, build_sentences, compute_figures, draw_quality
@@ -146,7 +146,7 @@ def _parse_options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, arg
         parser.exit(2, "--token is for a running service: give its address with --url\n")
     if is_remote(options.target):
         try:
-            parse(options.target)
+            parse_target(options.target)
         except BasslineError as error:
             parser.exit(2, f"{error}\n")
         if options.url is not None or options.drafter:

@@ -65,7 +65,7 @@ def add_large_run(ctx: Context, n_tasks: int, n: int, *, dataset: str = "humanev
             session.execute(insert(Sample), batch)
     with ctx.database.session() as session:
         stored = get_run(session, run.id)
-        figures.write(session, stored, figures.measure(session, stored))
+        figures.store_measurement(session, stored, figures.compute_measurement(session, stored))
     return run.id
 
 

@@ -1,4 +1,4 @@
-"""What does one kind of background work: a handler, the step by which it stores how far it is, and the registry."""
+"""Handlers of background jobs, one per kind; the attempt at a job, which stores its progress; the registry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from sqlalchemy.orm import Session
 
-from app.background.leases import Lease, LostClaimError, Stop
+from app.background.leases import Lease, LostClaimError, StopReason
 from app.background.models import BackgroundJob
 from app.core.broker import queues
 from app.core.context import Context
@@ -23,9 +23,9 @@ OnProgress = Callable[[int, int, str], object]
 
 
 class UnfinishedError(Exception):
-    """The attempt must stop before the end of the job, whose steps so far are stored; `state` is what becomes of it.
+    """The attempt stops before the job's end; its steps so far are stored, and the job is left in `state`.
 
-    With `waits` nothing can be done now: who changes that calls `send_waiting`, and the reaper asks now and then.
+    With `waits` the job waits for an event, whose sender calls `send_if_waiting`; the reaper asks now and then.
     """
 
     def __init__(self, state: JobState, *, waits: bool = False) -> None:
@@ -34,7 +34,7 @@ class UnfinishedError(Exception):
 
 
 class JobAttempt:
-    """What an attempt has of its job. `cursor` is where an earlier attempt stopped; change it, then `save`.
+    """One attempt at a job. `cursor` is where an earlier attempt stopped; change it, then `save`.
 
     `on_finish` writes in the transaction in which the job ends as finished. After `turn_s` other work of this worker
     has its turn; infinite where a user waits for the job itself.
@@ -87,9 +87,9 @@ class JobAttempt:
 
         Without `within_turn` the turn may last longer, for work that cannot be interrupted and resumed.
         """
-        if self.lease.stop is Stop.FENCED:
+        if self.lease.stop is StopReason.FENCED:
             raise LostClaimError(str(self.job.id))
-        if self.lease.stop is Stop.CANCELLED:
+        if self.lease.stop is StopReason.CANCELLED:
             raise UnfinishedError(JobState.CANCELLED)
         if self.ctx.stopping.is_set() or (within_turn and time.monotonic() >= self._ends_at):
             raise UnfinishedError(JobState.QUEUED)
@@ -108,7 +108,7 @@ class JobAttempt:
 
 
 class Handler(Protocol):
-    """Does one kind of job. One object serves all threads of a process and keeps nothing."""
+    """Does one kind of job. Stateless: one object serves all threads of a process."""
 
     kind: str
     queue: str = queues.EXEC
@@ -127,19 +127,19 @@ class Handler(Protocol):
         return True
 
     def must_wait(self, ctx: Context, job: BackgroundJob) -> bool:
-        """Whether a job that waits still has to: asked when its row says so, since what it waits for may have come."""
+        """Whether a job must still wait: asked once its row says so, since the event may have come meanwhile."""
         return True
 
     def on_end(self, ctx: Context, job: BackgroundJob) -> None:
-        """Follows the end of a job, in whatever state."""
+        """Called when a job has ended, in any state."""
         return
 
     def discard(self, ctx: Context, job: BackgroundJob) -> None:
-        """Removes what the steps of a job stored that failed or was cancelled; one that is retried then starts over."""
+        """Removes what a failed or cancelled job has stored; a retry then starts over."""
         return
 
     def describe_loss(self, job: BackgroundJob) -> str:
-        """What the workers were doing that were lost, after "while they"."""
+        """What the lost workers were doing, to follow "while they"."""
         return f"did this ({job.done} of {job.total} {job.message})".replace(" ()", "")
 
 
@@ -149,7 +149,7 @@ _loading = threading.Lock()
 
 
 def register(load: Callable[[], Sequence[Handler]]) -> None:
-    """Makes what `load` returns the handlers of this process. It is called when one is needed for the first time."""
+    """Registers this process's handlers. `load` is called when one is needed for the first time."""
     _loaders[:] = [load]
 
 

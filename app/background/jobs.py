@@ -48,7 +48,7 @@ def open_job(
     arguments: Mapping[str, Any] | None = None,
     input: bytes | None = None,
 ) -> uuid.UUID:
-    """The id of a job that waits. One with this key that has not finished is opened again and goes on where it was."""
+    """The id of a job that waits. An unfinished one with this key is reopened and resumed."""
     own = (BackgroundJob.kind == kind, BackgroundJob.key == key, BackgroundJob.state != JobState.FINISHED)
     row = make_job(kind, subject, key=key, arguments=arguments, input=input)
     for _ in range(MAX_ATTEMPTS):
@@ -70,8 +70,8 @@ def _reopen(job: BackgroundJob) -> None:
     job.finished_at = job.cancel_requested_at = None
 
 
-def follow_end(ctx: Context, job: BackgroundJob) -> None:
-    """Discards what a job stored that did not finish, and tells its handler about the end. Nothing if it goes on."""
+def handle_end(ctx: Context, job: BackgroundJob) -> None:
+    """Tells a job's handler that it has ended, after discarding what an unfinished one stored; not if queued."""
     handler = get_handler(job.kind)
     if handler is None or job.state is JobState.QUEUED:
         return
@@ -80,7 +80,7 @@ def follow_end(ctx: Context, job: BackgroundJob) -> None:
             handler.discard(ctx, job)
         handler.on_end(ctx, job)
     except Exception as error:
-        log_failure("the end of a job could not be followed", error, job_id=str(job.id))
+        log_failure("the end of a job could not be handled", error, job_id=str(job.id))
 
 
 def send(ctx: Context, job: BackgroundJob, queue: str | None) -> None:
@@ -113,10 +113,10 @@ def return_expired(ctx: Context, *conditions: ColumnElement[bool]) -> None:
         if returned:
             log.warning("lease expired", job_id=str(job.id), kind=job.kind, attempt=job.attempt, now=str(state))
             job.state, job.error = state, error
-            follow_end(ctx, job)
+            handle_end(ctx, job)
 
 
-def return_of_ended_processes(ctx: Context) -> None:
+def return_jobs_of_dead_processes(ctx: Context) -> None:
     """Returns the jobs of processes of this machine that are gone, without waiting until their leases expire."""
     with ctx.database.session() as session:
         for job in session.scalars(select(BackgroundJob).where(BackgroundJob.lease_until.is_not(None))):
@@ -139,7 +139,7 @@ def send_again(ctx: Context, silence: dt.timedelta) -> None:
                 call_after_commit(session, send, ctx, job, job.queue)
 
 
-def send_waiting(ctx: Context, key: str) -> None:
+def send_if_waiting(ctx: Context, key: str) -> None:
     """Sends the message of the job with this key, if it waits for what has just happened."""
     waiting = (BackgroundJob.key == key, BackgroundJob.state == JobState.QUEUED, BackgroundJob.queue.is_not(None))
     with ctx.database.read() as session:
@@ -188,7 +188,7 @@ def cancel(ctx: Context, job_id: uuid.UUID) -> None:
             session.execute(update(BackgroundJob).where(BackgroundJob.id == job_id).values(cancel_requested_at=now))
             return
     with ctx.database.read() as session:
-        follow_end(ctx, get_job(session, job_id))
+        handle_end(ctx, get_job(session, job_id))
 
 
 def retry(ctx: Context, job_id: uuid.UUID) -> None:

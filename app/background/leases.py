@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session
 
 from app.background.models import Leased
 from app.core.context import Context
-from app.core.db.clock import get_database_time
+from app.core.db.clock import build_database_time
 from app.core.db.database import OUTAGES, has_updated, summarize_error
 from app.core.db.threads import RepeatingThread
 from app.core.db.types import generate_id
@@ -38,11 +38,11 @@ class LostClaimError(Exception):
     """Another worker owns the row by now; what was computed for it is dropped."""
 
 
-class Stop(enum.StrEnum):
+class StopReason(enum.StrEnum):
     """Why a worker should stop working on a row."""
 
     FENCED = "fenced"  # another worker has it, or we could not prove that we are alive
-    INTERRUPTED = "interrupted"  # what it is for, or this process stops: return it
+    INTERRUPTED = "interrupted"  # its run or this process stops: return the row
     CANCELLED = "cancelled"  # the user cancelled it: keep what there is so far
 
 
@@ -74,7 +74,7 @@ def claim_row(
     try:
         with ctx.database.session() as session:
             taken = update(table).where(table.id == row_id, *conditions)
-            lease_until = get_database_time(session, ctx.settings.lease_s)
+            lease_until = build_database_time(session, ctx.settings.lease_s)
             own = {"attempt": table.attempt + 1, "fence": fence, "claimed_by": ctx.worker_name}
             attempt = session.scalar(
                 taken.values(lease_until=lease_until, **own, **values).returning(table.attempt),
@@ -89,7 +89,7 @@ def claim_row(
 
 def has_expired(session: Session, table: type[Leased]) -> ColumnElement[bool]:
     """Whether the worker of a row has stopped heartbeating, as a condition."""
-    return table.lease_until <= get_database_time(session)
+    return table.lease_until <= build_database_time(session)
 
 
 def take_back(session: Session, row: Leased, **values: Any) -> bool:
@@ -105,9 +105,9 @@ class Lease:
     `find_stop` says why it is not, None while it is.
     """
 
-    def __init__(self, ctx: Context, owned: Ownership, find_stop: Callable[[Session], Stop | None]) -> None:
+    def __init__(self, ctx: Context, owned: Ownership, find_stop: Callable[[Session], StopReason | None]) -> None:
         self._ctx, self.owned, self._find_stop = ctx, owned, find_stop
-        self._stop: Stop | None = None
+        self._stop: StopReason | None = None
         self._proven = time.monotonic()
         self._lease_s, self._heartbeat_s = ctx.settings.lease_s, ctx.settings.heartbeat_s
         self._thread = RepeatingThread(f"lease-{owned.row_id}", self._watch, first_s=self._look_s, retry_s=self._look_s)
@@ -121,11 +121,11 @@ class Lease:
         self._thread.stop()
 
     @property
-    def stop(self) -> Stop | None:
+    def stop(self) -> StopReason | None:
         """None while the work is wanted. Cheap: an engine reads it before every round."""
         # Checked on read: the heartbeat thread may be blocked on a dead connection, or was suspended with the process.
         if self._stop is None and time.monotonic() - self._proven >= self._lease_s:
-            self._stop = Stop.FENCED
+            self._stop = StopReason.FENCED
         return self._stop
 
     def store(self, write: Callable[[], None]) -> None:
@@ -136,7 +136,7 @@ class Lease:
         """
         limit = time.monotonic() + self._lease_s
         while True:
-            if self.stop is Stop.FENCED:
+            if self.stop is StopReason.FENCED:
                 raise LostClaimError(str(self.owned.row_id))
             try:
                 return write()
@@ -171,10 +171,10 @@ class Lease:
             try:
                 self._renew(self._lease_s)
             except LostClaimError:
-                self._stop = Stop.FENCED
+                self._stop = StopReason.FENCED
                 return None
             self._proven = now
-        noticed: Stop | None = Stop.INTERRUPTED
+        noticed: StopReason | None = StopReason.INTERRUPTED
         if not self._ctx.stopping.is_set():
             with self._ctx.database.heartbeats.read() as session:
                 noticed = self._find_stop(session)
@@ -183,4 +183,4 @@ class Lease:
 
     def _renew(self, lease_s: float) -> None:
         with self._ctx.database.heartbeats.session() as session:
-            self.owned.write(session, lease_until=get_database_time(session, lease_s))
+            self.owned.write(session, lease_until=build_database_time(session, lease_s))

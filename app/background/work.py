@@ -1,7 +1,7 @@
 """Attempts at background jobs: one claim, one lease and one rule for how each ends (docs/jobs.md).
 
 A handler works in steps: each commits what it stored together with the place where to resume, so a worker that is
-killed loses one step. A command that only this process can carry out is a job too (`attempt` without a handler).
+killed loses one step. A command that only this process can carry out is a job too (`hold_command`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session, undefer
 
 from app.background.handlers import JobAttempt, OnProgress, UnfinishedError, get_handler
-from app.background.jobs import cancel, follow_end, open_job, return_expired, return_of_ended_processes, send
-from app.background.leases import MAX_ATTEMPTS, Lease, LostClaimError, Stop, claim_row
+from app.background.jobs import cancel, handle_end, open_job, return_expired, return_jobs_of_dead_processes, send
+from app.background.leases import MAX_ATTEMPTS, Lease, LostClaimError, StopReason, claim_row
 from app.background.models import BackgroundJob
 from app.core.broker import queues
 from app.core.context import Context
@@ -34,7 +34,7 @@ TURN_S = 60.0  # after which other work of this worker goes before the rest of a
 def hold_job(
     ctx: Context, job_id: uuid.UUID, *, turn_s: float = math.inf, on_progress: OnProgress = lambda *_: None
 ) -> Iterator[JobAttempt]:
-    """Claims a job that waits and keeps its lease; the end of the block, or what it raises, decides what comes of it:
+    """Claims a job that waits and keeps its lease; how the block ends decides the job's state:
 
         no exception       finished
         BasslineError      failed: another attempt would end the same way
@@ -59,34 +59,34 @@ def hold_job(
     try:
         yield step
         with step.tolerating_loss():
-            step.lease.store(lambda: _leave(step, JobState.FINISHED, result=step.result))
+            step.lease.store(lambda: _end_attempt(step, JobState.FINISHED, result=step.result))
     except (LostClaimError, *OUTAGES):
         raise
     except UnfinishedError as error:
-        _leave(step, error.state, waits=error.waits)
+        _end_attempt(step, error.state, waits=error.waits)
         if error.state is JobState.CANCELLED:
             raise CancelledError("the job was cancelled") from None
         raise
     except KeyboardInterrupt:
-        _leave(step, JobState.CANCELLED)
+        _end_attempt(step, JobState.CANCELLED)
         raise
     except BasslineError as error:
-        _leave(step, JobState.FAILED, error=str(error), input=None)
+        _end_attempt(step, JobState.FAILED, error=str(error), input=None)
         raise
     except Exception as error:
         is_last = owned.attempt >= MAX_ATTEMPTS or job.queue is None
-        _leave(step, JobState.FAILED if is_last else JobState.QUEUED, error=summarize_error(error))
+        _end_attempt(step, JobState.FAILED if is_last else JobState.QUEUED, error=summarize_error(error))
         raise
     finally:
         step.lease.end()
 
 
-def _find_stop(job_id: uuid.UUID, session: Session) -> Stop | None:
+def _find_stop(job_id: uuid.UUID, session: Session) -> StopReason | None:
     found = session.execute(select(BackgroundJob.cancel_requested_at).where(BackgroundJob.id == job_id)).one_or_none()
-    return Stop.FENCED if found is None else Stop.CANCELLED if found[0] is not None else None
+    return StopReason.FENCED if found is None else StopReason.CANCELLED if found[0] is not None else None
 
 
-def _leave(step: JobAttempt, state: JobState, *, waits: bool = False, **values: Any) -> None:
+def _end_attempt(step: JobAttempt, state: JobState, *, waits: bool = False, **values: Any) -> None:
     """Ends the attempt. Raises LostClaimError, and nothing is stored."""
     ctx, job = step.ctx, step.job
     if waits:
@@ -107,7 +107,7 @@ def _leave(step: JobAttempt, state: JobState, *, waits: bool = False, **values: 
     handler = get_handler(job.kind)
     if waits and handler is not None and not handler.must_wait(ctx, job):
         send(ctx, job, job.queue)
-    follow_end(ctx, job)
+    handle_end(ctx, job)
 
 
 def run_job(
@@ -124,11 +124,11 @@ def run_job(
 
 @contextlib.contextmanager
 def hold_command(ctx: Context, kind: str, subject: str, key: str) -> Iterator[JobAttempt]:
-    """`attempt` at what only this process can do, with its user's rights and files: the block does the work.
+    """`hold_job` for what only this process can do, with its user's rights and files: the block does the work.
 
     Raises ConflictError where another process does the same. One that was killed leaves the key free at once.
     """
-    return_of_ended_processes(ctx)
+    return_jobs_of_dead_processes(ctx)
     job_id = open_job(ctx, kind, subject, key=key)
     try:
         with hold_job(ctx, job_id) as step:
@@ -137,12 +137,12 @@ def hold_command(ctx: Context, kind: str, subject: str, key: str) -> Iterator[Jo
         raise ConflictError(f"another process does this for {subject}: wait for it, or end it") from None
 
 
-def run_to_end(ctx: Context, job_id: uuid.UUID, on_progress: OnProgress = lambda *_: None) -> dict[str, Any]:
+def run_job_or_cancel(ctx: Context, job_id: uuid.UUID, on_progress: OnProgress = lambda *_: None) -> dict[str, Any]:
     """Does a job for a caller who waits for it: one that raises is cancelled, since the caller will ask again.
 
     Raises ConflictError where another process does it, and UnavailableError where this one stops.
     """
-    return_of_ended_processes(ctx)
+    return_jobs_of_dead_processes(ctx)
     try:
         return run_job(ctx, job_id, on_progress=on_progress)
     except LostClaimError:

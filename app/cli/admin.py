@@ -94,7 +94,7 @@ def restore(file: Path, replace: bool) -> None:
             restored = restore_backup(database, file, _show_progress(bar, "restoring"), replace=replace)
         finally:
             lock.release()
-    next_step = "" if restored.schema == migrate.head() else "; run `bassline db upgrade` next"
+    next_step = "" if restored.schema == migrate.get_newest_revision() else "; run `bassline db upgrade` next"
     echo(f"restored the database from {_describe_backup(restored)}{next_step}")
 
 

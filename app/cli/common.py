@@ -70,7 +70,7 @@ def open_context() -> Context:
     """A context whose database is at the newest schema. Raises UnavailableError or BadInputError."""
     assert domains.metadata.tables
     ctx = make_context()
-    migrate.ensure(ctx.database)
+    migrate.ensure_newest_schema(ctx.database)
     return ctx
 
 

@@ -17,8 +17,8 @@ from app.core.events.bus import Event
 from app.core.states import RunState
 from app.core.terminal import open_stderr
 from app.runs import transitions
-from app.runs.documents import run_document, sample_document
-from app.runs.event_stream import follow
+from app.runs.documents import dump_run, dump_sample
+from app.runs.event_stream import follow_events
 from app.runs.models import RunTask
 from app.runs.repository import get_run, load_tasks_with_samples
 from evaluation.datasets import PYTHON
@@ -56,14 +56,14 @@ def complete(file: str, json_file: str | None, test_file: str | None, **options:
             if place.server:  # which does not stream its texts to this process
                 place.follow(run_id)
             else:
-                printed = _stream(follow(ctx, run_id, beat_s=0.2), console)
+                printed = _stream(follow_events(ctx, run_id, beat_s=0.2), console)
         except KeyboardInterrupt:
             transitions.interrupt(ctx, run_id)
             raise foreground.UserInterruptError("interrupted: an unfinished completion is not kept") from None
     with ctx.database.read() as session:
         run, (task,) = get_run(session, run_id), load_tasks_with_samples(session, run_id)
-    samples = [sample_document(task.task.task_id, s) for s in task.samples]
-    common.write_json(json_file, {**run_document(run), "samples": samples})
+    samples = [dump_sample(task.task.task_id, s) for s in task.samples]
+    common.write_json(json_file, {**dump_run(run), "samples": samples})
     if run.state is not RunState.FINISHED:
         raise common.build_failure(run.error or f"the completion ended as {run.state}")
     for s in task.samples:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from app.background.jobs import open_job
-from app.background.work import run_to_end
+from app.background.work import run_job_or_cancel
 from app.cli import common
 from app.cli.from_code import from_code
 from app.cli.progress import Bars
@@ -48,7 +48,7 @@ def translate(dataset: str, to: str, name: str, json_file: str | None) -> None:
         ctx, translation.TranslateDataset.kind, source.name, key=str(arguments)[:300], arguments=arguments
     )
     with Bars() as bars:
-        result = run_to_end(
+        result = run_job_or_cancel(
             ctx, job_id, lambda done, n, what: bars.show("translating", done, n, f"{done} of {n} {what}")
         )
     documents = result["reports"]

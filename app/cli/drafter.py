@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 import click
 
 from app.background.handlers import JobAttempt
-from app.background.leases import Stop
+from app.background.leases import StopReason
 from app.background.work import hold_command
 from app.cli import common
 from app.cli.progress import PartsBar
@@ -60,7 +60,7 @@ class TrainingProgress(PartsBar):
 
     def should_stop(self) -> bool:
         """Whether to stop at the next safe point."""
-        return self._stopping or self._step.lease.stop is Stop.CANCELLED
+        return self._stopping or self._step.lease.stop is StopReason.CANCELLED
 
     def _stop(self, number: int, _frame: FrameType | None) -> None:
         self._stopping = True

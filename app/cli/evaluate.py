@@ -116,7 +116,7 @@ def evaluate(
             "compare-plain compares tasks decoded one at a time: leave it out, or --throughput", "compare_plain"
         )
     ctx = common.open_context()
-    service.check(ctx, spec)
+    service.resolve_tasks(ctx, spec)
     ctx.make_grader()  # without a sandbox, fail before decoding
     with foreground.start_workers(ctx, "eval") as place:
         spec = handover.prepare_for_server(ctx, spec) if place.server else spec

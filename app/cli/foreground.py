@@ -20,9 +20,9 @@ from app.core.errors import BasslineError
 from app.core.states import RunState
 from app.core.terminal import open_stderr
 from app.jobs.database_lock import InUseError
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.runs import transitions
-from app.runs.documents import run_document
+from app.runs.documents import dump_run
 from app.runs.failed_samples import count_failed_samples
 from app.runs.models import Run
 from app.runs.repository import compute_progress, get_run
@@ -105,7 +105,7 @@ def start_workers(ctx: Context, purpose: str) -> Iterator[Place]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(terminate_as_interrupt())
         try:
-            stack.enter_context(Embedded(ctx, purpose, foreground=True))
+            stack.enter_context(EmbeddedWorkers(ctx, purpose, foreground=True))
             server = False
         except InUseError as error:
             if not error.by_server:
@@ -119,7 +119,7 @@ def report(ctx: Context, run: Run, json_file: str | None) -> None:
     """Prints and writes an ended run. Raises BasslineError unless it is finished."""
     with ctx.database.read() as session:
         counts, failed_samples = compute_progress(session, run), count_failed_samples(session, [run.id])
-    write_json(json_file, run_document(run))
+    write_json(json_file, dump_run(run))
     run_tables(choose_console(json_file), run, counts, failed_samples)
     if run.state is not RunState.FINISHED:
         raise build_failure(f"the run ended as {run.state}: {run.error or 'see `bassline runs show`'}")

@@ -31,7 +31,7 @@ def prepare_for_server(ctx: Context, spec: S) -> S:
     """
     if remote.is_remote(spec.target):
         try:
-            remote.require_allowed(spec.target, ctx.settings.remote_endpoints)
+            remote.require_allowed_endpoint(spec.target, ctx.settings.remote_endpoints)
         except BadInputError:
             raise BadInputError(
                 "target names an endpoint that the running `bassline serve` may not use: add its address to the "

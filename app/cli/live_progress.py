@@ -18,7 +18,7 @@ from app.core.context import Context
 from app.core.states import OPEN_RUN_STATES, RunState, TaskState
 from app.runs.quiet import describe_quiet_wait
 from app.runs.repository import compute_progress, get_run
-from app.runs.status import run_status
+from app.runs.status import describe_run_status
 from app.studies import progress as study_progress
 from app.studies.models import Study, StudyArm
 from app.studies.repository import get_study
@@ -113,7 +113,9 @@ def _read_run(ctx: Context, session: Session, run_id: uuid.UUID, alive: Sequence
     facts += f", {format_count(failed, 'task')} failed" if failed else f", {time_left(counts.remaining_s)}"
     is_open = run.state in OPEN_RUN_STATES
     doing = (
-        (run_status(session, ctx.bus, run, counts).note or _describe_loading(alive, {run.target})) if is_open else ""
+        (describe_run_status(session, ctx.bus, run, counts).note or _describe_loading(alive, {run.target}))
+        if is_open
+        else ""
     )
     return Snapshot(run.state, [ProgressPart(run.name, done, run.n_tasks, facts)], doing)
 

@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from app.cli import common
 from app.cli.common import SuggestingChoice
 from app.core.errors import BadInputError
-from app.runs.options import Option, get_flag, get_value_type, options_of
+from app.runs.options import Option, get_flag, get_options, get_value_type
 from app.runs.quiet import QUIET_LIMIT_S
 from app.web.http.schemas import RequestModel, parse_spec
 from app.web.ui.units import format_seconds
@@ -47,7 +47,7 @@ def add_spec_options(kind: type[RequestModel], *names: str, **changes: dict[str,
     Type, default and help are the field's. `changes` are other settings of click, by the name of the field.
     """
     return _build_decorator(
-        {name: _get_option_settings(kind, name) | changes.get(name, {}) for name in names or options_of(kind)}
+        {name: _get_option_settings(kind, name) | changes.get(name, {}) for name in names or get_options(kind)}
     )
 
 
@@ -57,7 +57,7 @@ def add_given_options(kind: type[RequestModel], *names: str, several: bool = Fal
     With `several`, each option takes several values.
     """
     options = {}
-    for name in names or options_of(kind):
+    for name in names or get_options(kind):
         settings = _get_option_settings(kind, name)
         default = settings.pop("default", None)
         if settings.pop("show_default", False) and default is not None:

@@ -26,7 +26,7 @@ from app.comparison.report import (
 from app.core.errors import BadInputError, BasslineError
 from app.core.states import RunState
 from app.runs import import_samples, repository, service
-from app.runs.documents import run_document
+from app.runs.documents import dump_run
 from app.runs.export_samples import FORMATS, export_chunks
 from app.runs.failed_samples import count_failed_samples
 from app.runs.schemas import ImportSpec
@@ -63,7 +63,7 @@ def list_(state: str | None, limit: int, json_file: str | None, archived: bool, 
     ctx = common.open_context()
     with ctx.database.read() as session:
         found = repository.list_runs(session, wanted, limit=limit)
-    common.write_json(json_file, [run_document(run) for run in found])
+    common.write_json(json_file, [dump_run(run) for run in found])
     rows = []
     for run in found:
         figures = run.measured
@@ -85,7 +85,7 @@ def show(run: str, json_file: str | None) -> None:
     ctx, found = find_row(repository.find_run, run)
     with ctx.database.read() as session:
         counts, failed = repository.compute_progress(session, found), count_failed_samples(session, [found.id])
-    common.write_json(json_file, run_document(found))
+    common.write_json(json_file, dump_run(found))
     run_tables(common.choose_console(json_file), found, counts, failed)
 
 
@@ -126,7 +126,7 @@ def import_(file: Path, **values: str) -> None:
     ctx = common.open_context()
     ctx.make_grader()
     with foreground.start_workers(ctx, "runs import") as place:
-        run = place.work(import_samples.submit(ctx, spec, data, file.name, **place.options))
+        run = place.work(import_samples.submit_import(ctx, spec, data, file.name, **place.options))
     foreground.report(ctx, run, None)
 
 

@@ -18,14 +18,14 @@ from app.cli import common
 from app.core import observability
 from app.core.broker import queues
 from app.core.broker.celery_app import celery_app, require_broker
-from app.core.context import Context, install, make_context
+from app.core.context import Context, make_context, set_current
 from app.core.errors import BadInputError, UnavailableError
 from app.core.settings import WEB_THREADS
 from app.jobs import reaper
 from app.jobs.database_lock import SERVE
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.site.factory import create_app, create_server_app
-from app.workers.service import QUEUES
+from app.workers.service import QUEUES_VARIABLE
 
 log = structlog.get_logger(__name__)
 HOST, PORT = "127.0.0.1", 8000
@@ -51,7 +51,7 @@ def serve(host: str, port: int) -> None:
     _refuse_public(ctx, host)
     _refuse_taken(host, port)
     pages = create_server_app(ctx)  # before the workers: the garbage collector must see what they load
-    with Embedded(ctx, SERVE):
+    with EmbeddedWorkers(ctx, SERVE):
         try:
             server = WaitressServer(pages, host, port)
         except OSError as error:
@@ -119,9 +119,9 @@ def worker(names: str, name: str) -> None:
         raise BadInputError(f"queue {unknown[0]!r} is not known: use some of {', '.join(queues.ALL)}", "queues")
     ctx = common.open_context()
     require_broker(ctx.settings, "worker")
-    install(ctx)
+    set_current(ctx)
     observability.redirect_stdio_to_log(ctx.settings)
-    os.environ[QUEUES] = names
+    os.environ[QUEUES_VARIABLE] = names
     if ctx.settings.log_format == "json":
         # Celery's lines about signals go past logging and past sys.stdout, to the file descriptor.
         celery_worker.safe_say = lambda text, *_: observability.write_line(text)  # type: ignore[attr-defined]
@@ -154,7 +154,7 @@ def beat() -> None:
     observability.redirect_stdio_to_log(ctx.settings)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ctx.stopping.set())
-    sweeps = reaper.make_thread(ctx)
+    sweeps = reaper.make_reaper_thread(ctx)
     sweeps.start()
     log.info("beat: looks for lost jobs")
     ctx.stopping.wait()

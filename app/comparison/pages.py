@@ -20,7 +20,7 @@ from app.comparison.pair import RunComparison, compare
 from app.core.errors import BadInputError, NotFoundError
 from app.runs.forms import parse_budget
 from app.runs.labels import assign_series, get_run_numbers, label_runs
-from app.runs.options import options_of
+from app.runs.options import get_options
 from app.runs.outcomes import read_tasks
 from app.runs.presentation import sort_by_finish
 from app.runs.schemas import RunOptions
@@ -59,7 +59,7 @@ def find_settings(found: Overlay) -> list[tuple[str, list[str]]]:
     """(label, value of each run) of the options in which the runs differ."""
     return [
         (option.label, [option.text(getattr(run, name)) for run in found.runs])
-        for name, option in options_of(RunOptions).items()
+        for name, option in get_options(RunOptions).items()
         if len({getattr(run, name) for run in found.runs}) > 1
     ]
 

@@ -16,7 +16,7 @@ from app.core.settings import MAX_BUDGET_S, MIN_BUDGET_S
 from app.core.states import TaskState
 from app.datasets import service as datasets
 from app.datasets.repository import find_by_content
-from app.runs.documents import RunInfo, run_of
+from app.runs.documents import RunInfo, build_run_document
 from app.runs.figures import get_finish_time
 from app.runs.models import Calibration, Run, RunTask
 from app.runs.outcomes import SampleRow
@@ -76,7 +76,7 @@ class _RunFile(RequestModel):
 
 def write(session: Session, run: Run) -> str:
     """The text of the file."""
-    document = run_of(run)
+    document = build_run_document(run)
     tasks = [
         _Task.of(
             row,

@@ -13,7 +13,7 @@ from app.completions.schemas import CompletionSpec
 from app.core.context import Context
 from app.core.states import Scope
 from app.runs import event_stream, repository
-from app.runs.documents import CompletionDocument, run_of, sample_of
+from app.runs.documents import CompletionDocument, build_run_document, build_sample_document
 from app.web.http import disconnect
 from app.web.http.disconnect import ClientDisconnected
 from app.web.http.operations import EVENTS, JSON, declare_operation
@@ -38,7 +38,7 @@ def complete(body: CompletionSpec) -> Response | CompletionDocument:
         if request.accept_mimetypes.best_match([JSON, EVENTS]) != EVENTS:
             return _wait_for_completion(ctx, run_id, disconnected)
         slot.callback(waiting.cancel, ctx, run_id)
-        answer = event_stream.stream(_stream_frames(ctx, run_id, disconnected), slot.pop_all().close)
+        answer = event_stream.build_stream_response(_stream_frames(ctx, run_id, disconnected), slot.pop_all().close)
     answer.headers["Content-Location"] = f"/api/v1/runs/{run_id}"
     return answer
 
@@ -53,10 +53,10 @@ def _wait_for_completion(ctx: Context, run_id: uuid.UUID, disconnected: ClientDi
     for _ in waiting.wait(ctx, run_id, disconnected):
         pass
     with ctx.database.read() as session:
-        found = run_of(repository.get_run(session, run_id))
+        found = build_run_document(repository.get_run(session, run_id))
         tasks = repository.load_tasks_with_samples(session, run_id)
         return CompletionDocument(
             run=found.run,
             figures=found.figures,
-            samples=[sample_of(t.task.task_id, s) for t in tasks for s in t.samples],
+            samples=[build_sample_document(t.task.task_id, s) for t in tasks for s in t.samples],
         )

@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 
 from app.completions.models import Completion
 from app.core.context import Context
-from app.core.db.clock import get_database_time, limit_to_start, read_database_time
+from app.core.db.clock import build_database_time, clamp_end_to_start, read_database_time
 from app.core.db.database import call_after_commit, has_updated
 from app.core.db.types import generate_id, get_utc_time
 from app.core.states import OPEN_RUN_STATES, Failure, RunState, TaskState
@@ -73,7 +73,7 @@ def build_waiting_condition(ctx: Context) -> ColumnElement[bool]:
 
 def _is_loaded_elsewhere(ctx: Context, session: Session, target: str) -> bool:
     """Whether another live worker has the model in memory."""
-    silent_since = get_database_time(session, -compute_silence_limit(ctx).total_seconds())
+    silent_since = build_database_time(session, -compute_silence_limit(ctx).total_seconds())
     alive = (Worker.name != ctx.worker_name, Worker.stopped_at.is_(None), Worker.last_seen_at >= silent_since)
     loads_it = Worker.loading.is_not_distinct_from(target)  # with other options than it has in memory
     held = session.scalars(select(Worker.model).where(*alive, ~loads_it))
@@ -139,7 +139,11 @@ def _is_loading(session: Session, target: str) -> bool:
 
     An evaluation that has not begun may wait for its turn on the CPU instead.
     """
-    claimed = (RunTask.state == TaskState.DECODING, RunTask.lease_until > get_database_time(session), Run.is_completion)
+    claimed = (
+        RunTask.state == TaskState.DECODING,
+        RunTask.lease_until > build_database_time(session),
+        Run.is_completion,
+    )
     query = select(RunTask.id).join(RunTask.run).where(*claimed, Run.target == target, Run.started_at.is_(None))
     return session.scalar(query.limit(1)) is not None
 
@@ -149,7 +153,7 @@ def _end(ctx: Context, row: RunTask, run: Run, now: dt.datetime, beaten_since: d
 
     A worker whose last heartbeat came after `beaten_since`, by the database's clock, is about to.
     """
-    finished_at = limit_to_start(RunTask.started_at, now)
+    finished_at = clamp_end_to_start(RunTask.started_at, now)
     values: dict[str, Any] = {"fence": None, "lease_until": None, "finished_at": finished_at}
     owned = RunTask.fence == row.fence
     if row.state is TaskState.QUEUED:

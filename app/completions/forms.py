@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from app.completions.schemas import CompletionSpec
 from app.completions.service import restore_typed_test
-from app.runs.forms import FormField, as_form, build_form_fields, get_field_labels, parse_form
+from app.runs.forms import FormField, build_form_fields, build_form_values, get_field_labels, parse_form
 from app.runs.models import Run, RunTask
 from evaluation.languages import registry
 
@@ -55,8 +55,8 @@ def parse(form: Mapping[str, str], check: Callable[[CompletionSpec], object]) ->
 def get_initial_values(run: Run | None = None, row: RunTask | None = None) -> dict[str, str]:
     """What the form shows at first: an example, or an earlier completion."""
     if run is None or row is None:
-        return {**as_form(CompletionSpec), **EXAMPLE}
+        return {**build_form_values(CompletionSpec), **EXAMPLE}
     task = row.task
     texts = {"prompt": task.prompt, "test": restore_typed_test(task), "entry_point": task.entry_point}
     texts["language"] = task.language
-    return {**as_form(CompletionSpec, run), **texts}
+    return {**build_form_values(CompletionSpec, run), **texts}

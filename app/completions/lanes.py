@@ -11,7 +11,7 @@ from markupsafe import Markup
 from sqlalchemy.orm import Session
 
 from app.completions.models import Completion
-from app.core.db.storable import as_written
+from app.core.db.storable import restore_original_text
 from app.core.errors import NotFoundError
 from app.core.states import OPEN_RUN_STATES, PASSED
 from app.datasets.models import Task
@@ -54,7 +54,7 @@ def build_text_answer(run: Run, task: Task, text: Sequence[Piece], program: str 
     raw = "".join(part for _, part in text)
     if program is None and task.entry_point:
         mode = run.prompt_mode_used or "completion"
-        program = extractor.extract(as_plain(task), as_written(raw), mode).program  # type: ignore[arg-type]
+        program = extractor.extract(as_plain(task), restore_original_text(raw), mode).program  # type: ignore[arg-type]
     shown = None if program is None else _strip_prompt(program, task, text)
     return RenderedAnswer(shown, _highlight_origins(text, task.language))
 

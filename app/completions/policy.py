@@ -90,7 +90,7 @@ class CompletionPolicy(Policy):
         """Asks for plain decoding to be prepared. The reaper asks again if that is lost."""
         second = select(Completion.id).where(Completion.after_id == run.id, Completion.state == RunState.QUEUED)
         for run_id in session.scalars(second):
-            call_after_commit(session, enqueue.prepare, ctx, run_id)
+            call_after_commit(session, enqueue.enqueue_preparation, ctx, run_id)
 
     def recover(self, ctx: Context, ours: ColumnElement[bool]) -> None:
         """Answers completions whose budget is over."""

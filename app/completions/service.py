@@ -111,7 +111,7 @@ def submit_prompts(
             session.add(completion)
     # Outside the admission lock: a broker that hangs must not block other requests.
     if not handover:
-        (enqueue.prepare if graded else prepare_run)(ctx, completion.id)
+        (enqueue.enqueue_preparation if graded else prepare_run)(ctx, completion.id)
     return completion.id
 
 

@@ -53,7 +53,7 @@ def wait(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -> I
     """
     try:
         look_at = time.monotonic()
-        for event in event_stream.follow(ctx, run_id, beat_s=BEAT_S):
+        for event in event_stream.follow_events(ctx, run_id, beat_s=BEAT_S):
             if disconnected():
                 raise ClientDisconnectedError("the client has disconnected: the completion is cancelled")
             if time.monotonic() >= look_at:
@@ -66,7 +66,7 @@ def wait(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -> I
 def _enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
     """Has lost jobs decoded again, and ends those whose budget is over; returns when to call again, in seconds."""
     try:
-        reaper.return_expired(ctx, run_id)
+        reaper.return_expired_of_run(ctx, run_id)
         return deadlines.enforce_deadline(ctx, run_id)
     except OUTAGES as error:  # the database may be back by the next attempt
         log.warning("the deadline was not enforced", run=str(run_id), error=summarize_error(error))

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from app.core import ports
 from app.core.broker import broker
 from app.core.broker.broker import Broker
-from app.core.broker.turns import Turns
+from app.core.broker.turns import TurnScheduler
 from app.core.db.archives import read_archive
 from app.core.db.database import Database
-from app.core.engines import HeldEngines
-from app.core.events.bus import EventBus, connect
+from app.core.engines import EnginePool
+from app.core.events.bus import EventBus, create_event_bus
 from app.core.events.caller_pool import CallerPool
 from app.core.remote.servers import CommandServers
 from app.core.settings import WEB_DOWNLOADS, Settings, load_settings
@@ -32,7 +32,7 @@ class Context:
     `stopping` is set when the process shuts down: jobs are returned within a second and stay claimable. `streams`
     limits how many web threads wait for completions, `views` how many serve live views and `downloads` how many
     send files, so that the pages stay reachable. `engines` are the ones that its worker threads hold, `servers` the
-    other engines that commands start; `turns` is which runs this worker served last, by step. `cpu` is held while a
+    remote servers that it starts; `turns` is which runs this worker served last, by step. `cpu` is held while a
     thread decodes against the clock on a CPU, or grades (app/jobs/work/cpu_turns.py); `admitting` while it is decided
     whether a completion is accepted, until it is stored.
     """
@@ -45,18 +45,18 @@ class Context:
     stopping: threading.Event = field(default_factory=threading.Event)
     worker_name: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")
     broker: Broker = field(init=False)
-    engines: HeldEngines = field(init=False)
+    engines: EnginePool = field(init=False)
     servers: CommandServers = field(init=False, default_factory=CommandServers)
     streams: threading.BoundedSemaphore = field(init=False)
     views: CallerPool = field(init=False)
     downloads: CallerPool = field(init=False)
-    turns: dict[WorkStep, Turns] = field(default_factory=dict)
+    turns: dict[WorkStep, TurnScheduler] = field(default_factory=dict)
     cpu: threading.Lock = field(init=False, default_factory=threading.Lock)
     admitting: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self.broker = broker.connect(self.settings)
-        self.engines = HeldEngines(ports.EngineMemory(self.settings.engine_memory))
+        self.broker = broker.create_broker(self.settings)
+        self.engines = EnginePool(ports.EngineMemory(self.settings.engine_memory))
         self.streams = threading.BoundedSemaphore(self.settings.max_streams)
         self.views = CallerPool(self.settings.max_views)
         self.downloads = CallerPool(WEB_DOWNLOADS)
@@ -71,13 +71,13 @@ def make_context(settings: Settings | None = None) -> Context:
         os.environ[trusted_code.VARIABLE] = settings.trusted_code
     database = Database(settings.database)
     grader = functools.partial(ports.SandboxGrader, settings.packages, functools.partial(read_archive, database))
-    return Context(settings, database, connect(settings.events), make_grader=grader)
+    return Context(settings, database, create_event_bus(settings.events), make_grader=grader)
 
 
 _current: list[Context] = []
 
 
-def install(context: Context) -> None:
+def set_current(context: Context) -> None:
     """Makes `context` the one of this process's Celery tasks, which Celery calls with nothing but a row id."""
     _current[:] = [context]
 
@@ -85,5 +85,5 @@ def install(context: Context) -> None:
 def get_current() -> Context:
     """The context of this process's Celery tasks, made from the settings on first use (a worker's child process)."""
     if not _current:
-        install(make_context())
+        set_current(make_context())
     return _current[0]

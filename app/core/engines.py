@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class EngineSlot:
     """An engine of one thread. While it is being loaded, `engine` is None and `expected` its expected bytes."""
 
     thread: int
@@ -31,10 +31,10 @@ class Held:
         return {(self.thread, part) if part == self.config else part: n_bytes for part, n_bytes in parts.items()}
 
 
-class HeldEngines:
+class EnginePool:
     """Engines by thread and configuration. What any thread holds or loads can be read by all (the workers table).
 
-    Before an engine is loaded, others go until it will fit, and again once its true size is known: least recently used
+    Before an engine is loaded, and once its size is known, others are dropped until it fits: least recently used
     first, but never one that another thread works with. A needed engine is always loaded. Each thread has engines of
     its own, because an engine decodes for one caller at a time; weights are shared by the whole process.
     """
@@ -42,18 +42,18 @@ class HeldEngines:
     def __init__(self, memory: EngineMemory) -> None:
         self._memory = memory
         self._lock = threading.Lock()
-        self._held: list[Held] = []  # least recently used first
+        self._held: list[EngineSlot] = []  # least recently used first
         self._in_use: dict[int, EngineConfig] = {}  # by thread
         self._sizes: dict[EngineConfig, Mapping[Any, int]] = {}  # of all engines ever loaded
         self._proven_limit: int | None = None  # the bytes in memory when there was no room for more
 
     def get(self, config: EngineConfig, load: Callable[[], Engine]) -> Engine:
-        """This thread's engine for `config`, from `load` if it holds none. What `load` raises passes.
+        """This thread's engine for `config`, from `load` if it holds none. Exceptions of `load` propagate.
 
-        The engine that the thread got before may be dropped by this. If memory runs out while loading, every engine
-        goes that may, and loading is tried once more.
+        May drop the engine that the thread got before. If memory runs out while loading, every engine
+        not in use is dropped, and loading is retried once.
         """
-        return self._use(config) or self._load(Held(threading.get_ident(), config), load)
+        return self._use(config) or self._load(EngineSlot(threading.get_ident(), config), load)
 
     def held(self) -> Collection[EngineConfig]:
         """The configurations whose engines this thread holds: getting one of them takes no time."""
@@ -105,11 +105,11 @@ class HeldEngines:
                     return held.engine
         return None
 
-    def _load(self, new: Held, load: Callable[[], Engine]) -> Engine:
+    def _load(self, new: EngineSlot, load: Callable[[], Engine]) -> Engine:
         with self._lock:
             self._held.append(new)
         try:
-            if self._list_others(new):
+            if self._sum_other_bytes(new):
                 expected = self._memory.expected(new.config)
                 new.expected = expected or {}
                 # Beside an engine of unknown size all others may be too much.
@@ -122,12 +122,12 @@ class HeldEngines:
         with self._lock:
             new.engine = engine
             self._sizes[new.config] = new.parts
-        if self._list_others(new):
+        if self._sum_other_bytes(new):
             self._make_room(new, self._limit(new.config))
         return engine
 
-    def _load_or_retry(self, new: Held, load: Callable[[], Engine]) -> Engine:
-        others = self._list_others(new)
+    def _load_or_retry(self, new: EngineSlot, load: Callable[[], Engine]) -> Engine:
+        others = self._sum_other_bytes(new)
         try:
             return load()
         except NoMemoryError:
@@ -138,7 +138,7 @@ class HeldEngines:
         self._memory.release()
         return load()
 
-    def _list_others(self, new: Held) -> int:
+    def _sum_other_bytes(self, new: EngineSlot) -> int:
         """The bytes that all other engines take."""
         with self._lock:
             return _sum_memory(held.parts for held in self._held if held is not new)
@@ -147,7 +147,7 @@ class HeldEngines:
         limit = self._memory.limit(config)
         return limit if self._proven_limit is None else min(limit, self._proven_limit)
 
-    def _make_room(self, new: Held, limit: int) -> bool:
+    def _make_room(self, new: EngineSlot, limit: int) -> bool:
         """Drops engines until `limit` bytes are held, with `new`, or no other may go. Returns whether any went."""
         with self._lock:
             went = self._drop_unused(new, limit)
@@ -155,7 +155,7 @@ class HeldEngines:
             self._memory.release()
         return went
 
-    def _drop_unused(self, new: Held, limit: int) -> bool:
+    def _drop_unused(self, new: EngineSlot, limit: int) -> bool:
         staying = [held for held in self._held if held is new or self._is_in_use(held)]
         kept = {part for held in staying for part in held.parts}
         rest = list(self._held)
@@ -169,7 +169,7 @@ class HeldEngines:
         self._held = rest
         return went
 
-    def _is_in_use(self, held: Held) -> bool:
+    def _is_in_use(self, held: EngineSlot) -> bool:
         return held.thread != threading.get_ident() and self._in_use.get(held.thread) == held.config
 
 

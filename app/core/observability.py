@@ -41,9 +41,9 @@ def configure(settings: Settings) -> None:
         last += [structlog.processors.format_exc_info, hide_secrets, structlog.processors.JSONRenderer(default=str)]
     else:
         plain = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
-        last += [structlog.processors.format_exc_info, hide_secrets, show_controls, plain]
+        last += [structlog.processors.format_exc_info, hide_secrets, escape_controls, plain]
     # Celery configures loggers again that already have their own output: a line must not be nested in another.
-    handler = logging.StreamHandler(sys.__stderr__ if isinstance(sys.stderr, _Lines) else sys.stderr)
+    handler = logging.StreamHandler(sys.__stderr__ if isinstance(sys.stderr, _LogStream) else sys.stderr)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=last, foreign_pre_chain=shared))
     root = logging.getLogger()
     root.handlers[:] = [handler]
@@ -63,7 +63,7 @@ def redirect_stdio_to_log(settings: Settings) -> None:
     """
     if settings.log_format != "json":
         return
-    sys.stdout = sys.stderr = _Lines()
+    sys.stdout = sys.stderr = _LogStream()
     sys.excepthook = _log_exception
     threading.excepthook = lambda found: _log_exception(found.exc_type, found.exc_value, found.exc_traceback)
 
@@ -88,7 +88,7 @@ def write_line(text: str, level: str = "info") -> None:
     os.write(2, f"{json.dumps(line)}\n".encode())
 
 
-class _Lines(io.TextIOBase):
+class _LogStream(io.TextIOBase):
     """Replaces stdout and stderr: each printed line becomes a line of the log."""
 
     def write(self, text: str) -> int:
@@ -114,8 +114,8 @@ def hide_secrets(_logger: object, _method: str, event: MutableMapping[str, Any])
     return event
 
 
-def show_controls(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """A processor: no text of an event steers the terminal, and none but a traceback takes more than its line."""
+def escape_controls(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A processor: escapes control characters; only a traceback keeps its line breaks."""
     for name, value in event.items():
         if isinstance(value, str):
             event[name] = escape_control(value) if name == TRACEBACK else escape_control(value, kept="\t")

@@ -66,7 +66,7 @@ class Engine(Protocol):
         """(position, outcome) of requests that arrive while others are decoded; None says that none has now."""
 
     def calibrate(self) -> Calibration | None:
-        """How fast the machine is now; None where it is not this one. To be called between requests."""
+        """Measures this machine's speed; None if another one decodes. To be called between requests."""
 
     def render_chat(
         self, messages: list[dict[str, str]], reply_prefix: str, template_kwargs: Mapping[str, Any] | None = None
@@ -108,7 +108,7 @@ def load_engine(config: EngineConfig, on_progress: OnProgress | None = None) -> 
     if target.is_remote(config.target):
         from app.core.remote.engine import RemoteEngine  # noqa: PLC0415
 
-        return RemoteEngine.load(target.parse(config.target))
+        return RemoteEngine.load(target.parse_target(config.target))
     from decoding.engine import Engine as DecodingEngine  # noqa: PLC0415
 
     return DecodingEngine.load(config, on_progress)

@@ -13,7 +13,7 @@ PACKAGES = ("bassline", "torch", "transformers", "triton", "celery", "sqlalchemy
 
 
 @cache
-def of_this_process() -> dict[str, str | int | None]:
+def get_process_provenance() -> dict[str, str | int | None]:
     """Package versions, Python, host platform, CPU count and git commit (None outside a checkout)."""
     versions: dict[str, str | int | None] = {f"{name}_version": _get_version(name) for name in PACKAGES}
     return {
@@ -22,13 +22,13 @@ def of_this_process() -> dict[str, str | int | None]:
         "platform": platform.platform(),
         "cpu": _read_cpu_name(),
         "cpu_count": os.cpu_count(),
-        "git_commit": _commit(),
+        "git_commit": _read_git_commit(),
     }
 
 
 def describe_machine() -> dict[str, str | int | None]:
     """Identifies this machine for timings. Containers change their host names."""
-    return {key: of_this_process()[key] for key in ("cpu", "cpu_count")}
+    return {key: get_process_provenance()[key] for key in ("cpu", "cpu_count")}
 
 
 def _get_version(name: str) -> str | None:
@@ -46,7 +46,7 @@ def _read_cpu_name() -> str | None:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), None)
 
 
-def _commit() -> str | None:
+def _read_git_commit() -> str | None:
     try:
         found = subprocess.run(
             ["git", "rev-parse", "HEAD"],

@@ -117,14 +117,14 @@ class Settings(BaseSettings):
 
     @field_validator("data_dir", "cache_dir", mode="before")
     @classmethod
-    def _empty_is_default(cls, value: object, info: ValidationInfo) -> object:
+    def _use_default_for_empty(cls, value: object, info: ValidationInfo) -> object:
         if value != "":  # which would be the working folder
             return value
         return _find_data_home() if info.field_name == "data_dir" else None
 
     @field_validator("database_url")
     @classmethod
-    def _known_database(cls, value: str) -> str:
+    def _require_known_database(cls, value: str) -> str:
         if value and not value.startswith(("sqlite://", "postgresql+psycopg://", "postgresql://")):
             raise ValueError("use sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/NAME")
         try:
@@ -137,14 +137,14 @@ class Settings(BaseSettings):
 
     @field_validator("broker_url", "events_url")
     @classmethod
-    def _known_broker(cls, value: str) -> str:
+    def _require_known_broker(cls, value: str) -> str:
         if value and not value.startswith((MEMORY_BROKER, "redis://", "rediss://", "unix://", "redis+socket://")):
             raise ValueError("use memory:// or redis://HOST:6379/0")
         return value
 
     @field_validator("engine_memory", mode="wrap")
     @classmethod
-    def _auto_or_bytes(cls, value: object, parse: ValidatorFunctionWrapHandler) -> ByteSize | None:
+    def _parse_engine_memory(cls, value: object, parse: ValidatorFunctionWrapHandler) -> ByteSize | None:
         if value in (None, "", "auto"):
             return None
         try:
@@ -157,7 +157,7 @@ class Settings(BaseSettings):
 
     @field_validator("oidc_issuer")
     @classmethod
-    def _safe_issuer(cls, value: str) -> str:
+    def _require_safe_issuer(cls, value: str) -> str:
         parts = urlsplit(value)
         if value and parts.scheme != "https" and (parts.scheme, parts.hostname) not in LOCAL_ISSUERS:
             raise ValueError("use the https:// address of the provider, as its own documents name it")
@@ -165,7 +165,7 @@ class Settings(BaseSettings):
 
     @field_validator("oidc_client_secret")
     @classmethod
-    def _complete_client(cls, value: SecretStr, info: ValidationInfo) -> SecretStr:
+    def _require_complete_client(cls, value: SecretStr, info: ValidationInfo) -> SecretStr:
         given = [bool(info.data.get(name)) for name in ("oidc_issuer", "oidc_client_id")] + [bool(value)]
         if any(given) and not all(given):
             raise ValueError(
@@ -175,7 +175,7 @@ class Settings(BaseSettings):
 
     @field_validator("rate_limit")
     @classmethod
-    def _known_rate(cls, value: str) -> str:
+    def _require_known_rate(cls, value: str) -> str:
         try:
             if value:
                 parse_rate(value)
@@ -184,7 +184,7 @@ class Settings(BaseSettings):
         return value
 
     @model_validator(mode="after")
-    def _beats_within_a_lease(self) -> Self:
+    def _require_heartbeat_within_lease(self) -> Self:
         if self.heartbeat_s >= self.lease_s:
             raise ValueError(f"a heartbeat of {self.heartbeat_s:g} s never comes within a lease of {self.lease_s:g} s")
         return self

@@ -24,7 +24,7 @@ class RunState(enum.StrEnum):
 class RunKind(enum.StrEnum):
     """Why a run exists.
 
-    `baseline` decodes prompts of another run without drafting, `imported` holds samples that another tool made.
+    `baseline` is hidden: a reference run, or one being stored or deleted; `imported` has another tool's samples.
     """
 
     EVAL = "eval"
@@ -113,10 +113,10 @@ class Scope(enum.StrEnum):
         return order.index(self) >= order.index(needed)
 
 
-LISTED_RUN_KINDS = (RunKind.EVAL, RunKind.IMPORTED)  # a baseline is part of the run it was made for
+LISTED_RUN_KINDS = (RunKind.EVAL, RunKind.IMPORTED)  # a reference run belongs to another run
 OPEN_JOB_STATES = (JobState.QUEUED, JobState.RUNNING)
 OPEN_RUN_STATES = (RunState.QUEUED, RunState.RUNNING)
 OPEN_TASK_STATES = (TaskState.QUEUED, TaskState.DECODING, TaskState.DECODED, TaskState.GRADING)
-UNTOUCHED_TASK_STATES = (TaskState.QUEUED, TaskState.CANCELLED, TaskState.SKIPPED)  # no worker has decoded them
+UNTOUCHED_TASK_STATES = (TaskState.QUEUED, TaskState.CANCELLED, TaskState.SKIPPED)  # cancelled: maybe decoded
 DECODED_TASK_STATES = (TaskState.DECODED, TaskState.GRADING, TaskState.FINISHED)
 PASSED, SANDBOX_ERROR = Status.PASSED, Status.SANDBOX_ERROR

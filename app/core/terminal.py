@@ -33,12 +33,12 @@ class _Console(Console):
 
 
 def open_stdout() -> Console:
-    """Results."""
+    """A console for results."""
     return _build_console(sys.stdout.isatty(), stderr=False)
 
 
 def open_stderr() -> Console:
-    """Progress."""
+    """A console for progress."""
     return _build_console(sys.stderr.isatty(), stderr=True)
 
 

@@ -33,7 +33,7 @@ class VersionedCache(Generic[K, V]):
     def get(
         self, key: K, version: object, compute: Callable[[], V], *, still_good: Callable[[V], bool] = lambda _: False
     ) -> V:
-        """The value of `key` at `version`, from `compute` if it is not in memory. What `compute` raises passes.
+        """The value of `key` at `version`, from `compute` if it is not in memory. Exceptions of `compute` propagate.
 
         A value of another version is returned too if it is `still_good`.
         """

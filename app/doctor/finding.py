@@ -11,7 +11,7 @@ Status = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The state of one part. `fail` means that a run with its grading cannot work on this machine."""
+    """The state of one part. `fail` means that this machine cannot decode and grade a run."""
 
     part: str
     status: Status

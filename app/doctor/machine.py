@@ -26,8 +26,8 @@ from evaluation.datasets import PYTHON
 from evaluation.languages import registry
 from evaluation.languages.base import ToolchainError
 
-LOOK_S = 0.5
-SHOWN = ("torch", "transformers", "triton")
+MEASURE_S = 0.5
+SHOWN_PACKAGES = ("torch", "transformers", "triton")
 SHAPE = (2, 7, 64)  # KV heads, query heads of each, width: the attention of qwen2.5-coder-0.5b
 NVIDIA = Path("/proc/driver/nvidia/version")
 TIERS = {
@@ -38,7 +38,7 @@ TIERS = {
 
 def check_versions() -> Iterator[Finding]:
     """The versions of Python and of the main packages, and every package outside its supported range."""
-    shown = [f"{name} {get_version(name) or 'not installed'}" for name in SHOWN]
+    shown = [f"{name} {get_version(name) or 'not installed'}" for name in SHOWN_PACKAGES]
     python = platform.python_version()
     supported = SpecifierSet(metadata.metadata("bassline")["Requires-Python"])
     yield Finding("versions", "ok", ", ".join([f"Python {python}", *shown]))
@@ -104,8 +104,8 @@ def check_kernels(used: torch.device, attention: str, dtype: torch.dtype) -> Ite
 
 def check_clock() -> Iterator[Finding]:
     """The share of the machine that other programs use while this process is idle."""
-    before = machine_use.read()
-    time.sleep(LOOK_S)
+    before = machine_use.read_cpu_counters()
+    time.sleep(MEASURE_S)
     use = machine_use.compute_use_since(before)
     if use is None:
         yield Finding(

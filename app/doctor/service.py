@@ -11,7 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 
-from app.core.broker.broker import connect
+from app.core.broker.broker import create_broker
 from app.core.db import migrate
 from app.core.db.database import Database, summarize_error
 from app.core.errors import UnavailableError
@@ -37,7 +37,7 @@ def check_database(settings: Settings) -> Iterator[Finding]:
         yield Finding("database", "ok", f"{found.file} is made at the first use")
         return
     try:
-        at, head = migrate.get_current_revision(found), migrate.head()
+        at, head = migrate.get_current_revision(found), migrate.get_newest_revision()
         yield Finding("database", "ok", name)
         yield _check_schema(at, head, upgraded_at_start=found.is_sqlite)
         if at is not None:
@@ -57,7 +57,7 @@ def check_broker(settings: Settings) -> Iterator[Finding]:
     if settings.embedded:
         yield Finding("broker", "ok", "embedded: in the process of `bassline serve` or `bassline eval`")
         return
-    fault, url = connect(settings).fault(), redact_text(settings.broker_url)
+    fault, url = create_broker(settings).fault(), redact_text(settings.broker_url)
     if fault:
         yield Finding("broker", "fail", f"{url} {fault}", "Start Redis, or set BASSLINE_BROKER_URL.")
     else:

@@ -1,1 +1,1 @@
-"""How runs are worked: claims, leases, turns, the reaper and the steps of a job."""
+"""Work on runs: claims, leases, turns, the reaper and the steps of a job."""

@@ -36,7 +36,7 @@ def run_background_job(job_id: str) -> None:
 
 
 @worker_process_init.connect
-def _import_handlers(**_: object) -> None:
+def _preload_modules(**_: object) -> None:
     """Now, so that the time limit of the first job does not cover it."""
     import app.domains  # noqa: F401, PLC0415 (registers what is loaded here)
     from app.background.handlers import get_handler  # noqa: PLC0415
@@ -48,6 +48,6 @@ def _import_handlers(**_: object) -> None:
 
 
 def _handle(task: str, row_id: str) -> None:
-    from app.jobs.messages import HANDLERS  # noqa: PLC0415 (slow to import)
+    from app.jobs.messages import MESSAGE_HANDLERS  # noqa: PLC0415 (slow to import)
 
-    HANDLERS[task](get_current(), uuid.UUID(row_id))
+    MESSAGE_HANDLERS[task](get_current(), uuid.UUID(row_id))

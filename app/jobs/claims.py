@@ -14,9 +14,9 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from app.background import leases
-from app.background.leases import Lease, Ownership, Stop
+from app.background.leases import Lease, Ownership, StopReason
 from app.core.context import Context
-from app.core.db.clock import limit_to_start
+from app.core.db.clock import clamp_end_to_start
 from app.core.db.types import get_utc_time
 from app.core.states import RunState, TaskState, WorkStep
 from app.datasets.models import Task
@@ -46,7 +46,7 @@ class Claim:
         return self.owned.attempt
 
 
-def take_claim(ctx: Context, run_task_id: uuid.UUID, step: WorkStep) -> Claim | None:
+def claim_job(ctx: Context, run_task_id: uuid.UUID, step: WorkStep) -> Claim | None:
     """Takes the job for one step; None if it is not waiting for it (a late or repeated message: nothing to do)."""
     may_work = (
         select(Run.id)
@@ -78,14 +78,14 @@ def take_claim(ctx: Context, run_task_id: uuid.UUID, step: WorkStep) -> Claim | 
 def make_lease(ctx: Context, claim: Claim) -> Lease:
     """The lease of a claimed job, which watches its run."""
 
-    def find_stop(session: Session) -> Stop | None:
+    def find_stop(session: Session) -> StopReason | None:
         run = session.execute(select(Run.state, Run.cancel_requested_at).where(Run.id == claim.run_id)).one_or_none()
         if run is None:
-            return Stop.FENCED  # the run was deleted
+            return StopReason.FENCED  # the run was deleted
         state, cancelled_at = run
         if cancelled_at is not None:
-            return Stop.CANCELLED
-        return None if state == RunState.RUNNING else Stop.INTERRUPTED
+            return StopReason.CANCELLED
+        return None if state == RunState.RUNNING else StopReason.INTERRUPTED
 
     return Lease(ctx, claim.owned, find_stop)
 
@@ -98,6 +98,6 @@ def release(session: Session, claim: Claim, state: TaskState, **values: Any) -> 
     finished_at, started_at = values.get("finished_at"), values.get("started_at")
     if finished_at is not None:
         values["finished_at"] = (
-            max(finished_at, started_at) if started_at else limit_to_start(RunTask.started_at, finished_at)
+            max(finished_at, started_at) if started_at else clamp_end_to_start(RunTask.started_at, finished_at)
         )
     claim.owned.release(session, state=state, **values)

@@ -1,4 +1,4 @@
-"""SQLite has one owner: a lock file beside the database keeps other processes from working its jobs."""
+"""SQLite has one owner: a lock file beside the database keeps other processes from its jobs."""
 
 from __future__ import annotations
 

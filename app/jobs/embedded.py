@@ -21,7 +21,7 @@ from app.core.db.database import log_failure
 from app.core.db.threads import RepeatingThread
 from app.jobs import reaper
 from app.jobs.database_lock import DatabaseLock
-from app.jobs.messages import HANDLERS
+from app.jobs.messages import MESSAGE_HANDLERS
 from app.workers.service import Heartbeat
 
 POLL_S = 0.25  # after which a waiting worker notices that the process stops
@@ -29,8 +29,8 @@ STOP_S = 60.0
 HANDOVER_S = 1.0  # between looks for runs that another process handed over
 
 
-class Embedded:
-    """Workers in this process, as a context manager: inside, enqueued runs get worked.
+class EmbeddedWorkers:
+    """Workers in this process, as a context manager: inside, enqueued runs are processed.
 
     `purpose` is the command, for the error that another process gets. `foreground` is for a process that works only
     runs pinned to itself (`bassline eval`): it leaves all others waiting.
@@ -44,7 +44,7 @@ class Embedded:
         self._threads = [
             RepeatingThread("worker-gpu", partial(self._process_messages, queues.GPU), retry_s=POLL_S),
             RepeatingThread("worker-exec", partial(self._process_messages, queues.SANDBOX), retry_s=POLL_S),
-            reaper.make_thread(ctx, pinned_only=foreground),
+            reaper.make_reaper_thread(ctx, pinned_only=foreground),
         ]
         if not foreground:
             self._threads.append(RepeatingThread("handover", self._enqueue_handed_over, retry_s=HANDOVER_S))
@@ -52,7 +52,7 @@ class Embedded:
     def __enter__(self) -> Self:
         self._lock.acquire()
         try:
-            migrate.ensure(self._ctx.database)
+            migrate.ensure_newest_schema(self._ctx.database)
             if self._ctx.database.is_sqlite:
                 reaper.reset_orphans(self._ctx)
         except BaseException:
@@ -85,7 +85,7 @@ class Embedded:
     def _handle(self, task: str, row_id: uuid.UUID) -> None:
         with structlog.contextvars.bound_contextvars(job=task, row=str(row_id)):
             try:
-                HANDLERS[task](self._ctx, row_id)
+                MESSAGE_HANDLERS[task](self._ctx, row_id)
             except Exception as error:
                 log_failure("message failed; the reaper recovers its row", error)
 

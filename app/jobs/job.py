@@ -44,9 +44,9 @@ class Job:
 
     Inside, a heartbeat keeps the lease, and `finish` stores the results. An exception ends the attempt instead:
 
-        StoppedError               back to where the job waited, or cancelled with its run; the attempt does not count
+        WorkStoppedError           back to where the job waited, or cancelled with its run; the attempt does not count
         CannotLoadError            the same, and the run fails
-        UnavailableError                the same, and the run is interrupted
+        UnavailableError           the same, and the run is interrupted
         RequestError, PromptError  the job fails: another attempt would end the same way
         LostClaimError             another worker has the job: nothing is written
         any other Exception        another attempt, or after MAX_ATTEMPTS the job fails

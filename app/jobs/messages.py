@@ -12,7 +12,7 @@ from app.jobs.work.decode import decode_task
 from app.jobs.work.grade import grade_task
 from app.jobs.work.prepare import prepare_run
 
-HANDLERS: Mapping[str, Callable[[Context, uuid.UUID], None]] = {
+MESSAGE_HANDLERS: Mapping[str, Callable[[Context, uuid.UUID], None]] = {
     queues.PREPARE_RUN: prepare_run,
     queues.DECODE_TASK: decode_task,
     queues.GRADE_TASK: grade_task,

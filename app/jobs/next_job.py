@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from sqlalchemy import select
 
-from app.core.broker.turns import Turns
+from app.core.broker.turns import TurnScheduler
 from app.core.context import Context
 from app.core.states import WorkStep
 from app.runs.models import Run, RunTask
@@ -56,7 +56,7 @@ def is_another_run_waiting(ctx: Context, run: Run, step: WorkStep) -> bool:
 def is_interactive_run_waiting(ctx: Context, run: Run) -> bool:
     """Whether a job waits to be decoded here for which a user waits: it goes before the next task of this run.
 
-    A process that works a run pinned to it does no others.
+    A process with a pinned run takes no other work.
     """
     return run.pinned_worker is None and bool(_find_pending_work(ctx, WorkStep.DECODE, interactive=True))
 
@@ -70,8 +70,8 @@ def _find_pending_work(ctx: Context, step: WorkStep, *, interactive: bool) -> li
 def _iterate_in_turn(
     ctx: Context, run_task_id: uuid.UUID, step: WorkStep, is_loaded: Callable[[Run], bool]
 ) -> Iterator[uuid.UUID]:
-    """A job of what has the next turn, as often as asked. Of its run any waiting job will do: best the one named."""
-    turns = ctx.turns.setdefault(step, Turns())
+    """Jobs of the work that has the next turn; of its run any waiting job, preferably the one named."""
+    turns = ctx.turns.setdefault(step, TurnScheduler())
     while waiting := _find_pending_work(ctx, step, interactive=False):
         chosen = turns.choose(waiting, lambda one: is_loaded(one.run))
         if chosen.run_task_id is not None:

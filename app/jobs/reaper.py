@@ -18,7 +18,7 @@ from app.background.leases import MAX_ATTEMPTS, has_expired, take_back
 from app.core.broker import queues
 from app.core.broker.broker import Message
 from app.core.context import Context
-from app.core.db.clock import get_database_time
+from app.core.db.clock import build_database_time
 from app.core.db.database import call_after_commit, has_updated, log_failure
 from app.core.db.threads import RepeatingThread
 from app.core.db.types import get_utc_time
@@ -44,7 +44,7 @@ GRADING_LOST = f"{_LOST} while it graded this task"
 def describe_loss(session: Session, row: RunTask, run: Run, step: WorkStep) -> str:
     """The error of a job that lost its last worker.
 
-    A worker reports itself before and after it loads a model (decode_job.ready_engine), and a run has a time of start
+    A worker reports itself before and after it loads a model (decode_job.prepare_engine), and a run has a time of start
     once its first task is decoded.
     """
     if step is WorkStep.GRADE:
@@ -61,7 +61,7 @@ def describe_loss(session: Session, row: RunTask, run: Run, step: WorkStep) -> s
 MAX_SENT = 500  # messages sent again in one sweep to an empty queue
 MAX_SENT_BESIDE = 20  # and to one in which messages wait
 PATIENCE = 10  # times longer a job waits for its message while others are in its queue
-GONE = "the process that worked this run has gone"
+OWNER_GONE = "the process that worked on this run has gone"
 WORKING = tuple(step.working for step in WorkStep)
 T = TypeVar("T")
 log = structlog.get_logger(__name__)
@@ -73,16 +73,16 @@ def reap(ctx: Context, *, pinned_only: bool = False) -> None:
     if not pinned_only:
         ours = or_(ours, Run.pinned_worker.is_(None))
         background.send_again(ctx, compute_silence_limit(ctx))
-        recover_each(_find_abandoned_runs(ctx), lambda run_id: transitions.interrupt(ctx, run_id, GONE))
+        recover_each(_find_abandoned_runs(ctx), lambda run_id: transitions.interrupt(ctx, run_id, OWNER_GONE))
     _return_expired(ctx, ours)
     background.return_expired(ctx)
     # Their worker died before it closed them.
     recover_each(_find_runs_without_open_tasks(ctx, ours), lambda run_id: transitions.close_if_done(ctx, run_id))
     recover_each(list_policies(), lambda policy: policy.recover(ctx, ours))
-    _send_again(ctx, ours)
+    _resend_messages(ctx, ours)
 
 
-def make_thread(ctx: Context, *, pinned_only: bool = False) -> RepeatingThread:
+def make_reaper_thread(ctx: Context, *, pinned_only: bool = False) -> RepeatingThread:
     """The thread that sweeps at once, for what the last process left, then at intervals; and deletes old data.
 
     It has no other work, so no long job keeps lost ones waiting.
@@ -112,7 +112,7 @@ def enqueue_handed_over(ctx: Context) -> None:
         with ctx.database.session() as session:
             unsent = update(Run).where(Run.id == run_id, Run.enqueued_at.is_(None))
             if has_updated(session, unsent.values(enqueued_at=get_utc_time())):
-                call_after_commit(session, enqueue.prepare, ctx, run_id)
+                call_after_commit(session, enqueue.enqueue_preparation, ctx, run_id)
 
 
 def reset_orphans(ctx: Context) -> None:
@@ -122,10 +122,10 @@ def reset_orphans(ctx: Context) -> None:
     """
     with ctx.database.session() as session:
         session.execute(update(RunTask).where(RunTask.state.in_(WORKING)).values(lease_until=get_utc_time()))
-    background.return_of_ended_processes(ctx)
+    background.return_jobs_of_dead_processes(ctx)
     _return_expired(ctx, true())
     recover_each(_find_runs_without_open_tasks(ctx, true()), lambda run_id: transitions.close_if_done(ctx, run_id))
-    recover_each(_find_pinned_runs(ctx), lambda run_id: transitions.interrupt(ctx, run_id, GONE))
+    recover_each(_find_pinned_runs(ctx), lambda run_id: transitions.interrupt(ctx, run_id, OWNER_GONE))
     with ctx.database.session() as session:
         session.execute(
             update(Run)
@@ -154,7 +154,7 @@ def _find_pinned_runs(ctx: Context) -> Sequence[uuid.UUID]:
 def _find_abandoned_runs(ctx: Context) -> Sequence[uuid.UUID]:
     """Runs pinned to a worker process that is gone."""
     with ctx.database.read() as session:
-        silent_since = get_database_time(session, -compute_silence_limit(ctx).total_seconds())
+        silent_since = build_database_time(session, -compute_silence_limit(ctx).total_seconds())
         recent = (Worker.name == Run.pinned_worker, Worker.last_seen_at >= silent_since)
         alive = select(Worker.name).where(*recent).exists()
         return session.scalars(
@@ -173,7 +173,7 @@ def _find_runs_without_open_tasks(ctx: Context, ours: ColumnElement[bool]) -> Se
         return session.scalars(select(Run.id).where(Run.state == RunState.RUNNING, ours, ~some_open)).all()
 
 
-def return_expired(ctx: Context, run_id: uuid.UUID) -> None:
+def return_expired_of_run(ctx: Context, run_id: uuid.UUID) -> None:
     """Returns the expired jobs of a run to their queue at once, for a user who cannot wait for a sweep."""
     _return_expired(ctx, Run.id == run_id)
     unsent = (RunTask.run_id == run_id, RunTask.state == TaskState.QUEUED, RunTask.enqueued_at.is_(None))
@@ -202,13 +202,15 @@ def _return_expired(ctx: Context, ours: ColumnElement[bool]) -> None:
         lost = {
             run.id: error
             for row, run, task_id in expired
-            if (error := _return(ctx, session, row, run, task_id, now)) is not None
+            if (error := _return_expired_job(ctx, session, row, run, task_id, now)) is not None
         }
     # None of their tasks was ever decoded: the next one would only cost three more workers.
     recover_each(lost, lambda run_id: transitions.fail_run(ctx, run_id, Failure.WORKER_LOST, lost[run_id]))
 
 
-def _return(ctx: Context, session: Session, row: RunTask, run: Run, task_id: str, now: dt.datetime) -> str | None:
+def _return_expired_job(
+    ctx: Context, session: Session, row: RunTask, run: Run, task_id: str, now: dt.datetime
+) -> str | None:
     """Releases one expired job. Returns its error if its workers died before any task of the run was decoded."""
     step = next(step for step in WorkStep if step.working == row.state)
     state, error, failure, finished_at = step.waiting, row.error, row.failure, None
@@ -225,7 +227,7 @@ def _return(ctx: Context, session: Session, row: RunTask, run: Run, task_id: str
     return error if state is TaskState.FAILED and step is WorkStep.DECODE and run.started_at is None else None
 
 
-def _send_again(ctx: Context, ours: ColumnElement[bool]) -> None:
+def _resend_messages(ctx: Context, ours: ColumnElement[bool]) -> None:
     """Sends messages that may be lost again, for the longest waiting first.
 
     While messages wait in a queue, the message of a waiting job is probably among them. An empty queue beside waiting
@@ -240,8 +242,8 @@ def _send_again(ctx: Context, ours: ColumnElement[bool]) -> None:
         runs, jobs = _find_unsent(ctx, ours, before, queue, limit)
         if not runs and not jobs:
             continue
-        step = queues.GRADE_TASK if queue in queues.SANDBOX else queues.DECODE_TASK
-        messages: list[Message] = [*((queues.PREPARE_RUN, run_id) for run_id in runs), *((step, job) for job in jobs)]
+        task = queues.GRADE_TASK if queue in queues.SANDBOX else queues.DECODE_TASK
+        messages: list[Message] = [*((queues.PREPARE_RUN, run_id) for run_id in runs), *((task, job) for job in jobs)]
         with ctx.database.session() as session:
             for table, ids in ((Run, runs), (RunTask, jobs)):
                 session.execute(update(table).where(table.id.in_(ids)).values(enqueued_at=get_utc_time()))

@@ -1,4 +1,4 @@
-"""Deletes data past its time: completions, ended jobs, stored answers, sessions. The reaper's thread calls it."""
+"""Deletes data past its time: completions, ended jobs, expired sessions. The reaper's thread calls it."""
 
 from __future__ import annotations
 

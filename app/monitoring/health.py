@@ -19,7 +19,7 @@ from app.background.models import BackgroundJob
 from app.core.broker import queues
 from app.core.context import Context
 from app.core.db import migrate
-from app.core.db.clock import get_database_time, read_database_time
+from app.core.db.clock import build_database_time, read_database_time
 from app.core.db.database import Database, summarize_error
 from app.core.errors import UnavailableError
 from app.core.states import RunState, TaskState, WorkStep
@@ -78,7 +78,7 @@ def ready() -> Response:
 class ReadinessCheck:
     """The last readiness of a process: checked every REUSE_S seconds at most, in a thread of its own.
 
-    A database that is paused ends no query and no connection, so the one check that hangs then must hold no request.
+    A query of a paused database never returns, so the check must not run in the thread of a request.
     """
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ def _build_unready(fault: str) -> Readiness:
     return Readiness(status="unready", checks={"database": fault, "broker": "not asked", "workers": NOT_ASKED})
 
 
-def measure_waiting_s(session: Session, step: WorkStep | None, now: dt.datetime) -> float:
+def compute_longest_wait_s(session: Session, step: WorkStep | None, now: dt.datetime) -> float:
     """Seconds for which the oldest waiting job of a step has waited (None: run to be prepared); 0 if none waits.
 
     Runs pinned to one worker do not count, because other workers may not claim them.
@@ -148,7 +148,11 @@ def find_database_fault(database: Database) -> str | None:
         at = migrate.get_current_revision(database)
     except (SQLAlchemyError, UnavailableError) as error:
         return f"cannot be reached: {type(error).__name__}"
-    return None if at == migrate.head() else f"at schema {at}, the code needs {migrate.head()}: run bassline db upgrade"
+    return (
+        None
+        if at == migrate.get_newest_revision()
+        else f"at schema {at}, the code needs {migrate.get_newest_revision()}: run bassline db upgrade"
+    )
 
 
 def find_storage_fault(database: Database) -> str | None:
@@ -195,17 +199,17 @@ def find_workers_fault(database: Database) -> str | None:
             (WorkStep.DECODE, "a task to be decoded"),
             (WorkStep.GRADE, "a task to be graded"),
         ):
-            if measure_waiting_s(session, step, now) > DEAF_S and not _is_busy(session, step, now):
+            if compute_longest_wait_s(session, step, now) > DEAF_S and not _is_busy(session, step, now):
                 return f"deaf: {wanted} has waited over {DEAF_S:g} seconds and no worker has started such a job since"
     return None
 
 
 def _is_busy(session: Session, step: WorkStep | None, now: dt.datetime) -> bool:
-    """Whether a job of the step is running, or one finished within the last DEAF_S seconds.
+    """Whether a job of the step is running, or any task ended within the last DEAF_S seconds.
 
     A worker that checks a dataset's solutions prepares a run, and keeps what is to be graded waiting.
     """
-    held = select(BackgroundJob.id).where(BackgroundJob.lease_until > get_database_time(session))
+    held = select(BackgroundJob.id).where(BackgroundJob.lease_until > build_database_time(session))
     if step is not WorkStep.DECODE and session.scalar(held.limit(1)) is not None:
         return True
     lately = RunTask.finished_at >= now - dt.timedelta(seconds=DEAF_S)

@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 
 from app.core.db.types import get_utc_time
 from app.core.states import OPEN_TASK_STATES, RunState, WorkStep
-from app.monitoring.health import measure_waiting_s
+from app.monitoring.health import compute_longest_wait_s
 from app.runs.models import Run, RunTask
 from app.runs.policy import is_interactive
 from app.samples.models import Sample
@@ -39,11 +39,11 @@ SUMMED = (Sample.n_drafted, Sample.n_accepted, Sample.n_tokens, Sample.n_rounds)
 def metrics() -> Response:
     """Figures of the service for Prometheus; docs/monitoring.md explains each."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_FromDatabase(get_session()))
+    registry.register(_DatabaseCollector(get_session()))
     return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
 
 
-class _FromDatabase(Collector):
+class _DatabaseCollector(Collector):
     def __init__(self, reading: Session) -> None:
         self._session = reading
 
@@ -68,9 +68,9 @@ def _collect_backlog(session: Session, now: dt.datetime) -> Iterator[Metric]:
     )
     yield _build_gauge("bassline_open_tasks", "tasks by state", "state", {s: tasks.get(s, 0) for s in OPEN_TASK_STATES})
     waits = {
-        "prepare": measure_waiting_s(session, None, now),
-        "decode": measure_waiting_s(session, WorkStep.DECODE, now),
-        "grade": measure_waiting_s(session, WorkStep.GRADE, now),
+        "prepare": compute_longest_wait_s(session, None, now),
+        "decode": compute_longest_wait_s(session, WorkStep.DECODE, now),
+        "grade": compute_longest_wait_s(session, WorkStep.GRADE, now),
     }
     yield _build_gauge("bassline_queue_age_seconds", "how long the longest waiting job has waited", "step", waits)
     alive = sum(workers.is_alive(worker, now) for worker in workers.list_workers(session))

@@ -97,7 +97,7 @@ def _answer_request(asked: SamplesRequest, form: Answers) -> Response | dict[str
             return service.answer(ctx, run_id, form, disconnected)
         slot.callback(waiting.cancel, ctx, run_id)
         frames = service.stream_frames(ctx, run_id, form, asked.stream_options, disconnected)
-        return event_stream.stream(frames, slot.pop_all().close)
+        return event_stream.build_stream_response(frames, slot.pop_all().close)
 
 
 def _request(kind: type[R]) -> R:

@@ -20,8 +20,8 @@ from app.runs.documents import (
     RunPage,
     RunWithProgress,
     SamplePage,
-    run_of,
-    sample_of,
+    build_run_document,
+    build_sample_document,
 )
 from app.runs.quiet import describe_quiet_wait
 from app.runs.schemas import ImportSpec, RunSpec
@@ -96,7 +96,9 @@ def import_(form: SamplesImportForm) -> tuple[RunDocument, dict[str, str]]:
     Settings that the file does not hold are stored as unknown. The run's address is in the header Location.
     """
     spec = ImportSpec(**form.model_dump(include=set(ImportSpec.model_fields)))
-    return _respond_created(import_samples.submit(get_context(), spec, form.file.read(), form.file.filename or "file"))
+    return _respond_created(
+        import_samples.submit_import(get_context(), spec, form.file.read(), form.file.filename or "file")
+    )
 
 
 @bp.get("/runs")
@@ -113,7 +115,7 @@ def index(query: RunQuery) -> RunPage:
         before=query.id(),
     )
     page, following = split_rows(runs, query, lambda run: str(run.id))
-    return RunPage(runs=[run_of(run) for run in page], next=following)
+    return RunPage(runs=[build_run_document(run) for run in page], next=following)
 
 
 @bp.get("/runs/<uuid:run_id>")
@@ -122,7 +124,7 @@ def show(run_id: uuid.UUID) -> RunWithProgress:
     """A run with its figures, and how far it is."""
     run = repository.get_run(get_session(), run_id)
     progress = repository.compute_progress(get_session(), run)
-    found = run_of(run)
+    found = build_run_document(run)
     document = ProgressDocument.of(
         progress,
         tasks=progress.by_state,
@@ -148,7 +150,7 @@ def samples(run_id: uuid.UUID, query: SampleQuery) -> SamplePage:
         verdict=query.verdict,
     )
     page, following = split_rows(rows, query, lambda s: f"{s.run_task.position}.{s.index}")
-    return SamplePage(samples=[sample_of(s.run_task.task.task_id, s) for s in page], next=following)
+    return SamplePage(samples=[build_sample_document(s.run_task.task.task_id, s) for s in page], next=following)
 
 
 @bp.get("/runs/<uuid:run_id>/curve")
@@ -223,4 +225,4 @@ def _respond_created(run_id: uuid.UUID) -> tuple[RunDocument, dict[str, str]]:
 def _load_document(run_id: uuid.UUID) -> RunDocument:
     # A new session: the request's own may have started before the change.
     with get_context().database.read() as fresh:
-        return run_of(repository.get_run(fresh, run_id))
+        return build_run_document(repository.get_run(fresh, run_id))

@@ -17,7 +17,7 @@ from evaluation.outcomes import pass_all, pass_first
 from evaluation.verdicts import Trust
 
 
-def compute_in_guest(
+def compute_in_guest_figures(
     graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome], budget_s: float
 ) -> dict[str, Any]:
     """The fields of Figures about in-guest verdicts; `outcomes` are the samples of the graded tasks, task by task.
@@ -35,7 +35,7 @@ def compute_in_guest(
     }
 
 
-def compute_left_out(
+def compute_left_out_figures(
     graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome], budget_s: float
 ) -> dict[str, Any]:
     """The fields of Figures about tasks that runs leave out by default; `outcomes` are the samples of the graded
@@ -50,7 +50,7 @@ def compute_left_out(
     }
 
 
-def compute_by_judge(
+def compute_judge_figures(
     graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome], budget_s: float
 ) -> dict[str, Any]:
     """The fields of Figures about each judge of tasks made from code; None where the project's tests judge no task."""

@@ -32,7 +32,7 @@ class RunClock:
     """What is known of a run's times; None is unknown, as for runs from before it was recorded.
 
     `drift` is by how much the fixed benchmark step took longer in the slowest third of the run than in the
-    fastest (`drift` below). Of `tasks` with a reading, `disturbed` lost more than LOST_TO_OTHERS of the machine.
+    fastest (`compute_drift`). Of `tasks` with a reading, `disturbed` lost more than LOST_TO_OTHERS of the machine.
     `lost_max` is the largest share that a task lost, and `stolen` whether the hypervisor withheld most of what the
     disturbed tasks lost.
     """
@@ -94,7 +94,7 @@ def compute_drift(verifies: Sequence[float]) -> float | None:
     return max(parts) / min(parts) - 1
 
 
-class LostTime(Protocol):
+class CpuTimeReading(Protocol):
     """What others took of the machine while something was measured: a task, or a moment (machine_use.MachineUse)."""
 
     @property
@@ -110,14 +110,14 @@ class LostTime(Protocol):
         """CPU seconds that the hypervisor withheld."""
 
 
-def compute_lost_share(reading: LostTime) -> float | None:
+def compute_lost_share(reading: CpuTimeReading) -> float | None:
     """The share of the machine that others took meanwhile, at most 1; None where it is unknown."""
     if not reading.capacity_s or reading.others_cpu_s is None or reading.steal_s is None:
         return None
     return min((reading.others_cpu_s + reading.steal_s) / reading.capacity_s, 1.0)
 
 
-def is_disturbed(reading: LostTime) -> bool:
+def is_disturbed(reading: CpuTimeReading) -> bool:
     """Whether more was lost to others than the limits allow."""
     share = compute_lost_share(reading)
     lost_s = (reading.others_cpu_s or 0.0) + (reading.steal_s or 0.0)
@@ -142,8 +142,8 @@ def describe_disturbance(runs: Iterable[Figures]) -> str:
     return f"Measured on {machine} ({', '.join(causes)}): " if causes else ""
 
 
-def describe_clock(tasks: Sequence[RunTask], calibrations: Sequence[Calibration]) -> list[TextTable]:
-    """The calibrations, and the tasks that lost more than the limit to others; [] for a run from before."""
+def build_clock_tables(tasks: Sequence[RunTask], calibrations: Sequence[Calibration]) -> list[TextTable]:
+    """The calibrations, and the tasks that lost more than the limit to others; [] for runs without readings."""
     lost = sorted(
         ((share, task) for task in tasks if (share := compute_lost_share(task)) is not None and share > LOST_TO_OTHERS),
         key=lambda pair: -pair[0],
@@ -176,11 +176,11 @@ def describe_clock(tasks: Sequence[RunTask], calibrations: Sequence[Calibration]
     return tables
 
 
-Wall = tuple[dt.datetime, float | None, float | None]
+TaskTiming = tuple[dt.datetime, float | None, float | None]
 """When a task was queued, how long it waited, and how long it was decoded (seconds; None before it was)."""
 
 
-def sum_decoding_s(walls: Iterable[Wall], *, together: bool) -> float:
+def sum_decoding_s(walls: Iterable[TaskTiming], *, together: bool) -> float:
     """Seconds of decoding: the sum over tasks, or where they are decoded `together` the time that they cover.
 
     What lies between two batches, such as the pause before a run was resumed, is not counted.

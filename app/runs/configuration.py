@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from app.runs.models import Run
-from app.runs.options import options_of
+from app.runs.options import get_options
 from app.runs.schemas import ArmOptions, DecodingSpec, EngineOptions, RunOptions, RunSpec
 from decoding.config import EngineConfig
 from decoding.drafters.registry import parse_drafter
@@ -25,10 +25,10 @@ _MODE_USED = "prompt_mode_used"  # what `auto` came to, decided when the model i
 def build_engine_config(source: Run | Row[Any] | EngineOptions) -> EngineConfig:
     """The engine that a run, or the columns of one, or a specification asks for."""
     config = EngineConfig(**{name: getattr(source, name) for name in EngineOptions.model_fields})
-    return replace(config, head=_head_of(config.target)) if parse_drafter(config.drafter).needs_head else config
+    return replace(config, head=_get_head_hash(config.target)) if parse_drafter(config.drafter).needs_head else config
 
 
-def _head_of(target: str) -> str:
+def _get_head_hash(target: str) -> str:
     """The hash of a target's trained drafter; empty where there is none, which loading will refuse."""
     try:
         record = trained_heads.find(target)
@@ -49,17 +49,17 @@ def get_arm_options(run: Run) -> dict[str, Any]:
 
 def get_unknown_options() -> dict[str, Any]:
     """The columns of a run whose configuration is not known, as for samples that another tool made."""
-    texts = {name: UNKNOWN for name, option in options_of(RunOptions).items() if option.type is str}
+    texts = {name: UNKNOWN for name, option in get_options(RunOptions).items() if option.type is str}
     return {**texts, "temperature": 0.0, "top_p": 1.0, "seed": 0, "max_tokens": 0}
 
 
 def list_configuration(run: Run) -> list[tuple[str, str]]:
     """Everything that was chosen, as label and value for people: the Config tab, overlays and `bassline runs show`."""
-    texts = {name: option.text(getattr(run, name)) for name, option in options_of(RunOptions).items()}
+    texts = {name: option.text(getattr(run, name)) for name, option in get_options(RunOptions).items()}
     if run.prompt_mode_used not in (None, run.prompt_mode):
         texts["prompt_mode"] += f" ({run.prompt_mode_used})"
     return [
-        *((option.label, texts[name]) for name, option in options_of(RunOptions).items()),
+        *((option.label, texts[name]) for name, option in get_options(RunOptions).items()),
         ("Dataset", run.dataset.name),
         ("Dataset sha256", run.dataset.sha256),
         ("Tasks chosen", f"{run.n_tasks} of the dataset's {run.dataset.n_tasks}"),
@@ -87,7 +87,7 @@ def compute_fingerprint(run: Run) -> str:
 
     The leaderboard shows it, so that repeated runs are recognised whatever their names.
     """
-    names = [name for name, option in options_of(RunOptions).items() if option.fingerprint]
+    names = [name for name, option in get_options(RunOptions).items() if option.fingerprint]
     content: dict[str, Any] = {name: getattr(run, name) for name in (*names, _MODE_USED)}
     content["dataset"] = run.dataset.sha256
     content["models"] = [run.provenance.get("target_sha256"), run.provenance.get("draft_sha256")]
@@ -98,7 +98,7 @@ def format_shell_command(spec: RunSpec) -> str:
     """The `bassline eval` that repeats the run."""
     words = ["bassline", "eval"]
     for name, value in spec.model_dump(exclude_defaults=True).items():
-        option = options_of(RunSpec)[name]
+        option = get_options(RunSpec)[name]
         if option.type is bool:
             words.append(option.flag)
         else:

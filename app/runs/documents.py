@@ -12,7 +12,7 @@ from app.annotations.schemas import ArchivedOf, NoteOf
 from app.core.states import RunKind, RunState, TaskState
 from app.runs.figures import get_finish_time
 from app.runs.models import Run
-from app.runs.options import options_of
+from app.runs.options import get_options
 from app.runs.results import Figures
 from app.runs.schemas import RunOptions
 from app.samples.models import Sample
@@ -38,7 +38,7 @@ class _RunHead(ResponseModel):
 if TYPE_CHECKING:
     _Configured = _RunHead
 else:
-    _OPTIONS = options_of(RunOptions).values()
+    _OPTIONS = get_options(RunOptions).values()
     _Configured = create_model(
         "_Configured", __base__=_RunHead, **{o.name: (o.stored_type, Field(description=o.help)) for o in _OPTIONS}
     )
@@ -71,7 +71,7 @@ class ProgressDocument(ResponseModel):
     tasks_decoded: int = Field(description="tasks whose samples are stored, graded or not")
     tasks_finished: int = Field(description="tasks that need no more work")
     tasks_left: int = Field(description="tasks that are not finished")
-    resumable: bool = Field(description="the run has ended, and resuming it would work the tasks left")
+    resumable: bool = Field(description="the run has ended with tasks left, which resuming would run")
     samples: int
     graded: int
     tokens_per_s: float | None
@@ -125,14 +125,14 @@ class CurveDocument(ResponseModel):
     pass_all: list[float]
 
 
-def run_of(run: Run) -> RunDocument:
+def build_run_document(run: Run) -> RunDocument:
     """The run with its figures."""
     data = run.dataset
     info = RunInfo.of(run, dataset=data.name, dataset_sha256=data.sha256, dataset_tasks=data.n_tasks)
     return RunDocument(run=info, figures=run.measured)
 
 
-def sample_of(task_id: str, sample: Sample) -> SampleDocument:
+def build_sample_document(task_id: str, sample: Sample) -> SampleDocument:
     """One sample of the task."""
     return SampleDocument.of(
         sample,
@@ -143,14 +143,14 @@ def sample_of(task_id: str, sample: Sample) -> SampleDocument:
     )
 
 
-def run_document(run: Run) -> dict[str, Any]:
+def dump_run(run: Run) -> dict[str, Any]:
     """`{"run": {id, name, state, configuration...}, "figures": {...}}`, ready for JSON."""
-    return to_plain_json(run_of(run))
+    return to_plain_json(build_run_document(run))
 
 
-def sample_document(task_id: str, sample: Sample) -> dict[str, Any]:
+def dump_sample(task_id: str, sample: Sample) -> dict[str, Any]:
     """One sample as `runs export --format samples` writes it, ready for JSON."""
-    return to_plain_json(sample_of(task_id, sample))
+    return to_plain_json(build_sample_document(task_id, sample))
 
 
 def to_plain_json(document: ResponseModel) -> dict[str, Any]:

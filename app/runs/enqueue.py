@@ -12,7 +12,7 @@ from app.core.states import WorkStep
 _TASKS = {WorkStep.DECODE: queues.DECODE_TASK, WorkStep.GRADE: queues.GRADE_TASK}
 
 
-def prepare(ctx: Context, run_id: uuid.UUID) -> None:
+def enqueue_preparation(ctx: Context, run_id: uuid.UUID) -> None:
     """Asks for a run to be prepared, before any grading that waits: its turns begin then."""
     ctx.broker.send([(queues.PREPARE_RUN, run_id)], queues.EXEC_INTERACTIVE)
 

@@ -41,18 +41,18 @@ def stream_events(
         )
     if not ctx.views.acquire(caller):
         raise BusyError("too many live views are open: close one of yours, or poll the run's state")
-    events = follow(ctx, run_id, after or FIRST, text=text)
-    return stream(format_frames(events, LONGEST_S), partial(ctx.views.release, caller))
+    events = follow_events(ctx, run_id, after or FIRST, text=text)
+    return build_stream_response(format_frames(events, LONGEST_S), partial(ctx.views.release, caller))
 
 
-def stream(frames: Iterator[str], on_close: Callable[[], object]) -> Response:
+def build_stream_response(frames: Iterator[str], on_close: Callable[[], object]) -> Response:
     """Server-sent events. Calls `on_close` once the stream has ended or its client has disconnected."""
     answer = Response(frames, mimetype="text/event-stream", headers=HEADERS)
     answer.call_on_close(on_close)
     return answer
 
 
-def follow(
+def follow_events(
     ctx: Context, run_id: uuid.UUID, after: str = FIRST, beat_s: float | None = None, *, text: TextForm = "whole"
 ) -> Iterator[Event | None]:
     """Events until the run has ended; None whenever nothing happened for `beat_s` (BEAT_S) seconds.

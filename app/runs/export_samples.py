@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from app.core.db.database import Database
 from app.datasets.service import as_plain
 from app.runs.clock import compute_lost_share
-from app.runs.documents import sample_document
+from app.runs.documents import dump_sample
 from app.runs.models import Run
 from app.runs.task_repository import iterate_tasks
 from app.samples.models import Sample
 from app.samples.transport import EXPORT, list_column_types
-from evaluation import datasets as files
+from evaluation import datasets as dataset_files
 from evaluation import exchange
 
 FORMATS = exchange.FORMATS
@@ -33,10 +33,10 @@ def export_chunks(database: Database, run: Run, form: str) -> Iterator[bytes]:
     `form` is one of FORMATS. The session of `run` must be open during the call, and may be closed after it.
     """
     rows = run.tasks if form == "human-eval" else ()  # the only form that needs their prompts
-    dataset = files.Dataset(run.dataset.name, tuple(as_plain(row.task) for row in rows), run.dataset.sha256)
+    dataset = dataset_files.Dataset(run.dataset.name, tuple(as_plain(row.task) for row in rows), run.dataset.sha256)
     records = (
         {
-            **sample_document(t.task.task_id, s),
+            **dump_sample(t.task.task_id, s),
             "run_id": str(run.id),
             "prompt_sha256": _hash_prompt(t.prompt_sent),
             "budget_s": run.budget_s,

@@ -19,8 +19,8 @@ from app.samples.models import FINISHED_REASONS, Sample
 from app.web.ui.display import UNFINISHED, VerdictSign, choose_verdict_sign
 
 LONGEST = 300  # characters of a message, which programs choose
-SHOWN = {"messages": 15, "tasks": 24}  # of each cause and message; the rest is counted
-FailedSample = Row[*tuple[Any, ...]]  # the columns that `_failed` selects
+MAX_SHOWN = {"messages": 15, "tasks": 24}  # of each cause and message; the rest is counted
+FailedSample = Row[*tuple[Any, ...]]  # the columns that `_read_failed_samples` selects
 K = TypeVar("K", bound=Hashable)
 
 
@@ -43,7 +43,7 @@ class FailureMessage:
 
 
 @dataclass(frozen=True)
-class Cause:
+class FailureCause:
     """All samples that did not pass for one cause; most frequent message first."""
 
     sign: VerdictSign
@@ -52,11 +52,11 @@ class Cause:
     messages: list[FailureMessage]
 
 
-def find_causes(session: Session, run_id: uuid.UUID) -> list[Cause]:
+def find_causes(session: Session, run_id: uuid.UUID) -> list[FailureCause]:
     """The causes, most frequent first; samples that did not finish come last."""
     samples = [s for s in _read_failed_samples(session, run_id) if not is_finished(s) or s.verdict is not None]
     found = [
-        Cause(sign, len(alike), len({s.task_id for s in alike}), _group_by_message(sign, alike))
+        FailureCause(sign, len(alike), len({s.task_id for s in alike}), _group_by_message(sign, alike))
         for sign, alike in _group_by_key(samples, lambda s: choose_verdict_sign(s.verdict, finished=is_finished(s)))
     ]
     return sorted(found, key=lambda cause: cause.sign is UNFINISHED)

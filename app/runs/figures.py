@@ -13,7 +13,7 @@ from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
 from app.core.states import DECODED_TASK_STATES, PASSED, SANDBOX_ERROR, TaskState
-from app.runs.caveats import compute_by_judge, compute_in_guest, compute_left_out
+from app.runs.caveats import compute_in_guest_figures, compute_judge_figures, compute_left_out_figures
 from app.runs.clock import compute_clock, sum_decoding_s
 from app.runs.models import Run, RunCurve, RunTask
 from app.runs.repository import load_tasks_without_texts
@@ -34,7 +34,7 @@ class Measurement:
     task_ids: tuple[str, ...]
 
 
-def measure(session: Session, run: Run) -> Measurement:
+def compute_measurement(session: Session, run: Run) -> Measurement:
     """Computes figures and curve over the tasks that are finished now; this may take seconds, so hold no lock."""
     tasks = load_tasks_without_texts(session, run.id)
     found = compute_curve(run, tasks)
@@ -43,18 +43,18 @@ def measure(session: Session, run: Run) -> Measurement:
     return Measurement(compute_figures(run, tasks), found, tuple(task.task.task_id for task in graded))
 
 
-def write(session: Session, run: Run, found: Measurement) -> None:
+def store_measurement(session: Session, run: Run, found: Measurement) -> None:
     """Writes figures and curve of the run."""
     run.figures = found.figures
     existing = session.get(RunCurve, run.id) or RunCurve(run_id=run.id)
-    existing.n_tasks, existing.tasks = len(found.task_ids), name_of_tasks(found.task_ids)
+    existing.n_tasks, existing.tasks = len(found.task_ids), hash_task_ids(found.task_ids)
     existing.budgets, existing.pass_first, existing.pass_all = map(
         list, (found.curve.budgets, found.curve.pass_first, found.curve.pass_all)
     )
     session.add(existing)
 
 
-def name_of_tasks(task_ids: Iterable[str]) -> str:
+def hash_task_ids(task_ids: Iterable[str]) -> str:
     """A sha256 that is equal for equal sets of tasks."""
     return hashlib.sha256("\n".join(sorted(task_ids)).encode()).hexdigest()
 
@@ -64,7 +64,7 @@ def compute_figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
 
     `tasks` are all tasks of the run. Shares are at the run's budget, selector mean_logprob, with Wilson's 95 %
     intervals. ms_per_token_first, _last and _all are means over tasks, over the finished samples (metrics.Latency).
-    tokens_per_s is all tokens over all decoding time (engine_time.busy_s). mean_acceptance_length counts the token
+    tokens_per_s is all tokens over all decoding time (clock.sum_decoding_s). mean_acceptance_length counts the token
     that every round adds besides the accepted ones. first_finished_* are quantiles over tasks of the time to the first
     finished sample. Tasks with a sandbox fault are left out and counted in tasks_sandbox_error. The clock covers
     all finished tasks (clock.py).
@@ -77,7 +77,9 @@ def compute_figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
     every = pass_all(outcomes, run.budget_s) if outcomes and is_timed else None
     at_any_time = [] if is_timed else _build_outcomes(graded, at_any_time=True) if run.graded else []
     rests_on = (graded if outcomes else (), outcomes, run.budget_s)
-    resting = compute_in_guest(*rests_on) | compute_left_out(*rests_on) | compute_by_judge(*rests_on)
+    resting = (
+        compute_in_guest_figures(*rests_on) | compute_left_out_figures(*rests_on) | compute_judge_figures(*rests_on)
+    )
     if not is_timed:
         resting |= {name: None for name in resting if name.startswith("pass_")}
     samples = [s for t in decoded for s in t.samples]

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from app.core.errors import BadInputError
 from app.language_models.service import list_drafter_options, list_models
 from app.runs.models import Run
-from app.runs.options import DeclaredOption, Fieldset, options_of
+from app.runs.options import DeclaredOption, Fieldset, get_options
 from app.runs.schemas import DecodingSpec, RunSpec
 from app.web.ui.display import pair_options
 from app.web.ui.form_errors import describe_fault, label_field
@@ -105,7 +105,7 @@ def map_field_error(fault: BadInputError, labels: Mapping[str, str]) -> dict[str
     return {name or "": label_field(str(fault), name, labels[name]) if name else str(fault)}
 
 
-def as_form(kind: type[DecodingSpec], run: Run | None = None) -> dict[str, str]:
+def build_form_values(kind: type[DecodingSpec], run: Run | None = None) -> dict[str, str]:
     """What the form shows at first: the defaults, or an earlier run's configuration."""
     shown = dict.fromkeys(kind.model_fields, "")
     for name, info in kind.model_fields.items():
@@ -150,7 +150,7 @@ def parse_margin(text: str | None) -> float:
 
 
 def _sort_options(kind: type[DecodingSpec]) -> list[DeclaredOption]:
-    return sorted(options_of(kind).values(), key=lambda option: list(Fieldset).index(option.fieldset))
+    return sorted(get_options(kind).values(), key=lambda option: list(Fieldset).index(option.fieldset))
 
 
 def _list_suggestions() -> dict[str, Choices]:
@@ -194,7 +194,7 @@ def _parse_values(kind: type[S], form: Mapping[str, str]) -> dict[str, Any]:
             text = form[name].replace("\r\n", "\n") if name in VERBATIM else form[name].strip()
             if text or info.is_required() or info.default is not None:  # an empty optional field is not given
                 values[name] = text
-    for name, option in options_of(kind).items():
+    for name, option in get_options(kind).items():
         if option.type is bool:
             values.setdefault(name, "false")  # a browser sends only checkboxes that are ticked
         elif option.type is tuple and name in values:

@@ -33,7 +33,7 @@ T = TypeVar("T")
 BATCH = 500  # rows of a step
 
 
-def store_run(step: JobAttempt, run: Run, tasks: Sequence[Mapping[str, Any]]) -> None:
+def store_hidden_run(step: JobAttempt, run: Run, tasks: Sequence[Mapping[str, Any]]) -> None:
     """Stores the run, hidden, and the columns of its job rows, unless an earlier attempt has."""
     if step.cursor.get("run") == str(run.id):
         return
@@ -54,7 +54,7 @@ def store_run(step: JobAttempt, run: Run, tasks: Sequence[Mapping[str, Any]]) ->
     step.save(write)
 
 
-def find_tasks(database: Database, run_id: uuid.UUID) -> dict[str, uuid.UUID]:
+def map_job_ids(database: Database, run_id: uuid.UUID) -> dict[str, uuid.UUID]:
     """The job rows of a run by the ids of their tasks."""
     with database.read() as session:
         rows = session.execute(select(Task.task_id, RunTask.id).join(RunTask.task).where(RunTask.run_id == run_id))
@@ -73,12 +73,12 @@ def _insert_samples(batch: Sequence[Mapping[str, Any]], session: Session) -> Non
     session.execute(insert(Sample), batch)
 
 
-def show_run(run: Run, state: RunState, error: str | None, finished_at: dt.datetime) -> None:
+def unhide_run(run: Run, state: RunState, error: str | None, finished_at: dt.datetime) -> None:
     """Makes a hidden run an ended one that lists show."""
     run.kind, run.state, run.error, run.finished_at = RunKind.EVAL, state, error, finished_at
 
 
-def remove_runs(session: Session, run_ids: Iterable[uuid.UUID]) -> uuid.UUID:
+def create_deletion_job(session: Session, run_ids: Iterable[uuid.UUID]) -> uuid.UUID:
     """Stores the job that deletes hidden runs, in the transaction that hides them. Returns its id."""
     ids = [str(run_id) for run_id in run_ids]
     job = make_job(DeleteRuns.kind, f"{len(ids)} runs: {', '.join(ids)}", arguments={"run_ids": ids})
@@ -120,7 +120,7 @@ class ImportHandler(Handler):
         """Deletes these runs; another attempt starts over."""
         with ctx.database.session() as session:
             session.get_one(BackgroundJob, job.id).cursor = {}
-            deletion = remove_runs(session, map(uuid.UUID, job.arguments["run_ids"]))
+            deletion = create_deletion_job(session, map(uuid.UUID, job.arguments["run_ids"]))
         with contextlib.suppress(UnfinishedError):  # a worker goes on
             run_job(ctx, deletion)
 
@@ -133,7 +133,7 @@ def _split_into_batches(rows: Iterable[T]) -> Iterator[list[T]]:
 
 
 def delete_run(ctx: Context, run_id: uuid.UUID) -> None:
-    """Removes an ended run with its jobs, its samples and the baseline made for it.
+    """Removes an ended run with its jobs, its samples and its reference run.
 
     Raises NotFoundError, or ConflictError while the run is open or an arm of a study.
     """
@@ -148,14 +148,14 @@ def delete_run(ctx: Context, run_id: uuid.UUID) -> None:
 
 
 def hide_runs(ctx: Context, session: Session, runs: Sequence[Run]) -> uuid.UUID:
-    """Hides ended runs and their baselines, and forgets their live events after COMMIT. Returns the id of the job that
+    """Hides ended runs and their reference runs; forgets their events after COMMIT. Returns the id of the job that
     deletes them, for the caller to work: samples go in short steps, so that others write meanwhile."""
     ids = [run.id for run in runs] + [uuid.UUID(run.measured.plain_run) for run in runs if run.measured.plain_run]
     for run_id in ids:
         call_after_commit(session, ctx.bus.forget, run_id)
     hidden = update(Run).where(Run.id.in_(ids)).values(kind=RunKind.BASELINE, error=BEING_DELETED)
     session.execute(hidden, execution_options={"synchronize_session": False})
-    return remove_runs(session, ids)
+    return create_deletion_job(session, ids)
 
 
 def finish_deletion(ctx: Context, job_id: uuid.UUID) -> None:

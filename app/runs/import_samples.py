@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from app.background.handlers import JobAttempt
 from app.background.jobs import open_job
 from app.background.models import BackgroundJob
-from app.background.work import run_to_end
+from app.background.work import run_job_or_cancel
 from app.core.context import Context
 from app.core.db.database import call_after_commit, has_updated
 from app.core.db.types import generate_id, get_utc_time
@@ -34,7 +34,7 @@ from app.runs.schemas import ImportSpec
 from app.samples.models import FINISH_REASONS, Sample
 from app.samples.transport import IMPORT, MAX_COUNT, MAX_LOGPROB, MAX_SECONDS, list_column_names
 from decoding.suggest import suggest_one_of
-from evaluation import datasets as files
+from evaluation import datasets as dataset_files
 from evaluation import exchange
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ BOUNDS = {
 """The least and the largest value of a number that is not a count."""
 
 
-def submit(
+def submit_import(
     ctx: Context,
     spec: ImportSpec,
     data: bytes,
@@ -72,9 +72,9 @@ def submit(
     """
     origin = "".join(c for c in origin if c.isprintable())[:LONGEST_NAME] or "file"
     dataset = datasets.require(ctx, spec.dataset)
-    content = files.Dataset(dataset.name, tuple(datasets.as_plain(t) for t in dataset.tasks), dataset.sha256)
+    content = dataset_files.Dataset(dataset.name, tuple(datasets.as_plain(t) for t in dataset.tasks), dataset.sha256)
     try:
-        counts, budget_s = _check(ctx, exchange.read(data, origin, content, FIELDS), origin)
+        counts, budget_s = _count_samples(ctx, exchange.read(data, origin, content, FIELDS), origin)
     except exchange.FileTooLargeError as error:
         raise TooLargeError(str(error), "file") from None
     except exchange.ExchangeError as error:
@@ -92,7 +92,7 @@ def submit(
         "n_samples": counts.total(),
         "handover": handover,
     }
-    run_to_end(ctx, open_job(ctx, ImportSamples.kind, name, arguments=arguments, input=data))
+    run_job_or_cancel(ctx, open_job(ctx, ImportSamples.kind, name, arguments=arguments, input=data))
     return run_id
 
 
@@ -107,7 +107,9 @@ class ImportSamples(hidden_runs.ImportHandler):
         run_id, origin = uuid.UUID(given["run_ids"][0]), given["origin"]
         with database.read() as session:
             dataset = repository.get_dataset(session, uuid.UUID(given["dataset_id"]))
-            content = files.Dataset(dataset.name, tuple(datasets.as_plain(t) for t in dataset.tasks), dataset.sha256)
+            content = dataset_files.Dataset(
+                dataset.name, tuple(datasets.as_plain(t) for t in dataset.tasks), dataset.sha256
+            )
             tasks = [task for task in dataset.tasks if task.task_id in set(given["task_ids"])]
         now = get_utc_time()
         run = Run(
@@ -121,16 +123,16 @@ class ImportSamples(hidden_runs.ImportHandler):
         )
         common = {"run_id": run_id, "state": TaskState.DECODED, "queued_at": now}
         rows = [common | {"id": generate_id(), "task_pk": task.id, "position": i} for i, task in enumerate(tasks)]
-        hidden_runs.store_run(step, run, rows)
-        run_tasks = hidden_runs.find_tasks(database, run_id)
+        hidden_runs.store_hidden_run(step, run, rows)
+        run_tasks = hidden_runs.map_job_ids(database, run_id)
         records = exchange.read(job.input or b"", origin, content, FIELDS)
         samples = (_sample_columns(run_id, run_tasks, record) for record in records)
         hidden_runs.store_samples(step, samples, given["n_samples"])
-        step.on_finish = partial(_show, step.ctx, run_id, given["handover"])
+        step.on_finish = partial(_unhide_run, step.ctx, run_id, given["handover"])
         return {"run_id": str(run_id)}
 
 
-def _check(ctx: Context, records: Iterable[exchange.Record], origin: str) -> tuple[Counter[str], float | None]:
+def _count_samples(ctx: Context, records: Iterable[exchange.Record], origin: str) -> tuple[Counter[str], float | None]:
     """(number of samples of each task, budget that the first names). Raises for what cannot be stored."""
     counts: Counter[str] = Counter()
     budget_s, limit = None, ctx.settings.import_samples
@@ -151,7 +153,7 @@ def _check(ctx: Context, records: Iterable[exchange.Record], origin: str) -> tup
     return counts, budget_s
 
 
-def _show(ctx: Context, run_id: uuid.UUID, handover: bool, session: Session) -> None:
+def _unhide_run(ctx: Context, run_id: uuid.UUID, handover: bool, session: Session) -> None:
     """Makes the stored run one like any other, and enqueues it."""
     now = get_utc_time()
     shown = {
@@ -161,7 +163,7 @@ def _show(ctx: Context, run_id: uuid.UUID, handover: bool, session: Session) -> 
     if not has_updated(session, update(Run).where(Run.id == run_id).values(**shown)):
         raise ConflictError("the run was deleted while its samples were stored")
     if not handover:
-        call_after_commit(session, enqueue.prepare, ctx, run_id)
+        call_after_commit(session, enqueue.enqueue_preparation, ctx, run_id)
 
 
 def _check_storable(record: exchange.Record, origin: str) -> None:

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from app.core.states import LISTED_RUN_KINDS
 from app.runs.models import Run
-from app.runs.options import DeclaredOption, options_of
+from app.runs.options import DeclaredOption, get_options
 from app.runs.schemas import RunOptions
 from app.web.ui.charts.parts import SERIES
 from app.web.ui.display import shorten_model
@@ -37,7 +37,7 @@ _WORDS: Mapping[str, Callable[[Any], str]] = {
 
 def list_setting_words(run: Run) -> tuple[str, ...]:
     """Each option of the run in words, in the order in which options are declared."""
-    return tuple(format_setting(option, getattr(run, name)) for name, option in options_of(RunOptions).items())
+    return tuple(format_setting(option, getattr(run, name)) for name, option in get_options(RunOptions).items())
 
 
 def format_setting(option: DeclaredOption, value: Any) -> str:
@@ -69,7 +69,7 @@ def shorten_labels(
     `settings` are the `list_setting_words` of each run.
     """
     labels = _find_differing_parts(names)
-    options = list(options_of(RunOptions))
+    options = list(get_options(RunOptions))
     seed = options.index(REPEATED)
     for alike in _find_equal_labels(labels):
         differing = [

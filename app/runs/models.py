@@ -40,7 +40,7 @@ from app.samples.transport import (
     Time,
     VerifySeconds,
     WallSeconds,
-    format_exported_column,
+    define_exported_column,
 )
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 EVALUATION = "evaluation"
-"""The name of the policy of runs that no other one works."""
+"""The name of the policy for all other runs."""
 BEING_IMPORTED, BEING_DELETED = "its samples are being imported", "it is being deleted"
 HIDING = (BEING_IMPORTED, BEING_DELETED)
 """The `error` of a run that is hidden."""
@@ -183,10 +183,10 @@ class RunTask(Leased, Base):
     run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"))
     task_pk: Mapped[uuid.UUID] = mapped_column(ForeignKey("tasks.id"), index=True)
     position: Mapped[int]
-    state: Mapped[TaskState] = format_exported_column(
+    state: Mapped[TaskState] = define_exported_column(
         RUN_FILE, TaskState, build_text_enum(TaskState, "state"), default=TaskState.QUEUED
     )
-    queued_at: Mapped[dt.datetime] = format_exported_column(RUN_FILE, Time, default=get_utc_time)
+    queued_at: Mapped[dt.datetime] = define_exported_column(RUN_FILE, Time, default=get_utc_time)
     started_at: Mapped[dt.datetime | None]
     finished_at: Mapped[dt.datetime | None] = mapped_column(index=True)
     error: Mapped[str | None] = mapped_column(Text)  # of the last attempt that failed
@@ -195,28 +195,28 @@ class RunTask(Leased, Base):
     # Exactly as the model saw it: decoded token ids may hold any character.
     prompt_sent: Mapped[str | None] = mapped_column(OutputText)
     prompt_version: Mapped[str | None] = mapped_column(String(40))
-    n_prompt_tokens: Mapped[int | None] = format_exported_column(ARCHIVE, Count)
-    cached_tokens: Mapped[int | None] = format_exported_column(
+    n_prompt_tokens: Mapped[int | None] = define_exported_column(ARCHIVE, Count)
+    cached_tokens: Mapped[int | None] = define_exported_column(
         ARCHIVE, Count, since=ARCHIVE
     )  # of these, from the prefix cache
     # Per token of the prompt, [text, log-probability, most likely tokens], the last as [text, log-probability] each.
     prompt_logprobs: Mapped[list[Any] | None] = mapped_column(Json, deferred=True)
-    queue_s: Mapped[float | None] = format_exported_column(FILES, Seconds)  # the wait before the engine started it
-    prefill_s: Mapped[float | None] = format_exported_column(ARCHIVE, Seconds)
-    draft_s: Mapped[float | None] = format_exported_column(ARCHIVE, Seconds)
-    verify_s: Mapped[float | None] = format_exported_column(ARCHIVE, Seconds)
-    other_s: Mapped[float | None] = format_exported_column(ARCHIVE, Seconds)
-    wall_s: Mapped[float | None] = format_exported_column(FILES, WallSeconds)
-    sandbox_s: Mapped[float | None] = format_exported_column(ARCHIVE, Seconds)
-    n_rounds: Mapped[int | None] = format_exported_column(ARCHIVE, Count)
-    n_verified: Mapped[int | None] = format_exported_column(ARCHIVE, Count)
+    queue_s: Mapped[float | None] = define_exported_column(FILES, Seconds)  # the wait before the engine started it
+    prefill_s: Mapped[float | None] = define_exported_column(ARCHIVE, Seconds)
+    draft_s: Mapped[float | None] = define_exported_column(ARCHIVE, Seconds)
+    verify_s: Mapped[float | None] = define_exported_column(ARCHIVE, Seconds)
+    other_s: Mapped[float | None] = define_exported_column(ARCHIVE, Seconds)
+    wall_s: Mapped[float | None] = define_exported_column(FILES, WallSeconds)
+    sandbox_s: Mapped[float | None] = define_exported_column(ARCHIVE, Seconds)
+    n_rounds: Mapped[int | None] = define_exported_column(ARCHIVE, Count)
+    n_verified: Mapped[int | None] = define_exported_column(ARCHIVE, Count)
     peak_memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
     # CPU seconds there were while the task was decoded, and those that other programs and the hypervisor took. None
     # where they could not be read: app/jobs/work/machine_use.py.
-    capacity_s: Mapped[float | None] = format_exported_column(FILES, Seconds, since=RUN_FILE)
-    others_cpu_s: Mapped[float | None] = format_exported_column(FILES, Seconds, since=RUN_FILE)
-    steal_s: Mapped[float | None] = format_exported_column(FILES, Seconds, since=RUN_FILE)
-    load_average: Mapped[float | None] = format_exported_column(ARCHIVE, Seconds)
+    capacity_s: Mapped[float | None] = define_exported_column(FILES, Seconds, since=RUN_FILE)
+    others_cpu_s: Mapped[float | None] = define_exported_column(FILES, Seconds, since=RUN_FILE)
+    steal_s: Mapped[float | None] = define_exported_column(FILES, Seconds, since=RUN_FILE)
+    load_average: Mapped[float | None] = define_exported_column(ARCHIVE, Seconds)
 
     run: Mapped[Run] = relationship(back_populates="tasks")
     task: Mapped[Task] = relationship(lazy="joined", innerjoin=True)
@@ -235,7 +235,7 @@ class RunCurve(Base):
 
     run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
     n_tasks: Mapped[int]  # graded ones
-    # Names the set of these tasks (`figures.name_of_tasks`): only runs with equal sets compare.
+    # Names the set of these tasks (`figures.hash_task_ids`): only runs with equal sets compare.
     tasks: Mapped[str] = mapped_column(String(64), default="", server_default="")
     budgets: Mapped[list[float]]  # all at which a share changes, and last the run's own
     pass_first: Mapped[list[float]]  # [i] from budgets[i] to the next, selector `mean_logprob`
@@ -251,10 +251,10 @@ class Calibration(Identified, Base):
     __table_args__ = (Index("ix_calibrations_run_id_at", "run_id", "at"),)
 
     run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"))
-    worker: Mapped[str] = format_exported_column(
+    worker: Mapped[str] = define_exported_column(
         FILES, Annotated[StorableText, Field(min_length=1, max_length=200)], String(200)
     )
-    at: Mapped[dt.datetime] = format_exported_column(FILES, Time, default=get_utc_time)
-    verify_s: Mapped[float] = format_exported_column(FILES, VerifySeconds)
-    read_bytes_per_s: Mapped[float] = format_exported_column(FILES, Rate)
-    flops_per_s: Mapped[float | None] = format_exported_column(ARCHIVE, Rate)
+    at: Mapped[dt.datetime] = define_exported_column(FILES, Time, default=get_utc_time)
+    verify_s: Mapped[float] = define_exported_column(FILES, VerifySeconds)
+    read_bytes_per_s: Mapped[float] = define_exported_column(FILES, Rate)
+    flops_per_s: Mapped[float | None] = define_exported_column(ARCHIVE, Rate)

@@ -2,7 +2,7 @@
 
 An option is one field of a model in app/runs/schemas.py: its type, range, default and description are pydantic's, and
 an `Option` in its annotation holds the rest. The command line, REST, the forms, the Config tab, Compare, the
-fingerprint, the command that repeats a run and the JSON of runs all read `options_of`, so none of them lists options.
+fingerprint, the command that repeats a run and the JSON of runs all read `get_options`, so none of them lists options.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def get_flag(name: str) -> str:
 
 
 @cache
-def options_of(model: type[BaseModel]) -> Mapping[str, DeclaredOption]:
+def get_options(model: type[BaseModel]) -> Mapping[str, DeclaredOption]:
     """The options that the model declares, by name, in their order; fields without an `Option` are none."""
     found = {}
     for name, field in model.model_fields.items():

@@ -16,16 +16,22 @@ from app.core.states import OPEN_RUN_STATES, RunState, Scope
 from app.datasets import repository as datasets
 from app.datasets.service import BUILTIN
 from app.language_models import service as models
-from app.runs import caveats, clock, configuration, failure_messages, repository, service
-from app.runs import figures as measured
-from app.runs import presentation as shown
-from app.runs.forms import as_form, build_form_fields, get_field_labels, map_field_error, parse_budget, parse_form
+from app.runs import caveats, clock, configuration, failure_messages, presentation, repository, service
+from app.runs import figures as run_figures
+from app.runs.forms import (
+    build_form_fields,
+    build_form_values,
+    get_field_labels,
+    map_field_error,
+    parse_budget,
+    parse_form,
+)
 from app.runs.labels import assign_series, get_run_numbers
 from app.runs.models import Run, RunTask
 from app.runs.options import Fieldset
 from app.runs.results import Figures
 from app.runs.schemas import RunSpec
-from app.runs.status import run_status
+from app.runs.status import describe_run_status
 from app.runs.task_repository import find_untouched_runs
 from app.web.http.security import needs
 from app.web.http.web import get_context, get_session, parse_id
@@ -76,7 +82,9 @@ def show(run_id: uuid.UUID) -> str:
     run = repository.get_run(get_session(), run_id)
     tab = request.args.get("tab", "curve")
     tab = tab if tab in TABS else "curve"
-    figures = run.figures or measured.compute_figures(run, repository.load_tasks_without_texts(get_session(), run_id))
+    figures = run.figures or run_figures.compute_figures(
+        run, repository.load_tasks_without_texts(get_session(), run_id)
+    )
     n_decoded, n_failures = repository.count_samples(get_session(), run_id)
     counts = {"tasks": run.n_tasks, "failures": n_failures}
     asked = parse_budget(request.args.get("budget"))
@@ -88,7 +96,7 @@ def show(run_id: uuid.UUID) -> str:
         run=run,
         run_open=run.state in OPEN_RUN_STATES,
         progress=progress,
-        status=run_status(get_session(), get_context().bus, run, progress),
+        status=describe_run_status(get_session(), get_context().bus, run, progress),
         n_decoded=n_decoded,
         tab=tab,
         tabs=[(key, label, counts.get(key)) for key, label in TABS.items()],
@@ -115,8 +123,8 @@ def task(run_id: uuid.UUID, task_id: str) -> str:
     asked = parse_budget(request.args.get("budget"))
     budget = min(asked or run.budget_s, run.budget_s)
     row = repository.load_task_with_samples(get_session(), run_id, task_id)
-    signs = shown.sort_by_finish(row.samples, budget)
-    groups = sorted(shown.group_samples(signs), key=lambda group: group.best.sign.letter == "P")
+    signs = presentation.sort_by_finish(row.samples, budget)
+    groups = sorted(presentation.group_samples(signs), key=lambda group: group.best.sign.letter == "P")
     show = request.args.get("show", "all")
     return render_template(
         "runs/task.html",
@@ -128,10 +136,10 @@ def task(run_id: uuid.UUID, task_id: str) -> str:
         n_samples=len(signs),
         budget=budget,
         address=format_exact(budget) if asked else None,
-        timeline=shown.draw_task_timeline(budget, row, signs[: shown.SQUARES_OF_TASK]),
-        most_lives=shown.SQUARES_OF_TASK,
-        steps=shown.list_steps(row),
-        walk=_walk(row, show, budget),
+        timeline=presentation.draw_task_timeline(budget, row, signs[: presentation.SQUARES_OF_TASK]),
+        most_lives=presentation.SQUARES_OF_TASK,
+        steps=presentation.list_steps(row),
+        walk=_find_neighbours(row, show, budget),
         show=show,
     )
 
@@ -139,7 +147,7 @@ def task(run_id: uuid.UUID, task_id: str) -> str:
 @bp.get("/runs/<uuid:run_id>/samples/<int:index>/<path:task_id>")
 def sample_text(run_id: uuid.UUID, index: int, task_id: str) -> Response:
     """A sample's whole raw text, or with `?part=program` its program, as plain text."""
-    sample = repository.sample(get_session(), run_id, task_id, index)
+    sample = repository.get_sample(get_session(), run_id, task_id, index)
     text = (sample.program or "") if request.args.get("part") == "program" else sample.raw
     answer = Response(text.encode("utf-8", "replace"), content_type="text/plain; charset=utf-8")
     answer.headers["X-Content-Type-Options"] = "nosniff"
@@ -150,7 +158,7 @@ def sample_text(run_id: uuid.UUID, index: int, task_id: str) -> Response:
 def new() -> str:
     """The form with the defaults, or the values in the address, or the configuration of the run `?like=`."""
     like = parse_id("like", "run")
-    values = as_form(RunSpec, repository.get_run(get_session(), like) if like else None)
+    values = build_form_values(RunSpec, repository.get_run(get_session(), like) if like else None)
     if not like:
         known = models.list_models()
         values["target"] = known[0].ref if known else ""
@@ -161,7 +169,7 @@ def new() -> str:
 def _check(spec: RunSpec) -> None:
     # Permission is checked before existence: otherwise the error would reveal which files exist.
     service.require_allowed(get_context(), spec.target, spec.drafter)
-    service.check(get_context(), spec)
+    service.resolve_tasks(get_context(), spec)
 
 
 @bp.post("/runs/new")
@@ -205,12 +213,12 @@ def _build_tab(tab: str, run: Run, figures: Figures, budget: float) -> dict[str,
     if tab == "tasks":
         return _build_tasks_tab(repository.load_tasks_without_texts(get_session(), run.id), budget)
     if tab == "failures":
-        return {"causes": failure_messages.find_causes(get_session(), run.id), "most": failure_messages.SHOWN}
+        return {"causes": failure_messages.find_causes(get_session(), run.id), "most": failure_messages.MAX_SHOWN}
     if tab == "timing":
         tasks = repository.load_tasks(get_session(), run.id)
-        tables = clock.describe_clock(tasks, run.calibrations)
+        tables = clock.build_clock_tables(tasks, run.calibrations)
         return {
-            "timing": shown.build_timing(run, tasks, figures),
+            "timing": presentation.build_timing(run, tasks, figures),
             "clock": tables,
             "lost_share": clock.compute_lost_share,
         }
@@ -225,21 +233,21 @@ def _build_tab(tab: str, run: Run, figures: Figures, budget: float) -> dict[str,
 
 def _build_curve_tab(run: Run, figures: Figures, budget: float) -> dict[str, Any]:
     if run.curve:
-        curve = measured.load_stored_curve(run.curve)
+        curve = run_figures.load_stored_curve(run.curve)
     else:
-        curve = measured.compute_curve(run, repository.load_tasks_without_texts(get_session(), run.id))
+        curve = run_figures.compute_curve(run, repository.load_tasks_without_texts(get_session(), run.id))
     n_tasks = figures.tasks
     number = get_run_numbers(get_session(), [run.id])[run.id]
     note = f"Over {format_count(n_tasks, 'judged task')}; the band is Wilson's 95 % interval of Pass@First."
     return {
-        "scores": shown.build_scores(curve, figures, n_tasks, budget),
-        "chart": shown.draw_curve(curve, n_tasks, budget, assign_series([number])[0]) if curve.budgets else None,
+        "scores": presentation.build_scores(curve, figures, n_tasks, budget),
+        "chart": presentation.draw_curve(curve, n_tasks, budget, assign_series([number])[0]) if curve.budgets else None,
         "chart_note": note,
     }
 
 
 def _build_tasks_tab(tasks: Sequence[RunTask], budget: float) -> dict[str, Any]:
-    groups = shown.group_task_lines(shown.build_task_lines(tasks, budget))
+    groups = presentation.group_task_lines(presentation.build_task_lines(tasks, budget))
     show = request.args.get("show", "all")
     show = show if show in groups else "all"
     found = groups[show][1]
@@ -262,16 +270,16 @@ def _parse_page_number(n_rows: int) -> int:
     return min(max(int(asked), 1), max(1, math.ceil(n_rows / TASKS_OF_PAGE))) if asked.isdecimal() else 1
 
 
-def _walk(row: RunTask, show: str, budget: float) -> shown.Walk:
+def _find_neighbours(row: RunTask, show: str, budget: float) -> presentation.TaskNeighbours:
     """Through the tasks of a filter of the Tasks tab, or through all if it does not have this one."""
     task_id = row.task.task_id
-    if show in shown.FILTERS and show != "all":
-        label, lines = shown.group_task_lines(
-            shown.build_task_lines(repository.load_tasks_without_texts(get_session(), row.run_id), budget)
+    if show in presentation.FILTERS and show != "all":
+        label, lines = presentation.group_task_lines(
+            presentation.build_task_lines(repository.load_tasks_without_texts(get_session(), row.run_id), budget)
         )[show]
         if task_id in (ids := [line.row.task.task_id for line in lines]):
-            return shown.find_walk(ids, task_id, label)
-    return shown.find_walk(repository.list_task_ids(get_session(), row.run_id), task_id)
+            return presentation.find_neighbours(ids, task_id, label)
+    return presentation.find_neighbours(repository.list_task_ids(get_session(), row.run_id), task_id)
 
 
 def _render_form(values: dict[str, str], errors: dict[str, str]) -> str:
@@ -296,7 +304,7 @@ def _estimate_longest(values: Mapping[str, str]) -> tuple[int, float] | None:
         return None
     try:
         service.require_allowed(get_context(), spec.target, spec.drafter)  # first, as in _check
-        _, tasks = service.check(get_context(), spec)
+        _, tasks = service.resolve_tasks(get_context(), spec)
     except BasslineError:
         return None
     return len(tasks), len(tasks) * spec.budget_s

@@ -1,4 +1,4 @@
-"""How runs are worked: what the work on jobs (app/jobs) asks about a run, and who answers.
+"""Execution rules for each kind of run.
 
 Evaluations, arms of studies and completions share their rows, and the steps of their jobs. What differs is in a policy
 of each: which job is next, where its message goes, how long a lost worker keeps it, what follows when it ends.
@@ -38,7 +38,7 @@ class PendingWork:
 
 
 class Policy(Protocol):
-    """How the runs are worked that have its name. One object serves all threads of a process and keeps nothing."""
+    """Execution rules for the runs with its name. Stateless: one object serves all threads of a process."""
 
     name: str
     """What `runs.policy` says of its runs, from their creation on."""
@@ -50,15 +50,15 @@ class Policy(Protocol):
     its texts, and nothing else (a calibration, the grading of another task) keeps it waiting."""
 
     def is_ready(self, session: Session, run: Run) -> bool:
-        """Whether a queued run may be prepared. If not, what it waits for sends its message again."""
+        """Whether a queued run may be prepared. If not, its message is sent again when it may."""
         return True
 
     def on_prepare(self, session: Session, run: Run) -> None:
-        """Follows the preparation of a run, before its messages are sent, in the transaction that makes it running."""
+        """Called in the transaction that makes a prepared run running, before its messages are sent."""
         return
 
     def eligible(self, ctx: Context, session: Session, step: WorkStep) -> Sequence[PendingWork]:
-        """What waits for the step and this worker may take, but for runs pinned to a process that take turns."""
+        """Pending work that this worker may take for the step; runs pinned to a process are left out."""
 
     def next(self, ctx: Context, run_id: uuid.UUID, run_task_id: uuid.UUID, step: WorkStep) -> Iterator[uuid.UUID]:
         """The jobs to try to claim, in order, when a message names a job of a run that takes no turns: an interactive
@@ -80,8 +80,8 @@ class Policy(Protocol):
         return None
 
     def on_start(self, ctx: Context, run: Run) -> dt.datetime | None:
-        """Precedes decoding of a claimed job, before its engine is asked for. Returns since when the job counts as
-        waiting, if that has changed. Raises CannotLoadError, StoppedError."""
+        """Called before a claimed job's engine is loaded. Returns since when the job counts as
+        waiting, if that has changed. Raises CannotLoadError, WorkStoppedError."""
         return None
 
     def runs_sharing_wait(self, session: Session, run_id: uuid.UUID) -> Sequence[uuid.UUID]:
@@ -93,15 +93,15 @@ class Policy(Protocol):
         return {}
 
     def on_end(self, ctx: Context, run_id: uuid.UUID) -> None:
-        """Follows each step of the run: when it was prepared, and when a job was decoded or graded, or failed."""
+        """Called after each step of the run: prepared, or a job decoded, graded or failed."""
         return
 
     def on_close(self, ctx: Context, session: Session, run: Run) -> None:
-        """Follows the end of a run, in the transaction that ends it."""
+        """Called in the transaction that ends a run."""
         return
 
     def recover(self, ctx: Context, ours: ColumnElement[bool]) -> None:
-        """Its part of each sweep of the reaper, before messages are sent again. `ours` is a condition over Run."""
+        """Called in each sweep of the reaper, before messages are sent again. `ours` is a condition over Run."""
         return
 
 
@@ -111,7 +111,7 @@ _loading = threading.Lock()
 
 
 def register(load: Callable[[], Sequence[Policy]]) -> None:
-    """Makes what `load` returns the policies of this process.
+    """Registers this process's policies, loaded by `load`.
 
     It is called when a policy is needed for the first time: most commands need none, and no time to import them.
     """
@@ -143,7 +143,7 @@ def find_policy(session: Session, run_id: uuid.UUID) -> Policy:
 
 
 def belongs_to_policy(policy: Policy) -> ColumnElement[bool]:
-    """Whether a run is worked by the policy, as a condition over Run."""
+    """Whether a run has the policy, as a condition over Run."""
     return Run.policy == policy.name
 
 
@@ -153,7 +153,7 @@ def is_interactive() -> ColumnElement[bool]:
 
 
 def is_waiting_in(queue: str) -> ColumnElement[bool]:
-    """Policy.waits_in of whichever policy works the run."""
+    """waits_in` of the policy of each run."""
     return or_(*(and_(belongs_to_policy(policy), policy.waits_in(queue)) for policy in list_policies()))
 
 
@@ -162,7 +162,7 @@ LONG_COLUMNS = (Run.provenance, Run.figures, Run.excluded, Run.command)  # no ch
 
 
 class EvaluationPolicy(Policy):
-    """Any waiting job of the run will do. Runs pinned to a process are worked as their messages come."""
+    """Any waiting job of the run will do. Runs pinned to a process are decoded as their messages come."""
 
     name = EVALUATION
     queues = QUEUES

@@ -120,12 +120,12 @@ class Timing:
     slowest: list[RunTask]
 
 
-def counts_within(sample: Sample, budget_s: float = math.inf) -> bool:
+def is_finished_within(sample: Sample, budget_s: float = math.inf) -> bool:
     """Whether the sample finished within its run's budget and `budget_s` seconds; at an unknown time counts as well."""
     return is_finished(sample) and (sample.finished_s is None or sample.finished_s <= budget_s)
 
 
-def finish_s(sample: Sample, budget_s: float = math.inf) -> float | None:
+def get_finish_time_within(sample: Sample, budget_s: float = math.inf) -> float | None:
     """When the sample finished; None if that was not within its run's budget and `budget_s` seconds."""
     end = get_finish_time(sample)
     return end if end is not None and end <= budget_s else None
@@ -133,18 +133,18 @@ def finish_s(sample: Sample, budget_s: float = math.inf) -> float | None:
 
 def choose_sample(samples: Sequence[Sample], budget_s: float = math.inf) -> Sample | None:
     """The finished sample that Pass@First counts; None if none finished."""
-    finished = [sample for sample in samples if counts_within(sample, budget_s)]
+    finished = [sample for sample in samples if is_finished_within(sample, budget_s)]
     return max(finished, key=lambda sample: rank_sample(sample.mean_logprob, sample.index), default=None)
 
 
 def sort_by_finish(samples: Sequence[Sample], budget_s: float = math.inf, most: int | None = None) -> list[SampleSign]:
     """The first `most` samples as squares in the order they finished; those not within `budget_s` come last."""
     best = choose_sample(samples, budget_s)
-    ordered = sorted(samples, key=lambda s: (not counts_within(s, budget_s), s.finished_s or 0.0, s.index))
+    ordered = sorted(samples, key=lambda s: (not is_finished_within(s, budget_s), s.finished_s or 0.0, s.index))
     signs = []
     for sample in ordered[:most]:
-        end = finish_s(sample, budget_s)
-        sign = choose_verdict_sign(sample.verdict, finished=counts_within(sample, budget_s))
+        end = get_finish_time_within(sample, budget_s)
+        sign = choose_verdict_sign(sample.verdict, finished=is_finished_within(sample, budget_s))
         label = f"sample {sample.index}: {sign.name}"
         if end is not None:
             label += f" at {format_seconds(end)}"
@@ -173,7 +173,7 @@ def build_task_lines(tasks: Sequence[RunTask], budget_s: float = math.inf) -> li
     """One line per task within `budget_s` seconds, in dataset order."""
     lines = []
     for task in tasks:
-        finished = [s for s in task.samples if counts_within(s, budget_s)]
+        finished = [s for s in task.samples if is_finished_within(s, budget_s)]
         passed = [s for s in finished if s.verdict == PASSED]
         best = choose_sample(finished, budget_s)
         lines.append(
@@ -205,7 +205,7 @@ def group_task_lines(lines: Sequence[TaskLine]) -> dict[str, tuple[str, list[Tas
 
 
 @dataclass(frozen=True)
-class Walk:
+class TaskNeighbours:
     """The place of a task among the tasks that a filter of the Tasks tab shows, with its neighbours' ids."""
 
     label: str
@@ -215,11 +215,11 @@ class Walk:
     after: str | None
 
 
-def find_walk(task_ids: Sequence[str], task_id: str, label: str = "") -> Walk:
+def find_neighbours(task_ids: Sequence[str], task_id: str, label: str = "") -> TaskNeighbours:
     """The walk through these tasks, of which it is one."""
     at = task_ids.index(task_id)
     before, after = task_ids[at - 1] if at else None, task_ids[at + 1] if at + 1 < len(task_ids) else None
-    return Walk(label, at + 1, len(task_ids), before, after)
+    return TaskNeighbours(label, at + 1, len(task_ids), before, after)
 
 
 def build_scores(curve: metrics.Curve, figures: Figures, n_tasks: int, budget: float) -> list[Score]:
@@ -245,7 +245,7 @@ def build_scores(curve: metrics.Curve, figures: Figures, n_tasks: int, budget: f
         cards.append(
             Score(
                 "First finished",
-                *_split(format_seconds(p50)),
+                *_split_unit(format_seconds(p50)),
                 note=f"median; p95 {format_seconds(figures.first_finished_p95_s)}",
             )
         )
@@ -290,11 +290,13 @@ def build_timing(run: Run, tasks: Sequence[RunTask], figures: Figures) -> Timing
     decoded = [t for t in tasks if t.wall_s is not None]
     if not decoded:
         return None
-    steps = _share_out({name: fmean(getattr(t, name + "_s") or 0.0 for t in decoded) for name, _ in STEPS})
+    steps = _compute_step_shares({name: fmean(getattr(t, name + "_s") or 0.0 for t in decoded) for name, _ in STEPS})
     walls = [t.wall_s or 0.0 for t in decoded]
     past = [max(w - run.budget_s, 0.0) for w in walls]
     cards = [
-        Score("Wall per task", *_split(format_seconds(fmean(walls))), note=f"slowest {format_seconds(max(walls))}"),
+        Score(
+            "Wall per task", *_split_unit(format_seconds(fmean(walls))), note=f"slowest {format_seconds(max(walls))}"
+        ),
         Score(
             "Worst overrun",
             f"{1000 * max(past):.0f}",
@@ -348,10 +350,10 @@ def list_steps(row: RunTask) -> list[TimelineStep]:
     """Each step of one task in the order they happen; empty before it was decoded."""
     if row.wall_s is None:
         return []
-    return _share_out({name: getattr(row, name + "_s") or 0.0 for name, _ in STEPS})
+    return _compute_step_shares({name: getattr(row, name + "_s") or 0.0 for name, _ in STEPS})
 
 
-def _share_out(seconds_of: Mapping[str, float]) -> list[TimelineStep]:
+def _compute_step_shares(seconds_of: Mapping[str, float]) -> list[TimelineStep]:
     """The steps with their shares of the work; the wait in the queue is none of it."""
     work = sum(value for name, value in seconds_of.items() if name != QUEUE)
     return [
@@ -374,6 +376,6 @@ def draw_task_timeline(budget: float, row: RunTask, signs: Sequence[SampleSign])
     return draw_timeline(lives, budget, max(row.wall_s, *(life.end for life in lives)))
 
 
-def _split(text: str) -> tuple[str, str]:
+def _split_unit(text: str) -> tuple[str, str]:
     value, _, unit = text.partition(" ")
     return value, unit

@@ -1,4 +1,4 @@
-"""What a run was measured with, as its engine reported it: the part that is computed with, and whatever else."""
+"""What a run was measured with, as its engine reported it: the keys that code uses, and all others."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Provenance(BaseModel):
 def get_target_parameters(provenance: Mapping[str, Any]) -> int | None:
     """The parameters of the target model; None where they are not known.
 
-    Nor are they of a report that an earlier version loaded without a check.
+    Also None if the stored report is invalid.
     """
     try:
         return Provenance.model_validate(provenance).target_parameters

@@ -34,7 +34,7 @@ class QuietWait:
         return asdict(self)
 
 
-class WaitingRun(Protocol):
+class RunWithQuietWait(Protocol):
     """A run, or its columns."""
 
     @property
@@ -42,24 +42,24 @@ class WaitingRun(Protocol):
         """A QuietWait as JSON."""
 
 
-def start_quiet_wait(limit_s: float | None) -> dict[str, Any] | None:
+def build_quiet_wait(limit_s: float | None) -> dict[str, Any] | None:
     """The column of a new or resumed run that waits at most so long; None for one that does not wait."""
     return None if limit_s is None else QuietWait(limit_s).to_json()
 
 
-def read_quiet_wait(column: Mapping[str, Any] | None) -> QuietWait | None:
+def parse_quiet_wait(column: Mapping[str, Any] | None) -> QuietWait | None:
     """The wait of a run from its column."""
     return None if column is None else QuietWait(**column)
 
 
-def find_quiet_limit(runs: Iterable[WaitingRun]) -> float | None:
+def find_quiet_limit(runs: Iterable[RunWithQuietWait]) -> float | None:
     """How long runs that share their wait do so at most; None where none of them waits."""
-    return next((wait.limit_s for run in runs if (wait := read_quiet_wait(run.quiet)) is not None), None)
+    return next((wait.limit_s for run in runs if (wait := parse_quiet_wait(run.quiet)) is not None), None)
 
 
-def describe_quiet_wait(runs: Iterable[WaitingRun]) -> str | None:
+def describe_quiet_wait(runs: Iterable[RunWithQuietWait]) -> str | None:
     """Why the run, or the study with these runs, waits now and for how long at most; None where it does not wait."""
-    waits = [wait for run in runs if (wait := read_quiet_wait(run.quiet)) is not None]
+    waits = [wait for run in runs if (wait := parse_quiet_wait(run.quiet)) is not None]
     now = next((wait for wait in waits if wait.lost is not None), None)
     if now is None or now.lost is None:
         return None

@@ -31,7 +31,7 @@ from app.samples.models import FINISHED_REASONS, Sample
 ROWS_AT_ONCE = 10_000
 ENOUGH_TASKS = 3
 """Decoded tasks from which the time left is estimated."""
-_MEASURED = (
+_FIGURE_COLUMNS = (
     Sample.index.label("number"),
     Sample.n_tokens,
     Sample.mean_logprob,
@@ -44,7 +44,7 @@ _MEASURED = (
     Sample.calls,
 )
 """What figures need of a sample. The index ix_samples_measured has these columns, so that no text is read for them."""
-_WHOLE = (joinedload(Run.stored_dataset), joinedload(Run.curve))
+_WITH_DATASET_AND_CURVE = (joinedload(Run.stored_dataset), joinedload(Run.curve))
 
 
 class MeasuredSample(NamedTuple):
@@ -168,7 +168,7 @@ def list_runs(
     session: Session, wanted: RunFilter = RunFilter(), *, limit: int = 50, before: uuid.UUID | None = None
 ) -> Sequence[Run]:
     """Runs, newest first, with dataset loaded. The last id of a page is `before` of the next."""
-    query = wanted.apply(select(Run).options(*_WHOLE))
+    query = wanted.apply(select(Run).options(*_WITH_DATASET_AND_CURVE))
     if before is not None:
         query = query.where(Run.id < before)  # ids grow with time
     return session.scalars(query.order_by(Run.id.desc()).limit(limit)).all()
@@ -177,7 +177,7 @@ def list_runs(
 def get_run(session: Session, run_id: uuid.UUID, *, hidden: bool = False) -> Run:
     """The run with its dataset and curve. Raises NotFoundError; also while its samples are stored or deleted,
     unless `hidden`."""
-    run = session.scalar(select(Run).options(*_WHOLE).where(Run.id == run_id))
+    run = session.scalar(select(Run).options(*_WITH_DATASET_AND_CURVE).where(Run.id == run_id))
     if run is None or (run.error in HIDING and not hidden):
         raise NotFoundError(f"there is no run {run_id}: `bassline runs list` shows all runs")
     return run
@@ -216,12 +216,12 @@ def load_tasks_without_texts(session: Session, run_id: uuid.UUID) -> Sequence[Ru
     """
     found = {row.position: MeasuredTask(row) for row in load_tasks(session, run_id)}
     samples = {position: (task.id, task.samples) for position, task in found.items()}
-    query = select(RunTask.position, *_MEASURED).join(RunTask, RunTask.id == Sample.run_task_id)
+    query = select(RunTask.position, *_FIGURE_COLUMNS).join(RunTask, RunTask.id == Sample.run_task_id)
     # Past the ORM: a third of the time for so many rows.
     for rows in session.connection().execute(query.where(Sample.run_id == run_id)).partitions(ROWS_AT_ONCE):
         for position, *measured in rows:
-            task_pk, of_task = samples[position]
-            of_task.append(MeasuredSample(task_pk, *measured))
+            run_task_id, samples_of_task = samples[position]
+            samples_of_task.append(MeasuredSample(run_task_id, *measured))
     for task in found.values():
         task.samples.sort(key=attrgetter("index"))
     return cast("Sequence[RunTask]", list(found.values()))
@@ -292,8 +292,8 @@ def load_task_with_samples(session: Session, run_id: uuid.UUID, task_id: str) ->
     return row
 
 
-def sample(session: Session, run_id: uuid.UUID, task_id: str, index: int) -> Sample:
-    """One sample with its tokens loaded. Raises NotFoundError."""
+def get_sample(session: Session, run_id: uuid.UUID, task_id: str, index: int) -> Sample:
+    """One sample of a task. Raises NotFoundError."""
     for row in load_task_with_samples(session, run_id, task_id).samples:
         if row.index == index:
             return row

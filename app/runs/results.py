@@ -28,7 +28,7 @@ class Figures(BaseModel):
     tasks_sandbox_error: int = Field(0, description="tasks left out because the sandbox failed on them")
     tasks_failed: int = 0
     tasks_decoded: int = Field(0, description="tasks whose samples are stored, graded or not")
-    tasks_left: int = Field(0, description="tasks that are not finished; resuming the run works them")
+    tasks_left: int = Field(0, description="tasks that are not finished; resuming the run decodes them")
     samples: int = 0
     samples_passed: int = 0
     samples_finished: int = Field(0, description="samples that ended within the budget")
@@ -48,10 +48,10 @@ class Figures(BaseModel):
     pass_all_unbudgeted: float | None = Field(
         None, description="share of tasks with a passing sample, at any time; only where no times are known"
     )
-    in_guest_samples: int | None = Field(None, description="samples with such a verdict (trust: in-guest)")
-    in_guest_passed: int | None = Field(None, description="of those, passed")
-    pass_first_proxy: float | None = Field(None, description="Pass@First if none of those had passed")
-    pass_all_proxy: float | None = Field(None, description="Pass@All if none of those had passed")
+    in_guest_samples: int | None = Field(None, description="samples whose verdict could be forged (trust: in-guest)")
+    in_guest_passed: int | None = Field(None, description="in_guest_samples that passed")
+    pass_first_proxy: float | None = Field(None, description="Pass@First with in_guest_passed as failed")
+    pass_all_proxy: float | None = Field(None, description="Pass@All with in_guest_passed as failed")
     weak_tasks: int | None = Field(None, description="graded tasks whose test kills few mutants (docs/from-code.md)")
     unstated_tasks: int | None = Field(
         None, description="other graded tasks that ask for what the prompt does not tell"
@@ -59,8 +59,8 @@ class Figures(BaseModel):
     pass_first_strong: float | None = Field(None, description="Pass@First over the tasks that are neither")
     pass_all_strong: float | None = Field(None, description="Pass@All over the tasks that are neither")
     tests_tasks: int | None = Field(None, description="graded tasks that their project's own tests judge")
-    pass_first_tests: float | None = Field(None, description="Pass@First over these tasks")
-    pass_all_tests: float | None = Field(None, description="Pass@All over these tasks")
+    pass_first_tests: float | None = Field(None, description="Pass@First over tests_tasks")
+    pass_all_tests: float | None = Field(None, description="Pass@All over tests_tasks")
     pass_first_cases: float | None = Field(None, description="Pass@First over the other tasks, where there are both")
     pass_all_cases: float | None = Field(None, description="Pass@All over the other tasks, where there are both")
     ms_per_token_first: float | None = Field(None, description="of the first sample to finish, mean over tasks")

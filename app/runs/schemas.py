@@ -75,7 +75,7 @@ class EngineOptions(RequestModel):
 
     @field_validator("drafter")
     @classmethod
-    def _a_remote_target_drafts_by_itself(cls, drafter: str, given: ValidationInfo) -> str:
+    def _forbid_drafter_of_remote_target(cls, drafter: str, given: ValidationInfo) -> str:
         if not is_remote(str(given.data.get("target"))):
             return drafter
         if drafter not in (_DEFAULTS.drafter, "none"):
@@ -84,7 +84,7 @@ class EngineOptions(RequestModel):
 
     @field_validator("*")
     @classmethod
-    def _the_engine_accepts_it(cls, value: Any, given: ValidationInfo) -> Any:
+    def _require_engine_accepts(cls, value: Any, given: ValidationInfo) -> Any:
         name = str(given.field_name)
         if name not in EngineOptions.model_fields:
             return value
@@ -133,7 +133,7 @@ class _Sampling(RequestModel):
     prompt_mode: PromptModeOption = "auto"
 
     @model_validator(mode="after")
-    def _the_sampler_accepts_it(self) -> Self:
+    def _require_sampler_accepts(self) -> Self:
         try:
             SamplingParams(temperature=self.temperature, top_p=self.top_p)
         except RequestError as error:
@@ -177,7 +177,7 @@ class RunOptions(DecodingSpec):
 
     @field_validator("prefix_cache")
     @classmethod
-    def _a_remote_target_caches_as_it_likes(cls, prefix_cache: bool, given: ValidationInfo) -> bool:
+    def _forbid_cache_of_remote_target(cls, prefix_cache: bool, given: ValidationInfo) -> bool:
         if prefix_cache and is_remote(str(given.data.get("target"))):
             raise ValueError("a remote target caches as it likes, leave it out")
         return prefix_cache
@@ -201,7 +201,7 @@ class TaskChoice(RequestModel):
     )
 
     @model_validator(mode="after")
-    def _one_way_to_choose(self) -> Self:
+    def _require_one_choice(self) -> Self:
         if self.limit is not None and self.task_ids:
             raise ValueError("task_ids and limit exclude each other: give one of them")
         return self
@@ -218,7 +218,7 @@ class RunSpec(TaskChoice, RunOptions):
     )
 
     @model_validator(mode="after")
-    def _waiting_is_for_the_clock_of_this_machine(self) -> Self:
+    def _forbid_wait_without_clock(self) -> Self:
         if self.quiet_limit_s is not None and (self.throughput or is_remote(self.target)):
             why = "a run for throughput" if self.throughput else "a remote target"
             raise ValueError(f"quiet_limit_s is for tasks with a clock on this machine: leave it out for {why}")

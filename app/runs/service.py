@@ -21,7 +21,7 @@ from app.language_models.service import require_head, require_infilling, require
 from app.runs import enqueue, hidden_runs, transitions
 from app.runs.configuration import format_shell_command, get_option_columns
 from app.runs.models import Run, RunTask
-from app.runs.quiet import start_quiet_wait
+from app.runs.quiet import build_quiet_wait
 from app.runs.repository import get_run
 from app.runs.schemas import DecodingSpec, RunSpec
 from decoding.drafters.registry import parse_drafter
@@ -42,12 +42,12 @@ def submit(
 
     Raises BadInputError for an unknown model, dataset or task, and for a model it may not name. `command` repeats the
     run from a shell (made from the specification if empty). `pinned_worker` keeps other workers away. With `handover`
-    no message is sent: the server that owns the database looks for such runs (reaper.enqueue_handed_over). A baseline
+    no message is sent: the server that owns the database finds them (reaper.enqueue_handed_over). A reference run
     is another run decoded without a drafter, to compare its speed; no list shows it.
     """
     if not is_local(pinned_worker, handover):
         require_allowed(ctx, spec.target, spec.drafter)
-    dataset, tasks = check(ctx, spec)
+    dataset, tasks = resolve_tasks(ctx, spec)
     require_answering(ctx, [spec.target], is_local=is_local(pinned_worker, handover))
     run = build_run(
         Run,
@@ -56,16 +56,16 @@ def submit(
         dataset_id=dataset.id,
         name=spec.name or build_default_name(spec),
         command=command or format_shell_command(spec),
-        quiet=start_quiet_wait(spec.quiet_limit_s),
+        quiet=build_quiet_wait(spec.quiet_limit_s),
         pinned_worker=pinned_worker,
         handover=handover,
     )
     if is_baseline:
         run.kind = RunKind.BASELINE
-    return store(ctx, run)
+    return store_run(ctx, run)
 
 
-def check(ctx: Context, spec: RunSpec) -> tuple[Dataset, list[Task]]:
+def resolve_tasks(ctx: Context, spec: RunSpec) -> tuple[Dataset, list[Task]]:
     """The dataset and the selected tasks. Raises BadInputError for an unknown model, dataset or task, UnavailableError
     for tasks in a language whose toolchain is missing."""
     require_models(ctx, spec)
@@ -75,7 +75,7 @@ def check(ctx: Context, spec: RunSpec) -> tuple[Dataset, list[Task]]:
     return dataset, tasks
 
 
-def store(ctx: Context, run: Run) -> uuid.UUID:
+def store_run(ctx: Context, run: Run) -> uuid.UUID:
     """Stores a run made by `build_run` and enqueues it. Returns its id. The caller has called `require_allowed`.
 
     A run that is not graded needs no sandbox worker to prepare it: its caller does that.
@@ -84,7 +84,7 @@ def store(ctx: Context, run: Run) -> uuid.UUID:
         session.add(run)
         session.flush()  # gives `graded` its default
         if run.graded and run.enqueued_at is not None:
-            call_after_commit(session, enqueue.prepare, ctx, run.id)
+            call_after_commit(session, enqueue.enqueue_preparation, ctx, run.id)
     return run.id
 
 
@@ -115,9 +115,9 @@ def is_local(pinned_worker: str | None, handover: bool) -> bool:
 def require_allowed(ctx: Context, target: str, drafter: str) -> None:
     """Raises BadInputError for a model or endpoint that the operator's settings do not allow for submitted runs."""
     if remote.is_remote(target):
-        remote.require_allowed(target, ctx.settings.remote_endpoints)
+        remote.require_allowed_endpoint(target, ctx.settings.remote_endpoints)
         remote.require_secrets_for_each(ctx.settings.remote_endpoints.split())
-        if tokenizer := remote.parse(target).tokenizer:
+        if tokenizer := remote.parse_target(target).tokenizer:
             allowed.require_allowed(tokenizer, "target", ctx.settings.model_patterns)
         return
     allowed.require_allowed(target, "target", ctx.settings.model_patterns)
@@ -132,7 +132,7 @@ def require_answering(ctx: Context, targets: Iterable[str], *, is_local: bool) -
     In the stack only the workers may reach it: there the run fails with the reason.
     """
     endpoints = dict.fromkeys(target for target in targets if remote.is_remote(target))
-    remote.require_secrets_for_each(remote.parse(target).base_url for target in endpoints)
+    remote.require_secrets_for_each(remote.parse_target(target).base_url for target in endpoints)
     if endpoints and (is_local or ctx.settings.embedded):
         from app.core.remote import reachability  # noqa: PLC0415  (loads a HTTP client)
 
@@ -147,7 +147,7 @@ def require_models(ctx: Context, spec: DecodingSpec) -> None:
     infilling run of a target that is not cached here.
     """
     if remote.is_remote(spec.target):
-        if tokenizer := remote.parse(spec.target).tokenizer:
+        if tokenizer := remote.parse_target(spec.target).tokenizer:
             require_model(tokenizer, "target")
         return
     require_model(spec.target, "target")
@@ -172,11 +172,11 @@ def resume(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *,
     """
     with ctx.database.read() as session:
         run = get_run(session, run_id)
-    require_resumable(ctx, run, pinned_worker, handover=handover)
+    require_allowed_models(ctx, run, pinned_worker, handover=handover)
     transitions.reopen(ctx, run_id, pinned_worker, handover=handover)
 
 
-def require_resumable(ctx: Context, run: Run, pinned_worker: str | None, *, handover: bool) -> None:
+def require_allowed_models(ctx: Context, run: Run, pinned_worker: str | None, *, handover: bool) -> None:
     """Raises BadInputError for a run whose models the operator's settings do not allow for submitted runs."""
     if not run.is_imported and not is_local(pinned_worker, handover):
         require_allowed(ctx, run.target, run.drafter)

@@ -12,7 +12,7 @@ from app.core.states import OPEN_RUN_STATES, UNTOUCHED_TASK_STATES, RunState
 from app.runs.models import Run
 from app.runs.quiet import describe_quiet_wait
 from app.runs.repository import RunProgress
-from app.runs.task_repository import open_runs_before
+from app.runs.task_repository import count_earlier_open_runs
 from app.web.ui.units import format_ordinal
 
 
@@ -25,7 +25,7 @@ class RunStatus:
     note: str = ""
 
 
-def run_status(session: Session, bus: EventBus, run: Run, progress: RunProgress) -> RunStatus:
+def describe_run_status(session: Session, bus: EventBus, run: Run, progress: RunProgress) -> RunStatus:
     """The current state of the run.
 
     A worker takes a task before it loads the model, which may take a minute; tokens come once it is loaded.
@@ -41,7 +41,7 @@ def run_status(session: Session, bus: EventBus, run: Run, progress: RunProgress)
         if any(event.type == event_types.TOKENS for event in events):
             return RunStatus(run.state, run.state)
         return RunStatus("running", "starting", "A worker has taken the first task and prepares the model.")
-    ahead = open_runs_before(session, run)
+    ahead = count_earlier_open_runs(session, run)
     if ahead:
         earlier = "1 earlier run has" if ahead == 1 else f"{ahead} earlier runs have"
         return RunStatus("queued", f"waiting in line ({format_ordinal(ahead + 1)})", f"{earlier} not ended.")

@@ -69,7 +69,7 @@ def find_untouched_runs(session: Session, runs: Collection[Run]) -> set[uuid.UUI
     return waiting - set(touched) if waiting else waiting
 
 
-def open_runs_before(session: Session, run: Run) -> int:
+def count_earlier_open_runs(session: Session, run: Run) -> int:
     """How many runs were submitted before this one and have not ended."""
     earlier = select(func.count()).where(Run.state.in_(OPEN_RUN_STATES), Run.id < run.id)
     return session.scalar(earlier) or 0

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.core.context import Context
-from app.core.db.clock import limit_to_start
+from app.core.db.clock import clamp_end_to_start
 from app.core.db.database import call_after_commit, has_updated
 from app.core.db.types import get_utc_time
 from app.core.errors import ConflictError
@@ -18,7 +18,7 @@ from app.core.states import OPEN_RUN_STATES, OPEN_TASK_STATES, Failure, RunState
 from app.runs import enqueue, figures
 from app.runs.models import Run, RunTask
 from app.runs.policy import find_policy
-from app.runs.quiet import read_quiet_wait, start_quiet_wait
+from app.runs.quiet import build_quiet_wait, parse_quiet_wait
 from app.runs.repository import get_run, lock_run
 from app.samples.models import Sample
 
@@ -62,7 +62,7 @@ def cancel(ctx: Context, run_id: uuid.UUID) -> None:
         session.execute(
             update(RunTask)
             .where(RunTask.run_id == run_id, RunTask.state.in_((TaskState.QUEUED, TaskState.DECODED)))
-            .values(state=TaskState.CANCELLED, finished_at=limit_to_start(RunTask.started_at, get_utc_time()))
+            .values(state=TaskState.CANCELLED, finished_at=clamp_end_to_start(RunTask.started_at, get_utc_time()))
         )
     close_if_done(ctx, run_id)
 
@@ -73,7 +73,7 @@ def interrupt(ctx: Context, run_id: uuid.UUID, error: str | None = None) -> bool
 
 
 def fail_run(ctx: Context, run_id: uuid.UUID, failure: Failure, error: str) -> bool:
-    """Ends an open run that cannot be worked at all: no sandbox, no model. True if it was open."""
+    """Ends an open run that cannot be processed: no sandbox, no model. True if it was open."""
     return _stop(ctx, run_id, RunState.FAILED, error, failure)
 
 
@@ -95,10 +95,10 @@ def reopen(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *,
     ConflictError for a run that is open or has nothing left to do.
     """
     with ctx.database.session() as session:
-        reopen_in(ctx, session, run_id, pinned_worker, handover=handover)
+        reopen_in_session(ctx, session, run_id, pinned_worker, handover=handover)
 
 
-def reopen_in(
+def reopen_in_session(
     ctx: Context, session: Session, run_id: uuid.UUID, pinned_worker: str | None = None, *, handover: bool = False
 ) -> None:
     """`reopen` in the transaction of the caller, which has changed nothing where it raises ConflictError."""
@@ -108,7 +108,7 @@ def reopen_in(
         raise ConflictError(f"the run is {run.state}: only one that has ended can be resumed")
     if run.measured_elsewhere:
         raise ConflictError("the run was measured elsewhere: make one of your own with the same options")
-    _grade_again(session, run, undone)
+    _return_to_grading(session, run, undone)
     again = select(RunTask.id).where(RunTask.run_id == run_id, RunTask.state.in_(undone))
     session.execute(delete(Sample).where(Sample.run_task_id.in_(again)))
     session.execute(
@@ -121,15 +121,15 @@ def reopen_in(
         raise ConflictError("the run has finished all its tasks: nothing is left to resume")
     run.state, run.error, run.failure, run.finished_at = RunState.QUEUED, None, None, None
     run.cancel_requested_at = run.time_limit_s = None
-    wait = read_quiet_wait(run.quiet)
-    run.quiet = start_quiet_wait(wait.limit_s if wait else None)  # its limit begins again
+    wait = parse_quiet_wait(run.quiet)
+    run.quiet = build_quiet_wait(wait.limit_s if wait else None)  # its limit begins again
     run.pinned_worker, run.enqueued_at = pinned_worker, None if handover else get_utc_time()
     _publish_after_commit(ctx, session, run)
     if not handover:
-        call_after_commit(session, enqueue.prepare, ctx, run_id)
+        call_after_commit(session, enqueue.enqueue_preparation, ctx, run_id)
 
 
-def _grade_again(session: Session, run: Run, undone: Sequence[TaskState]) -> None:
+def _return_to_grading(session: Session, run: Run, undone: Sequence[TaskState]) -> None:
     """Returns tasks that lack only their verdicts to the state before grading; their samples are kept.
 
     Those are every task of an import, and of a graded run the tasks that failed or were cancelled after decoding. One
@@ -169,21 +169,21 @@ def _end(
         with ctx.database.read() as session:
             if session.scalar(select(Run.id).where(Run.id == run_id, *conditions)) is None:
                 return False
-            seen = _look(session, run_id)
-            found = figures.measure(session, get_run(session, run_id))
+            seen = _count_tasks_by_state(session, run_id)
+            found = figures.compute_measurement(session, get_run(session, run_id))
         try:
             with ctx.database.session() as session:
-                finished_at = limit_to_start(Run.started_at, get_utc_time())
+                finished_at = clamp_end_to_start(Run.started_at, get_utc_time())
                 ended = update(Run).where(Run.id == run_id, *conditions)
                 if not has_updated(session, ended.values(state=RunState.FINISHED, finished_at=finished_at)):
                     return False
                 run = get_run(session, run_id)
-                if _look(session, run_id) != seen:
+                if _count_tasks_by_state(session, run_id) != seen:
                     if not is_last_try:
                         raise _TasksChangedError
-                    found = figures.measure(session, run)
+                    found = figures.compute_measurement(session, run)
                 run.state, run.error, run.failure = decide(session, run)
-                figures.write(session, run, found)
+                figures.store_measurement(session, run, found)
                 _publish_after_commit(ctx, session, run)
                 find_policy(session, run_id).on_close(ctx, session, run)
                 return True
@@ -192,7 +192,7 @@ def _end(
     raise AssertionError("the last try ends the run, or finds it ended")
 
 
-def _look(session: Session, run_id: uuid.UUID) -> tuple[tuple[TaskState, int], ...]:
+def _count_tasks_by_state(session: Session, run_id: uuid.UUID) -> tuple[tuple[TaskState, int], ...]:
     """How many tasks of the run are in each state: equal before and after while no task has changed."""
     counts = select(RunTask.state, func.count()).where(RunTask.run_id == run_id).group_by(RunTask.state)
     return tuple(sorted((state, count) for state, count in session.execute(counts)))

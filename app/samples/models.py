@@ -23,7 +23,7 @@ from app.samples.transport import (
     Seconds,
     Seed,
     WallSeconds,
-    format_exported_column,
+    define_exported_column,
 )
 from evaluation.verdicts import Status, Trust
 
@@ -66,31 +66,31 @@ class Sample(Identified, Base):
 
     run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"))
     run_task_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("run_tasks.id", ondelete="CASCADE"))
-    index: Mapped[int] = format_exported_column(DECODED | RUN_FILE, Count)
-    seed: Mapped[int] = format_exported_column(DECODED, Seed, BigInteger)
-    raw: Mapped[str] = format_exported_column(DECODED, str, OutputText, description="what the model wrote")
+    index: Mapped[int] = define_exported_column(DECODED | RUN_FILE, Count)
+    seed: Mapped[int] = define_exported_column(DECODED, Seed, BigInteger)
+    raw: Mapped[str] = define_exported_column(DECODED, str, OutputText, description="what the model wrote")
     # An imported sample brings its program. Any other has none before it is graded.
-    program: Mapped[str | None] = format_exported_column(DECODED, str, OutputText, description="what was run")
-    extraction: Mapped[str | None] = format_exported_column(
+    program: Mapped[str | None] = define_exported_column(DECODED, str, OutputText, description="what was run")
+    extraction: Mapped[str | None] = define_exported_column(
         DECODED, Annotated[StorableText, Field(max_length=20)], String(20), description="how the one became the other"
     )
-    extraction_version: Mapped[str | None] = format_exported_column(
+    extraction_version: Mapped[str | None] = define_exported_column(
         DECODED, Annotated[StorableText, Field(max_length=40)], String(40)
     )
-    finish_reason: Mapped[str] = format_exported_column(DECODED | RUN_FILE, FinishReason, String(20))
-    n_tokens: Mapped[int] = format_exported_column(DECODED | RUN_FILE, Count, default=0)
-    mean_logprob: Mapped[float | None] = format_exported_column(DECODED | RUN_FILE, LogProb)
-    first_token_s: Mapped[float | None] = format_exported_column(DECODED, Seconds)
-    # Every format has None instead for a sample that was cut off: runs.figures.in_budget_s.
-    finished_s: Mapped[float | None] = format_exported_column(
+    finish_reason: Mapped[str] = define_exported_column(DECODED | RUN_FILE, FinishReason, String(20))
+    n_tokens: Mapped[int] = define_exported_column(DECODED | RUN_FILE, Count, default=0)
+    mean_logprob: Mapped[float | None] = define_exported_column(DECODED | RUN_FILE, LogProb)
+    first_token_s: Mapped[float | None] = define_exported_column(DECODED, Seconds)
+    # Every format has None instead for a sample that was cut off: runs.figures.get_finish_time.
+    finished_s: Mapped[float | None] = define_exported_column(
         DECODED | RUN_FILE,
         WallSeconds,
         description="null for a sample that was cut off (finish_reason deadline, cancelled or error): it counts in no "
         "figure with a budget",
     )
-    n_rounds: Mapped[int] = format_exported_column(DECODED | RUN_FILE, Count, default=0)
-    n_drafted: Mapped[int] = format_exported_column(DECODED, Count, default=0)
-    n_accepted: Mapped[int] = format_exported_column(DECODED | RUN_FILE, Count, default=0)
+    n_rounds: Mapped[int] = define_exported_column(DECODED | RUN_FILE, Count, default=0)
+    n_drafted: Mapped[int] = define_exported_column(DECODED, Count, default=0)
+    n_accepted: Mapped[int] = define_exported_column(DECODED | RUN_FILE, Count, default=0)
     token_ids: Mapped[list[int]] = mapped_column(deferred=True, default=list)
     logprobs: Mapped[list[float]] = mapped_column(deferred=True, default=list)  # one per token
     # One letter per token: `d` if the drafter proposed it, `t` if the target supplied it.
@@ -101,20 +101,20 @@ class Sample(Identified, Base):
     top_logprobs: Mapped[list[Any] | None] = mapped_column(Json, deferred=True)
     eos_logprob: Mapped[float | None]  # of the end-of-sequence token, if that ended the sample
 
-    verdict: Mapped[str | None] = format_exported_column(JUDGED | RUN_FILE, Status, String(20))  # None until graded
-    verdict_detail: Mapped[str | None] = format_exported_column(JUDGED, str, OutputText, alias="detail")
+    verdict: Mapped[str | None] = define_exported_column(JUDGED | RUN_FILE, Status, String(20))  # None until graded
+    verdict_detail: Mapped[str | None] = define_exported_column(JUDGED, str, OutputText, alias="detail")
     failing_assert: Mapped[str | None] = mapped_column(OutputText)
     got: Mapped[str | None] = mapped_column(OutputText)
     expected: Mapped[str | None] = mapped_column(OutputText)
-    traceback: Mapped[str | None] = format_exported_column(REST, str, OutputText)
+    traceback: Mapped[str | None] = define_exported_column(REST, str, OutputText)
     calls: Mapped[int | None]  # of the program by the test
-    cpu_s: Mapped[float | None] = format_exported_column(REST, Seconds)
-    sandbox_wall_s: Mapped[float | None] = format_exported_column(EXPORT, Seconds, alias="sandbox_s")
+    cpu_s: Mapped[float | None] = define_exported_column(REST, Seconds)
+    sandbox_wall_s: Mapped[float | None] = define_exported_column(EXPORT, Seconds, alias="sandbox_s")
     # The sandbox's tier.
-    isolation: Mapped[str | None] = format_exported_column(
+    isolation: Mapped[str | None] = define_exported_column(
         REST | ARCHIVE, Annotated[StorableText, Field(max_length=40)], String(40)
     )
-    trust: Mapped[str | None] = format_exported_column(JUDGED | RUN_FILE, Trust, String(40))
+    trust: Mapped[str | None] = define_exported_column(JUDGED | RUN_FILE, Trust, String(40))
     graded_at: Mapped[dt.datetime | None]
 
     run_task: Mapped[RunTask] = relationship(back_populates="samples")

@@ -26,7 +26,7 @@ def iterate_tokens(text: str, ends: Sequence[int], origins: str) -> Iterator[Pie
 
 
 def cut_pieces(text: str, ends: Sequence[int], origins: str) -> list[Piece]:
-    """`text` cut where its origin changes; joined, the pieces are the text. The arguments are as in `tokens`."""
+    """`text` cut where its origin changes; joined, the pieces are the text. Arguments as in `iterate_tokens`."""
     cut: list[Piece] = []
     for letter, part in iterate_tokens(text, ends, origins):
         if part and cut and cut[-1][0] == letter:

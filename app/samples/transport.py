@@ -1,4 +1,4 @@
-"""What of a table leaves the database: each column names the formats that have it, and the formats follow from that.
+"""Exported columns: each names the formats that contain it, and the formats are built from that.
 
 To add a column to samples, declare it in app/samples/models.py, write a migration, and store it in the job that knows
 its value.
@@ -38,7 +38,7 @@ FILES = ARCHIVE | RUN_FILE
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class ExportedColumn:
     """How a column leaves the database."""
 
     formats: ColumnTransport
@@ -48,7 +48,7 @@ class Sent:
     description: str | None
 
 
-def format_exported_column(
+def define_exported_column(
     formats: ColumnTransport,
     checked: Any,
     *column: Any,
@@ -58,7 +58,9 @@ def format_exported_column(
     **options: Any,
 ) -> MappedColumn[Any]:
     """`mapped_column(*column, **options)` for a column that leaves the database."""
-    return mapped_column(*column, **options, info={Sent: Sent(formats, checked, since, alias, description)})
+    return mapped_column(
+        *column, **options, info={ExportedColumn: ExportedColumn(formats, checked, since, alias, description)}
+    )
 
 
 def list_column_names(table: type[DeclarativeBase], form: ColumnTransport) -> tuple[str, ...]:
@@ -69,7 +71,8 @@ def list_column_names(table: type[DeclarativeBase], form: ColumnTransport) -> tu
 def list_column_types(table: type[DeclarativeBase], form: ColumnTransport) -> dict[str, type]:
     """The fields of a format that is not a file, each with the class of its values, which may be None too."""
     return {
-        column.info[Sent].alias or column.key: _get_column_type(column) for column, _ in _iterate_columns(table, form)
+        column.info[ExportedColumn].alias or column.key: _get_column_type(column)
+        for column, _ in _iterate_columns(table, form)
     }
 
 
@@ -103,11 +106,13 @@ def _iterate_fields(table: type[DeclarativeBase], form: ColumnTransport) -> Iter
         yield name, kind | None if column.nullable else kind, Field(default, description=sent.description)
 
 
-def _iterate_columns(table: type[DeclarativeBase], form: ColumnTransport) -> Iterator[tuple[Column[Any], Sent]]:
+def _iterate_columns(
+    table: type[DeclarativeBase], form: ColumnTransport
+) -> Iterator[tuple[Column[Any], ExportedColumn]]:
     assert isinstance(table.__table__, Table)
     for column in table.__table__.columns:
-        if Sent in column.info and form in column.info[Sent].formats:
-            yield column, column.info[Sent]
+        if ExportedColumn in column.info and form in column.info[ExportedColumn].formats:
+            yield column, column.info[ExportedColumn]
 
 
 def _get_column_type(column: Column[Any]) -> type:
@@ -121,7 +126,7 @@ LEAST_WALL_S = 1e-6
 MAX_LOGPROB = 10**6
 
 
-def _drop_tiny(seconds: float) -> float:
+def _reject_tiny(seconds: float) -> float:
     if 0 < seconds < LEAST_WALL_S:
         raise ValueError(f"give 0 or at least {LEAST_WALL_S:g} seconds")
     return seconds
@@ -130,7 +135,7 @@ def _drop_tiny(seconds: float) -> float:
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
-WallSeconds = Annotated[Seconds, AfterValidator(_drop_tiny)]
+WallSeconds = Annotated[Seconds, AfterValidator(_reject_tiny)]
 """Seconds that something is divided by."""
 LogProb = Annotated[float, Field(ge=-MAX_LOGPROB, le=MAX_LOGPROB, allow_inf_nan=False)]
 VerifySeconds = Annotated[float, Field(ge=1e-9, le=MAX_SECONDS)]

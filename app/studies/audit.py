@@ -18,7 +18,7 @@ from app.core.remote.target import is_remote
 from app.core.states import PASSED, SANDBOX_ERROR, RunState
 from app.datasets.models import Task
 from app.runs.models import Run, RunTask
-from app.runs.options import Fieldset, Option, options_of
+from app.runs.options import Fieldset, Option, get_options
 from app.runs.schemas import MAX_N, MAX_TOKENS, EngineOptions, SampleOptions, TaskChoice
 from app.samples.models import FINISHED_REASONS, Sample
 from app.studies.models import Study
@@ -91,7 +91,7 @@ class AuditSpec(TaskChoice, SampleOptions):
         """The `bassline audit` that repeats it."""
         words = ["bassline", "audit"]
         for name, value in self.model_dump(exclude_defaults=True).items():
-            flag = options_of(AuditSpec)[name].flag if name in options_of(AuditSpec) else f"--{name}"
+            flag = get_options(AuditSpec)[name].flag if name in get_options(AuditSpec) else f"--{name}"
             values = value if isinstance(value, tuple) else (value,)
             words += [flag] if value is True else [word for each in values for word in (flag, str(each))]
         return shlex.join(words)

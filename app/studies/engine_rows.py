@@ -12,7 +12,7 @@ from pydantic import Field
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.core.remote.target import is_remote, parse
+from app.core.remote.target import is_remote, parse_target
 from app.runs.models import Run, RunTask
 from app.samples.models import FINISHED_REASONS, Sample
 from app.web.http.schemas import ResponseModel
@@ -103,14 +103,16 @@ def _find_plain(name: str, arms: Mapping[str, Run]) -> str | None:
 def _identify(run: Run) -> str:
     """A key that is equal for arms whose texts should be equal."""
     remote = is_remote(run.target)
-    model = parse(run.target).model if remote else [run.target, run.dtype, run.weights, run.provenance.get("device")]
+    model = (
+        parse_target(run.target).model if remote else [run.target, run.dtype, run.weights, run.provenance.get("device")]
+    )
     return json.dumps([_name_engine(run), model, run.n, run.temperature, run.top_p, run.max_tokens, run.prompt_mode])
 
 
 def _name_engine(run: Run) -> str:
     if not is_remote(run.target):
         return OWN_ENGINE
-    return str(run.provenance.get("engine") or run.provenance.get("server") or parse(run.target).base_url)
+    return str(run.provenance.get("engine") or run.provenance.get("server") or parse_target(run.target).base_url)
 
 
 def _name_speculation(run: Run) -> str:
@@ -139,4 +141,4 @@ def _differ(a: _EngineText, b: _EngineText) -> bool:
 def _describe_start(run: Run) -> str:
     if not is_remote(run.target):
         return f"bassline serve; target {run.target}, drafter {run.drafter}, n {run.n}"
-    return str(run.provenance.get("server_command") or parse(run.target).base_url)
+    return str(run.provenance.get("server_command") or parse_target(run.target).base_url)

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from app.core.db.storable import DisplayName, Text
 from app.core.errors import BadInputError
 from app.core.remote.servers import START_S, ServerCommand
-from app.core.remote.target import PREFIX, add_extra_body, add_tokenizer, parse
+from app.core.remote.target import PREFIX, add_extra_body, add_tokenizer, parse_target
 from app.runs.schemas import ArmOptions
 from app.studies.schemas import ArmSpec
 from app.web.http.schemas import RequestModel, parse_spec
@@ -230,7 +230,7 @@ def _build_arm(arm: EngineArm, given: dict[str, Any], port: int) -> tuple[dict[s
     target = f"{PREFIX}{served}@{url}"
     if arm.extra_body:
         target = add_extra_body(target, json.dumps(arm.extra_body))
-    base = parse(target).base_url
+    base = parse_target(target).base_url
     command = None if arm.url else _build_command(arm, preset, served, port, base)
     facts = {"engine": arm.engine or "", "speculation": arm.speculation if _says_speculation(arm) else ""}
     server = DeclaredServer(target, command, {name: value for name, value in facts.items() if value})

@@ -12,7 +12,7 @@ from app.core.errors import BadInputError
 from app.language_models.service import list_cached_references, list_models
 from app.runs import service as runs
 from app.runs.forms import FormField, build_form_fields, map_field_error, parse_form
-from app.runs.options import options_of
+from app.runs.options import get_options
 from app.runs.quiet import QUIET_LIMIT_S
 from app.runs.schemas import ArmOptions, RunSpec
 from app.studies import presets, service
@@ -21,7 +21,7 @@ from app.studies.schemas import StudySpec
 
 SHARED = ("dataset", "limit", "task_ids", "weak", "budget_s", "seed", "name")
 OWN_GRID = ("drafter", "n")  # a preset sets these itself
-LABELS = {name: option.form_label for name, option in options_of(RunSpec).items()} | {
+LABELS = {name: option.form_label for name, option in get_options(RunSpec).items()} | {
     "race": "Race",
     "preset": "Question",
     "wait_for_quiet": "Wait for a quiet machine",

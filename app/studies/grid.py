@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from app.core.errors import BadInputError
-from app.runs.options import options_of
+from app.runs.options import get_options
 from app.runs.schemas import ArmOptions
 from app.studies.schemas import MAX_ARMS, MIN_ARMS, ArmSpec
 from app.web.http.schemas import to_bad_input
@@ -80,7 +80,7 @@ def _effect(arm: ArmSpec) -> str:
 
 def _words(one: Mapping[str, Any], wanted: Sequence[Mapping[str, Any]]) -> str:
     """The values in which the combination differs from others."""
-    options = options_of(ArmOptions)
+    options = get_options(ArmOptions)
     return ", ".join(
         f"{name.replace('_', ' ')} {options[name].text(value)}"
         for name, value in one.items()

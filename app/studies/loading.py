@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from app.background.handlers import JobAttempt
 from app.background.jobs import open_job
 from app.background.models import BackgroundJob
-from app.background.work import run_to_end
+from app.background.work import run_job_or_cancel
 from app.core.context import Context
 from app.core.db.types import generate_id, get_utc_time
 from app.core.errors import BadInputError, NotFoundError
@@ -51,7 +51,7 @@ def load(ctx: Context, data: bytes, origin: str) -> uuid.UUID:
     if not _is_stored(ctx, found.id):
         arguments = {"origin": origin, "run_ids": [str(generate_id()) for _ in found.arms]}
         try:
-            run_to_end(
+            run_job_or_cancel(
                 ctx, open_job(ctx, LoadStudy.kind, found.name, key=str(found.id), arguments=arguments, input=data)
             )
         except IntegrityError:
@@ -164,8 +164,8 @@ def _store_hidden(step: JobAttempt, found: StudyArchive, run_id: uuid.UUID, arm:
         }
         for row_id, task, archived in tasks
     ]
-    hidden_runs.store_run(step, run, rows)
-    run_tasks = hidden_runs.find_tasks(step.ctx.database, run_id)
+    hidden_runs.store_hidden_run(step, run, rows)
+    run_tasks = hidden_runs.map_job_ids(step.ctx.database, run_id)
     samples = (
         {"run_id": run_id, "run_task_id": run_tasks[task.task_id], **sample.model_dump()}
         for task in arm.tasks
@@ -173,9 +173,9 @@ def _store_hidden(step: JobAttempt, found: StudyArchive, run_id: uuid.UUID, arm:
     )
     hidden_runs.store_samples(step, samples, sum(len(task.samples) for task in arm.tasks))
     with step.ctx.database.read() as session:
-        measured = figures.measure(session, get_run(session, run_id, hidden=True))
+        measured = figures.compute_measurement(session, get_run(session, run_id, hidden=True))
     step.cursor["arms"] = step.cursor.get("arms", 0) + 1
-    step.save(lambda session: figures.write(session, get_run(session, run_id, hidden=True), measured))
+    step.save(lambda session: figures.store_measurement(session, get_run(session, run_id, hidden=True), measured))
 
 
 def _store_study(found: StudyArchive, dataset: Dataset, run_ids: Sequence[uuid.UUID], session: Session) -> None:
@@ -199,7 +199,7 @@ def _store_study(found: StudyArchive, dataset: Dataset, run_ids: Sequence[uuid.U
     session.flush()
     for run_id, arm in zip(run_ids, found.arms, strict=True):
         state, finished_at = RunState(arm.state), arm.finished_at or get_utc_time()
-        hidden_runs.show_run(get_run(session, run_id, hidden=True), state, arm.error, finished_at)
+        hidden_runs.unhide_run(get_run(session, run_id, hidden=True), state, arm.error, finished_at)
 
 
 def _run(found: StudyArchive, run_id: uuid.UUID, arm: ArchiveArm, dataset: Dataset) -> Run:

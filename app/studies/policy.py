@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from sqlalchemy import ColumnElement, false, select, update
 from sqlalchemy.orm import Session
 
-from app.background.jobs import send_waiting
+from app.background.jobs import send_if_waiting
 from app.core.context import Context
 from app.core.db.database import call_after_commit
 from app.core.db.types import get_utc_time
@@ -157,7 +157,7 @@ class ArmPolicy(EvaluationPolicy):
         study_id = study_of(session, run.id)
         arms = select(StudyArm.run_id).where(StudyArm.study_id == study_id)
         if session.scalar(select(Run.id).where(Run.id.in_(arms), Run.state.in_(OPEN_RUN_STATES)).limit(1)) is None:
-            call_after_commit(session, send_waiting, ctx, str(study_id))
+            call_after_commit(session, send_if_waiting, ctx, str(study_id))
 
     def recover(self, ctx: Context, ours: ColumnElement[bool]) -> None:
         """Sends the message of each study again that may have lost it.

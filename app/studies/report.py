@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from app.annotations import schemas as annotation
-from app.runs.options import options_of
+from app.runs.options import get_options
 from app.runs.schemas import ArmOptions
 from app.studies.documents import ArmDocument, StudyDocument
 from app.studies.sentences import describe_verdict, format_margin, format_tasks_to_decide
@@ -330,7 +330,7 @@ def notes(arm: ArmDocument, names: Mapping[str, str] | None = None) -> str:
 
 def configuration(arm: ArmDocument) -> str:
     """All options of an arm in one line."""
-    options = options_of(ArmOptions)
+    options = get_options(ArmOptions)
     return ", ".join(f"{name} {options[name].text(value)}" for name, value in arm.configuration.items())
 
 

@@ -10,14 +10,14 @@ from app.core.context import Context
 from app.core.db.database import call_after_commit
 from app.core.db.types import generate_id
 from app.core.errors import BadInputError, ConflictError
-from app.core.remote.target import is_remote, parse, require_secrets_for_each
+from app.core.remote.target import is_remote, parse_target, require_secrets_for_each
 from app.core.states import OPEN_RUN_STATES
 from app.datasets.models import Dataset, Task
 from app.runs import enqueue, hidden_runs, transitions
 from app.runs import service as runs
 from app.runs.configuration import format_shell_command
 from app.runs.models import Run
-from app.runs.quiet import start_quiet_wait
+from app.runs.quiet import build_quiet_wait
 from app.runs.repository import lock_run
 from app.runs.schemas import RunSpec, TaskChoice
 from app.studies import files, schedule
@@ -53,7 +53,7 @@ def submit(
         for number, (name, one) in enumerate(zip(spec.names(), specs, strict=True), start=1):
             with naming_arm(number, name):
                 runs.require_allowed(ctx, one.target, one.drafter)
-    require_secrets_for_each(parse(one.target).base_url for one in specs if is_remote(one.target))
+    require_secrets_for_each(parse_target(one.target).base_url for one in specs if is_remote(one.target))
     for number, (name, one) in enumerate(zip(spec.names(), specs, strict=True), start=1):
         with naming_arm(number, name):
             if not ctx.servers.is_started_here(one.target):
@@ -76,7 +76,7 @@ def submit(
             dataset_id=dataset.id,
             name=one.name,
             command=format_shell_command(one),
-            quiet=start_quiet_wait(one.quiet_limit_s),
+            quiet=build_quiet_wait(one.quiet_limit_s),
             pinned_worker=pinned_worker,
             handover=handover,
         )
@@ -85,7 +85,7 @@ def submit(
         session.add(study)
         if not handover:
             for arm in study.arms:
-                call_after_commit(session, enqueue.prepare, ctx, arm.run.id)
+                call_after_commit(session, enqueue.enqueue_preparation, ctx, arm.run.id)
     return study.id
 
 
@@ -103,7 +103,7 @@ def check(ctx: Context, spec: StudySpec, *, for_audit: bool = False) -> tuple[li
             for what, first in firsts.items():
                 if first < i:
                     raise BadInputError(f"its {what} is the same as in arm {first + 1}: change it, or leave it out")
-            found = runs.check(ctx, one)
+            found = runs.resolve_tasks(ctx, one)
     assert found is not None
     return specs, *found
 
@@ -143,13 +143,15 @@ def resume(ctx: Context, study_id: uuid.UUID, pinned_worker: str | None = None, 
         if (pinned_worker or ctx.database.is_sqlite) and not schedule.is_here(study):
             raise ConflictError(ELSEWHERE.format(**study.machine))
         open_arms = [arm for arm in study.arms if arm.dropped_at is None]
-        require_secrets_for_each(parse(arm.run.target).base_url for arm in open_arms if is_remote(arm.run.target))
+        require_secrets_for_each(
+            parse_target(arm.run.target).base_url for arm in open_arms if is_remote(arm.run.target)
+        )
         for arm in open_arms:
-            runs.require_resumable(ctx, arm.run, pinned_worker, handover=handover)
+            runs.require_allowed_models(ctx, arm.run, pinned_worker, handover=handover)
         resumed = 0
         for arm in open_arms:
             with contextlib.suppress(ConflictError):  # this arm has finished
-                transitions.reopen_in(ctx, session, arm.run_id, pinned_worker, handover=handover)
+                transitions.reopen_in_session(ctx, session, arm.run_id, pinned_worker, handover=handover)
                 resumed += 1
         if not resumed:
             raise ConflictError("the study has finished all its tasks: nothing is left to resume")
@@ -162,7 +164,7 @@ def set_quiet_limit(ctx: Context, study_id: uuid.UUID, limit_s: float | None) ->
     """
     with ctx.database.session() as session:
         for run in get_study(session, study_id).runs:
-            run.quiet = None if is_remote(run.target) else start_quiet_wait(limit_s)
+            run.quiet = None if is_remote(run.target) else build_quiet_wait(limit_s)
 
 
 def annotate(ctx: Context, study_id: uuid.UUID, changes: Changes) -> None:

@@ -23,13 +23,13 @@ class WorkerDocument(ResponseModel):
     name: str
     host: str
     pid: int
-    alive: bool = Field(description="heard of within a minute, and not stopped")
+    alive: bool = Field(description="reported itself within a minute, and not stopped")
     device: str | None
     model: str | None = Field(description="the targets it holds in memory, the last used first")
     loading: str | None = Field(description="the target it is loading")
     node: str | None = Field(description="the name it keeps over restarts")
     queues: list[str] | None = Field(description="that it consumes; null: every queue")
-    crashes: int = Field(description="processes of its node in a row that died shortly after their start, before it")
+    crashes: int = Field(description="processes of its node that died in a row right after their start, before it")
     started_at: dt.datetime
     last_seen_at: dt.datetime
     stopped_at: dt.datetime | None = Field(description="when it was asked to end; it may still finish a task")

@@ -11,18 +11,18 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from app.core.context import Context
-from app.core.db.clock import get_database_time, read_database_time
+from app.core.db.clock import build_database_time, read_database_time
 from app.core.db.threads import RepeatingThread
 from app.core.db.types import get_utc_time
 from app.workers.models import MODEL_LENGTH, Worker
 
-HEARTBEATS = 2  # of a job between two reports of its worker
+JOB_BEATS_PER_REPORT = 2  # of a job between two reports of its worker
 ALIVE_S = 60.0  # a worker reports itself several times within this
 FORGET_AFTER = dt.timedelta(days=1)
 STEADY = dt.timedelta(seconds=60)  # a process that died before it was this old counts as a crash of its node
 SILENT_LEASES = 2  # after this many leases of silence a worker or a message is lost
-CRASHES = 3  # in a row: more than a worker killed by chance
-QUEUES = "BASSLINE_WORKER_QUEUES"  # set by `bassline worker` for its child, to which Celery does not pass it
+MAX_CRASHES = 3  # in a row: more than a worker killed by chance
+QUEUES_VARIABLE = "BASSLINE_WORKER_QUEUES"  # set by `bassline worker` for its child, to which Celery does not pass it
 
 
 def compute_silence_limit(ctx: Context) -> dt.timedelta:
@@ -32,7 +32,7 @@ def compute_silence_limit(ctx: Context) -> dt.timedelta:
 
 def list_workers(session: Session) -> Sequence[Worker]:
     """Workers seen within a day, the latest first. One not seen for a minute is presumed gone."""
-    since = get_database_time(session, -FORGET_AFTER.total_seconds())
+    since = build_database_time(session, -FORGET_AFTER.total_seconds())
     return session.scalars(
         select(Worker).where(Worker.last_seen_at >= since).order_by(Worker.last_seen_at.desc())
     ).all()
@@ -44,8 +44,8 @@ def is_alive(worker: Worker, now: dt.datetime) -> bool:
 
 
 def is_crashing_repeatedly(worker: Worker, now: dt.datetime) -> bool:
-    """Whether the last processes of its node died early one after the other, and this one is not older yet."""
-    return worker.crashes >= CRASHES and now - worker.started_at < STEADY
+    """Whether the last processes of its node died early, and this one is as young."""
+    return worker.crashes >= MAX_CRASHES and now - worker.started_at < STEADY
 
 
 def is_consuming(worker: Worker, queue: str) -> bool:
@@ -92,7 +92,7 @@ def report(ctx: Context) -> None:
         row = session.get(Worker, ctx.worker_name) or Worker(
             name=ctx.worker_name, host=socket.gethostname(), pid=os.getpid()
         )
-        row.last_seen_at, row.loading = get_database_time(session), ctx.engines.loading()
+        row.last_seen_at, row.loading = build_database_time(session), ctx.engines.loading()
         targets, row.device = ctx.engines.loaded() or ([], None)
         row.model = ", ".join(targets)[:MODEL_LENGTH] or None
         session.add(row)
@@ -104,7 +104,7 @@ class Heartbeat:
     def __init__(self, ctx: Context, node: str | None = None, queues: list[str] | None = None) -> None:
         self._ctx, self._node, self._queues = ctx, node, queues
         self._registered = False
-        self._interval_s = HEARTBEATS * ctx.settings.heartbeat_s
+        self._interval_s = JOB_BEATS_PER_REPORT * ctx.settings.heartbeat_s
         self._thread = RepeatingThread("worker-heartbeat", self._send_beat, retry_s=self._interval_s)
 
     def start(self) -> None:

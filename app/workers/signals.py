@@ -21,7 +21,7 @@ from app.core.context import get_current
 
 
 @setup_logging.connect
-def _log(**_: object) -> None:
+def _configure_logging(**_: object) -> None:
     # Being connected keeps Celery's own logging set-up away, in the parent and in its children alike.
     from app.core import observability  # noqa: PLC0415
 
@@ -41,12 +41,12 @@ def _unbind(**_: object) -> None:
 
 
 @worker_process_init.connect
-def _report(sender: str | None = None, **_: object) -> None:
+def _start_heartbeat(sender: str | None = None, **_: object) -> None:
     from app import domains  # noqa: PLC0415
-    from app.workers.service import QUEUES, Heartbeat  # noqa: PLC0415
+    from app.workers.service import QUEUES_VARIABLE, Heartbeat  # noqa: PLC0415
 
     assert domains.metadata.tables  # every mapper must be known before the first query, of whichever thread
-    consumed = os.environ.get(QUEUES)
+    consumed = os.environ.get(QUEUES_VARIABLE)
     names = consumed.split(",") if consumed else None
     Heartbeat(get_current(), sender, names).start()
 

@@ -13,7 +13,7 @@ from app.core.context import Context
 from app.core.db.database import Database
 from app.core.events.bus import MemoryBus
 from app.core.settings import Settings
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.site.factory import create_app
 from app.web.http.waitress_server import WaitressServer
 from tests.fakes import FakeEngine, FakeGrader
@@ -44,6 +44,6 @@ def served_service(folder: Path) -> Iterator[tuple[Context, openai.OpenAI]]:
     settings = Settings(_env_file=None, data_dir=folder)
     engine = FakeEngine()
     ctx = Context(settings, Database(settings.database), MemoryBus(), lambda config, on_progress: engine, FakeGrader)
-    with Embedded(ctx, "test"), client_of(create_app(ctx)) as client:
+    with EmbeddedWorkers(ctx, "test"), client_of(create_app(ctx)) as client:
         yield ctx, client
     ctx.database.dispose()

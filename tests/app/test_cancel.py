@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import select
 
 from app.core.states import OPEN_RUN_STATES, RunState, TaskState
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.runs import service, transitions
 from app.runs.models import RunTask
 from app.runs.repository import get_run, load_tasks_with_samples
@@ -58,7 +58,7 @@ def run_state(ctx, run_id) -> RunState:
 
 def test_grading_stops_between_two_programs(ctx, spec, grading):
     begun, _ = grading
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         run_id = service.submit(ctx, spec())
         assert begun.wait(30)
         service.cancel(ctx, run_id)
@@ -76,7 +76,7 @@ def prepared(ctx, spec, engine) -> list[uuid.UUID]:
 
 def test_tasks_that_wait_for_the_sandbox_are_cancelled_at_once_and_only_graded_later(ctx, spec, engine, grading):
     begun, enough = grading
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         runs = prepared(ctx, spec, engine)
         engine.hold.set()
         assert begun.wait(30)
@@ -113,7 +113,7 @@ def test_a_task_that_is_decoded_as_its_run_is_cancelled_does_not_wait_for_the_sa
         return done
 
     engine.generate = generate
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         prepared(ctx, spec, engine)
         engine.hold.set()
         wait_for(lambda: cancelled and run_state(ctx, cancelled[0]) is RunState.CANCELLED)

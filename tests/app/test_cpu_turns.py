@@ -9,7 +9,7 @@ import pytest
 from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
 from app.core.states import OPEN_RUN_STATES, RunState
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.runs import service
 from app.runs.repository import get_run
 from tests.fakes import FakeGrader
@@ -77,7 +77,7 @@ def test_decoding_and_grading_never_overlap_on_a_cpu(ctx, spec, engine):
     activity, grader = Activity(), FakeGrader()
     engine.generate = activity("decode", engine.generate)
     grader.judge_many = activity("grade", lambda *items: list(FakeGrader().judge_many(*items)))
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         first = service.submit(ctx, spec())
         wait_for(ended(ctx, first))  # prepared with another grader: checking a dataset takes no turn
         ctx.make_grader = lambda: grader
@@ -91,7 +91,7 @@ def test_decoding_and_grading_never_overlap_on_a_cpu(ctx, spec, engine):
 
 def test_on_a_gpu_the_next_task_is_decoded_while_the_last_is_graded(ctx, spec, engine, held):
     begun, let_go = held
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         run_id = service.submit(ctx, spec())
         assert begun.wait(30)
         wait_for(lambda: len(engine.requests) == 3)
@@ -102,7 +102,7 @@ def test_on_a_gpu_the_next_task_is_decoded_while_the_last_is_graded(ctx, spec, e
 def test_a_completion_does_not_wait_for_grading(ctx, spec, engine, held):
     begun, let_go = held
     on_cpu(engine)
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         run_id = service.submit(ctx, spec())
         assert begun.wait(30)
         asked = completions.submit(ctx, CompletionSpec(target="smollm2-135m", prompt="def f():", n=1))
@@ -120,7 +120,7 @@ def test_a_completion_does_not_wait_for_grading(ctx, spec, engine, held):
 def test_a_cancelled_run_does_not_wait_for_its_turn(ctx, spec, engine, held):
     begun, let_go = held
     on_cpu(engine)
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         first = service.submit(ctx, spec())
         assert begun.wait(30)
         second = service.submit(ctx, spec())
@@ -132,7 +132,7 @@ def test_a_cancelled_run_does_not_wait_for_its_turn(ctx, spec, engine, held):
 
 def test_a_process_that_stops_does_not_wait_for_grading_in_line(ctx, spec, engine):
     on_cpu(engine)
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         run_id = service.submit(ctx, spec())
         wait_for(ended(ctx, run_id))
         ctx.cpu.acquire()  # as a decoder does that takes long

@@ -10,7 +10,7 @@ from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
 from app.core.errors import UnavailableError
 from app.core.states import RunState, TaskState
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.runs import service, transitions
 from app.runs.repository import get_run, load_tasks_with_samples
 from tests.integration.waiting import wait_for
@@ -26,7 +26,7 @@ def ended(ctx, run_id):
 
 
 def test_a_run_is_decoded_graded_and_closed_with_figures(ctx, spec):
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         run_id = service.submit(ctx, spec())
         wait_for(ended(ctx, run_id))
     with ctx.database.read() as session:
@@ -46,23 +46,23 @@ def test_a_run_is_decoded_graded_and_closed_with_figures(ctx, spec):
 
 def test_a_second_process_on_the_database_is_refused(ctx):
     with (
-        Embedded(ctx, "serve"),
+        EmbeddedWorkers(ctx, "serve"),
         pytest.raises(UnavailableError, match=r"in use by bassline serve \(process \d+\)"),
-        Embedded(ctx, "eval"),
+        EmbeddedWorkers(ctx, "eval"),
     ):
         pass
 
 
 def test_no_thread_of_it_goes_on_after_its_end(ctx):
     before = set(threading.enumerate())
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         assert set(threading.enumerate()) > before
     assert {t.name for t in set(threading.enumerate()) - before} == set()
 
 
 def test_cancel_stops_an_engine_at_work_and_keeps_its_samples(ctx, spec, engine):
     engine.hold = threading.Event()  # never set: only the cancellation ends its work
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         run_id = service.submit(ctx, spec())
         assert engine.started.wait(60)
         service.cancel(ctx, run_id)
@@ -76,14 +76,14 @@ def test_cancel_stops_an_engine_at_work_and_keeps_its_samples(ctx, spec, engine)
 
 def test_an_interrupted_run_keeps_what_it_has_and_is_finished_by_resume(ctx, spec, engine):
     engine.hold = threading.Event()
-    with Embedded(ctx, "eval", foreground=True):
+    with EmbeddedWorkers(ctx, "eval", foreground=True):
         run_id = service.submit(ctx, spec(), pinned_worker=ctx.worker_name)
         assert engine.started.wait(60)
         assert transitions.interrupt(ctx, run_id)
     assert state_of(ctx, run_id) is RunState.INTERRUPTED
     engine.hold = None
     ctx.stopping.clear()
-    with Embedded(ctx, "resume", foreground=True):
+    with EmbeddedWorkers(ctx, "resume", foreground=True):
         service.resume(ctx, run_id, ctx.worker_name)
         wait_for(ended(ctx, run_id))
     assert state_of(ctx, run_id) is RunState.FINISHED
@@ -93,7 +93,7 @@ def test_an_interrupted_run_keeps_what_it_has_and_is_finished_by_resume(ctx, spe
 
 def test_completions_go_before_the_batch_that_waits(ctx, spec, engine):
     engine.hold = threading.Event()
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         batch = service.submit(ctx, spec())
         assert engine.started.wait(60)
         asked = [completions.submit(ctx, CompletionSpec(target="smollm2-135m", prompt=f"# {i}\n")) for i in range(3)]
@@ -105,13 +105,13 @@ def test_completions_go_before_the_batch_that_waits(ctx, spec, engine):
 
 def test_work_left_by_a_killed_process_is_done_at_the_next_start(ctx, spec):
     run_id = service.submit(ctx, spec())  # no worker gets the message
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         wait_for(ended(ctx, run_id))
     assert state_of(ctx, run_id) is RunState.FINISHED
 
 
 def test_no_further_task_is_started_after_the_time_limit(ctx, spec):
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         run_id = service.submit(ctx, spec(time_limit_s=1e-6))  # over once the first task has started
         wait_for(ended(ctx, run_id))
     with ctx.database.read() as session:
@@ -125,7 +125,7 @@ def test_a_run_without_a_sandbox_fails_before_anything_is_decoded(ctx, spec, eng
         raise UnavailableError("no sandbox on this machine")
 
     ctx.make_grader = no_sandbox
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         run_id = service.submit(ctx, spec())
         wait_for(ended(ctx, run_id))
     with ctx.database.read() as session:

@@ -18,7 +18,7 @@ from app.core.db.database import Database
 from app.core.errors import BadInputError, UnavailableError
 from app.core.events.bus import MemoryBus
 from app.core.states import RunKind, RunState
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.runs import service
 from app.runs.repository import list_runs
 from app.runs.schemas import RunSpec
@@ -31,7 +31,7 @@ EVAL = ("eval", "--target", "smollm2-135m", "--dataset", "additions", "--n", "2"
 @pytest.fixture
 def server(ctx, additions):
     """A server running on the database."""
-    with Embedded(ctx, "serve"):
+    with EmbeddedWorkers(ctx, "serve"):
         yield ctx
 
 
@@ -135,7 +135,7 @@ def test_ctrl_c_leaves_the_run_to_the_server_and_says_so(interrupted, server, en
 
 def test_a_server_that_stops_is_noticed(ctx, other, spec, engine):
     engine.hold = threading.Event()
-    with Embedded(ctx, "serve"):
+    with EmbeddedWorkers(ctx, "serve"):
         run_id = service.submit(other, spec(), handover=True)
         assert engine.started.wait(60)
     with pytest.raises(UnavailableError, match="has stopped: the run continues when it starts again"):
@@ -144,7 +144,7 @@ def test_a_server_that_stops_is_noticed(ctx, other, spec, engine):
 
 def test_a_run_left_behind_by_a_command_is_worked_at_the_next_start(ctx, other, spec):
     run_id = service.submit(other, spec(), handover=True)
-    with Embedded(ctx, "serve"):
+    with EmbeddedWorkers(ctx, "serve"):
         wait_for(lambda: run_state(ctx, spec().name or service.build_default_name(spec())) is RunState.FINISHED)
     with ctx.database.read() as session:
         assert [(run.id, run.kind) for run in list_runs(session)] == [(run_id, RunKind.EVAL)]

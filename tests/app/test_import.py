@@ -24,7 +24,7 @@ from app.core.db.types import get_utc_time
 from app.core.errors import ConflictError, NotFoundError
 from app.core.states import JobState
 from app.jobs import reaper
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.runs import hidden_runs, import_samples, transitions
 from app.runs.models import Run, RunTask
 from app.runs.repository import list_runs, load_tasks_with_samples
@@ -57,7 +57,7 @@ def post(client, data: bytes, origin: str = "samples.jsonl", **form):
 
 
 def test_a_posted_file_becomes_a_run_that_is_judged(client, ctx):
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         answer = post(client, gzip.compress(as_file(LINES)), "samples.jsonl.gz", name="theirs")
         assert answer.status_code == 201, answer.text
         client.get(f"{answer.headers['Location']}/events", buffered=True)
@@ -133,7 +133,7 @@ def many(ctx, additions):
         data = as_file([{"task_id": f"add/{i % 3}", "completion": RIGHT} for i in range(n)])
         settings = ctx.settings.model_copy(update=changes)
         spec = ImportSpec(target="elsewhere", dataset="additions")
-        return import_samples.submit(dataclasses.replace(ctx, settings=settings), spec, data, "samples.jsonl")
+        return import_samples.submit_import(dataclasses.replace(ctx, settings=settings), spec, data, "samples.jsonl")
 
     return submit
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from app.core import ports
-from app.core.db.storable import as_written
+from app.core.db.storable import restore_original_text
 from app.core.db.types import OutputText
 from app.jobs.work import grade, prepare
 from app.runs import import_samples
@@ -35,7 +35,9 @@ def judged(ctx, additions):
 
     def judge(completions: list[str]) -> list[Sample]:
         data = "".join(json.dumps({"task_id": "add/0", "completion": c}) + "\n" for c in completions).encode()
-        run_id = import_samples.submit(ctx, ImportSpec(target="elsewhere", dataset=additions), data, "samples.jsonl")
+        run_id = import_samples.submit_import(
+            ctx, ImportSpec(target="elsewhere", dataset=additions), data, "samples.jsonl"
+        )
         prepare.prepare_run(ctx, run_id)
         with ctx.database.read() as session:
             jobs = [task.id for task in load_tasks_with_samples(session, run_id)]
@@ -58,10 +60,10 @@ def test_an_imported_program_gets_the_verdict_that_it_gets_when_judged_directly(
 def test_what_was_stored_is_told_from_what_stands_for_it(text):
     stored = OutputText().process_bind_param(text, None)
     assert "\0" not in stored
-    assert as_written(stored) == text
+    assert restore_original_text(stored) == text
 
 
 def test_a_lone_surrogate_can_be_stored_and_stays_one():
     stored = OutputText().process_bind_param("a\udfffb", None)
     assert stored.encode()
-    assert as_written(stored) == "a\ud800b"
+    assert restore_original_text(stored) == "a\ud800b"

@@ -13,7 +13,7 @@ from sqlalchemy import update
 
 from app.core.db.types import get_utc_time
 from app.core.states import RunState
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.jobs.reaper import reap
 from app.runs import service
 from app.runs.models import Run
@@ -28,7 +28,7 @@ import os, signal, sys, time
 from app.core.context import Context
 from app.core.db.database import Database
 from app.core.events.bus import MemoryBus
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.runs import repository, service
 from app.runs.schemas import RunSpec
 from app.core.settings import Settings
@@ -46,7 +46,7 @@ class Killed(FakeEngine):
 settings = Settings(_env_file=None, data_dir=sys.argv[1])
 engine = Killed()
 ctx = Context(settings, Database(settings.database), MemoryBus(), lambda *_: engine, FakeGrader)
-with Embedded(ctx, "eval", foreground=True):
+with EmbeddedWorkers(ctx, "eval", foreground=True):
     spec = RunSpec(target="smollm2-135m", dataset="additions", n=2, budget_s=5)
     run_id = service.submit(ctx, spec, pinned_worker=ctx.worker_name)
     print(run_id, flush=True)
@@ -73,10 +73,10 @@ def look(ctx, run_id) -> tuple:
 @pytest.mark.parametrize("foreground", [False, True])
 def test_a_killed_run_has_its_figures_and_its_curve_after_the_next_start(ctx, killed, foreground):
     assert look(ctx, killed) == (RunState.RUNNING, 0, 0, None)
-    with Embedded(ctx, "any", foreground=foreground):
+    with EmbeddedWorkers(ctx, "any", foreground=foreground):
         assert look(ctx, killed) == (RunState.INTERRUPTED, 2, 1, 2)
     ctx.stopping.clear()
-    with Embedded(ctx, "resume", foreground=True):
+    with EmbeddedWorkers(ctx, "resume", foreground=True):
         service.resume(ctx, killed, ctx.worker_name)
         wait_for(lambda: look(ctx, killed) == (RunState.FINISHED, 3, 0, 3))
 
@@ -101,5 +101,5 @@ def test_a_run_that_was_killed_after_its_last_task_is_finished_by_the_next_start
     run_id = world.add_run("killed", limit=3, n=1, state=RunState.RUNNING)
     with world.context.database.session() as session:
         session.execute(update(Run).values(pinned_worker="gone:1"))
-    with Embedded(world.context, "serve"):
+    with EmbeddedWorkers(world.context, "serve"):
         assert look(world.context, run_id) == (RunState.FINISHED, 3, 0, 3)

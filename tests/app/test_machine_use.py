@@ -7,7 +7,7 @@ import time
 import pytest
 
 from app.core.states import OPEN_RUN_STATES
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.jobs.work import machine_use
 from app.runs import clock, service
 from app.runs.repository import get_run, load_tasks_with_samples
@@ -24,7 +24,7 @@ def wait_until_they_burn(loops: BusyLoops, seconds: float) -> None:
 
 def test_a_busy_loop_counts_as_others():
     with busy_loops() as loops:
-        before = machine_use.read()
+        before = machine_use.read_cpu_counters()
         wait_until_they_burn(loops, 0.5)
         use = machine_use.compute_use_since(before)
     assert use.others_cpu_s >= 0.5 - TICK_S * loops.n_cpus  # others of this machine may add to it
@@ -35,23 +35,23 @@ def test_our_own_work_does_not_count_as_others(monkeypatch):
     def reading(at_s: float, busy_s: float, own_s: float) -> machine_use.CpuCounters:
         return machine_use.CpuCounters(at_s, 2, busy_s, 0.0, own_s)
 
-    monkeypatch.setattr(machine_use, "read", lambda own_s: reading(10.0, 15.0, 14.5))
+    monkeypatch.setattr(machine_use, "read_cpu_counters", lambda own_s: reading(10.0, 15.0, 14.5))
     use = machine_use.compute_use_since(reading(0.0, 0.0, 0.0))
     assert (use.others_cpu_s, use.capacity_s) == (0.5, 20.0)
 
 
 def test_our_own_threads_are_what_the_process_used():
-    before = machine_use.read()
+    before = machine_use.read_cpu_counters()
     until = time.process_time() + 0.2
     while time.process_time() < until:
         pass
-    assert machine_use.read().own_s - before.own_s >= 0.2
+    assert machine_use.read_cpu_counters().own_s - before.own_s >= 0.2
 
 
 def test_counters_that_cannot_be_read_give_nothing(monkeypatch):
-    before = machine_use.read()
+    before = machine_use.read_cpu_counters()
     monkeypatch.setattr(machine_use.psutil, "cpu_times", lambda percpu: (_ for _ in ()).throw(PermissionError()))
-    assert machine_use.read() is None
+    assert machine_use.read_cpu_counters() is None
     assert machine_use.compute_use_since(before) is None
     assert machine_use.compute_use_since(None) is None
 
@@ -66,7 +66,7 @@ def test_a_run_decoded_beside_a_busy_loop_gets_its_mark(ctx, spec, engine):
             return decode(*request)
 
         engine.generate = slowly
-        with Embedded(ctx, "test"):
+        with EmbeddedWorkers(ctx, "test"):
             run_id = service.submit(ctx, spec())
             wait_for(lambda: state_of(ctx, run_id) not in OPEN_RUN_STATES, 120)
     with ctx.database.read() as session:

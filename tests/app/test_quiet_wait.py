@@ -20,11 +20,11 @@ from app.core.errors import BadInputError
 from app.core.events import event_types
 from app.core.events.bus import FIRST, MemoryBus
 from app.core.states import OPEN_RUN_STATES, RunState
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.jobs.work import quiet_wait
 from app.jobs.work.machine_use import MachineUse
 from app.runs import service
-from app.runs.quiet import QUIET_LIMIT_S, QuietWait, describe_quiet_wait, read_quiet_wait
+from app.runs.quiet import QUIET_LIMIT_S, QuietWait, describe_quiet_wait, parse_quiet_wait
 from app.runs.repository import get_run
 from app.site.factory import create_app
 from app.studies import service as studies
@@ -63,7 +63,7 @@ def ended(ctx, run_id):
 
 @pytest.mark.slow
 def test_a_run_waits_beside_a_busy_loop_and_goes_on_when_it_ends(ctx, spec, engine, monkeypatch):
-    with busy_loops() as loops, Embedded(ctx, "test"):
+    with busy_loops() as loops, EmbeddedWorkers(ctx, "test"):
         monkeypatch.setattr(quiet_wait, "_measure", loops.measure)
         run_id = service.submit(ctx, spec(quiet_limit_s=600))
         wait_for(lambda: waiting(ctx, run_id))
@@ -74,7 +74,7 @@ def test_a_run_waits_beside_a_busy_loop_and_goes_on_when_it_ends(ctx, spec, engi
         assert "Waiting for a quiet machine" in client.get(f"/runs/{run_id}").text
         loops.stop()
         wait_for(ended(ctx, run_id))
-    wait = read_quiet_wait(row(ctx, run_id).quiet)
+    wait = parse_quiet_wait(row(ctx, run_id).quiet)
     assert row(ctx, run_id).state is RunState.FINISHED
     assert len(engine.requests) == 3
     assert (wait.lost, wait.waited_s > 0, wait.waited_s < 600) == (None, True, True)
@@ -94,16 +94,16 @@ def test_at_the_limit_it_goes_on_and_the_run_is_marked(ctx, spec, engine):
             return decode(*request)
 
         engine.generate = slowly
-        with Embedded(ctx, "test"):
+        with EmbeddedWorkers(ctx, "test"):
             run_id = service.submit(ctx, spec(quiet_limit_s=1))
             wait_for(ended(ctx, run_id), 120)
-    assert read_quiet_wait(row(ctx, run_id).quiet) == QuietWait(1.0, 1.0)  # in all: not for each of its tasks
+    assert parse_quiet_wait(row(ctx, run_id).quiet) == QuietWait(1.0, 1.0)  # in all: not for each of its tasks
     assert row(ctx, run_id).figures.tasks == 3
     assert any(mark.startswith("In 3 of 3 tasks ") for mark in row(ctx, run_id).figures.clock_marks)
 
 
 def test_a_run_that_did_not_ask_for_it_does_not_wait(ctx, spec, engine, always_busy):
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         run_id = service.submit(ctx, spec())
         wait_for(ended(ctx, run_id))
     assert (row(ctx, run_id).quiet, len(engine.requests)) == (None, 3)
@@ -111,7 +111,7 @@ def test_a_run_that_did_not_ask_for_it_does_not_wait(ctx, spec, engine, always_b
 
 @pytest.mark.usefixtures("always_busy")
 def test_a_completion_is_decoded_while_a_run_waits(ctx, spec, engine):
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         run_id = service.submit(ctx, spec(quiet_limit_s=600))
         wait_for(lambda: waiting(ctx, run_id))
         asked = completions.submit(ctx, CompletionSpec(target="smollm2-135m", prompt="def f():", n=1))
@@ -128,7 +128,7 @@ def test_a_completion_is_decoded_while_a_run_waits(ctx, spec, engine):
 @pytest.mark.usefixtures("always_busy")
 def test_a_run_that_waits_for_a_turn_lets_another_run_go_first(ctx, spec, monkeypatch):
     monkeypatch.setattr(turns, "TURN_S", 0.05)
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         first = service.submit(ctx, spec(quiet_limit_s=600))
         wait_for(lambda: waiting(ctx, first))
         other = service.submit(ctx, spec())
@@ -150,10 +150,10 @@ def study(ctx, study_id):
 
 @pytest.mark.usefixtures("always_busy")
 def test_the_arms_of_a_study_wait_no_longer_than_its_limit_together(ctx, additions, engine):
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         study_id = study_of(ctx, additions, quiet_limit_s=0.5)
         wait_for(lambda: study(ctx, study_id).state not in OPEN_RUN_STATES, 120)
-    waits = [read_quiet_wait(run.quiet) for run in study(ctx, study_id).runs]
+    waits = [parse_quiet_wait(run.quiet) for run in study(ctx, study_id).runs]
     assert study(ctx, study_id).state is RunState.FINISHED
     assert len(engine.requests) == 6
     assert sum(wait.waited_s for wait in waits) == pytest.approx(0.5)
@@ -167,7 +167,7 @@ def test_a_resumed_study_may_wait_as_long_again_or_no_longer(ctx, additions):
         for run in get_study(session, study_id).runs:
             run.quiet = QuietWait(60.0, 60.0).to_json()
     studies.resume(ctx, study_id)
-    assert [read_quiet_wait(run.quiet) for run in study(ctx, study_id).runs] == [QuietWait(60.0)] * 2
+    assert [parse_quiet_wait(run.quiet) for run in study(ctx, study_id).runs] == [QuietWait(60.0)] * 2
     studies.set_quiet_limit(ctx, study_id, None)
     assert [run.quiet for run in study(ctx, study_id).runs] == [None, None]
 
@@ -175,7 +175,7 @@ def test_a_resumed_study_may_wait_as_long_again_or_no_longer(ctx, additions):
 @pytest.mark.usefixtures("always_busy")
 def test_the_page_of_a_study_and_its_document_say_why_it_waits(ctx, additions):
     client = create_app(ctx).test_client()
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         study_id = study_of(ctx, additions, quiet_limit_s=600)
         wait_for(lambda: describe_quiet_wait(study(ctx, study_id).runs))
         said = client.get(f"/api/v1/studies/{study_id}").json["study"]["waiting"]
@@ -195,7 +195,7 @@ def test_a_study_started_on_the_page_waits_unless_its_box_is_cleared(world):
     for more in ({"wait_for_quiet": "true"}, {}):
         answer = world.client.post("/studies/new", data=values | more)
         runs = study(world.context, uuid.UUID(answer.location.rsplit("/", 1)[1])).runs
-        limits.append({wait.limit_s if (wait := read_quiet_wait(run.quiet)) else None for run in runs})
+        limits.append({wait.limit_s if (wait := parse_quiet_wait(run.quiet)) else None for run in runs})
     assert limits == [{QUIET_LIMIT_S}, {None}]
 
 
@@ -236,7 +236,7 @@ def test_elsewhere_than_on_a_terminal_a_command_does_not_wait(bassline, tmp_path
 def test_a_command_says_why_the_server_waits_to_which_it_handed_its_run(ctx, bassline, monkeypatch):
     other = Context(ctx.settings, Database(ctx.settings.database), MemoryBus(), make_grader=FakeGrader)
     other.worker_name = "elsewhere:1"
-    with Embedded(ctx, "serve"):
+    with EmbeddedWorkers(ctx, "serve"):
         monkeypatch.setattr("app.cli.common.make_context", lambda: other)
         monkeypatch.setattr("app.cli.live_progress.BEAT_S", 0.02)
         result = CliRunner().invoke(cli, [*EVAL, "--quiet-limit", "2"])

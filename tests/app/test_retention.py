@@ -16,7 +16,7 @@ from app.core.errors import NotFoundError
 from app.core.events.bus import FIRST
 from app.domains import metadata
 from app.jobs import reaper, retention
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.runs import hidden_runs, transitions
 from app.runs import service as runs
 from app.runs.models import Run
@@ -48,7 +48,7 @@ def client(ctx):
 
 @pytest.mark.parametrize(("path", "body"), [OURS, OPENAIS], ids=["ours", "openais"])
 def test_nothing_is_left_of_a_completion_that_is_deleted(ctx, client, path, body):
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         assert client.post(path, json=body).status_code == 200
         assert SECRET.split("(", maxsplit=1)[0] in everything(ctx)
         assert RIGHT.strip() in everything(ctx)
@@ -103,7 +103,7 @@ def test_old_completions_are_swept_and_others_stay(ctx, client, spec):
 def test_the_embedded_form_sweeps(ctx, monkeypatch):
     swept = []
     monkeypatch.setattr(retention, "sweep", swept.append)
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         pass
     assert swept == [ctx]
 
@@ -112,5 +112,5 @@ def test_the_embedded_form_sweeps_again_after_the_interval(ctx, monkeypatch):
     monkeypatch.setattr(reaper, "SWEEP_INTERVAL_S", 0.0)
     swept = []
     monkeypatch.setattr(retention, "sweep", swept.append)
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         wait_for(lambda: len(swept) > 1)

@@ -11,7 +11,7 @@ from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
 from app.core import ports
 from app.core.states import RunState, TaskState
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.jobs.work import prepare
 from app.jobs.work.decode import decode_task
 from app.leaderboard.entries import Entries
@@ -47,7 +47,7 @@ def states(ctx, run_id):
 
 
 def test_one_message_decodes_all_tasks_and_the_run_is_finished_but_not_ranked(ctx, spec, engine):
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         run_id = service.submit(ctx, spec(throughput=True))
         wait_for(ended(ctx, run_id))
     assert engine.most_together == 2
@@ -116,7 +116,7 @@ def test_a_task_that_another_worker_took_is_left_to_it(ctx, prepared, engine):
 
 def test_cancel_ends_every_task_of_the_batch_and_keeps_their_samples(ctx, spec, engine):
     engine.hold = threading.Event()
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         run_id = service.submit(ctx, spec(throughput=True))
         assert engine.started.wait(60)
         service.cancel(ctx, run_id)
@@ -127,14 +127,14 @@ def test_cancel_ends_every_task_of_the_batch_and_keeps_their_samples(ctx, spec, 
 
 def test_an_interrupted_batch_goes_back_and_is_finished_by_resume(ctx, spec, engine):
     engine.hold = threading.Event()
-    with Embedded(ctx, "eval", foreground=True):
+    with EmbeddedWorkers(ctx, "eval", foreground=True):
         run_id = service.submit(ctx, spec(throughput=True), pinned_worker=ctx.worker_name)
         assert engine.started.wait(60)
         assert transitions.interrupt(ctx, run_id)
     assert states(ctx, run_id) == [TaskState.QUEUED] * 3
     engine.hold = None
     ctx.stopping.clear()
-    with Embedded(ctx, "resume", foreground=True):
+    with EmbeddedWorkers(ctx, "resume", foreground=True):
         service.resume(ctx, run_id, ctx.worker_name)
         wait_for(ended(ctx, run_id))
     assert state_of(ctx, run_id) is RunState.FINISHED

@@ -161,7 +161,7 @@ class World:
                 )
             session.flush()
             if state in ENDED:
-                figures.write(session, run, figures.measure(session, run))
+                figures.store_measurement(session, run, figures.compute_measurement(session, run))
             return run.id
 
     def _decode(

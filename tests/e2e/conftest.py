@@ -18,7 +18,7 @@ from app.core.db.migrate import upgrade
 from app.core.settings import Settings
 from app.core.states import RunKind, RunState
 from app.datasets.service import import_file
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.site.factory import create_app
 from tests.app.world import World
 from tests.e2e.screenshots import open_chromium, served
@@ -72,7 +72,7 @@ def live_service(tmp_path: Path) -> Iterator[SimpleNamespace]:
     ctx = make_context(Settings(_env_file=None, data_dir=tmp_path / "data", reap_interval_s=0.2))
     engine = StreamingEngine()
     ctx.load_engine, ctx.make_grader = (lambda config, on_progress: engine), FakeGrader
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         rows = [{"task_id": f"add/{i}", "prompt": f'def add(a, b):\n    """Sum {i}."""\n', "entry_point": "add",
                  "test": "def check(candidate):\n    assert candidate(1, 2) == 3\n", "canonical_solution": RIGHT}
                 for i in range(3)]  # fmt: skip

@@ -67,7 +67,7 @@ def test_a_backup_brings_back_what_was_there(database, bassline, tmp_path):
     file = tmp_path / "saved"
     saved = bassline("db", "backup", file)
     assert saved.exit_code == 0, saved.output
-    assert f"saved the database to {file} (schema {migrate.head()}, " in saved.output
+    assert f"saved the database to {file} (schema {migrate.get_newest_revision()}, " in saved.output
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     add_user(database, "eve", 2)
     refused = bassline("db", "restore", file)
@@ -76,9 +76,9 @@ def test_a_backup_brings_back_what_was_there(database, bassline, tmp_path):
     assert names(database) == ["ada", "eve"]
     restored = bassline("db", "restore", file, "--replace")
     assert restored.exit_code == 0, restored.output
-    assert f"(schema {migrate.head()}, " in restored.output
+    assert f"(schema {migrate.get_newest_revision()}, " in restored.output
     assert names(database) == ["ada"]
-    migrate.ensure(database)
+    migrate.ensure_newest_schema(database)
     add_user(database, "bob", 3)
 
 
@@ -91,7 +91,7 @@ def test_an_older_backup_replaces_a_newer_schema_and_can_be_upgraded(database, b
     assert "run `bassline db upgrade` next" in restored.output
     assert migrate.get_current_revision(database) == migrate.FIRST
     migrate.upgrade(database)
-    assert migrate.get_current_revision(database) == migrate.head()
+    assert migrate.get_current_revision(database) == migrate.get_newest_revision()
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_backup_with_a_schema_that_this_version_cannot_read_is_refused(
     try:
         assert bassline("db", "backup", tmp_path / "saved").exit_code == 0
     finally:
-        set_schema(database, migrate.head())
+        set_schema(database, migrate.get_newest_revision())
     add_user(database, "ada", 1)
     refused = bassline("db", "restore", tmp_path / "saved", "--replace")
     assert refused.exit_code == 2

@@ -25,7 +25,7 @@ from app.core.db.database import Database
 from app.core.events.bus import MemoryBus, RedisBus
 from app.core.settings import Settings
 from app.core.states import OPEN_RUN_STATES, RunKind, RunState
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.jobs.work.decode import decode_task
 from app.runs.models import Run
 from app.runs.repository import RunFilter, list_runs, load_tasks_with_samples
@@ -77,7 +77,7 @@ def waitress(tmp_path: Path) -> Iterator[Service]:
     vars(engine).update(has_chat_template=True, infill_format=INFILL)
     settings = Settings(_env_file=None, data_dir=tmp_path, max_streams=MAX_STREAMS)
     ctx = Context(settings, Database(settings.database), MemoryBus(), load_engine=lambda config, on_progress: engine)
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         server = WaitressServer(create_app(ctx), "127.0.0.1", 0)
 
         def run() -> None:

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import select, update
 from sqlalchemy.exc import OperationalError
 
-from app.background.leases import MAX_ATTEMPTS, LostClaimError, Stop
+from app.background.leases import MAX_ATTEMPTS, LostClaimError, StopReason
 from app.core.broker import queues
 from app.core.db.database import call_after_commit
 from app.core.db.types import get_utc_time
@@ -81,7 +81,7 @@ def expire(ctx, job_id) -> None:
 
 def die_three_times(ctx, job_id) -> None:
     for _ in range(3):
-        assert claims.take_claim(ctx, job_id, WorkStep.DECODE)
+        assert claims.claim_job(ctx, job_id, WorkStep.DECODE)
         expire(ctx, job_id)
         reaper.reap(ctx)
 
@@ -90,7 +90,7 @@ def test_of_many_claims_exactly_one_wins(ctx, run_id):
     won: list[uuid.UUID] = []
 
     def grab():
-        won.extend(i for i in job_ids(ctx, run_id) if claims.take_claim(ctx, i, WorkStep.DECODE))
+        won.extend(i for i in job_ids(ctx, run_id) if claims.claim_job(ctx, i, WorkStep.DECODE))
 
     threads = [threading.Thread(target=grab) for _ in range(6)]
     for thread in threads:
@@ -102,10 +102,10 @@ def test_of_many_claims_exactly_one_wins(ctx, run_id):
 
 def test_a_former_owner_can_write_nothing(ctx, run_id):
     first_job = job_ids(ctx, run_id)[0]
-    old = claims.take_claim(ctx, first_job, WorkStep.DECODE)
+    old = claims.claim_job(ctx, first_job, WorkStep.DECODE)
     expire(ctx, first_job)
     reaper.reap(ctx)
-    new = claims.take_claim(ctx, first_job, WorkStep.DECODE)
+    new = claims.claim_job(ctx, first_job, WorkStep.DECODE)
     assert new.attempt == 2
     with pytest.raises(LostClaimError), ctx.database.session() as session:
         claims.release(session, old, TaskState.DECODED)
@@ -185,7 +185,7 @@ def test_leases_outlast_a_jump_of_one_hosts_clock(ctx, run_id, monkeypatch, hour
     jumped = get_utc_time() + dt.timedelta(hours=hours)
     for module in ("app.jobs.claims", "app.jobs.reaper", "app.core.db.clock"):
         monkeypatch.setattr(f"{module}.get_utc_time", lambda: jumped)
-    claim = claims.take_claim(ctx, first, WorkStep.DECODE)
+    claim = claims.claim_job(ctx, first, WorkStep.DECODE)
     reaper.reap(ctx)
     assert job(ctx, first).fence == claim.owned.fence
     left_s = (job(ctx, first).lease_until - dt.datetime.now(dt.UTC)).total_seconds()
@@ -238,7 +238,7 @@ def test_figures_are_computed_while_others_write_and_again_after_a_change(ctx, r
             grade.grade_task(ctx, ids[1])  # a writer that would wait for a transaction that holds the lock
         return found
 
-    monkeypatch.setattr(transitions.figures, "measure", measured)
+    monkeypatch.setattr(transitions.figures, "compute_measurement", measured)
     assert transitions.interrupt(ctx, run_id)
     with ctx.database.read() as session:
         run = get_run(session, run_id)
@@ -272,7 +272,7 @@ def test_a_resumed_run_keeps_its_comparison_and_is_deleted_with_the_baseline(ctx
 
 def test_a_job_of_a_cancelled_run_whose_worker_died_ends_with_the_run(ctx, run_id):
     first = job_ids(ctx, run_id)[0]
-    assert claims.take_claim(ctx, first, WorkStep.DECODE)
+    assert claims.claim_job(ctx, first, WorkStep.DECODE)
     service.cancel(ctx, run_id)
     expire(ctx, first)
     reaper.reap(ctx)
@@ -293,7 +293,7 @@ def test_a_run_that_cannot_be_closed_keeps_no_other_from_it(ctx, run_id, monkeyp
             raise ArithmeticError("no figures")
         return measure(session, run)
 
-    monkeypatch.setattr(transitions.figures, "measure", broken)
+    monkeypatch.setattr(transitions.figures, "compute_measurement", broken)
     reaper.reap(ctx)
     with ctx.database.read() as session:
         assert get_run(session, other).state is RunState.FINISHED
@@ -327,7 +327,7 @@ SANDBOX_GONE = UnavailableError("no sandbox on this machine")
 def test_what_an_exception_makes_of_a_job_and_its_run(ctx, run_id, broker, error, state, attempt, failure, of_run):
     first = job_ids(ctx, run_id)[0]
     broker.sent.clear()
-    with Job(ctx, claims.take_claim(ctx, first, WorkStep.DECODE)):
+    with Job(ctx, claims.claim_job(ctx, first, WorkStep.DECODE)):
         raise error
     row = job(ctx, first)
     assert (row.state, row.attempt, row.failure) == (state, attempt, failure)
@@ -342,7 +342,7 @@ def test_what_an_exception_makes_of_a_job_and_its_run(ctx, run_id, broker, error
 def test_a_fault_of_the_engine_at_the_last_attempt_fails_the_job_and_says_whose_fault_it_is(ctx, run_id):
     first = job_ids(ctx, run_id)[0]
     for _ in range(MAX_ATTEMPTS):
-        with Job(ctx, claims.take_claim(ctx, first, WorkStep.DECODE)):
+        with Job(ctx, claims.claim_job(ctx, first, WorkStep.DECODE)):
             raise FAULT
     row = job(ctx, first)
     assert (row.state, row.failure) == (TaskState.FAILED, Failure.DECODING)
@@ -395,7 +395,7 @@ def test_a_message_is_sent_once_others_can_read_its_row(ctx, run_id, broker):
 def test_no_message_is_sent_for_what_is_rolled_back(ctx, run_id, broker):
     def roll_back():
         with ctx.database.session() as session:
-            call_after_commit(session, enqueue.prepare, ctx, run_id)
+            call_after_commit(session, enqueue.enqueue_preparation, ctx, run_id)
             raise ArithmeticError
 
     broker.sent.clear()
@@ -405,16 +405,16 @@ def test_no_message_is_sent_for_what_is_rolled_back(ctx, run_id, broker):
 
 
 def test_a_worker_that_could_not_prove_that_it_lives_stores_nothing(ctx, run_id):
-    held = claims.take_claim(ctx, job_ids(ctx, run_id)[0], WorkStep.DECODE)
+    held = claims.claim_job(ctx, job_ids(ctx, run_id)[0], WorkStep.DECODE)
     ctx.settings = ctx.settings.model_copy(update={"lease_s": 0.2})
     lease = claims.make_lease(ctx, held)  # its heartbeat never ran, as if the process had been stopped
-    wait_for(lambda: lease.stop is Stop.FENCED)
+    wait_for(lambda: lease.stop is StopReason.FENCED)
     with pytest.raises(LostClaimError):
         lease.store(lambda: pytest.fail("stored"))
 
 
 def test_storing_waits_for_a_database_that_is_away(ctx, run_id):
-    held = claims.take_claim(ctx, job_ids(ctx, run_id)[0], WorkStep.DECODE)
+    held = claims.claim_job(ctx, job_ids(ctx, run_id)[0], WorkStep.DECODE)
     faults = [OperationalError("INSERT", {}, Exception("the database system is shutting down"))]
 
     def write():
@@ -513,28 +513,28 @@ def test_two_closers_close_a_run_once(ctx, run_id):
 
 def test_a_heartbeat_keeps_the_lease_and_notices_cancel_and_loss(ctx, run_id):
     first_job, second_job = job_ids(ctx, run_id)[:2]
-    held = claims.take_claim(ctx, first_job, WorkStep.DECODE)
+    held = claims.claim_job(ctx, first_job, WorkStep.DECODE)
     before = job(ctx, first_job).lease_until
     with Job(ctx, held) as working:
         wait_for(lambda: job(ctx, first_job).lease_until > before)
         assert working.lease.stop is None
         service.cancel(ctx, run_id)
-        wait_for(lambda: working.lease.stop is Stop.CANCELLED)
+        wait_for(lambda: working.lease.stop is StopReason.CANCELLED)
     assert job(ctx, second_job).state is TaskState.CANCELLED
     stolen = dataclasses.replace(held, owned=dataclasses.replace(held.owned, fence=uuid.uuid4()))
     with ctx.database.session() as session:
         session.execute(update(Run).values(cancel_requested_at=None))
     with Job(ctx, stolen) as working:
-        wait_for(lambda: working.lease.stop is Stop.FENCED)
+        wait_for(lambda: working.lease.stop is StopReason.FENCED)
 
 
 def test_a_pinned_run_is_left_alone_by_others_and_interrupted_when_its_process_is_gone(ctx, run_id):
     with ctx.database.session() as session:
         session.execute(update(Run).values(pinned_worker="elsewhere:1"))
-    assert claims.take_claim(ctx, job_ids(ctx, run_id)[0], WorkStep.DECODE) is None
+    assert claims.claim_job(ctx, job_ids(ctx, run_id)[0], WorkStep.DECODE) is None
     reaper.reap(ctx)
     with ctx.database.read() as session:
         assert get_run(session, run_id).state is RunState.INTERRUPTED
     service.resume(ctx, run_id)
     prepare.prepare_run(ctx, run_id)
-    assert claims.take_claim(ctx, job_ids(ctx, run_id)[0], WorkStep.DECODE)
+    assert claims.claim_job(ctx, job_ids(ctx, run_id)[0], WorkStep.DECODE)

@@ -19,7 +19,7 @@ from app.core.events.texts import TextAssembler
 from app.core.states import RunState
 from app.jobs.work import live_updates
 from app.runs import transitions
-from app.runs.event_stream import follow
+from app.runs.event_stream import follow_events
 from app.samples.origins import cut_pieces
 from app.site.factory import create_app
 from decoding.request import Update
@@ -197,7 +197,7 @@ def test_a_resumed_reader_gets_whole_texts_or_deltas(ctx, clock):
         completion.round(2.0)
     stored = ctx.bus.read(run_id, FIRST, 0)
     transitions.cancel(ctx, run_id)
-    whole = [e for e in follow(ctx, run_id, stored[2].id, 0.01) if e and e.type == event_types.TEXT]
+    whole = [e for e in follow_events(ctx, run_id, stored[2].id, 0.01) if e and e.type == event_types.TEXT]
     assert [e.data["samples"][0]["text"] for e in whole] == completion.texts
     client = create_app(ctx).test_client()
     address = f"/api/v1/runs/{run_id}/events"

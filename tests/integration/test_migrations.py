@@ -29,7 +29,7 @@ NOW = dt.datetime(2026, 11, 26, tzinfo=dt.UTC)
 def test_up_down_up_and_equal_to_the_models(database_url):
     database = Database(database_url)
     migrate.upgrade(database)
-    assert migrate.get_current_revision(database) == migrate.head()
+    assert migrate.get_current_revision(database) == migrate.get_newest_revision()
     with database.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, domains.metadata) == []
@@ -64,12 +64,12 @@ def test_the_database_of_a_newer_version_is_refused_with_a_sentence(migrated_url
     with database.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
     try:
-        for bring_up in (migrate.ensure, migrate.upgrade):
+        for bring_up in (migrate.ensure_newest_schema, migrate.upgrade):
             with pytest.raises(UnavailableError, match="a newer version of Bassline made this database"):
                 bring_up(database)
     finally:
         with database.engine.begin() as connection:
-            connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{migrate.head()}'")
+            connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{migrate.get_newest_revision()}'")
         database.dispose()
 
 
@@ -78,14 +78,14 @@ def test_a_database_from_before_the_first_migration_is_told_what_to_upgrade_with
     with database.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0032'")
     try:
-        for bring_up in (migrate.ensure, migrate.upgrade):
+        for bring_up in (migrate.ensure_newest_schema, migrate.upgrade):
             with pytest.raises(
                 UnavailableError, match=r"at schema 0032, .* from 0033 on: run `bassline db upgrade` of"
             ):
                 bring_up(database)
     finally:
         with database.engine.begin() as connection:
-            connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{migrate.head()}'")
+            connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{migrate.get_newest_revision()}'")
         database.dispose()
 
 
@@ -96,7 +96,7 @@ def test_an_upgrade_keeps_every_row_of_every_table(database_url):
         before = fill_every_table(connection)
     assert len(before) >= 20
     migrate.upgrade(database)
-    assert migrate.get_current_revision(database) == migrate.head()
+    assert migrate.get_current_revision(database) == migrate.get_newest_revision()
     check = before.pop("dataset_check_jobs")
     assert before.pop("load_tests")  # nothing has read or written them since 0033
     assert before.pop("task_words")  # the index of a search that reads the samples now
@@ -166,7 +166,7 @@ def test_a_database_that_refuses_a_change_is_named_in_one_sentence(database_url)
     with database.engine.begin() as connection:
         connection.exec_driver_sql("DROP TABLE archives")
     migrate.upgrade(database)
-    assert migrate.get_current_revision(database) == migrate.head()
+    assert migrate.get_current_revision(database) == migrate.get_newest_revision()
     database.dispose()
 
 

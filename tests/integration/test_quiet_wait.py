@@ -12,7 +12,7 @@ from app.datasets import service as datasets
 from app.jobs import celery_tasks
 from app.jobs.work import prepare, quiet_wait
 from app.runs import service
-from app.runs.quiet import describe_quiet_wait, read_quiet_wait
+from app.runs.quiet import describe_quiet_wait, parse_quiet_wait
 from app.runs.repository import get_run
 from app.runs.schemas import RunSpec
 from evaluation.datasets import Dataset, Task
@@ -57,7 +57,7 @@ def test_a_celery_worker_waits_until_the_machine_is_quiet(ctx, jobs, monkeypatch
         loops.stop()
         worker.join(60)
     assert len(engine.requests) == 1
-    wait = read_quiet_wait(run_of(ctx, run_id).quiet)
+    wait = parse_quiet_wait(run_of(ctx, run_id).quiet)
     assert (wait.limit_s, wait.lost) == (600.0, None)
     assert wait.waited_s > 0
 
@@ -69,4 +69,4 @@ def test_a_celery_worker_goes_on_at_the_limit(ctx, jobs):
         for message in messages:
             celery_tasks.decode(message)
     assert len(engine.requests) == 2
-    assert read_quiet_wait(run_of(ctx, run_id).quiet).waited_s == pytest.approx(0.2)
+    assert parse_quiet_wait(run_of(ctx, run_id).quiet).waited_s == pytest.approx(0.2)

@@ -49,7 +49,9 @@ def submitted(ctx, dataset: str, **changes) -> uuid.UUID:
 def imported(ctx, dataset: str, tmp_path) -> uuid.UUID:
     file = tmp_path / "samples.jsonl"
     file.write_text("\n".join(json.dumps({"task_id": f"add/{i}", "completion": RIGHT}) for i in range(N_TASKS)))
-    run_id = import_samples.submit(ctx, ImportSpec(target="elsewhere", dataset=dataset), file.read_bytes(), file.name)
+    run_id = import_samples.submit_import(
+        ctx, ImportSpec(target="elsewhere", dataset=dataset), file.read_bytes(), file.name
+    )
     prepare.prepare_run(ctx, run_id)
     return run_id
 

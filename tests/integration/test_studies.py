@@ -16,7 +16,7 @@ from app.core.provenance import describe_machine
 from app.core.states import DatasetKind, RunState, TaskState
 from app.datasets import service as datasets
 from app.jobs import reaper
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
 from app.runs import service as runs
@@ -318,7 +318,7 @@ def test_the_embedded_form_works_a_pinned_study_to_its_end(ctx):
     if not ctx.database.is_sqlite:
         pytest.skip("the embedded form is SQLite's")
     Engines(ctx)
-    with Embedded(ctx, "study", foreground=True):
+    with EmbeddedWorkers(ctx, "study", foreground=True):
         study_id = service.submit(ctx, spec(), pinned_worker=ctx.worker_name)
         wait_for(lambda: study(ctx, study_id).state is RunState.FINISHED)
     assert each_sample_is_there_once(ctx)

@@ -9,7 +9,7 @@ import pytest
 from app.core.errors import UnavailableError
 from app.core.states import RunState
 from app.datasets.service import import_bytes
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.studies import archive, documents, loading, progress, service
 from app.studies.analysis import analysis
 from app.studies.repository import get_study
@@ -47,7 +47,7 @@ def test_an_archive_loads_where_it_was_written(ctx):
                 exclude={"arms": {"__all__": {"run_id"}}, "study": {"measured_elsewhere"}}
             )
 
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         study_id = service.submit(ctx, StudySpec.model_validate({"dataset": "additions", "arms": arms}))
         wait_for(lambda: found()[0] is RunState.FINISHED)
     before = found()

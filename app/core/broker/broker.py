@@ -62,7 +62,7 @@ class MemoryBroker:
             return next((self._queues[name].popleft() for name in names if self._queues[name]), None)
 
 
-def connect(settings: Settings) -> Broker:
+def create_broker(settings: Settings) -> Broker:
     """The broker that the settings name. Connects to nothing yet."""
     if settings.embedded:
         return MemoryBroker()

@@ -11,7 +11,7 @@ TURN_S = 60.0  # engines in memory and a batch are served this long before anoth
 REMEMBERED = 1000
 
 
-class TurnQueue(Protocol):
+class SchedulableWork(Protocol):
     """What waits for a worker, and how many of its jobs workers have in progress."""
 
     @property
@@ -23,10 +23,10 @@ class TurnQueue(Protocol):
         """At any worker."""
 
 
-W = TypeVar("W", bound=TurnQueue)
+W = TypeVar("W", bound=SchedulableWork)
 
 
-class Turns:
+class TurnScheduler:
     """When one worker last served what, for one step of the jobs.
 
     Next is what has the fewest jobs in progress anywhere; among those, what this worker has not served for the longest

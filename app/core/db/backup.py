@@ -111,8 +111,8 @@ def _read_backup(database: Database, file: Path) -> Backup:
         )
     if not migrate.is_known(schema):
         raise BadInputError(
-            f"{file} has schema {schema}, newer than {migrate.head()}, the newest here: restore it with the version of "
-            "Bassline that made it",
+            f"{file} has schema {schema}, newer than {migrate.get_newest_revision()}, the newest here: restore it with "
+            "the version of Bassline that made it",
             "file",
         )
     return Backup(file, schema, file.stat().st_size)

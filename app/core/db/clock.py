@@ -10,7 +10,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from app.core.db.types import UtcDateTime, get_utc_time
 
 
-def get_database_time(session: Session, seconds: float = 0.0) -> ColumnElement[dt.datetime]:
+def build_database_time(session: Session, seconds: float = 0.0) -> ColumnElement[dt.datetime]:
     """The time `seconds` from now by the database's clock, as an expression.
 
     Leases and reports of life are written and compared by it: the clock of one host may jump. SQLite has no other
@@ -28,7 +28,7 @@ def read_database_time(session: Session) -> dt.datetime:
     return session.execute(select(func.clock_timestamp(type_=UtcDateTime()))).scalar_one()
 
 
-def limit_to_start(
+def clamp_end_to_start(
     start: InstrumentedAttribute[dt.datetime | None], end: dt.datetime
 ) -> ColumnElement[dt.datetime | None]:
     """`end`, or the column `start` where a clock that was set back would make the end the earlier one."""

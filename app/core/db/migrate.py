@@ -44,7 +44,7 @@ def downgrade(database: Database, revision: str) -> None:
         command.downgrade(_build_config(connection), revision)
 
 
-def head() -> str:
+def get_newest_revision() -> str:
     """The newest revision of the code."""
     revision = ScriptDirectory.from_config(_build_config(None)).get_current_head()
     assert revision is not None
@@ -57,14 +57,14 @@ def get_current_revision(database: Database) -> str | None:
         return MigrationContext.configure(connection).get_current_revision()
 
 
-def ensure(database: Database) -> None:
+def ensure_newest_schema(database: Database) -> None:
     """Upgrades a SQLite database to the newest revision.
 
     Raises UnavailableError for a database that cannot be opened, for one of a newer version or from before FIRST, and
     for a PostgreSQL database at another revision.
     """
     revision = get_current_revision(database)
-    if revision == head():
+    if revision == get_newest_revision():
         return
     _require_known(revision)
     if not database.is_sqlite:
@@ -90,7 +90,8 @@ def _require_known(revision: str | None) -> None:
         )
     if revision is not None and not is_known(revision):
         raise UnavailableError(
-            f"a newer version of Bassline made this database (its schema is {revision}, the newest here is {head()}): "
+            f"a newer version of Bassline made this database (its schema is {revision}, the newest here is "
+            f"{get_newest_revision()}): "
             f"use that version, or another database with {_OTHER_DATABASE}"
         )
 

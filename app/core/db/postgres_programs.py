@@ -76,7 +76,9 @@ def restore(database: Database, file: Path, progress: Callable[[int, int], None]
         ) as psql,
     ):  # fmt: skip
         n_tables = listing.communicate()[0].count(b" TABLE DATA ")
-        is_sent = _send(psql, f"BEGIN;\n{drop}".encode(), script, lambda n_copied: progress(n_copied, n_tables))
+        is_sent = _stream_script(
+            psql, f"BEGIN;\n{drop}".encode(), script, lambda n_copied: progress(n_copied, n_tables)
+        )
         script.wait()
         if is_sent and script.returncode == 0:
             psql.communicate(b"COMMIT;\n")  # a stream that ends before it, for whatever reason, changes nothing
@@ -100,7 +102,7 @@ def _count_others(connection: Connection) -> int:
     return int(n_others)
 
 
-def _send(
+def _stream_script(
     psql: subprocess.Popen[bytes], begin: bytes, script: subprocess.Popen[bytes], report: Callable[[int], None]
 ) -> bool:
     """Passes the script on, line by line; whether psql took it all."""

@@ -18,7 +18,7 @@ SUGGESTED_FROM = 2000  # names of the newest rows that a mistyped one is compare
 def find_id(
     session: Session, table: type[Named], reference: str, what: str, listing: str, *conditions: ColumnElement[bool]
 ) -> uuid.UUID:
-    """The id that is meant: a whole id is not looked up, of a name it is the newest.
+    """The id of a reference: a whole id is not looked up, a name gives its newest row.
 
     `what` is the word for a row, `listing` the command that lists them, and `conditions` hold for those. Raises
     NotFoundError, or BadInputError for the beginning of several ids.

@@ -58,7 +58,7 @@ def make_storable(text: str) -> str:
     return _UNSTORABLE.sub(lambda found: _STAND_INS.get(found[0], _FOR_SURROGATES), text)
 
 
-def as_written(stored: str) -> str:
+def restore_original_text(stored: str) -> str:
     """Source code as it was before an OutputText column stored it, for execution.
 
     Python rejects a program with U+0000 or a lone surrogate, but accepts the replacement in strings and comments: the

@@ -197,6 +197,6 @@ def _flatten_entries(entries: Any) -> list[Any]:
     return entries[0] if entries and isinstance(entries[0], list) else entries
 
 
-def connect(url: str) -> EventBus:
+def create_event_bus(url: str) -> EventBus:
     """The bus behind a URL: memory:// or redis://..."""
     return MemoryBus() if url.startswith(MEMORY_BROKER) else RedisBus(url)

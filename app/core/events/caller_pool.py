@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 
-SHARES = 3  # callers that fill all places together, at least
+SHARES = 3  # the fewest callers that can fill all places
 
 
 class CallerPool:

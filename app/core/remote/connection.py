@@ -26,7 +26,7 @@ from app.core.remote.chunks import (
     find_message,
     parse_chunk,
 )
-from app.core.remote.target import HEADERS, KEY, RemoteTarget, list_secrets, load_secret_headers
+from app.core.remote.target import HEADERS_VARIABLE, KEY_VARIABLE, RemoteTarget, list_secrets, load_secret_headers
 from decoding.request import RequestError
 
 CONNECT_S = 10.0
@@ -114,7 +114,7 @@ class ServerConnection:
     ) -> AsyncGenerator[Chunk]:
         """The chunks of a streamed answer. A busy server is asked again, which ends with its first byte.
 
-        Close it (`contextlib.aclosing`) to hang up. Raises RefusedError, RemoteServerError.
+        Close it (`contextlib.aclosing`) to hang up. Raises RequestRefusedError, RemoteServerError.
         """
         started = time.perf_counter()
         while True:
@@ -135,7 +135,7 @@ class ServerConnection:
     async def fetch_page(self, url: str, body: dict[str, Any] | None = None) -> tuple[str, str]:
         """(text, name of the server) of a page, from POST if there is a `body`; no text where it has no such page.
 
-        Raises RemoteServerError where nothing answers in time, RefusedError for a key that the server rejects.
+        Raises RemoteServerError where nothing answers in time, RequestRefusedError for a rejected key.
         """
         try:
             async with (
@@ -143,7 +143,9 @@ class ServerConnection:
                 self._http.stream("GET" if body is None else "POST", url, json=body) as response,
             ):
                 if response.status_code in REJECTED_KEY:
-                    raise self._refuse(f"rejected the API key: set {KEY}, or {HEADERS}", response.status_code)
+                    raise self._refuse(
+                        f"rejected the API key: set {KEY_VARIABLE}, or {HEADERS_VARIABLE}", response.status_code
+                    )
                 is_page = response.status_code == httpx2.codes.OK and not _is_compressed(response)
                 text = await _read_text(response, MAX_PAGE_BYTES) if is_page else ""
                 return self._redact(text), self._redact(response.headers.get("Server", ""))
@@ -182,7 +184,7 @@ class ServerConnection:
         return kind(self._redact(f"{self.address} {fault}: {reason}{remedy}"))
 
     async def _require_stream(self, response: httpx2.Response) -> None:
-        """Raises RefusedError or RemoteServerError unless the answer is a stream of events."""
+        """Raises RequestRefusedError or RemoteServerError unless the answer is a stream of events."""
         status = response.status_code
         if status in BUSY:
             raise ServerBusyError(status, parse_retry_after(response.headers.get("Retry-After")))
@@ -190,7 +192,7 @@ class ServerConnection:
             location = response.headers["Location"][:200]
             raise self._refuse(f"redirects to {location}: name that address as the target", status)
         if status in REJECTED_KEY:
-            raise self._refuse(f"rejected the API key: set {KEY}, or {HEADERS}", status)
+            raise self._refuse(f"rejected the API key: set {KEY_VARIABLE}, or {HEADERS_VARIABLE}", status)
         if httpx2.codes.is_client_error(status):
             raise self._refuse(f"refuses: {await _read_message(response)}", status)
         if status != httpx2.codes.OK:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import metadata
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import httpx2
@@ -240,7 +241,7 @@ class RemoteEngine:
         for fault in faults:
             log.warning("samples of another server are incomplete", reason=str(fault))
         if self._count_tokens is not None:
-            for receiver in (receiver for exchange in exchanges for receiver in exchange.receivers):
+            for receiver in chain.from_iterable(exchange.receivers for exchange in exchanges):
                 receiver.sample.n_counted = self._count_tokens(receiver.sample.text)
         completion = _summarize(exchanges, counters)
         if completion.waited_s > request.waited_s and not has_begun:

@@ -98,7 +98,7 @@ class Exchange:
                 async for chunk in chunks:
                     if self._clock.left_s <= 0:
                         return
-                    self._count(chunk)
+                    self._record_usage(chunk)
                     has_text = self._take(chunk.choices)
                     if self._are_all_ended():
                         if any(receiver.is_cut for receiver in self.receivers):
@@ -110,7 +110,7 @@ class Exchange:
             if not self._are_all_ended():
                 raise RemoteServerError(f"{self._server.address} sent no text for {SILENCE_S:g} s") from None
 
-    def _count(self, chunk: Chunk) -> None:
+    def _record_usage(self, chunk: Chunk) -> None:
         """Keeps the counts of the whole answer, or the counts of one choice where they come with its end."""
         if chunk.usage is None:
             return

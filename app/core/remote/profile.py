@@ -115,7 +115,7 @@ async def probe_server(server: ServerConnection) -> ServerProfile:
     """The server's profile: what its pages say, and for each dialect one tiny request if it takes every field, else one
     for each field.
 
-    Raises RefusedError or RemoteServerError for a server that does not take the plainest request either.
+    Raises RequestRefusedError or RemoteServerError for a server that does not take the plainest request either.
     """
     facts = await read_facts(server)
     refusal: RequestRefusedError | RemoteServerError | None = None
@@ -146,11 +146,11 @@ async def _probe_dialect(server: ServerConnection, facts: ServerFacts, path: str
     await _count_choices(server, {}, path)
     logprobs = _LOGPROBS if path == COMPLETIONS_PATH else _CHAT_LOGPROBS
     return ServerProfile(
-        takes_n=await _takes(server, {"n": 2}, path, n_choices=2),
+        takes_n=await _accepts_fields(server, {"n": 2}, path, n_choices=2),
         max_stops=await _find_max_stops(server, path),
-        takes_seed=await _takes(server, _SEED, path),
-        takes_logprobs=await _takes(server, logprobs, path),
-        takes_usage=await _takes(server, _USAGE, path),
+        takes_seed=await _accepts_fields(server, _SEED, path),
+        takes_logprobs=await _accepts_fields(server, logprobs, path),
+        takes_usage=await _accepts_fields(server, _USAGE, path),
         facts=facts,
     )
 
@@ -217,12 +217,12 @@ async def _read_usage(server: ServerConnection, options: dict[str, Any]) -> Usag
 
 async def _find_max_stops(server: ServerConnection, path: str) -> int:
     for n_stops in (MAX_STOPS, *STOP_STEPS):
-        if await _takes(server, {"stop": list(_make_stops(n_stops))}, path):
+        if await _accepts_fields(server, {"stop": list(_make_stops(n_stops))}, path):
             return n_stops
     return 0
 
 
-async def _takes(server: ServerConnection, options: dict[str, Any], path: str, n_choices: int = 1) -> bool:
+async def _accepts_fields(server: ServerConnection, options: dict[str, Any], path: str, n_choices: int = 1) -> bool:
     return await _count_choices_if_taken(server, options, path) >= n_choices
 
 

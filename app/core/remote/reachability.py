@@ -6,7 +6,7 @@ from app.core.errors import BadInputError
 from app.core.remote.chunks import RemoteServerError
 from app.core.remote.connection import ServerConnection
 from app.core.remote.event_loop import run_in_own_loop
-from app.core.remote.target import RemoteTarget, parse
+from app.core.remote.target import RemoteTarget, parse_target
 from decoding.request import RequestError
 
 
@@ -14,7 +14,7 @@ def require_answering(target: str) -> None:
     """Raises BadInputError unless something answers at the endpoint of an `openai:` target, takes the key, and has
     OpenAI's pages there. Ask only for a target that may be used: this sends a request."""
     try:
-        run_in_own_loop(_require_pages(parse(target)))
+        run_in_own_loop(_require_pages(parse_target(target)))
     except (RemoteServerError, RequestError) as error:
         raise BadInputError(f"target: {error}", "target") from None
 

@@ -19,7 +19,7 @@ _FENCE = re.compile(r"^[ \t]*```[^`\n]*\n", re.MULTILINE)
 
 @dataclass(slots=True)
 class RemoteSample(Sample):
-    """A sample as far as it was received: without token ids, tokens are counted by their log-probabilities, else by the
+    """A received sample. It has no token ids: tokens are counted by their log-probabilities, else by the
     server's count, by a tokenizer that was named, or by the pieces in which the text came, which are no more than its
     tokens."""
 

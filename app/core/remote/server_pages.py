@@ -36,7 +36,7 @@ COUNTERS = {
 }
 WAITING = "waiting"
 """The name of a gauge: requests in the server's queue."""
-COUNTERS_OF_QUEUE = "queue_s", "queue_requests"
+QUEUE_COUNTERS = "queue_s", "queue_requests"
 """Seconds that requests have spent in the server's queue, and how many have left it."""
 _QUEUE: Mapping[str, tuple[str, ...]] = {
     "queue_s": ("vllm:request_queue_time_seconds_sum", "sglang:queue_time_seconds_sum"),
@@ -64,7 +64,7 @@ class ServerFacts:
 async def read_facts(server: ServerConnection) -> ServerFacts:
     """What the server says of itself, without its speculation.
 
-    Raises RefusedError for a rejected key, RemoteServerError where none answers.
+    Raises RequestRefusedError for a rejected key, RemoteServerError where none answers.
     """
     models, server_header = await server.fetch_page(f"{server.address}/models")
     owners = [str(model.get("owned_by", "")).lower() for model in _list_models(models)]

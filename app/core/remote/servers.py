@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from app.core.remote.target import HEADERS, KEY, is_remote, list_secrets, parse
+from app.core.remote.target import HEADERS_VARIABLE, KEY_VARIABLE, is_remote, list_secrets, parse_target
 from decoding.models.errors import ModelError
 
 START_S = 600.0
@@ -96,7 +96,7 @@ class CommandServers:
 
     def declare(self, target: str, command: ServerCommand | None, facts: Mapping[str, str]) -> None:
         """Declares the endpoint of a target: the command that starts it, if any, and facts for the provenance."""
-        url = parse(target).base_url
+        url = parse_target(target).base_url
         if command is not None:
             self._commands[url] = command
             facts = {**facts, "server_command": command.describe()}
@@ -104,7 +104,7 @@ class CommandServers:
 
     def is_started_here(self, target: str) -> bool:
         """Whether a command starts the target's server, so that it need not answer yet."""
-        return is_remote(target) and parse(target).base_url in self._commands
+        return is_remote(target) and parse_target(target).base_url in self._commands
 
     def get_facts(self, target: str) -> Mapping[str, str]:
         """What was declared about a target, for the provenance of its runs."""
@@ -116,7 +116,7 @@ class CommandServers:
         Does nothing but make way for a target that no command starts. Raises ModelError for a command that does not
         start, that ends, or that is not ready in time; StopAskedError when `should_stop` says so.
         """
-        url = parse(target).base_url if is_remote(target) else ""
+        url = parse_target(target).base_url if is_remote(target) else ""
         with self._lock:
             if self.one_at_a_time:
                 self._stop_all(but=url)
@@ -152,7 +152,7 @@ class _RunningServer:
         self._url, self._command = url, command
         _require_free(url)
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as the process)
-        own = {name: value for name, value in os.environ.items() if name not in (KEY, HEADERS)}
+        own = {name: value for name, value in os.environ.items() if name not in (KEY_VARIABLE, HEADERS_VARIABLE)}
         try:
             self._process = subprocess.Popen(
                 command.words, stdin=subprocess.DEVNULL, stdout=self._log, stderr=subprocess.STDOUT,

@@ -17,8 +17,8 @@ from app.core.errors import BadInputError
 
 PREFIX = "openai:"
 FORM = f"{PREFIX}MODEL@http://HOST/v1"
-KEY = "BASSLINE_REMOTE_KEY"
-HEADERS = "BASSLINE_REMOTE_HEADERS"
+KEY_VARIABLE = "BASSLINE_REMOTE_KEY"
+HEADERS_VARIABLE = "BASSLINE_REMOTE_HEADERS"
 TOKENIZER = "tokenizer"
 """The field behind `#` that is not sent: it names the model whose tokenizer counts."""
 _UNQUOTED = '{}[]":,/@'
@@ -43,7 +43,7 @@ def is_remote(target: str) -> bool:
     return target.startswith(PREFIX)
 
 
-def parse(target: str) -> RemoteTarget:
+def parse_target(target: str) -> RemoteTarget:
     """What an `openai:` target names. Raises BadInputError."""
     found = _FORM.fullmatch(target)
     if found is None:
@@ -58,7 +58,7 @@ def parse(target: str) -> RemoteTarget:
     if not parts.hostname:
         raise BadInputError(f"target is {target!r}: use {FORM}", "target")
     if has_more:
-        raise BadInputError(f"target holds more than an address: put the key into {KEY} instead", "target")
+        raise BadInputError(f"target holds more than an address: put the key into {KEY_VARIABLE} instead", "target")
     extra_body = parse_extra_body(unquote(found["extra_body"])) if found["extra_body"] else {}
     tokenizer = extra_body.pop(TOKENIZER, "")
     return RemoteTarget(found["model"], url.rstrip("/"), extra_body, tokenizer)
@@ -97,7 +97,7 @@ def add_tokenizer(target: str, tokenizer: str) -> str:
     if not is_remote(target):
         raise BadInputError(f"tokenizer is for --target {FORM}: leave it out", "tokenizer")
     plain, _, _ = target.partition("#")
-    return add_extra_body(plain, json.dumps({**parse(target).extra_body, TOKENIZER: tokenizer}))
+    return add_extra_body(plain, json.dumps({**parse_target(target).extra_body, TOKENIZER: tokenizer}))
 
 
 def load_secret_headers(base_url: str = "") -> dict[str, str]:
@@ -125,8 +125,11 @@ def require_secrets_for_each(base_urls: Iterable[str]) -> None:
     if len(endpoints) < 2:
         return
     key, headers = _read_secrets()
-    is_unclear = {KEY: bool(key) and isinstance(key, str), HEADERS: bool(headers) and not _is_by_endpoint(headers)}
-    for name, value in ((KEY, '"..."'), (HEADERS, '{"x-api-key": "..."}')):
+    is_unclear = {
+        KEY_VARIABLE: bool(key) and isinstance(key, str),
+        HEADERS_VARIABLE: bool(headers) and not _is_by_endpoint(headers),
+    }
+    for name, value in ((KEY_VARIABLE, '"..."'), (HEADERS_VARIABLE, '{"x-api-key": "..."}')):
         if is_unclear[name]:
             raise BadInputError(
                 f"{name} does not say which of {len(endpoints)} endpoints gets it: write it as "
@@ -137,30 +140,30 @@ def require_secrets_for_each(base_urls: Iterable[str]) -> None:
 
 def _read_secrets() -> tuple[str | dict[str, str], dict[str, Any]]:
     """(key, headers) as they stand in the environment, each for all endpoints or by endpoint. Raises BadInputError."""
-    key: str | dict[str, str] = os.environ.get(KEY, "").strip()
+    key: str | dict[str, str] = os.environ.get(KEY_VARIABLE, "").strip()
     if isinstance(key, str) and key.startswith("{"):
-        keys = _read_object(key)
-        if keys is None or not all(map(_is_endpoint, keys)) or not all(map(_is_value, keys.values())):
+        keys = _parse_json_object(key)
+        if keys is None or not all(map(_is_endpoint, keys)) or not all(map(_is_header_value, keys.values())):
             raise BadInputError(
-                f'{KEY} is not a key: write it as sk-... or as {{"http://HOST/v1": "sk-..."}}', "target"
+                f'{KEY_VARIABLE} is not a key: write it as sk-... or as {{"http://HOST/v1": "sk-..."}}', "target"
             )
         key = {url.rstrip("/"): value for url, value in keys.items()}
-    text = os.environ.get(HEADERS, "").strip()
-    headers = _read_object(text) if text else {}
+    text = os.environ.get(HEADERS_VARIABLE, "").strip()
+    headers = _parse_json_object(text) if text else {}
     if headers is not None and headers and all(map(_is_endpoint, headers)):
         by_endpoint = {url.rstrip("/"): value for url, value in headers.items()}
         if all(isinstance(value, dict) and _are_headers(value) for value in by_endpoint.values()):
             return key, by_endpoint
     if headers is None or not _are_headers(headers):
         raise BadInputError(
-            f'{HEADERS} is not a JSON object of texts: write it as {{"x-api-key": "..."}}, or by endpoint as '
+            f'{HEADERS_VARIABLE} is not a JSON object of texts: write it as {{"x-api-key": "..."}}, or by endpoint as '
             '{"http://HOST/v1": {"x-api-key": "..."}}',
             "target",
         )
     return key, headers
 
 
-def _read_object(text: str) -> dict[str, Any] | None:
+def _parse_json_object(text: str) -> dict[str, Any] | None:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -176,20 +179,20 @@ def _is_by_endpoint(headers: Mapping[str, Any]) -> bool:
     return any(map(_is_endpoint, headers))
 
 
-def _is_value(value: Any) -> bool:
+def _is_header_value(value: Any) -> bool:
     return isinstance(value, str) and value.isascii() and value.isprintable()
 
 
 def _are_headers(headers: Mapping[str, Any]) -> bool:
-    return all(_is_value(value) and _HEADER_NAME.fullmatch(name) for name, value in headers.items())
+    return all(_is_header_value(value) and _HEADER_NAME.fullmatch(name) for name, value in headers.items())
 
 
-def require_allowed(target: str, allowed: str) -> None:
+def require_allowed_endpoint(target: str, allowed: str) -> None:
     """Raises BadInputError unless the endpoint is one of `allowed` (space-separated addresses).
 
     A run that somebody submits makes this service send requests, and the operator's key with them.
     """
-    url = parse(target).base_url
+    url = parse_target(target).base_url
     if url not in {address.rstrip("/") for address in allowed.split()}:
         raise BadInputError(
             f"target names the endpoint {url}, which submitted runs may not use: the operator can add it to "

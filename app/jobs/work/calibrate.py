@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from app.core.ports import Engine
 
 EVERY_S = 60.0
-"""Of the run's own decoding: an arm of a study decodes in a part of the time, and must not be measured all the more."""
+"""Of the run's own decoding time, so that arms of a study, which take turns, are not measured more often."""
 log = structlog.get_logger(__name__)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlalchemy import select
 
-from app.background.leases import Stop
+from app.background.leases import StopReason
 from app.core.broker import turns
 from app.core.settings import MAX_BUDGET_S
 from app.core.states import TaskState, WorkStep
@@ -30,25 +30,25 @@ class ThroughputBatch(SharedBatch):
     them.
     """
 
-    _stop: Stop | None = None
+    _stop: StopReason | None = None
 
-    def _outcomes(self) -> Outcomes:
+    def _decode_requests(self) -> Outcomes:
         engine = prepare_engine(self._ctx, self._first.run)
         calibrate.measure_before_task(self._ctx, self._first, engine)
         # Each job is claimed when the engine asks for its request.
         requests = (request for job in self._iterate_jobs() for request in self._start(job, engine))
         return engine.generate_many(requests, self._update, lambda _: self._should_cancel())
 
-    def _unwanted(self, job: DecodeJob) -> Stop | None:
+    def _find_stop(self, job: DecodeJob) -> StopReason | None:
         return self._stop
 
     def _should_cancel(self) -> bool:
         """Whether the run has stopped, or every job in the batch has been lost."""
         stops = {job.lease.stop for job in self._open}
-        for stop in (Stop.CANCELLED, Stop.INTERRUPTED):
+        for stop in (StopReason.CANCELLED, StopReason.INTERRUPTED):
             if stop in stops:
                 self._stop = stop  # kept, because the other leases notice it later
-        return self._stop is not None or stops == {Stop.FENCED}
+        return self._stop is not None or stops == {StopReason.FENCED}
 
     def _iterate_jobs(self) -> Iterator[DecodeJob]:
         turn_ends = time.monotonic() + turns.TURN_S

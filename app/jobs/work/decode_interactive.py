@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import or_, select
 
-from app.background.leases import Stop
+from app.background.leases import StopReason
 from app.core.context import Context
 from app.core.settings import MAX_BUDGET_S
 from app.core.states import RunState, WorkStep
@@ -41,15 +41,15 @@ class InteractiveBatch(SharedBatch):
 
     def __init__(self, ctx: Context, first: DecodeJob) -> None:
         super().__init__(ctx, first)
-        self._stops: dict[uuid.UUID, Stop] = {}  # of runs that nobody waits for any more
+        self._stops: dict[uuid.UUID, StopReason] = {}  # of runs that nobody waits for any more
         self._looked_at = 0.0
 
-    def _outcomes(self) -> Outcomes:
+    def _decode_requests(self) -> Outcomes:
         engine = self._first.ready_engine()
         self._config = build_engine_config(self._first.run)
         return engine.serve(self._iterate_requests(engine), self._update, self._is_unwanted)
 
-    def _unwanted(self, job: DecodeJob) -> Stop | None:
+    def _find_stop(self, job: DecodeJob) -> StopReason | None:
         return self._stops.get(job.run.id)
 
     def _iterate_requests(self, engine: Engine) -> Iterator[Request | None]:
@@ -69,7 +69,7 @@ class InteractiveBatch(SharedBatch):
 
     def _is_unwanted(self, position: int) -> bool:
         job = self._sent[position]
-        return job.lease.stop is not None or self._unwanted(job) is not None
+        return job.lease.stop is not None or self._find_stop(job) is not None
 
     def _claim_next(self) -> DecodeJob | None:
         if len(self._open) >= self._ctx.settings.completions_together or not self._may_look():
@@ -88,7 +88,7 @@ class InteractiveBatch(SharedBatch):
         return not self._open or time.monotonic() - self._looked_at >= POLL_S
 
     def _list_waiting(self) -> Sequence[PendingWork]:
-        """What this worker may decode, the most urgent first. One that works a run pinned to it does no others."""
+        """What this worker may decode, the most urgent first. A worker with a pinned run takes no other work."""
         with self._ctx.database.read() as session:
             found = self._first.claim.policy.eligible(self._ctx, session, WorkStep.DECODE)
         return [waiting for waiting in found if waiting.run.pinned_worker == self._first.run.pinned_worker]
@@ -101,4 +101,4 @@ class InteractiveBatch(SharedBatch):
         query = select(Run.id, Run.cancel_requested_at).where(Run.id.in_({j.run.id for j in self._open}), ended)
         with self._ctx.database.read() as session:
             for run_id, cancelled_at in session.execute(query):
-                self._stops[run_id] = Stop.INTERRUPTED if cancelled_at is None else Stop.CANCELLED
+                self._stops[run_id] = StopReason.INTERRUPTED if cancelled_at is None else StopReason.CANCELLED

@@ -13,13 +13,13 @@ import structlog
 from sqlalchemy import delete, insert, update
 from sqlalchemy.orm import Session, joinedload
 
-from app.background.leases import Stop
+from app.background.leases import StopReason
 from app.core.context import Context
 from app.core.db.database import OUTAGES, call_after_commit
 from app.core.db.types import get_utc_time
 from app.core.errors import BadInputError
 from app.core.events import event_types
-from app.core.provenance import of_this_process
+from app.core.provenance import get_process_provenance
 from app.core.remote import target as remote
 from app.core.remote.servers import StopAskedError
 from app.core.states import RunState, TaskState, WorkStep
@@ -67,7 +67,7 @@ class DecodeJob(Job):
         self._task = task
 
     def ready_engine(self) -> Engine:
-        """The engine, once all is done that precedes decoding. Raises CannotLoadError, StoppedError, PromptError."""
+        """The engine, ready to decode. Raises CannotLoadError, WorkStoppedError, PromptError."""
         self._queued_at = self.claim.policy.on_start(self._ctx, self.run) or self._queued_at
         return prepare_engine(self._ctx, self.run)
 
@@ -90,7 +90,7 @@ class DecodeJob(Job):
         if lease_s is not None:
             self.lease.store(lambda: self.lease.shorten(lease_s))
         # What others take of this machine says nothing about another one's times.
-        self._before = None if remote.is_remote(run.target) else machine_use.read()
+        self._before = None if remote.is_remote(run.target) else machine_use.read_cpu_counters()
         return Request(
             prompt=prompt.token_ids or self._text,
             n=run.n,
@@ -108,16 +108,16 @@ class DecodeJob(Job):
         """Ends the reading of what others take from the task; call it as soon as the engine is done."""
         self._use = machine_use.compute_use_since(self._before)
 
-    def store(self, completion: Completion, stop: Stop | None) -> None:
+    def store(self, completion: Completion, stop: StopReason | None) -> None:
         """Stores the samples, also for a cancelled run.
 
         Raises StoppedError for an interrupted run, and LostClaimError.
         """
-        if stop is Stop.INTERRUPTED:
+        if stop is StopReason.INTERRUPTED:
             raise WorkStoppedError
         now = get_utc_time()
         state = TaskState.DECODED if self.run.graded else TaskState.FINISHED
-        if stop is Stop.CANCELLED:
+        if stop is StopReason.CANCELLED:
             state = TaskState.CANCELLED
         rounds, use = completion.rounds, self._use
         self.finish(
@@ -209,7 +209,7 @@ def claim_decode_job(ctx: Context, run_task_id: uuid.UUID) -> DecodeJob | None:
     if is_out_of_time(run):
         transitions.skip_rest(ctx, run.id)
         return None
-    claim = claims.take_claim(ctx, run_task_id, WorkStep.DECODE)
+    claim = claims.claim_job(ctx, run_task_id, WorkStep.DECODE)
     return DecodeJob(ctx, claim, run, task, row.queued_at) if claim else None
 
 
@@ -236,7 +236,7 @@ def build_task_prompt(engine: Engine, run: Run, task: PlainTask) -> tuple[prompt
 def prepare_engine(ctx: Context, run: Run) -> Engine:
     """The run's engine, loaded if this thread holds another.
 
-    Raises CannotLoadError, StoppedError while this process waits for a server that it starts, and PromptError for a
+    Raises CannotLoadError, WorkStoppedError while this process waits for a server that it starts, and PromptError for a
     mode that the model is known not to have without being loaded.
     """
     if parse_drafter(run.drafter).needs_head:
@@ -252,7 +252,7 @@ def prepare_engine(ctx: Context, run: Run) -> Engine:
         ctx.bus.publish(run.id, event_types.LOADING, {"message": message})
 
     def load() -> Engine:
-        _report(ctx)  # should the model kill this process, what it did is known
+        _report_worker(ctx)  # should the model kill this process, what it did is known
         return ctx.load_engine(config, on_progress)
 
     try:
@@ -268,11 +268,11 @@ def prepare_engine(ctx: Context, run: Run) -> Engine:
         log.exception("loading failed", run=str(run.id))
         raise CannotLoadError(f"{run.target} cannot be loaded: {type(error).__name__}: {error}") from error
     if is_cold:
-        _report(ctx)
+        _report_worker(ctx)
     return engine
 
 
-def _report(ctx: Context) -> None:
+def _report_worker(ctx: Context) -> None:
     with contextlib.suppress(*OUTAGES):  # the next heartbeat reports the same
         workers.report(ctx)
 
@@ -285,13 +285,13 @@ def _fetch_head(ctx: Context, target: str) -> None:
 
 
 def _mark_started(ctx: Context, engine: Engine, run: Run, mode: str, *, with_costs: bool) -> None:
-    """The first task to be decoded starts the run's clock and records what the run is measured with.
+    """Starts the run's clock and stores its provenance, if this is its first task.
 
     `with_costs` adds what work costs here: admission goes by that until enough completions have ended.
     """
     if run.started_at is not None and run.provenance:
         return
-    facts = {**run.provenance, **of_this_process(), **engine.provenance(), **ctx.servers.get_facts(run.target)}
+    facts = {**run.provenance, **get_process_provenance(), **engine.provenance(), **ctx.servers.get_facts(run.target)}
     if with_costs:
         facts |= engine.serving_costs()
     with ctx.database.session() as session:

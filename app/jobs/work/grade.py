@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session, joinedload
 
 from app.core.context import Context
 from app.core.db.database import call_after_commit
-from app.core.db.storable import as_written
+from app.core.db.storable import restore_original_text
 from app.core.db.types import get_utc_time
 from app.core.events import event_types
 from app.core.states import TaskState, WorkStep
@@ -37,7 +37,7 @@ extractor = Extractor()
 
 def grade_task(ctx: Context, run_task_id: uuid.UUID) -> None:
     """Grades the job whose turn it is when a message names this one. Safe to call for any id, any number of times."""
-    claim = claim_next(ctx, run_task_id, WorkStep.GRADE, lambda row_id: claims.take_claim(ctx, row_id, WorkStep.GRADE))
+    claim = claim_next(ctx, run_task_id, WorkStep.GRADE, lambda row_id: claims.claim_job(ctx, row_id, WorkStep.GRADE))
     if claim is not None:
         with Job(ctx, claim) as job:
             _grade(ctx, job)
@@ -71,8 +71,8 @@ def _grade(ctx: Context, job: Job) -> None:
 def _extract_sample(task: PlainTask, sample: Sample, mode: str) -> Extraction:
     """The program in the model's text. An imported program stays as it is: the other tool judged that."""
     if sample.program is not None:
-        return Extraction(as_written(sample.program), sample.extraction, sample.extraction_version)  # type: ignore[arg-type]
-    return extractor.extract(task, as_written(sample.raw), mode)  # type: ignore[arg-type]
+        return Extraction(restore_original_text(sample.program), sample.extraction, sample.extraction_version)  # type: ignore[arg-type]
+    return extractor.extract(task, restore_original_text(sample.raw), mode)  # type: ignore[arg-type]
 
 
 def _judge(ctx: Context, job: Job, programs: Sequence[str], task: PlainTask) -> list[Verdict]:

@@ -33,12 +33,12 @@ def publish_task_change(
 
 
 class SampleProgress:
-    """A sample while it is decoded, and how much of its text the events have told."""
+    """A sample while it is decoded, and how much of its text was published."""
 
     def __init__(self) -> None:
         self.latest: Update
         self._origins, self._ends = "", list[int]()
-        self._told_text, self._told_tokens = "", 0
+        self._published_text, self._told_tokens = "", 0
 
     def add(self, update: Update) -> None:
         """Takes what a round added."""
@@ -49,14 +49,14 @@ class SampleProgress:
 
     def take_delta(self, *, whole: bool = False) -> dict[str, Any]:
         """What was added since the last call, or with `whole` everything, as event_types.TEXT_DELTA_SAMPLE."""
-        u, told = self.latest, self._told_text
-        at = 0 if whole else min(self._find_told_end(), len(told))
+        u, told = self.latest, self._published_text
+        at = 0 if whole else min(self._find_published_end(), len(told))
         if not u.text.startswith(told[:at]):  # a stop string was taken back
             at = 0
         origins_at = self._told_tokens if at else 0
         first = max(min(bisect_right(self._ends, at), len(self._ends) - 1), 0)
         ends = [end - at for end in self._ends[first:]]
-        self._told_text, self._told_tokens = u.text, len(self._origins)
+        self._published_text, self._told_tokens = u.text, len(self._origins)
         return {
             "index": u.index,
             "at": at,
@@ -69,10 +69,10 @@ class SampleProgress:
             "finish_reason": u.finish_reason,
         }
 
-    def _find_told_end(self) -> int:
+    def _find_published_end(self) -> int:
         """Where the last token told ends: text after it may belong to the token that follows."""
         if not self._ends:
-            return len(self._told_text)
+            return len(self._published_text)
         return self._ends[self._told_tokens - 1] if self._told_tokens else 0
 
 

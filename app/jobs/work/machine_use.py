@@ -39,7 +39,7 @@ class MachineUse:
     load_average: float
 
 
-def read(own_s: float | None = None) -> CpuCounters | None:
+def read_cpu_counters(own_s: float | None = None) -> CpuCounters | None:
     """The counters now, over the CPUs that this process may use; None where the system does not show them.
 
     `own_s` is the CPU time so far that does not count as others'; None: the time of this process.
@@ -58,7 +58,7 @@ def read(own_s: float | None = None) -> CpuCounters | None:
 
 def compute_use_since(before: CpuCounters | None, own_s: float | None = None) -> MachineUse | None:
     """What others took since a reading; None without one, or where the counters cannot be compared."""
-    now = read(own_s) if before is not None else None
+    now = read_cpu_counters(own_s) if before is not None else None
     if before is None or now is None or now.n_cpus != before.n_cpus:
         return None
     # The system counts in ticks and a process in nanoseconds, so the difference can fall just below 0.

@@ -93,7 +93,7 @@ class PrepareDataset(CheckDataset):
             with ctx.database.session() as session:
                 waiting = update(Run).where(Run.id == run_id, Run.enqueued_at.is_(None))
                 if has_updated(session, waiting.values(enqueued_at=get_utc_time())):
-                    call_after_commit(session, enqueue.prepare, ctx, run_id)
+                    call_after_commit(session, enqueue.enqueue_preparation, ctx, run_id)
 
 
 def _find_runs_over_dataset(ctx: Context, job: BackgroundJob) -> Sequence[uuid.UUID]:

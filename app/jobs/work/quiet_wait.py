@@ -20,7 +20,7 @@ from app.jobs.work import cpu_turns, machine_use
 from app.jobs.work.decode_job import DecodeJob
 from app.runs.clock import compute_lost_share, is_disturbed
 from app.runs.models import Run
-from app.runs.quiet import QuietWait, describe_wait, read_quiet_wait
+from app.runs.quiet import QuietWait, describe_wait, parse_quiet_wait
 
 if TYPE_CHECKING:
     from app.core.ports import Engine
@@ -53,7 +53,7 @@ def wait_for_quiet(ctx: Context, job: DecodeJob, engine: Engine) -> None:
 
 
 def _measure(ctx: Context) -> machine_use.MachineUse | None:
-    before = machine_use.read()
+    before = machine_use.read_cpu_counters()
     ctx.stopping.wait(WINDOW_S)
     return machine_use.compute_use_since(before)
 
@@ -67,11 +67,11 @@ class _Wait:
         with ctx.database.read() as session:
             sharing = job.claim.policy.runs_sharing_wait(session, run_id)
             columns = session.execute(select(Run.id, Run.quiet).where(Run.id.in_(sharing))).all()
-        waits = {key: wait for key, column in columns if (wait := read_quiet_wait(column)) is not None}
+        waits = {key: wait for key, column in columns if (wait := parse_quiet_wait(column)) is not None}
         self._before = waits.get(run_id) or QuietWait(0.0)
         self._limit_s = self._before.limit_s - sum(wait.waited_s for wait in waits.values())
         self._began = time.monotonic()
-        self._told: float | None = None
+        self._reported_at_s: float | None = None
 
     @property
     def elapsed_s(self) -> float:
@@ -85,17 +85,17 @@ class _Wait:
 
     def tell(self, use: machine_use.MachineUse) -> None:
         """Stores and publishes why it waits, at once and then every TELL_EVERY_S."""
-        if self._told is not None and self.elapsed_s - self._told < TELL_EVERY_S:
+        if self._reported_at_s is not None and self.elapsed_s - self._reported_at_s < TELL_EVERY_S:
             return
-        self._told = self.elapsed_s
+        self._reported_at_s = self.elapsed_s
         lost, stolen = compute_lost_share(use) or 0.0, use.steal_s > use.others_cpu_s
         self._store(lost, stolen=stolen)
         message = describe_wait(lost, self.left_s, stolen=stolen)
         self._ctx.bus.publish(self._job.run.id, event_types.LOADING, {"message": message})
 
     def end(self) -> None:
-        """Stores how long it was, if it waited at all."""
-        if self._told is None:
+        """Stores how long it waited, if at all."""
+        if self._reported_at_s is None:
             return
         self._store(None)
         if self.left_s <= 0:

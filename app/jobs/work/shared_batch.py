@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from app.background.leases import Stop
+from app.background.leases import StopReason
 from app.core.context import Context
 from app.jobs.work.decode_job import DecodeJob
 from decoding.request import Completion, Request, Update
@@ -31,7 +31,7 @@ class SharedBatch(ABC):
     def decode(self) -> None:
         """Returns when the batch is empty, and each job stored. An error of the engine ends those that are open."""
         try:
-            for position, outcome in self._outcomes():
+            for position, outcome in self._decode_requests():
                 self._end(self._sent[position], outcome)
         except Exception as error:
             with ExitStack() as each:  # every one of them, even if the database refuses another
@@ -42,11 +42,11 @@ class SharedBatch(ABC):
                 entered.close()
 
     @abstractmethod
-    def _outcomes(self) -> Outcomes:
+    def _decode_requests(self) -> Outcomes:
         """What the engine makes of the requests."""
 
     @abstractmethod
-    def _unwanted(self, job: DecodeJob) -> Stop | None:
+    def _find_stop(self, job: DecodeJob) -> StopReason | None:
         """Why the job's samples are not wanted any more; its lease may notice that later."""
 
     def _enter(self, job: DecodeJob) -> None:
@@ -74,4 +74,4 @@ class SharedBatch(ABC):
             if isinstance(outcome, Exception):
                 raise outcome
             job.end_clock()
-            job.store(outcome, self._unwanted(job) or job.lease.stop)
+            job.store(outcome, self._find_stop(job) or job.lease.stop)

@@ -24,7 +24,7 @@ from app.core.db.archives import read_archive
 from app.core.ports import SandboxGrader
 from app.core.states import JobState, RunState
 from app.datasets import service as datasets
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.runs import transitions
 from app.site.factory import create_app
 from app.studies import service as studies
@@ -102,7 +102,7 @@ def test_from_the_form_to_the_report(ctx, project, tmp_path, monkeypatch, source
     app = create_app(ctx)
     app.config["WTF_CSRF_ENABLED"] = False
     client = app.test_client()
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         started = client.post("/try", data=form, content_type="multipart/form-data")
         assert started.status_code == 303, text_of(started)
         job_id = uuid.UUID(started.location.rpartition("/")[2])
@@ -173,7 +173,7 @@ def test_a_cancelled_job_cancels_its_study_and_a_retry_resumes_both(ctx, begun):
     jobs.cancel(ctx, begun)
     assert (job_of(ctx, begun).state, study_of(ctx, begun).state) == (JobState.CANCELLED, RunState.CANCELLED)
     jobs.retry(ctx, begun)
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         ctx.broker.send([(queues.WORK_JOB, begun)], queues.EXEC)
         wait_for(lambda: job_of(ctx, begun).state is JobState.FINISHED, 240)
     assert "Too few to advise" in job_of(ctx, begun).result["advice"]

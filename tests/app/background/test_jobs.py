@@ -20,7 +20,7 @@ from app.core.broker import queues
 from app.core.errors import BadInputError, CancelledError, ConflictError
 from app.core.states import JobState
 from app.jobs import reaper
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.site.factory import create_app
 from tests.fakes import RecordingBroker
 from tests.integration.waiting import wait_for
@@ -67,7 +67,7 @@ def job_of(ctx, job_id) -> BackgroundJob:
 
 def test_a_new_kind_of_work_is_done_by_a_worker_and_shown_everywhere(ctx, monkeypatch):
     job_id = open_job(ctx, "a", "b")
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         ctx.broker.send([(queues.WORK_JOB, job_id)], queues.EXEC)
         wait_for(lambda: job_of(ctx, job_id).state is JobState.FINISHED)
     job = job_of(ctx, job_id)

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from app.cli.main import cli
 from app.core.errors import UnavailableError
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.site.factory import create_app
 from tests.fakes import FENCE, RIGHT
 
@@ -287,7 +287,7 @@ def test_without_a_sandbox_nothing_is_decoded(bassline, ctx, engine):
 
 @pytest.mark.usefixtures("additions")
 def test_a_database_in_use_is_refused(bassline, ctx):
-    with Embedded(ctx, "eval", foreground=True):
+    with EmbeddedWorkers(ctx, "eval", foreground=True):
         result = CliRunner().invoke(cli, list(EVAL))
     assert result.exit_code == 1
     assert "is in use by bassline eval" in result.stderr

@@ -23,7 +23,7 @@ from app.completions.schemas import CompletionSpec
 from app.core.db.types import get_utc_time
 from app.core.errors import OverloadedError
 from app.core.states import RunState, TaskState
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 from app.site.factory import create_app
@@ -125,7 +125,7 @@ def test_after_a_quiet_time_the_costs_that_were_measured_decide(no_worker):
 
 
 def test_a_completion_that_begins_tells_what_work_costs_here(ctx):
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         answer = create_app(ctx).test_client().post("/api/v1/complete", json=ASKED)
     assert answer.json["run"]["provenance"].items() >= {"round_s": 0.02, "prompt_token_s": 0.001}.items()
 

@@ -14,7 +14,7 @@ from app.completions.models import Completion
 from app.completions.schemas import CompletionSpec
 from app.core.states import OPEN_RUN_STATES, RunKind, RunState
 from app.jobs import reaper
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.jobs.work.prepare import prepare_run
 from app.runs import service
 from app.runs.models import Run
@@ -64,7 +64,7 @@ def paced(ctx):
 
 @pytest.mark.parametrize("option", ["prefix_cache", "earlier_answers"])
 def test_neither_side_profits_from_the_other_but_a_lone_completion_may_from_earlier_ones(ctx, paced, option):
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         ended(ctx, *submit(ctx, spec()))
         ended(ctx, completions.submit(ctx, spec(drafter="none")))
     assert [getattr(request, option) for request in paced["none"].requests] == [False, True]
@@ -74,7 +74,7 @@ def test_neither_side_profits_from_the_other_but_a_lone_completion_may_from_earl
 @pytest.mark.parametrize("test", ["", TEST])
 def test_plain_begins_only_when_speculative_has_ended(ctx, paced, test):
     paced["sibling"].hold = threading.Event()
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         a, b = submit(ctx, spec(test=test))
         assert paced["sibling"].started.wait(60)
         prepare_run(ctx, b)  # an early or repeated message
@@ -95,7 +95,7 @@ def test_a_lost_message_does_not_hold_plain_for_good(ctx, paced):
         pass  # every message is lost, also the second side's
     with ctx.database.session() as session:
         session.get(Run, first).state = RunState.CANCELLED
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         ended(ctx, second)
     assert state_of(ctx, second) is RunState.FINISHED
 
@@ -115,7 +115,7 @@ def test_a_lost_message_does_not_hold_plain_for_good(ctx, paced):
 )
 def test_the_conclusion_says_how_many_times_as_fast_and_admits_what_is_not(ctx, paced, plain_pace, times):
     paced["none"].pace = plain_pace
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         a, b = submit(ctx, spec())
         ended(ctx, a, b)
     page = create_app(ctx).test_client().get(f"/complete/{a}").text
@@ -124,7 +124,7 @@ def test_the_conclusion_says_how_many_times_as_fast_and_admits_what_is_not(ctx, 
 
 
 def test_without_a_test_nobody_is_called_right(ctx, paced):
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         a, b = submit(ctx, spec(test=""))
         ended(ctx, a, b)
     assert conclude(*sides(ctx, a, b)).endswith("Both wrote the same text.")
@@ -160,7 +160,7 @@ def test_a_side_that_cannot_be_loaded_is_shown_so_and_the_other_kept(ctx, paced)
         return paced["sibling"]
 
     ctx.load_engine = load
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         a, b = submit(ctx, spec())
         ended(ctx, a, b)
     page = create_app(ctx).test_client().get(f"/complete/{a}").text
@@ -172,7 +172,7 @@ def test_a_side_that_cannot_be_loaded_is_shown_so_and_the_other_kept(ctx, paced)
 def test_a_cancelled_race_never_begins_plain(ctx, paced):
     paced["sibling"].hold = threading.Event()
     client = create_app(ctx).test_client()
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         a, b = submit(ctx, spec())
         assert paced["sibling"].started.wait(60)
         client.application.config["WTF_CSRF_ENABLED"] = False
@@ -187,7 +187,7 @@ def test_a_cancelled_race_never_begins_plain(ctx, paced):
 
 
 def test_a_completion_whose_plain_side_was_deleted_is_shown_alone(ctx, paced):
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         a, b = submit(ctx, spec())
         ended(ctx, a, b)
     service.delete(ctx, b)
@@ -213,7 +213,7 @@ def test_the_box_of_the_form_asks_for_plain_decoding(ctx, paced, box):
 
 
 def test_a_race_from_a_form_without_a_drafter_takes_the_default_one(ctx, paced):
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         a, b = submit(ctx, spec(drafter="none"))
         ended(ctx, a, b)
     with ctx.database.read() as session:

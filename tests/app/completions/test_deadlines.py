@@ -73,7 +73,7 @@ def test_a_graded_one_that_was_never_prepared_ends_too(ctx):
 
 
 def test_one_that_a_live_worker_decodes_is_left_to_it(ctx, run_id):
-    claim = claims.take_claim(ctx, job(ctx, run_id).id, WorkStep.DECODE)
+    claim = claims.claim_job(ctx, job(ctx, run_id).id, WorkStep.DECODE)
     change(
         ctx,
         run_id,
@@ -89,7 +89,7 @@ def test_one_that_a_live_worker_decodes_is_left_to_it(ctx, run_id):
 @pytest.mark.parametrize("budget_s", [5.0, 60.0, 500.0])
 def test_whatever_its_budget_a_live_worker_is_not_taken_for_silent(ctx, budget_s):
     run_id = service.submit(ctx, CompletionSpec(target="smollm2-135m", prompt="def f(", n=2, budget_s=budget_s))
-    lease = claims.make_lease(ctx, claims.take_claim(ctx, job(ctx, run_id).id, WorkStep.DECODE))
+    lease = claims.make_lease(ctx, claims.claim_job(ctx, job(ctx, run_id).id, WorkStep.DECODE))
     lease.shorten(deadlines.compute_lease_s(ctx, budget_s))
     with ctx.database.session() as session:
         session.get_one(Run, run_id).started_at = ago(budget_s)
@@ -100,7 +100,7 @@ def test_whatever_its_budget_a_live_worker_is_not_taken_for_silent(ctx, budget_s
 
 
 def test_one_whose_worker_is_silent_is_answered_with_an_error_and_the_worker_cannot_store(ctx, run_id):
-    claim = claims.take_claim(ctx, job(ctx, run_id).id, WorkStep.DECODE)
+    claim = claims.claim_job(ctx, job(ctx, run_id).id, WorkStep.DECODE)
     with ctx.database.session() as session:
         session.get_one(Run, run_id).started_at = ago(4)  # its model is loaded
     silent = deadlines.compute_lease_s(ctx, 4) - deadlines.SILENT_S - 0.5
@@ -114,7 +114,7 @@ def test_one_whose_worker_is_silent_is_answered_with_an_error_and_the_worker_can
 
 def test_while_the_model_is_loaded_no_budget_ends(ctx, run_id):
     other = service.submit(ctx, CompletionSpec(target="smollm2-135m", prompt="other", n=1, budget_s=4))
-    claims.take_claim(ctx, job(ctx, other).id, WorkStep.DECODE)
+    claims.claim_job(ctx, job(ctx, other).id, WorkStep.DECODE)
     change(ctx, run_id, queued_at=ago(60))
     deadlines.enforce_deadline(ctx, run_id)
     assert outcome(ctx, run_id) == (RunState.RUNNING, [])
@@ -139,8 +139,8 @@ def test_a_model_that_is_loaded_restarts_no_clock_of_another_worker(ctx, run_id,
     mine, theirs = (
         service.submit(ctx, CompletionSpec(target="smollm2-135m", prompt=text, n=1, budget_s=60)) for text in "ab"
     )
-    claims.take_claim(elsewhere, job(ctx, theirs).id, WorkStep.DECODE)
-    claims.take_claim(ctx, job(ctx, mine).id, WorkStep.DECODE)
+    claims.claim_job(elsewhere, job(ctx, theirs).id, WorkStep.DECODE)
+    claims.claim_job(ctx, job(ctx, mine).id, WorkStep.DECODE)
     for each, seconds in ((mine, 40), (theirs, 50), (run_id, 55)):
         change(ctx, each, queued_at=ago(seconds))
     deadlines.restart(ctx, mine, "smollm2-135m")
@@ -155,8 +155,8 @@ def test_a_model_that_is_loaded_restarts_those_that_waited_for_it_and_no_other_d
     mine, theirs = (
         service.submit(ctx, CompletionSpec(target="smollm2-135m", prompt=text, n=1, budget_s=60)) for text in "ab"
     )
-    claims.take_claim(elsewhere, job(ctx, theirs).id, WorkStep.DECODE)
-    claims.take_claim(ctx, job(ctx, mine).id, WorkStep.DECODE)
+    claims.claim_job(elsewhere, job(ctx, theirs).id, WorkStep.DECODE)
+    claims.claim_job(ctx, job(ctx, mine).id, WorkStep.DECODE)
     for each in (mine, theirs, run_id):
         change(ctx, each, queued_at=ago(50))
     deadlines.restart(ctx, mine, "smollm2-135m")
@@ -167,7 +167,7 @@ def test_a_model_that_is_loaded_restarts_those_that_waited_for_it_and_no_other_d
 @pytest.mark.usefixtures("elsewhere")
 def test_a_model_that_is_loaded_again_extends_no_budget_while_another_worker_has_it(ctx, run_id):
     loading = service.submit(ctx, CompletionSpec(target="smollm2-135m", prompt="other", n=1, budget_s=4))
-    claims.take_claim(ctx, job(ctx, loading).id, WorkStep.DECODE)
+    claims.claim_job(ctx, job(ctx, loading).id, WorkStep.DECODE)
     change(ctx, run_id, queued_at=ago(5))
     deadlines.enforce_deadline(ctx, run_id)
     assert outcome(ctx, run_id) == (RunState.FINISHED, ["deadline"] * 2)
@@ -176,7 +176,7 @@ def test_a_model_that_is_loaded_again_extends_no_budget_while_another_worker_has
 def test_an_evaluation_that_waits_for_its_turn_is_not_taken_for_a_model_that_is_loaded(ctx, run_id, spec):
     evaluation = runs.submit(ctx, spec())
     prepare.prepare_run(ctx, evaluation)
-    claims.take_claim(ctx, job(ctx, evaluation).id, WorkStep.DECODE)
+    claims.claim_job(ctx, job(ctx, evaluation).id, WorkStep.DECODE)
     change(ctx, run_id, queued_at=ago(60))
     deadlines.enforce_deadline(ctx, run_id)
     assert outcome(ctx, run_id) == (RunState.FINISHED, ["deadline"] * 2)
@@ -201,9 +201,9 @@ def test_the_reaper_answers_those_that_nobody_waits_for(ctx, run_id):
 
 
 def test_a_lost_job_goes_to_another_worker_at_once(ctx, run_id):
-    claims.take_claim(ctx, job(ctx, run_id).id, WorkStep.DECODE)
+    claims.claim_job(ctx, job(ctx, run_id).id, WorkStep.DECODE)
     change(ctx, run_id, lease_until=ago(0.1))
-    reaper.return_expired(ctx, run_id)
+    reaper.return_expired_of_run(ctx, run_id)
     row = job(ctx, run_id)
     assert (row.state, row.fence) == (TaskState.QUEUED, None)
     assert row.enqueued_at is not None

@@ -13,7 +13,7 @@ from app.cli.main import cli
 from app.completions import service
 from app.completions.schemas import CompletionSpec
 from app.core.errors import BadInputError
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.jobs.work.decode_job import prepare_engine
 from app.runs.repository import get_run
 from app.site.factory import create_app
@@ -37,7 +37,7 @@ BODY = {"target": "smollm2-135m", "prompt": PROMPT, "n": 2}
 )
 def test_the_mode_asked_for_is_how_the_model_is_asked(ctx, engine, template, asked, used):
     engine.has_chat_template = template
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         answer = create_app(ctx).test_client().post("/api/v1/complete", json=BODY | asked)
     assert answer.status_code == 200
     assert answer.json["run"]["prompt_mode_used"] == used
@@ -51,7 +51,7 @@ def test_the_mode_asked_for_is_how_the_model_is_asked(ctx, engine, template, ask
 
 
 def test_a_model_without_a_template_is_not_asked_in_its_own_words(ctx, engine):
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         answer = create_app(ctx).test_client().post("/api/v1/complete", json=BODY | {"prompt_mode": "chat"})
     assert answer.json["run"]["state"] == "failed"
     assert "no chat template" in answer.json["run"]["error"]

@@ -12,7 +12,7 @@ from app.completions.schemas import CompletionSpec
 from app.core.db.types import get_utc_time
 from app.core.errors import BadInputError
 from app.core.states import RunState, TaskState
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.jobs.work import prepare
 from app.jobs.work.decode import decode_task
 from app.runs import service as runs
@@ -129,7 +129,7 @@ def test_the_time_that_a_model_takes_to_load_is_on_nobodys_clock(ctx, ask, engin
 
 def test_a_completion_that_is_cancelled_leaves_the_batch_alone(ctx, ask, engine):
     engine.hold, engine.places = threading.Event(), 4
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         first = ask("a")
         assert engine.started.wait(60)
         second = ask("b")
@@ -189,7 +189,7 @@ def test_more_than_n_are_not_a_least_number_of_samples(ask):
 
 def test_leases_of_completions_are_short_enough_for_another_worker_to_answer(ctx, ask, engine):
     engine.hold = threading.Event()
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         run_id = ask(budget_s=8)
         assert engine.started.wait(60)
         row = job(ctx, run_id)

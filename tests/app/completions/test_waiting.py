@@ -11,7 +11,7 @@ from sqlalchemy import event
 from app.completions import service, waiting
 from app.completions.schemas import CompletionSpec
 from app.core.states import OPEN_RUN_STATES, RunState
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.runs.repository import get_run
 from app.site.factory import create_app
 from tests.integration.waiting import wait_for
@@ -41,7 +41,7 @@ def state(ctx, run_id) -> RunState:
 @pytest.fixture
 def ended(ctx):
     """A completion that has ended."""
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         run_id = service.submit(ctx, SPEC)
         wait_for(lambda: state(ctx, run_id) not in OPEN_RUN_STATES)
     return run_id
@@ -67,7 +67,7 @@ def test_the_answer_to_an_ended_completion_writes_nothing(ctx, ended):
 )
 def test_an_answer_writes_no_more_than_its_submission(ctx, path, body, headers):
     client = create_app(ctx).test_client()
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         with write_transactions(ctx) as of_submission:
             run_id = service.submit(ctx, SPEC)
         wait_for(lambda: state(ctx, run_id) not in OPEN_RUN_STATES)

@@ -12,7 +12,7 @@ from app.core.events.bus import MemoryBus
 from app.core.settings import Settings
 from app.core.states import DatasetKind, RunState
 from app.datasets import service as datasets
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.runs import service
 from app.runs.repository import get_run, load_tasks_with_samples
 from app.runs.schemas import RunSpec
@@ -33,7 +33,7 @@ def test_the_embedded_form_goes_on_when_its_full_disk_has_room_again(tmp_path):
     def _limit(connection, *_):
         connection.execute(f"PRAGMA max_page_count={room[-1] if room else 2**30}")
 
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         bulky = "# " + "x" * 3000 + "\n"
         tasks = tuple(Task(f"t/{i}", bulky + "def add(a, b):\n", "add", "check", RIGHT) for i in range(N_TASKS))
         datasets.store(ctx, Dataset("bulky", tasks, "d" * 64), DatasetKind.IMPORTED)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.engines import HeldEngines
+from app.core.engines import EnginePool
 from app.core.ports import EngineMemory
 from decoding.config import EngineConfig
 from decoding.models.errors import NoMemoryError
@@ -74,7 +74,7 @@ def not_again() -> FakeEngine:
 
 def test_engines_that_fit_are_loaded_once_and_switched_at_no_cost() -> None:
     memory = Memory(63, weights())
-    engines = HeldEngines(memory)
+    engines = EnginePool(memory)
     first = {config: engines.get(config, memory.load(config)) for config in memory.sizes}
     for config in (LARGE, SMALL, SMALL_AGAIN, LARGE):
         assert engines.get(config, not_again) is first[config]
@@ -85,7 +85,7 @@ def test_engines_that_fit_are_loaded_once_and_switched_at_no_cost() -> None:
 
 def test_the_engine_used_longest_ago_is_let_go_before_another_is_loaded() -> None:
     memory = Memory(61, weights())
-    engines = HeldEngines(memory)
+    engines = EnginePool(memory)
     gone = weakref.ref(engines.get(SMALL, memory.load(SMALL)))
 
     def load() -> SizedEngine:
@@ -100,7 +100,7 @@ def test_the_engine_used_longest_ago_is_let_go_before_another_is_loaded() -> Non
 
 def test_weights_count_once_however_many_engines_share_them() -> None:
     memory = Memory(12, weights())
-    engines = HeldEngines(memory)
+    engines = EnginePool(memory)
     for config in (SMALL, SMALL_AGAIN):
         engines.get(config, memory.load(config))
     assert engines.held() == {SMALL, SMALL_AGAIN}
@@ -109,7 +109,7 @@ def test_weights_count_once_however_many_engines_share_them() -> None:
 def test_an_engine_whose_going_frees_nothing_stays() -> None:
     sizes = {SMALL: {"small": 10}, SMALL_AGAIN: {"small": 10, "draft": 30}}
     memory = Memory(20, sizes)
-    engines = HeldEngines(memory)
+    engines = EnginePool(memory)
     for config in sizes:
         engines.get(config, memory.load(config))
     assert engines.held() == set(sizes)
@@ -117,7 +117,7 @@ def test_an_engine_whose_going_frees_nothing_stays() -> None:
 
 def test_an_engine_larger_than_expected_makes_room_once_its_size_is_known() -> None:
     memory = Memory(30, weights(large=10))
-    engines = HeldEngines(memory)
+    engines = EnginePool(memory)
     engines.get(SMALL, memory.load(SMALL))
     engines.get(LARGE, lambda: SizedEngine({"large": 25}))
     assert engines.held() == {LARGE}
@@ -126,7 +126,7 @@ def test_an_engine_larger_than_expected_makes_room_once_its_size_is_known() -> N
 
 def test_all_others_go_before_a_model_of_unknown_size() -> None:
     memory = Memory(1000, weights(), unknown={LARGE})
-    engines = HeldEngines(memory)
+    engines = EnginePool(memory)
     for config in (SMALL, SMALL_AGAIN, LARGE):
         engines.get(config, memory.load(config))
     assert engines.held() == {LARGE}
@@ -136,7 +136,7 @@ def test_all_others_go_before_a_model_of_unknown_size() -> None:
 
 def test_whether_engines_fit_together_is_told_before_and_after_they_are_loaded() -> None:
     memory = Memory(61, weights(), unknown={LARGE})
-    engines = HeldEngines(memory)
+    engines = EnginePool(memory)
     assert engines.fits([SMALL, SMALL_AGAIN])
     assert engines.fits([SMALL, LARGE])  # as far as is known
     engines.get(LARGE, memory.load(LARGE))
@@ -148,7 +148,7 @@ def test_whether_engines_fit_together_is_told_before_and_after_they_are_loaded()
 
 def test_out_of_memory_lets_all_others_go_and_tries_once_more() -> None:
     memory = Memory(1000, weights())
-    engines = HeldEngines(memory)
+    engines = EnginePool(memory)
     alive = [weakref.ref(engines.get(config, memory.load(config))) for config in (SMALL, SMALL_AGAIN)]
     tries = []
 
@@ -168,7 +168,7 @@ def test_out_of_memory_lets_all_others_go_and_tries_once_more() -> None:
 @pytest.mark.parametrize("other", [None, SMALL])
 def test_an_engine_that_cannot_be_loaded_is_not_held(other: EngineConfig | None) -> None:
     memory = Memory(1000, weights())
-    engines = HeldEngines(memory)
+    engines = EnginePool(memory)
     if other:
         engines.get(other, memory.load(other))
     tries = []
@@ -185,7 +185,7 @@ def test_an_engine_that_cannot_be_loaded_is_not_held(other: EngineConfig | None)
 
 def test_another_error_while_loading_passes_and_the_others_stay() -> None:
     memory = Memory(1000, weights())
-    engines = HeldEngines(memory)
+    engines = EnginePool(memory)
     engines.get(SMALL, memory.load(SMALL))
 
     def fail() -> FakeEngine:
@@ -198,7 +198,7 @@ def test_another_error_while_loading_passes_and_the_others_stay() -> None:
 
 def test_each_thread_has_its_own_and_what_another_works_with_is_never_let_go() -> None:
     memory = Memory(0, weights())
-    engines = HeldEngines(memory)
+    engines = EnginePool(memory)
     mine = engines.get(SMALL, memory.load(SMALL))
     theirs: list[FakeEngine] = []
 
@@ -236,7 +236,7 @@ def test_the_limit_holds_for_all_but_the_needed_engine_and_the_oldest_go_first(
         config: {config.target: n_weights[i // 2], config: n_kept[i]} for i, config in enumerate(CONFIGS)
     }  # two engines share each model
     memory = Memory(limit, sizes, unknown)
-    engines = HeldEngines(memory)
+    engines = EnginePool(memory)
     by_age: list[EngineConfig] = []  # the last used first
     for config in wanted:
         before = engines.held()

@@ -19,7 +19,7 @@ from app.jobs.reaper import DECODING_LOST
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
 from app.runs import service, transitions
-from app.runs.event_stream import follow
+from app.runs.event_stream import follow_events
 from app.runs.models import RunTask
 from tests.fakes import FakeGrader
 
@@ -84,14 +84,16 @@ def test_a_run_tells_each_step_of_each_task_with_its_place(ctx, bus, prepared, t
     for state in (TaskState.DECODING, TaskState.DECODED, TaskState.GRADING, TaskState.FINISHED):
         found = sorted((data["position"], data["task_id"], data["error"]) for data in bus.of_tasks(state))
         assert found == [(0, "add/0", None), (1, "add/1", None), (2, "add/2", None)]
-    assert [e.type for e in follow(ctx, run_id, beat_s=0.01) if e][-1] == event_types.STATE
+    assert [e.type for e in follow_events(ctx, run_id, beat_s=0.01) if e][-1] == event_types.STATE
 
 
 def test_a_completion_tells_its_texts(ctx, bus):
     run_id = completions.submit(ctx, CompletionSpec(target="smollm2-135m", prompt="def add(a, b):\n", n=2))
     decode_task(ctx, jobs(ctx, run_id)[0])
     assert event_types.TEXT_DELTA in bus.check()
-    (whole,) = [event.data for event in follow(ctx, run_id, beat_s=0.01) if event and event.type == event_types.TEXT]
+    (whole,) = [
+        event.data for event in follow_events(ctx, run_id, beat_s=0.01) if event and event.type == event_types.TEXT
+    ]
     assert tuple(whole) == event_types.PAYLOADS[event_types.TEXT]
     assert [sorted(sample) for sample in whole["samples"]] == [sorted(event_types.TEXT_SAMPLE)] * 2
 
@@ -134,7 +136,7 @@ def test_what_the_reaper_does_to_a_task_is_told(ctx, bus, prepared):
     decode_task(ctx, jobs(ctx, run_id)[0])
     last = jobs(ctx, run_id)[2]
     for _ in range(MAX_ATTEMPTS):
-        assert claims.take_claim(ctx, last, WorkStep.DECODE)
+        assert claims.claim_job(ctx, last, WorkStep.DECODE)
         with ctx.database.session() as session:
             session.execute(
                 update(RunTask).where(RunTask.id == last).values(lease_until=get_utc_time() - dt.timedelta(seconds=1))

@@ -141,7 +141,7 @@ def test_a_stream_holds_no_database_connection(ctx, run_id, monkeypatch):
 def test_the_end_of_a_run_is_told_even_if_the_stream_lost_it(ctx, run_id):
     service.cancel(ctx, run_id)
     ctx.bus = MemoryBus()
-    (last,) = event_stream.follow(ctx, run_id, beat_s=0.01)
+    (last,) = event_stream.follow_events(ctx, run_id, beat_s=0.01)
     assert (last.type, last.data) == ("state", {"state": RunState.CANCELLED, "error": None})
 
 

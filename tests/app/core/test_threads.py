@@ -130,7 +130,7 @@ def test_no_fault_ends_the_lease_of_a_job(ctx, spec, monkeypatch):
     prepare.prepare_run(ctx, run_id)
     with ctx.database.read() as session:
         job_id = session.scalars(select(RunTask.id).where(RunTask.state == TaskState.QUEUED)).first()
-    job = Job(ctx, claims.take_claim(ctx, job_id, WorkStep.DECODE))
+    job = Job(ctx, claims.claim_job(ctx, job_id, WorkStep.DECODE))
     faults = []
 
     def fail(*_) -> None:

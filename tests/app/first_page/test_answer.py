@@ -322,7 +322,7 @@ def test_arms_with_few_tasks_in_common_give_no_answer_and_the_next_source_does(w
                 task.samples[0].verdict = "sandbox_error"
             run.finished_at = get_utc_time()
             session.flush()
-            figures.write(session, run, figures.measure(session, run))
+            figures.store_measurement(session, run, figures.compute_measurement(session, run))
             assert run.curve.n_tasks > cards.ENOUGH
     assert card().study.name == "older"
 

@@ -58,7 +58,7 @@ def test_as_many_tasks_are_not_the_same_tasks(world, groups):
         for task in run.tasks[:2]:
             session.delete(task)
         session.flush()
-        figures.write(session, run, figures.measure(session, run))
+        figures.store_measurement(session, run, figures.compute_measurement(session, run))
     found, _ = groups(whole=False)
     assert found == [(False, ["first ten", "ten others"])]
 

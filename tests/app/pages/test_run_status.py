@@ -30,7 +30,7 @@ def leave_ungraded(world, run_id, kept: int, state: TaskState, run_state: RunSta
         session.execute(update(Run).where(Run.id == run_id).values(state=run_state))
     with world.context.database.session() as session:
         run = get_run(session, run_id)
-        figures.write(session, run, figures.measure(session, run))
+        figures.store_measurement(session, run, figures.compute_measurement(session, run))
 
 
 @pytest.mark.parametrize(

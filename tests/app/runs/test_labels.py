@@ -7,10 +7,10 @@ import datetime as dt
 import pytest
 
 from app.runs.labels import ROOM, shorten_labels
-from app.runs.options import options_of
+from app.runs.options import get_options
 from app.runs.schemas import RunOptions
 
-OPTIONS = list(options_of(RunOptions))
+OPTIONS = list(get_options(RunOptions))
 LONG = "hf:organisation/model-with-a-long-name"
 
 

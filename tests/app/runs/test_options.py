@@ -18,14 +18,14 @@ from app.cli.main import cli
 from app.cli.options import parse_options
 from app.runs import configuration
 from app.runs.models import Run
-from app.runs.options import DeclaredOption, options_of
+from app.runs.options import DeclaredOption, get_options
 from app.runs.repository import get_run
 from app.runs.schemas import DecodingSpec, EngineOptions, RunOptions, RunSpec
 from app.site.factory import create_app
 from decoding.config import EngineConfig
 
-OPTIONS = options_of(RunOptions)
-DECODING = options_of(DecodingSpec)
+OPTIONS = get_options(RunOptions)
+DECODING = get_options(DecodingSpec)
 CHANGED = {name: RunOptions.model_fields[name].examples[0] for name in OPTIONS}
 TARGET = "smollm2-135m"  # of the run in which every other option has its default
 OBEYED_BY_THE_JOB = {"prompt_mode", "time_limit_s", "throughput"}  # the others are the engine's or of its request
@@ -99,7 +99,7 @@ def test_an_option_of_a_run_reaches_every_place(ctx, engine, additions, monkeypa
         "overlay of two, page": {o.name for o in OPTIONS.values() if f'<th scope="row">{o.label}</th>' in comparison},
         "fingerprint": {name for name in OPTIONS if changes_fingerprint(row, name)} | NOT_IN_THE_FINGERPRINT,
         "repeat command": of(OPTIONS, repeated.model_dump()),
-        "EngineConfig": of(options_of(EngineOptions), asdict(config)),
+        "EngineConfig": of(get_options(EngineOptions), asdict(config)),
         "Request": {name for name in OPTIONS if requested.get(NAMES_IN_A_REQUEST.get(name, name)) == CHANGED[name]},
     }
     expected = {place: set(OPTIONS) for place in places}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.core.errors import BadInputError
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.runs import service
 from app.runs.repository import load_tasks_with_samples
 from app.runs.schemas import RunSpec
@@ -18,7 +18,7 @@ from tests.integration.waiting import wait_for
 
 @pytest.mark.parametrize(("asked", "cached"), [(False, 0), (True, 5)])
 def test_the_cached_tokens_of_each_task_are_stored_and_shown(ctx, spec, engine, asked, cached):
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         run_id = service.submit(ctx, spec(prefix_cache=asked))
         wait_for(ended(ctx, run_id))
     assert {request.prefix_cache for request in engine.requests} == {asked}

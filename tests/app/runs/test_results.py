@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import text
 
-from app.runs.documents import run_document
+from app.runs.documents import dump_run
 from app.runs.models import Run
 from app.runs.results import NO_FIGURES, Figures
 from app.runs.service import submit
@@ -18,7 +18,7 @@ def test_figures_of_an_older_or_a_newer_version_keep_their_keys(ctx, spec):
     with ctx.database.read() as session:
         run = session.get(Run, run_id)
         assert (run.figures.pass_first, run.figures.pass_all) == (0.5, None)
-        assert run_document(run)["figures"] == {"pass_first": 0.5, "of_tomorrow": 1}
+        assert dump_run(run)["figures"] == {"pass_first": 0.5, "of_tomorrow": 1}
 
 
 def test_figures_are_stored_without_those_that_were_never_set(ctx, spec):

@@ -12,7 +12,7 @@ from sqlalchemy import update
 
 from app.cli.main import cli
 from app.core.states import PASSED, RunState
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.leaderboard.repository import list_versions
 from app.runs import figures, import_samples, presentation
 from app.runs.models import Run
@@ -42,12 +42,14 @@ def import_run(ctx, additions):
     def submit(name: str = "theirs"):
         rows = [{"task_id": f"add/{i}", "completion": text} for i, texts in enumerate(TEXTS) for text in texts]
         data = "\n".join(map(json.dumps, rows)).encode()
-        run_id = import_samples.submit(ctx, ImportSpec(target="x", dataset=additions, name=name), data, "samples.jsonl")
+        run_id = import_samples.submit_import(
+            ctx, ImportSpec(target="x", dataset=additions, name=name), data, "samples.jsonl"
+        )
         events = create_app(ctx).test_client().get(f"/api/v1/runs/{run_id}/events", buffered=True)
         assert '"finished"' in events.text
         return run_id
 
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         yield submit
 
 
@@ -95,7 +97,7 @@ def test_every_page_and_figure_chooses_the_same_sample_where_log_probabilities_a
                 if dice.random() < share:
                     session.execute(update(Sample).where(Sample.id == sample_id).values(mean_logprob=None))
             run = get_run(session, run_id)
-            figures.write(session, run, figures.measure(session, run))
+            figures.store_measurement(session, run, figures.compute_measurement(session, run))
         with world.context.database.read() as session:
             run, tasks = session.get_one(Run, run_id), load_tasks_without_texts(session, run_id)
             chosen = [presentation.choose_sample(task.samples, run.budget_s) for task in tasks]

@@ -19,7 +19,7 @@ from app.samples.transport import (
     REST,
     RUN_FILE,
     add_columns,
-    format_exported_column,
+    define_exported_column,
     list_column_names,
 )
 from app.studies.archive import ArchiveCalibration, ArchiveSample, ArchiveTask
@@ -54,9 +54,9 @@ class Made(Local):
     __tablename__ = "made"
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    old: Mapped[int] = format_exported_column(REST | ARCHIVE, Annotated[int, Field(ge=0)], alias="elder")
-    young: Mapped[int] = format_exported_column(REST | ARCHIVE | RUN_FILE, int, since=ARCHIVE, default=7)
-    maybe: Mapped[str | None] = format_exported_column(REST, str, String(3))
+    old: Mapped[int] = define_exported_column(REST | ARCHIVE, Annotated[int, Field(ge=0)], alias="elder")
+    young: Mapped[int] = define_exported_column(REST | ARCHIVE | RUN_FILE, int, since=ARCHIVE, default=7)
+    maybe: Mapped[str | None] = define_exported_column(REST, str, String(3))
 
 
 class Empty(ResponseModel):

@@ -15,7 +15,7 @@ from rich.console import Console
 from app.cli import live_progress, progress
 from app.cli.handover import prepare_study_for_server
 from app.core.errors import BadInputError
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.studies.schemas import StudySpec
 from tests.app.studies.conftest import GRID
 from tests.integration.waiting import wait_for
@@ -257,7 +257,7 @@ def test_a_study_that_fails_is_shown_with_the_reason_and_exit_code_1(bassline, a
 @pytest.fixture
 def server(ctx, additions):
     """A server that works on the database."""
-    with Embedded(ctx, "serve"):
+    with EmbeddedWorkers(ctx, "serve"):
         yield ctx
 
 

@@ -13,7 +13,7 @@ import pytest
 from app.core import ports
 from app.core.errors import BadInputError
 from app.core.remote.target import is_remote
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.site.factory import create_app
 from app.studies import engines
 from app.studies.engines import OWN, PRESETS, build_arms, cross_engines
@@ -242,7 +242,7 @@ def test_bad_input_ends_the_command_with_2_and_stores_nothing(study, stub, bassl
 
 
 def test_a_server_that_has_the_database_starts_no_commands(study, ctx, bassline, monkeypatch):
-    with Embedded(ctx, "serve"):
+    with EmbeddedWorkers(ctx, "serve"):
         result = study(make_command(name="a"), make_command(name="b"))
     ctx.stopping.clear()
     assert (result.exit_code, "it starts no other servers" in result.stderr) == (1, True), result.output

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from app.cli.main import main
 from app.core.broker.celery_broker import CeleryBroker
-from app.core.context import install, make_context
+from app.core.context import make_context, set_current
 from tests.fakes import FakeGrader
 from tests.integration.chaos.script import load
 
@@ -19,7 +19,7 @@ def send_twice(self, messages, queue) -> None:
 send_once, CeleryBroker.send = CeleryBroker.send, send_twice
 context = make_context()
 context.load_engine, context.make_grader = load, FakeGrader
-install(context)
+set_current(context)
 
 if __name__ == "__main__":
     main()

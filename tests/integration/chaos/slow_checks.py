@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from app.cli.main import main
 from app.core.broker.celery_app import celery_app
-from app.core.context import install, make_context
+from app.core.context import make_context, set_current
 from app.datasets import checking
 from evaluation.datasets import Task
 from evaluation.verdicts import Verdict
@@ -33,7 +33,7 @@ checking.STEP_S = 0.5
 celery_app.conf.task_time_limit = int(os.environ["BASSLINE_TEST_HARD_LIMIT_S"])
 context = make_context()
 context.make_grader = SlowGrader
-install(context)
+set_current(context)
 
 if __name__ == "__main__":
     main()

@@ -37,7 +37,7 @@ from app.datasets import checking, translation
 from app.datasets import service as datasets
 from app.datasets.models import Dataset as StoredDataset
 from app.datasets.models import DatasetCheck
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.runs import hidden_runs, import_samples
 from app.runs.models import Run
 from app.runs.repository import list_runs
@@ -87,7 +87,9 @@ def open_import(ctx: Context) -> object:
     store_dataset(ctx)
     lines = [{"task_id": f"add/{i % N_TASKS}", "completion": RIGHT} for i in range(2 * N_TASKS)]
     data = "\n".join(map(json.dumps, lines)).encode()
-    return capture_job(ctx, lambda: import_samples.submit(ctx, ImportSpec(target="x", dataset="additions"), data, "f"))
+    return capture_job(
+        ctx, lambda: import_samples.submit_import(ctx, ImportSpec(target="x", dataset="additions"), data, "f")
+    )
 
 
 def open_archive(ctx: Context) -> object:
@@ -112,7 +114,7 @@ def capture_job(ctx: Context, action: Callable[[], object]) -> object:
     opened = []
     with pytest.MonkeyPatch.context() as patched:
         for module in (import_samples, loading):
-            patched.setattr(module, "run_to_end", lambda _ctx, job_id: opened.append(job_id))
+            patched.setattr(module, "run_job_or_cancel", lambda _ctx, job_id: opened.append(job_id))
         action()
     return opened[0]
 
@@ -292,7 +294,7 @@ def main(folder: str, kind: str, kill_after: str, *words: str) -> None:
         run_job(ctx, job_id)
         return
     ctx.make_grader = partial(SandboxGrader, (), partial(read_archive, ctx.database))
-    with Embedded(ctx, "drill"):  # also works the study
+    with EmbeddedWorkers(ctx, "drill"):  # also works the study
         wait_for(lambda: get_state(ctx, job_id) not in OPEN_JOB_STATES, 240)
 
 

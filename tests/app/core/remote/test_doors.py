@@ -17,8 +17,15 @@ from app.core import ports
 from app.core.errors import BadInputError
 from app.core.remote import connection
 from app.core.remote.engine import RemoteEngine
-from app.core.remote.target import HEADERS, KEY, RemoteTarget, add_extra_body, load_secret_headers, parse
-from app.jobs.embedded import Embedded
+from app.core.remote.target import (
+    HEADERS_VARIABLE,
+    KEY_VARIABLE,
+    RemoteTarget,
+    add_extra_body,
+    load_secret_headers,
+    parse_target,
+)
+from app.jobs.embedded import EmbeddedWorkers
 from app.runs import service
 from app.runs.repository import get_run, list_runs
 from app.site.factory import create_app
@@ -29,7 +36,7 @@ from tests.app.stub_server import CHAT, COMPLETIONS, DONE, Reply, choice, event,
 from tests.http_servers import serve
 from tests.integration.waiting import wait_for
 
-SECRETS = {KEY: "sk-very-secret-key", HEADERS: json.dumps({"x-api-key": "very-secret-header"})}
+SECRETS = {KEY_VARIABLE: "sk-very-secret-key", HEADERS_VARIABLE: json.dumps({"x-api-key": "very-secret-header"})}
 
 
 def tell_secrets(reply: Reply, body: dict) -> None:
@@ -49,7 +56,7 @@ def test_secrets_are_sent_and_are_in_no_row_log_page_or_archive(ctx, spec, monke
     ctx.load_engine = ports.load_engine
     pages = {"/version": lambda: {"version": "1 for sk-very-secret-key"},
              "/props": {"build_info": "b1 very-secret-header", "speculative": "sk-very-secret-key"}}  # fmt: skip
-    with serve_stub(tell_secrets, (COMPLETIONS, CHAT), pages) as stub, Embedded(ctx, "test", foreground=True):
+    with serve_stub(tell_secrets, (COMPLETIONS, CHAT), pages) as stub, EmbeddedWorkers(ctx, "test", foreground=True):
         run_id = service.submit(ctx, spec(target=f"openai:m@{stub.url}"), pinned_worker=ctx.worker_name)
 
         def state():
@@ -73,30 +80,30 @@ def test_secrets_are_sent_and_are_in_no_row_log_page_or_archive(ctx, spec, monke
 
 @pytest.mark.parametrize("text", ["[]", "x", '{"a": 1}', '{"a b": "c"}', '{"a": "c\\nd: e"}'])
 def test_secret_headers_that_are_no_headers_are_refused_without_being_told(text, monkeypatch):
-    monkeypatch.setenv(HEADERS, text)
-    with pytest.raises(BadInputError, match=f"{HEADERS} is not a JSON object of texts: write it as"):
+    monkeypatch.setenv(HEADERS_VARIABLE, text)
+    with pytest.raises(BadInputError, match=f"{HEADERS_VARIABLE} is not a JSON object of texts: write it as"):
         load_secret_headers()
 
 
 @pytest.mark.parametrize("key", ['{"a": "sk-1"}', '{"http://h/v1": 1}', "{sk"])
 def test_a_key_that_is_neither_a_text_nor_by_endpoint_is_refused_without_being_told(key, monkeypatch):
-    monkeypatch.setenv(KEY, key)
-    with pytest.raises(BadInputError, match=f"{KEY} is not a key: write it as sk-...") as refused:
+    monkeypatch.setenv(KEY_VARIABLE, key)
+    with pytest.raises(BadInputError, match=f"{KEY_VARIABLE} is not a key: write it as sk-...") as refused:
         load_secret_headers("http://h/v1")
     assert "sk-1" not in str(refused.value)
 
 
 def test_an_endpoint_gets_its_own_secrets_and_no_other_ones(monkeypatch):
     with serve_stub(tell_secrets) as first, serve_stub(tell_secrets) as second, serve_stub(tell_secrets) as third:
-        monkeypatch.setenv(KEY, json.dumps({first.url: "sk-first", f"{second.url}/": "sk-second"}))
-        monkeypatch.setenv(HEADERS, json.dumps({first.url: {"x-api-key": "header-first"}}))
+        monkeypatch.setenv(KEY_VARIABLE, json.dumps({first.url: "sk-first", f"{second.url}/": "sk-second"}))
+        monkeypatch.setenv(HEADERS_VARIABLE, json.dumps({first.url: {"x-api-key": "header-first"}}))
         for stub in (first, second, third):
             RemoteEngine.load(RemoteTarget("m", stub.url))
     sent = [{(each["Authorization"], each["x-api-key"]) for each in stub.headers} for stub in (first, second, third)]
     assert sent == [{("Bearer sk-first", "header-first")}, {("Bearer sk-second", None)}, {("Bearer none", None)}]
 
 
-@pytest.mark.parametrize(("name", "value"), [(KEY, "sk-one"), (HEADERS, '{"x-api-key": "one"}')])
+@pytest.mark.parametrize(("name", "value"), [(KEY_VARIABLE, "sk-one"), (HEADERS_VARIABLE, '{"x-api-key": "one"}')])
 def test_a_secret_that_does_not_say_for_which_endpoint_it_is_goes_to_none_of_several(ctx, name, value, monkeypatch):
     monkeypatch.setenv(name, value)
     with serve_stub(tell_secrets) as first, serve_stub(tell_secrets) as second:
@@ -188,5 +195,5 @@ def test_fields_for_every_request_survive_the_way_into_the_target():
     text = '{"a b": {"c#d%": "é&+ "}, "top_k": 1}'
     target = add_extra_body("openai:m@http://h/v1", text)
     assert " " not in target
-    assert parse(target).extra_body == json.loads(text)
-    assert parse(target).base_url == "http://h/v1"
+    assert parse_target(target).extra_body == json.loads(text)
+    assert parse_target(target).base_url == "http://h/v1"

@@ -14,7 +14,7 @@ from app.background.leases import MAX_ATTEMPTS
 from app.core import ports
 from app.core.errors import BadInputError
 from app.core.remote.engine import RemoteEngine
-from app.core.remote.target import KEY, RemoteTarget, parse, require_allowed
+from app.core.remote.target import KEY_VARIABLE, RemoteTarget, parse_target, require_allowed_endpoint
 from app.core.states import Failure, RunState
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
@@ -148,7 +148,7 @@ def test_a_stream_that_breaks_off_leaves_samples_that_say_so(crooked):
 
 def test_the_key_is_sent_and_never_told(crooked, monkeypatch):
     url, answers, seen = crooked
-    monkeypatch.setenv(KEY, SECRET)
+    monkeypatch.setenv(KEY_VARIABLE, SECRET)
     answers.append((400, {}, [json.dumps({"error": {"message": f"bad key {SECRET}"}})]))
     engine = RemoteEngine(RemoteTarget("m", url))
     with pytest.raises(RequestError) as refused:
@@ -225,17 +225,19 @@ def test_a_run_whose_server_is_gone_fails_once_with_the_reason_and_can_be_resume
 def test_a_submitted_run_may_name_only_endpoints_that_the_operator_listed(ctx, spec):
     with pytest.raises(BadInputError, match="BASSLINE_REMOTE_ENDPOINTS"):
         service.submit(ctx, spec(target="openai:m@http://10.0.0.1/v1"))
-    require_allowed("openai:m@http://10.0.0.1/v1", "http://a/v1 http://10.0.0.1/v1/")
+    require_allowed_endpoint("openai:m@http://10.0.0.1/v1", "http://a/v1 http://10.0.0.1/v1/")
 
 
 @pytest.mark.parametrize("target", ["openai:m", "openai:@http://a/v1", "openai:m@ftp://a", "openai:m@http://key@a/v1"])
 def test_a_target_that_is_no_address_is_refused(target):
     with pytest.raises(BadInputError):
-        parse(target)
+        parse_target(target)
 
 
 def test_the_model_may_have_slashes_and_the_drafter_is_the_others_business():
-    assert parse("openai:org/model-7b@https://a.example/v1/") == RemoteTarget("org/model-7b", "https://a.example/v1")
+    assert parse_target("openai:org/model-7b@https://a.example/v1/") == RemoteTarget(
+        "org/model-7b", "https://a.example/v1"
+    )
     remote = {"target": "openai:m@http://127.0.0.1:9/v1"}
     assert parse_spec(RunSpec, remote).drafter == "none"
     with pytest.raises(BadInputError, match="leave it out"):

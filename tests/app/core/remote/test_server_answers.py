@@ -10,7 +10,7 @@ import pytest
 
 from app.core.remote.chunks import RemoteServerError
 from app.core.remote.engine import RemoteEngine
-from app.core.remote.target import KEY, RemoteTarget
+from app.core.remote.target import KEY_VARIABLE, RemoteTarget
 from decoding.models.errors import ModelError
 from decoding.request import Request, RequestError
 from tests.app.stub_server import DONE, EVENTS, LONG_S, Reply, choice, event, serve_stub, tokens
@@ -226,9 +226,9 @@ def test_a_redirect_is_named_and_not_followed():
 
 
 def test_a_rejected_key_is_named(monkeypatch):
-    monkeypatch.setenv(KEY, "sk-wrong")
+    monkeypatch.setenv(KEY_VARIABLE, "sk-wrong")
     with serve_stub(lambda reply, _: reply.refuse("invalid key sk-wrong", 401)) as stub:
-        with pytest.raises(ModelError, match=f"rejected the API key: set {KEY}") as failed:
+        with pytest.raises(ModelError, match=f"rejected the API key: set {KEY_VARIABLE}") as failed:
             RemoteEngine.load(RemoteTarget("m", stub.url))
         assert stub.headers[0]["Authorization"] == "Bearer sk-wrong"
     assert "sk-wrong" not in str(failed.value)

@@ -18,7 +18,7 @@ import pytest
 
 from app.core.remote import servers as module
 from app.core.remote.servers import CommandServers, ServerCommand, StopAskedError
-from app.core.remote.target import HEADERS, KEY
+from app.core.remote.target import HEADERS_VARIABLE, KEY_VARIABLE
 from decoding.models.errors import ModelError
 from tests.integration.waiting import wait_for
 from tests.processes import list_own_processes
@@ -177,7 +177,7 @@ def test_the_wait_ends_when_this_process_stops(declare):
 
 
 def test_secrets_of_a_command_are_in_no_text_about_it(declare, monkeypatch):
-    monkeypatch.setenv(KEY, "sk-remote-secret")
+    monkeypatch.setenv(KEY_VARIABLE, "sk-remote-secret")
     says = "import os, sys; print(os.environ['TOKEN'], *sys.argv[1:]); raise SystemExit(1)"
     flags = "--api-key", "sk-flag-secret", "--hf-token=hf-secret", "HF_TOKEN=variable-secret"
     words = ("-c", says, *flags, "--use-key", "--max-tokens", "5")
@@ -194,9 +194,10 @@ def test_secrets_of_a_command_are_in_no_text_about_it(declare, monkeypatch):
 
 
 def test_a_server_does_not_get_the_secrets_of_other_endpoints(declare, monkeypatch):
-    monkeypatch.setenv(KEY, '{"http://elsewhere/v1": "sk-elsewhere"}')
-    monkeypatch.setenv(HEADERS, '{"http://elsewhere/v1": {"a": "b"}}')
-    tells = f"import os; print([name for name in ('{KEY}', '{HEADERS}') if name in os.environ]); raise SystemExit(1)"
+    monkeypatch.setenv(KEY_VARIABLE, '{"http://elsewhere/v1": "sk-elsewhere"}')
+    monkeypatch.setenv(HEADERS_VARIABLE, '{"http://elsewhere/v1": {"a": "b"}}')
+    secrets = (KEY_VARIABLE, HEADERS_VARIABLE)
+    tells = f"import os; print([name for name in {secrets} if name in os.environ]); raise SystemExit(1)"
     servers, target, _ = declare(sys.executable, "-c", tells)
     with pytest.raises(ModelError, match=r"it said last: \[\]$"):
         servers.make_ready(target, goes_on)

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from app.core.states import RunState
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.runs.models import Run
 from app.site.factory import create_app
 from tests.integration.waiting import wait_for
@@ -34,7 +34,7 @@ def events(response) -> list[tuple[str, dict]]:
 
 @pytest.mark.usefixtures("additions")
 def test_a_run_over_http_with_its_events(client, ctx):
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         created = client.post("/api/v1/runs", json=BODY)
         assert created.status_code == 201
         address = created.headers["Location"]
@@ -53,7 +53,7 @@ def test_a_run_over_http_with_its_events(client, ctx):
 
 
 def test_a_completion_streams_texts_and_ends(client, ctx):
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         body = {"target": "smollm2-135m", "prompt": "def add(a, b):\n", "n": 2, "test": "assert add(1, 2) == 3"}
         heard = events(
             client.post("/api/v1/complete", json=body, headers={"Accept": "text/event-stream"}, buffered=True)
@@ -118,7 +118,7 @@ def test_unknown_addresses_and_bodies_are_problem_documents(client):
 def test_health_says_whether_work_can_be_done(client, ctx):
     assert client.get("/api/v1/health/live").json == {"status": "live"}
     assert client.get("/api/v1/health/ready").status_code == 503
-    with Embedded(ctx, "test"):  # its heartbeat registers the worker in a thread
+    with EmbeddedWorkers(ctx, "test"):  # its heartbeat registers the worker in a thread
         wait_for(lambda: client.get("/api/v1/health/ready").status_code == 200)
 
 

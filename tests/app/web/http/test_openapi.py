@@ -54,7 +54,7 @@ def there(app, ctx, spec, tmp_path, monkeypatch) -> dict[str, uuid.UUID | str]:
     with ctx.database.session() as session:
         for run in session.scalars(select(Run)):
             run.state = RunState.FINISHED
-            figures.write(session, run, figures.measure(session, run))
+            figures.store_measurement(session, run, figures.compute_measurement(session, run))
     monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
     write_head(tmp_path / "cache", spec().target)
     return {"run_id": run_id, "study_id": study_id, "slug": spec().target}

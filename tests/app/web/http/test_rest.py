@@ -14,7 +14,7 @@ from app.accounts.service import create_token
 from app.core.broker import queues
 from app.core.db.types import get_utc_time
 from app.core.states import RunState, Scope, TaskState
-from app.jobs.embedded import Embedded
+from app.jobs.embedded import EmbeddedWorkers
 from app.monitoring import health
 from app.runs import service
 from app.runs.models import Run, RunTask
@@ -37,10 +37,10 @@ def finished(ctx, spec):
     """The ids of two runs that were worked to their end."""
     from app.runs import event_stream
 
-    with Embedded(ctx, "test"):
+    with EmbeddedWorkers(ctx, "test"):
         ids = [service.submit(ctx, spec(name=name)) for name in ("one", "two")]
         for run_id in ids:
-            list(event_stream.follow(ctx, run_id))
+            list(event_stream.follow_events(ctx, run_id))
     return ids
 
 
