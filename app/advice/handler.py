@@ -72,7 +72,7 @@ class TryCode(Handler):
         study = _find_study(ctx, uuid.UUID(job.arguments["study_id"]))
         return study is not None and study.state in OPEN_RUN_STATES
 
-    def on_end(self, ctx: Context, job: BackgroundJob) -> None:
+    def on_job_end(self, ctx: Context, job: BackgroundJob) -> None:
         """Removes the files of the work on tasks."""
         _remove_files(ctx, job)
 

@@ -64,10 +64,10 @@ class JobAttempt:
         self.job.done, self.job.total, self.job.message = done, total, message
         self._on_progress(done, total, message)
         if time.monotonic() - self._reported_at >= REPORT_S:
-            with self.tolerating_loss(*OUTAGES):
+            with self.suppress_lost_claim(*OUTAGES):
                 self._store()
 
-    def tolerating_loss(self, *others: type[Exception]) -> contextlib.suppress:
+    def suppress_lost_claim(self, *others: type[Exception]) -> contextlib.suppress:
         """Ignores these errors; of a command also the loss of its lease, since no other process can go on with it."""
         return contextlib.suppress(*others, *((LostClaimError,) if self.job.queue is None else ()))
 
@@ -87,9 +87,9 @@ class JobAttempt:
 
         Without `within_turn` the turn may last longer, for work that cannot be interrupted and resumed.
         """
-        if self.lease.stop is StopReason.FENCED:
+        if self.lease.stop_reason is StopReason.FENCED:
             raise LostClaimError(str(self.job.id))
-        if self.lease.stop is StopReason.CANCELLED:
+        if self.lease.stop_reason is StopReason.CANCELLED:
             raise UnfinishedError(JobState.CANCELLED)
         if self.ctx.stopping.is_set() or (within_turn and time.monotonic() >= self._ends_at):
             raise UnfinishedError(JobState.QUEUED)
@@ -100,7 +100,7 @@ class JobAttempt:
     def _store(self, write: Callable[[Session], None] = lambda _: None, **values: Any) -> None:
         def store() -> None:
             with begin_short_transaction(self.ctx.database) as session:
-                self.lease.owned.write(session, **self.progress, **values)
+                self.lease.ownership.write(session, **self.progress, **values)
                 write(session)
 
         self.lease.store(store)
@@ -130,7 +130,7 @@ class Handler(Protocol):
         """Whether a job must still wait: asked once its row says so, since the event may have come meanwhile."""
         return True
 
-    def on_end(self, ctx: Context, job: BackgroundJob) -> None:
+    def on_job_end(self, ctx: Context, job: BackgroundJob) -> None:
         """Called when a job has ended, in any state."""
         return
 

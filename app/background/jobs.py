@@ -78,7 +78,7 @@ def handle_end(ctx: Context, job: BackgroundJob) -> None:
     try:
         if job.state is not JobState.FINISHED:
             handler.discard(ctx, job)
-        handler.on_end(ctx, job)
+        handler.on_job_end(ctx, job)
     except Exception as error:
         log_failure("the end of a job could not be handled", error, job_id=str(job.id))
 

@@ -57,8 +57,8 @@ class Ownership:
 
     def write(self, session: Session, **values: Any) -> None:
         """Changes columns. Raises LostClaimError, which rolls the unit of work back."""
-        owned = update(self.table).where(self.table.id == self.row_id, self.table.fence == self.fence)
-        if not has_updated(session, owned.values(values)):
+        ownership = update(self.table).where(self.table.id == self.row_id, self.table.fence == self.fence)
+        if not has_updated(session, ownership.values(values)):
             raise LostClaimError(str(self.row_id))
 
     def release(self, session: Session, **values: Any) -> None:
@@ -105,12 +105,14 @@ class Lease:
     `find_stop` says why it is not, None while it is.
     """
 
-    def __init__(self, ctx: Context, owned: Ownership, find_stop: Callable[[Session], StopReason | None]) -> None:
-        self._ctx, self.owned, self._find_stop = ctx, owned, find_stop
+    def __init__(self, ctx: Context, ownership: Ownership, find_stop: Callable[[Session], StopReason | None]) -> None:
+        self._ctx, self.ownership, self._find_stop = ctx, ownership, find_stop
         self._stop: StopReason | None = None
         self._proven = time.monotonic()
         self._lease_s, self._heartbeat_s = ctx.settings.lease_s, ctx.settings.heartbeat_s
-        self._thread = RepeatingThread(f"lease-{owned.row_id}", self._watch, first_s=self._look_s, retry_s=self._look_s)
+        self._thread = RepeatingThread(
+            f"lease-{ownership.row_id}", self._watch, first_s=self._look_s, retry_s=self._look_s
+        )
 
     def begin(self) -> None:
         """Starts the heartbeat."""
@@ -121,7 +123,7 @@ class Lease:
         self._thread.stop()
 
     @property
-    def stop(self) -> StopReason | None:
+    def stop_reason(self) -> StopReason | None:
         """None while the work is wanted. Cheap: an engine reads it before every round."""
         # Checked on read: the heartbeat thread may be blocked on a dead connection, or was suspended with the process.
         if self._stop is None and time.monotonic() - self._proven >= self._lease_s:
@@ -136,14 +138,14 @@ class Lease:
         """
         limit = time.monotonic() + self._lease_s
         while True:
-            if self.stop is StopReason.FENCED:
-                raise LostClaimError(str(self.owned.row_id))
+            if self.stop_reason is StopReason.FENCED:
+                raise LostClaimError(str(self.ownership.row_id))
             try:
                 return write()
             except OUTAGES as error:
                 if time.monotonic() >= limit:
                     raise
-                log.warning("storing failed", row=str(self.owned.row_id), error=summarize_error(error))
+                log.warning("storing failed", row=str(self.ownership.row_id), error=summarize_error(error))
                 time.sleep(TRY_AGAIN_S)
 
     def shorten(self, lease_s: float) -> None:
@@ -155,7 +157,7 @@ class Lease:
         lease_s = min(self._lease_s, lease_s)
         proven = time.monotonic()
         self._renew(lease_s)
-        # In this order: `stop` must never compare an old heartbeat with the shorter lease.
+        # In this order: `stop_reason` must never compare an old heartbeat with the shorter lease.
         self._proven = proven
         self._heartbeat_s, self._lease_s = min(self._heartbeat_s, lease_s / BEATS, LONGEST_BEAT_S), lease_s
 
@@ -164,7 +166,7 @@ class Lease:
         return min(WATCH_S, self._heartbeat_s)
 
     def _watch(self) -> float | None:
-        if self.stop is not None:
+        if self.stop_reason is not None:
             return None
         now = time.monotonic()
         if now - self._proven >= self._heartbeat_s:
@@ -178,9 +180,9 @@ class Lease:
         if not self._ctx.stopping.is_set():
             with self._ctx.database.heartbeats.read() as session:
                 noticed = self._find_stop(session)
-        self._stop = self.stop or noticed
+        self._stop = self.stop_reason or noticed
         return self._look_s if self._stop is None else None
 
     def _renew(self, lease_s: float) -> None:
         with self._ctx.database.heartbeats.session() as session:
-            self.owned.write(session, lease_until=build_database_time(session, lease_s))
+            self.ownership.write(session, lease_until=build_database_time(session, lease_s))

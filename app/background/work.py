@@ -49,16 +49,16 @@ def hold_job(
     return_expired(ctx, BackgroundJob.id == job_id)
     waits = (BackgroundJob.state == JobState.QUEUED,)
     started_at = func.coalesce(BackgroundJob.started_at, get_utc_time())
-    owned = claim_row(ctx, BackgroundJob, job_id, *waits, state=JobState.RUNNING, started_at=started_at, error=None)
-    if owned is None:
+    ownership = claim_row(ctx, BackgroundJob, job_id, *waits, state=JobState.RUNNING, started_at=started_at, error=None)
+    if ownership is None:
         raise LostClaimError(str(job_id))
     with ctx.database.read() as session:
         job = session.get_one(BackgroundJob, job_id, options=[undefer(BackgroundJob.input)])
-    step = JobAttempt(ctx, job, Lease(ctx, owned, partial(_find_stop, job_id)), turn_s, on_progress)
+    step = JobAttempt(ctx, job, Lease(ctx, ownership, partial(_find_stop, job_id)), turn_s, on_progress)
     step.lease.begin()
     try:
         yield step
-        with step.tolerating_loss():
+        with step.suppress_lost_claim():
             step.lease.store(lambda: _end_attempt(step, JobState.FINISHED, result=step.result))
     except (LostClaimError, *OUTAGES):
         raise
@@ -74,7 +74,7 @@ def hold_job(
         _end_attempt(step, JobState.FAILED, error=str(error), input=None)
         raise
     except Exception as error:
-        is_last = owned.attempt >= MAX_ATTEMPTS or job.queue is None
+        is_last = ownership.attempt >= MAX_ATTEMPTS or job.queue is None
         _end_attempt(step, JobState.FAILED if is_last else JobState.QUEUED, error=summarize_error(error))
         raise
     finally:
@@ -98,7 +98,7 @@ def _end_attempt(step: JobAttempt, state: JobState, *, waits: bool = False, **va
     # At the end of the process no message is sent: the next start does it.
     sent_at = None if ctx.stopping.is_set() else get_utc_time()
     with ctx.database.session() as session:
-        step.lease.owned.release(session, state=state, enqueued_at=sent_at, **step.progress, **values)
+        step.lease.ownership.release(session, state=state, enqueued_at=sent_at, **step.progress, **values)
         if state is JobState.FINISHED:
             step.on_finish(session)
         if state is JobState.QUEUED and sent_at is not None and not waits:

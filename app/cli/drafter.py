@@ -60,7 +60,7 @@ class TrainingProgress(PartsBar):
 
     def should_stop(self) -> bool:
         """Whether to stop at the next safe point."""
-        return self._stopping or self._step.lease.stop is StopReason.CANCELLED
+        return self._stopping or self._step.lease.stop_reason is StopReason.CANCELLED
 
     def _stop(self, number: int, _frame: FrameType | None) -> None:
         self._stopping = True

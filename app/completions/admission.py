@@ -83,7 +83,7 @@ def admit_completion(ctx: Context, spec: DecodingSpec, tasks: Sequence[files.Tas
 
     Raises OverloadedError if the completions for the target leave no time for one more within its budget.
     """
-    with ctx.admitting:
+    with ctx.admission_lock:
         _require_capacity(ctx, spec, sum(len(task.prompt) + len(task.suffix or "") for task in tasks))
         yield
 

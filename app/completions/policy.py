@@ -48,7 +48,7 @@ class CompletionPolicy(Policy):
             waiting = update(RunTask).where(RunTask.run_id == run.id, RunTask.state == WorkStep.DECODE.waiting)
             session.execute(waiting.values(queued_at=get_utc_time()))
 
-    def eligible(self, ctx: Context, session: Session, step: WorkStep) -> Sequence[PendingWork]:
+    def list_pending_work(self, ctx: Context, session: Session, step: WorkStep) -> Sequence[PendingWork]:
         """Returns completions to decode, the earliest deadline first, including those pinned to this process.
 
         Grading follows its messages alone.
@@ -66,18 +66,18 @@ class CompletionPolicy(Policy):
         rows = sorted(session.execute(query), key=lambda row: row[1] + dt.timedelta(seconds=row[2].budget_s))
         return [PendingWork(run.id, run, run_task_id=run_task_id) for run_task_id, _, run in rows]
 
-    def lease_s(self, ctx: Context, budget_s: float) -> float:
+    def get_lease_s(self, ctx: Context, budget_s: float) -> float:
         """Half of the budget: if its worker is lost, another one has the other half left."""
         return deadlines.compute_lease_s(ctx, budget_s)
 
     def on_start(self, ctx: Context, run: Run) -> dt.datetime | None:
         """Restarts the clocks after a cold load. Loading time does not count against the budget."""
-        if build_engine_config(run) in ctx.engines.held() or remote.is_remote(run.target):
+        if build_engine_config(run) in ctx.engines.list_configs() or remote.is_remote(run.target):
             return None
         prepare_engine(ctx, run)
         return deadlines.restart(ctx, run.id, run.target)
 
-    def request_options(self, run: Run) -> dict[str, Any]:
+    def get_request_options(self, run: Run) -> dict[str, Any]:
         """Returns what a request to the OpenAI API may ask for, and the samples that are enough under load.
 
         A completion that may use the prefix cache may also draft from earlier answers; one that is
@@ -86,7 +86,7 @@ class CompletionPolicy(Policy):
         asked = {name: getattr(run, name) for name in ("n_min", "prompt_logprobs", "top_logprobs")}
         return {**asked, "earlier_answers": run.prefix_cache}
 
-    def on_close(self, ctx: Context, session: Session, run: Run) -> None:
+    def on_run_end(self, ctx: Context, session: Session, run: Run) -> None:
         """Asks for plain decoding to be prepared. The reaper asks again if that is lost."""
         second = select(Completion.id).where(Completion.after_id == run.id, Completion.state == RunState.QUEUED)
         for run_id in session.scalars(second):

@@ -81,7 +81,7 @@ def submit_prompts(
     _require_mode(spec, tasks)
     require_answering(ctx, [spec.target], is_local=is_local(pinned_worker, handover))
     is_waited_for = not is_local(pinned_worker, handover) and after_id is None
-    if is_waited_for and (fault := ctx.broker.fault()):
+    if is_waited_for and (fault := ctx.broker.find_fault()):
         raise UnavailableError(f"no worker can be reached because the broker {fault}: try again in a moment")
     prompts = [Task(**build_task_columns(*place)) for place in enumerate(tasks)]
     with admit_completion(ctx, spec, tasks) if is_waited_for else nullcontext():

@@ -38,10 +38,10 @@ def acquire_slot(ctx: Context) -> contextlib.ExitStack:
 
     Waiting keeps a thread of the web process. A streamed response takes the slot along: it closes `slot.pop_all()`.
     """
-    if not ctx.streams.acquire(blocking=False):
+    if not ctx.completion_slots.acquire(blocking=False):
         raise BusyError("too many completions are open: try again in a moment")
     slot = contextlib.ExitStack()
-    slot.callback(ctx.streams.release)
+    slot.callback(ctx.completion_slots.release)
     return slot
 
 

@@ -29,12 +29,12 @@ CACHE_DIR = "BASSLINE_CACHE_DIR"
 class Context:
     """One per process. Tests build their own with fakes for `load_engine` and `make_grader`.
 
-    `stopping` is set when the process shuts down: jobs are returned within a second and stay claimable. `streams`
-    limits how many web threads wait for completions, `views` how many serve live views and `downloads` how many
-    send files, so that the pages stay reachable. `engines` are the ones that its worker threads hold, `servers` the
-    remote servers that it starts; `turns` is which runs this worker served last, by step. `cpu` is held while a
-    thread decodes against the clock on a CPU, or grades (app/jobs/work/cpu_turns.py); `admitting` while it is decided
-    whether a completion is accepted, until it is stored.
+    `stopping` is set when the process shuts down: jobs are returned within a second and stay claimable.
+    `completion_slots` limits how many web threads wait for completions, `views` how many serve live views and
+    `downloads` how many send files, so that the pages stay reachable. `engines` are the ones that its worker threads
+    hold, `servers` the remote servers that it starts; `turns` is which runs this worker served last, by step.
+    `cpu_lock` is held while a thread decodes against the clock on a CPU, or grades (app/jobs/work/cpu_turns.py);
+    `admission_lock` while it is decided whether a completion is accepted, until it is stored.
     """
 
     settings: Settings
@@ -47,17 +47,17 @@ class Context:
     broker: Broker = field(init=False)
     engines: EnginePool = field(init=False)
     servers: CommandServers = field(init=False, default_factory=CommandServers)
-    streams: threading.BoundedSemaphore = field(init=False)
+    completion_slots: threading.BoundedSemaphore = field(init=False)
     views: CallerPool = field(init=False)
     downloads: CallerPool = field(init=False)
     turns: dict[WorkStep, TurnScheduler] = field(default_factory=dict)
-    cpu: threading.Lock = field(init=False, default_factory=threading.Lock)
-    admitting: threading.Lock = field(init=False, default_factory=threading.Lock)
+    cpu_lock: threading.Lock = field(init=False, default_factory=threading.Lock)
+    admission_lock: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self.broker = broker.create_broker(self.settings)
         self.engines = EnginePool(ports.EngineMemory(self.settings.engine_memory))
-        self.streams = threading.BoundedSemaphore(self.settings.max_streams)
+        self.completion_slots = threading.BoundedSemaphore(self.settings.max_streams)
         self.views = CallerPool(self.settings.max_views)
         self.downloads = CallerPool(WEB_DOWNLOADS)
 

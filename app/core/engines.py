@@ -55,7 +55,7 @@ class EnginePool:
         """
         return self._use(config) or self._load(EngineSlot(threading.get_ident(), config), load)
 
-    def held(self) -> Collection[EngineConfig]:
+    def list_configs(self) -> Collection[EngineConfig]:
         """The configurations whose engines this thread holds: getting one of them takes no time."""
         with self._lock:
             return {held.config for held in self._held if held.thread == threading.get_ident()}
@@ -68,7 +68,7 @@ class EnginePool:
         """
         with self._lock:
             sizes = self._sizes | {held.config: held.parts for held in self._held if held.engine is not None}
-        parts = {config: sizes.get(config) or self._memory.expected(config) for config in configs}
+        parts = {config: sizes.get(config) or self._memory.estimate_parts(config) for config in configs}
         known = {config: each for config, each in parts.items() if each}
         return all(_sum_memory(known.values()) <= self._limit(config) for config in known)
 
@@ -78,7 +78,7 @@ class EnginePool:
             self._held = [held for held in self._held if held.thread != threading.get_ident()]
             self._in_use.pop(threading.get_ident(), None)
 
-    def loaded(self) -> tuple[list[str], str] | None:
+    def describe_loaded(self) -> tuple[list[str], str] | None:
         """(targets, the last used first; device of that one) of this process's engines, or None."""
         with self._lock:
             engines = [(held.config, held.engine) for held in reversed(self._held) if held.engine is not None]
@@ -88,7 +88,7 @@ class EnginePool:
         targets = list(dict.fromkeys(each.target for each, _ in engines))
         return targets, str(engine.provenance().get("device") or config.device)
 
-    def loading(self) -> str | None:
+    def get_loading_target(self) -> str | None:
         """The target that some thread of this process is loading, or None."""
         with self._lock:
             return next((held.config.target for held in self._held if held.engine is None), None)
@@ -110,7 +110,7 @@ class EnginePool:
             self._held.append(new)
         try:
             if self._sum_other_bytes(new):
-                expected = self._memory.expected(new.config)
+                expected = self._memory.estimate_parts(new.config)
                 new.expected = expected or {}
                 # Beside an engine of unknown size all others may be too much.
                 self._make_room(new, 0 if expected is None else self._limit(new.config))

@@ -128,7 +128,7 @@ class EngineMemory:
 
         return int(MEMORY_SHARE * measure_available_bytes(config.device))
 
-    def expected(self, config: EngineConfig) -> EngineParts | None:
+    def estimate_parts(self, config: EngineConfig) -> EngineParts | None:
         """The weights of its models; None for one that is not in the cache, or that loading will refuse."""
         if target.is_remote(config.target):
             return {}

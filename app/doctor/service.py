@@ -57,7 +57,7 @@ def check_broker(settings: Settings) -> Iterator[Finding]:
     if settings.embedded:
         yield Finding("broker", "ok", "embedded: in the process of `bassline serve` or `bassline eval`")
         return
-    fault, url = create_broker(settings).fault(), redact_text(settings.broker_url)
+    fault, url = create_broker(settings).find_fault(), redact_text(settings.broker_url)
     if fault:
         yield Finding("broker", "fail", f"{url} {fault}", "Start Redis, or set BASSLINE_BROKER_URL.")
     else:

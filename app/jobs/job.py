@@ -53,7 +53,7 @@ class Job:
 
     None of these leaves the block. What does (SystemExit, an error of the database while the attempt is ended) leaves
     the job to the reaper, which finds the expired lease. The last open job closes its run. What else follows
-    is the policy's (Policy.on_end).
+    is the policy's (Policy.after_step).
     """
 
     def __init__(self, ctx: Context, claim: Claim) -> None:
@@ -76,7 +76,7 @@ class Job:
             self.lease.end()
         if self._ended:
             transitions.close_if_done(self._ctx, self.claim.run_id)
-        self.claim.policy.on_end(self._ctx, self.claim.run_id)
+        self.claim.policy.after_step(self._ctx, self.claim.run_id)
         return isinstance(error, Exception)
 
     def announce(self) -> None:
@@ -154,4 +154,4 @@ class Job:
         """Sends the message for the step that the job waits for, if any."""
         for step in WorkStep:
             if state is step.waiting:
-                self.claim.policy.send(self._ctx, self.claim.run_id, step, [self.claim.run_task_id])
+                self.claim.policy.send_messages(self._ctx, self.claim.run_id, step, [self.claim.run_task_id])

@@ -40,7 +40,7 @@ def claim_next(
         run_id, pinned_worker, name = named
         policy = get_policy(name)
         if policy.interactive or pinned_worker is not None:
-            jobs = policy.next(ctx, run_id, run_task_id, step)
+            jobs = policy.iterate_candidates(ctx, run_id, run_task_id, step)
     for job in itertools.islice(jobs, TRIES):
         claimed = claim(job)
         if claimed is not None:
@@ -64,7 +64,7 @@ def is_interactive_run_waiting(ctx: Context, run: Run) -> bool:
 def _find_pending_work(ctx: Context, step: WorkStep, *, interactive: bool) -> list[PendingWork]:
     with ctx.database.read() as session:
         asked = [policy for policy in list_policies() if policy.interactive is interactive]
-        return [waiting for policy in asked for waiting in policy.eligible(ctx, session, step)]
+        return [waiting for policy in asked for waiting in policy.list_pending_work(ctx, session, step)]
 
 
 def _iterate_in_turn(

@@ -29,7 +29,7 @@ from app.jobs import retention
 from app.jobs.work.live_updates import publish_task_change
 from app.runs import enqueue, transitions
 from app.runs.models import Run, RunTask
-from app.runs.policy import find_policy, is_waiting_in, list_policies
+from app.runs.policy import build_waiting_condition, find_policy, list_policies
 from app.workers.models import Worker
 from app.workers.service import compute_silence_limit
 
@@ -183,7 +183,7 @@ def return_expired_of_run(ctx: Context, run_id: uuid.UUID) -> None:
     if policy is not None:
         with ctx.database.session() as session:
             session.execute(update(RunTask).where(RunTask.id.in_(ids)).values(enqueued_at=get_utc_time()))
-            call_after_commit(session, policy.send, ctx, run_id, WorkStep.DECODE, ids)
+            call_after_commit(session, policy.send_messages, ctx, run_id, WorkStep.DECODE, ids)
 
 
 def _return_expired(ctx: Context, ours: ColumnElement[bool]) -> None:
@@ -234,7 +234,7 @@ def _resend_messages(ctx: Context, ours: ColumnElement[bool]) -> None:
     jobs proves a loss.
     """
     for queue in queues.ALL:
-        n_messages = ctx.broker.queue_length(queue)
+        n_messages = ctx.broker.count_messages(queue)
         if n_messages is None:
             return  # the broker is unreachable
         limit = MAX_SENT_BESIDE if n_messages else MAX_SENT
@@ -269,7 +269,7 @@ def _find_unsent(
             .where(
                 Run.state == RunState.RUNNING,
                 ours,
-                is_waiting_in(queue),
+                build_waiting_condition(queue),
                 or_(RunTask.enqueued_at.is_(None), RunTask.enqueued_at < before),
             )
             .order_by(RunTask.run_id, RunTask.position)

@@ -115,7 +115,10 @@ class ReadinessCheck:
 def check_readiness(ctx: Context) -> Readiness:
     """The state of each part. Writes nothing."""
     database = ctx.database
-    faults = {"database": find_database_fault(database) or find_storage_fault(database), "broker": ctx.broker.fault()}
+    faults = {
+        "database": find_database_fault(database) or find_storage_fault(database),
+        "broker": ctx.broker.find_fault(),
+    }
     faults["workers"] = NOT_ASKED if faults["database"] else find_workers_fault(database)
     checks = {part: fault or "ok" for part, fault in faults.items()}
     return Readiness(status="unready" if any(faults.values()) else READY, checks=checks)

@@ -56,7 +56,7 @@ class FailedSamples:
 
     @property
     def advice(self) -> str:
-        """in_words` and `remedy` in a sentence; "" if none failed."""
+        """`in_words` and `remedy` in a sentence; "" if none failed."""
         return f"{self.in_words}: {self.remedy}." if self.failed else ""
 
 

@@ -57,25 +57,27 @@ class Policy(Protocol):
         """Called in the transaction that makes a prepared run running, before its messages are sent."""
         return
 
-    def eligible(self, ctx: Context, session: Session, step: WorkStep) -> Sequence[PendingWork]:
+    def list_pending_work(self, ctx: Context, session: Session, step: WorkStep) -> Sequence[PendingWork]:
         """Pending work that this worker may take for the step; runs pinned to a process are left out."""
 
-    def next(self, ctx: Context, run_id: uuid.UUID, run_task_id: uuid.UUID, step: WorkStep) -> Iterator[uuid.UUID]:
+    def iterate_candidates(
+        self, ctx: Context, run_id: uuid.UUID, run_task_id: uuid.UUID, step: WorkStep
+    ) -> Iterator[uuid.UUID]:
         """The jobs to try to claim, in order, when a message names a job of a run that takes no turns: an interactive
         one, or one pinned to a process."""
         yield run_task_id
 
-    def waits_in(self, queue: str) -> ColumnElement[bool]:
+    def build_waiting_condition(self, queue: str) -> ColumnElement[bool]:
         """Whether a job waits for a message in this queue, as a condition over RunTask."""
         step = next((step for step, its in self.queues.items() if its == queue), None)
         return RunTask.state == step.waiting if step else false()
 
-    def send(self, ctx: Context, run_id: uuid.UUID, step: WorkStep, run_task_ids: Sequence[uuid.UUID]) -> None:
+    def send_messages(self, ctx: Context, run_id: uuid.UUID, step: WorkStep, run_task_ids: Sequence[uuid.UUID]) -> None:
         """Sends messages for jobs of the run that wait for the step."""
         if run_task_ids:
             enqueue.enqueue_jobs(ctx, step, run_task_ids, self.queues[step])
 
-    def lease_s(self, ctx: Context, budget_s: float) -> float | None:
+    def get_lease_s(self, ctx: Context, budget_s: float) -> float | None:
         """The lease while a job is decoded, where it must end sooner than usual; else None."""
         return None
 
@@ -84,19 +86,19 @@ class Policy(Protocol):
         waiting, if that has changed. Raises CannotLoadError, WorkStoppedError."""
         return None
 
-    def runs_sharing_wait(self, session: Session, run_id: uuid.UUID) -> Sequence[uuid.UUID]:
+    def list_runs_sharing_wait(self, session: Session, run_id: uuid.UUID) -> Sequence[uuid.UUID]:
         """The runs that together wait for a quiet machine no longer than the limit of each (app/runs/quiet.py)."""
         return [run_id]
 
-    def request_options(self, run: Run) -> dict[str, Any]:
+    def get_request_options(self, run: Run) -> dict[str, Any]:
         """The fields of decoding.request.Request that only its runs choose, by name."""
         return {}
 
-    def on_end(self, ctx: Context, run_id: uuid.UUID) -> None:
+    def after_step(self, ctx: Context, run_id: uuid.UUID) -> None:
         """Called after each step of the run: prepared, or a job decoded, graded or failed."""
         return
 
-    def on_close(self, ctx: Context, session: Session, run: Run) -> None:
+    def on_run_end(self, ctx: Context, session: Session, run: Run) -> None:
         """Called in the transaction that ends a run."""
         return
 
@@ -152,9 +154,9 @@ def is_interactive() -> ColumnElement[bool]:
     return Run.policy.in_([policy.name for policy in list_policies() if policy.interactive])
 
 
-def is_waiting_in(queue: str) -> ColumnElement[bool]:
-    """waits_in` of the policy of each run."""
-    return or_(*(and_(belongs_to_policy(policy), policy.waits_in(queue)) for policy in list_policies()))
+def build_waiting_condition(queue: str) -> ColumnElement[bool]:
+    """`build_waiting_condition` of the policy of each run."""
+    return or_(*(and_(belongs_to_policy(policy), policy.build_waiting_condition(queue)) for policy in list_policies()))
 
 
 QUEUES = {WorkStep.DECODE: queues.GPU_BATCH, WorkStep.GRADE: queues.EXEC}
@@ -167,7 +169,7 @@ class EvaluationPolicy(Policy):
     name = EVALUATION
     queues = QUEUES
 
-    def eligible(self, ctx: Context, session: Session, step: WorkStep) -> Sequence[PendingWork]:
+    def list_pending_work(self, ctx: Context, session: Session, step: WorkStep) -> Sequence[PendingWork]:
         """Returns every running evaluation with a job that waits for the step."""
         query = select(Run).where(belongs_to_policy(self), is_taking_turns(step)).options(*map(defer, LONG_COLUMNS))
         runs = session.scalars(query).all()

@@ -185,7 +185,7 @@ def _end(
                 run.state, run.error, run.failure = decide(session, run)
                 figures.store_measurement(session, run, found)
                 _publish_after_commit(ctx, session, run)
-                find_policy(session, run_id).on_close(ctx, session, run)
+                find_policy(session, run_id).on_run_end(ctx, session, run)
                 return True
         except _TasksChangedError:
             continue

@@ -102,15 +102,17 @@ class ArmPolicy(EvaluationPolicy):
 
     name = ARM
 
-    def eligible(self, ctx: Context, session: Session, step: WorkStep) -> Sequence[PendingWork]:
+    def list_pending_work(self, ctx: Context, session: Session, step: WorkStep) -> Sequence[PendingWork]:
         """Returns one job to decode for each study, since a study takes its turn as one run."""
         if step is not WorkStep.DECODE:
-            return super().eligible(ctx, session, step)
+            return super().list_pending_work(ctx, session, step)
         waiting = select(StudyArm.study_id).join(StudyArm.run).where(is_taking_turns(step)).distinct()
         jobs = {study_id: schedule.next_job(session, study_id, here_only=True) for study_id in session.scalars(waiting)}
         return [PendingWork(key, job.run, run_task_id=job.run_task_id) for key, job in jobs.items() if job is not None]
 
-    def next(self, ctx: Context, run_id: uuid.UUID, run_task_id: uuid.UUID, step: WorkStep) -> Iterator[uuid.UUID]:
+    def iterate_candidates(
+        self, ctx: Context, run_id: uuid.UUID, run_task_id: uuid.UUID, step: WorkStep
+    ) -> Iterator[uuid.UUID]:
         """Yields the job whose turn it is in the study, again after each lost race for it."""
         if step is not WorkStep.DECODE:
             yield run_task_id
@@ -123,14 +125,14 @@ class ArmPolicy(EvaluationPolicy):
                 return
             yield job.run_task_id
 
-    def waits_in(self, queue: str) -> ColumnElement[bool]:
+    def build_waiting_condition(self, queue: str) -> ColumnElement[bool]:
         """Excludes decoding, whose messages `recover` resends."""
-        return false() if queue == QUEUES[WorkStep.DECODE] else super().waits_in(queue)
+        return false() if queue == QUEUES[WorkStep.DECODE] else super().build_waiting_condition(queue)
 
-    def send(self, ctx: Context, run_id: uuid.UUID, step: WorkStep, run_task_ids: Sequence[uuid.UUID]) -> None:
-        """Sends messages for grading alone: `on_end` sends the one for decoding."""
+    def send_messages(self, ctx: Context, run_id: uuid.UUID, step: WorkStep, run_task_ids: Sequence[uuid.UUID]) -> None:
+        """Sends messages for grading alone: `after_step` sends the one for decoding."""
         if step is not WorkStep.DECODE:
-            super().send(ctx, run_id, step, run_task_ids)
+            super().send_messages(ctx, run_id, step, run_task_ids)
 
     def on_start(self, ctx: Context, run: Run) -> None:
         """Loads the engine of every arm once, and keeps the study on the device of its first task."""
@@ -139,12 +141,12 @@ class ArmPolicy(EvaluationPolicy):
         require_open(ctx, run.id)
         keep_to_device(ctx, study_id, run)
 
-    def runs_sharing_wait(self, session: Session, run_id: uuid.UUID) -> Sequence[uuid.UUID]:
+    def list_runs_sharing_wait(self, session: Session, run_id: uuid.UUID) -> Sequence[uuid.UUID]:
         """Returns the runs of all arms, because they wait for a quiet machine together."""
         study = select(StudyArm.study_id).where(StudyArm.run_id == run_id).scalar_subquery()
         return session.scalars(select(StudyArm.run_id).where(StudyArm.study_id == study)).all()
 
-    def on_end(self, ctx: Context, run_id: uuid.UUID) -> None:
+    def after_step(self, ctx: Context, run_id: uuid.UUID) -> None:
         """Drops arms that have lost the race, and sends the message for the next job of the study."""
         from app.studies import race  # noqa: PLC0415 (imports scipy, which takes a second)
 
@@ -152,7 +154,7 @@ class ArmPolicy(EvaluationPolicy):
         race.drop_losers(ctx, study_id)
         schedule.send_next(ctx, study_id)
 
-    def on_close(self, ctx: Context, session: Session, run: Run) -> None:
+    def on_run_end(self, ctx: Context, session: Session, run: Run) -> None:
         """Tells a job that waits for the study, whose id is its key, that the last arm has ended."""
         study_id = study_of(session, run.id)
         arms = select(StudyArm.run_id).where(StudyArm.study_id == study_id)

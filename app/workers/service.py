@@ -92,8 +92,8 @@ def report(ctx: Context) -> None:
         row = session.get(Worker, ctx.worker_name) or Worker(
             name=ctx.worker_name, host=socket.gethostname(), pid=os.getpid()
         )
-        row.last_seen_at, row.loading = build_database_time(session), ctx.engines.loading()
-        targets, row.device = ctx.engines.loaded() or ([], None)
+        row.last_seen_at, row.loading = build_database_time(session), ctx.engines.get_loading_target()
+        targets, row.device = ctx.engines.describe_loaded() or ([], None)
         row.model = ", ".join(targets)[:MODEL_LENGTH] or None
         session.add(row)
 

@@ -135,9 +135,9 @@ def test_a_process_that_stops_does_not_wait_for_grading_in_line(ctx, spec, engin
     with EmbeddedWorkers(ctx, "test"):
         run_id = service.submit(ctx, spec())
         wait_for(ended(ctx, run_id))
-        ctx.cpu.acquire()  # as a decoder does that takes long
+        ctx.cpu_lock.acquire()  # as a decoder does that takes long
         again = service.submit(ctx, spec())
         wait_for(lambda: not ctx.stopping.is_set())
     with ctx.database.read() as session:
         assert get_run(session, again).state in (RunState.QUEUED, RunState.RUNNING, RunState.INTERRUPTED)
-    ctx.cpu.release()
+    ctx.cpu_lock.release()

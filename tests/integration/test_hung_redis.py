@@ -100,13 +100,13 @@ def test_completions_are_refused_at_once_and_lists_are_served(ctx, redis_server)
 
 def test_a_completion_whose_redis_hangs_ends_with_its_budget(ctx, redis_server):
     app = create_app(ctx)
-    wait_for(lambda: ctx.broker.fault() is None)
+    wait_for(lambda: ctx.broker.find_fault() is None)
     answers = []
     thread = threading.Thread(
         target=lambda: answers.append(app.test_client().post("/api/v1/complete", json=PROMPT)), daemon=True
     )
     thread.start()
-    wait_for(lambda: ctx.broker.queue_length(queues.GPU_INTERACTIVE))
+    wait_for(lambda: ctx.broker.count_messages(queues.GPU_INTERACTIVE))
     with hung(redis_server):
         thread.join(SOON_S)
         assert not thread.is_alive()
@@ -117,8 +117,8 @@ def test_a_completion_whose_redis_hangs_ends_with_its_budget(ctx, redis_server):
 
 def test_a_lock_is_not_held_while_a_message_is_sent(ctx, monkeypatch):
     held = []
-    monkeypatch.setattr(CeleryBroker, "send", lambda *_: held.append(ctx.admitting.locked()))
-    wait_for(lambda: ctx.broker.fault() is None)
+    monkeypatch.setattr(CeleryBroker, "send", lambda *_: held.append(ctx.admission_lock.locked()))
+    wait_for(lambda: ctx.broker.find_fault() is None)
     completions.submit(ctx, completions.CompletionSpec(**PROMPT))
     completions.submit(ctx, completions.CompletionSpec(**PROMPT, test="assert f() is None"))
     assert held == [False, False]

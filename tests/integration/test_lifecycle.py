@@ -109,7 +109,7 @@ def test_a_former_owner_can_write_nothing(ctx, run_id):
     assert new.attempt == 2
     with pytest.raises(LostClaimError), ctx.database.session() as session:
         claims.release(session, old, TaskState.DECODED)
-    assert job(ctx, first_job).fence == new.owned.fence
+    assert job(ctx, first_job).fence == new.ownership.fence
 
 
 def test_a_job_whose_workers_die_three_times_fails_and_the_run_still_ends(ctx, run_id):
@@ -187,7 +187,7 @@ def test_leases_outlast_a_jump_of_one_hosts_clock(ctx, run_id, monkeypatch, hour
         monkeypatch.setattr(f"{module}.get_utc_time", lambda: jumped)
     claim = claims.claim_job(ctx, first, WorkStep.DECODE)
     reaper.reap(ctx)
-    assert job(ctx, first).fence == claim.owned.fence
+    assert job(ctx, first).fence == claim.ownership.fence
     left_s = (job(ctx, first).lease_until - dt.datetime.now(dt.UTC)).total_seconds()
     assert 0 < left_s <= ctx.settings.lease_s
 
@@ -408,7 +408,7 @@ def test_a_worker_that_could_not_prove_that_it_lives_stores_nothing(ctx, run_id)
     held = claims.claim_job(ctx, job_ids(ctx, run_id)[0], WorkStep.DECODE)
     ctx.settings = ctx.settings.model_copy(update={"lease_s": 0.2})
     lease = claims.make_lease(ctx, held)  # its heartbeat never ran, as if the process had been stopped
-    wait_for(lambda: lease.stop is StopReason.FENCED)
+    wait_for(lambda: lease.stop_reason is StopReason.FENCED)
     with pytest.raises(LostClaimError):
         lease.store(lambda: pytest.fail("stored"))
 
@@ -472,7 +472,7 @@ def test_a_lost_message_is_sent_again_once(ctx, run_id, broker):
 
 
 def test_while_messages_wait_only_those_of_the_longest_waiting_jobs_are_sent_again(ctx, run_id, broker):
-    assert broker.queue_length(queues.GPU_BATCH) == N_TASKS
+    assert broker.count_messages(queues.GPU_BATCH) == N_TASKS
     silence = compute_silence_limit(ctx)
     long_ago, lately = (get_utc_time() - reaper.PATIENCE * silence * times for times in (1.5, 0.5))
     first = job_ids(ctx, run_id)[0]
@@ -517,15 +517,15 @@ def test_a_heartbeat_keeps_the_lease_and_notices_cancel_and_loss(ctx, run_id):
     before = job(ctx, first_job).lease_until
     with Job(ctx, held) as working:
         wait_for(lambda: job(ctx, first_job).lease_until > before)
-        assert working.lease.stop is None
+        assert working.lease.stop_reason is None
         service.cancel(ctx, run_id)
-        wait_for(lambda: working.lease.stop is StopReason.CANCELLED)
+        wait_for(lambda: working.lease.stop_reason is StopReason.CANCELLED)
     assert job(ctx, second_job).state is TaskState.CANCELLED
-    stolen = dataclasses.replace(held, owned=dataclasses.replace(held.owned, fence=uuid.uuid4()))
+    stolen = dataclasses.replace(held, ownership=dataclasses.replace(held.ownership, fence=uuid.uuid4()))
     with ctx.database.session() as session:
         session.execute(update(Run).values(cancel_requested_at=None))
     with Job(ctx, stolen) as working:
-        wait_for(lambda: working.lease.stop is StopReason.FENCED)
+        wait_for(lambda: working.lease.stop_reason is StopReason.FENCED)
 
 
 def test_a_pinned_run_is_left_alone_by_others_and_interrupted_when_its_process_is_gone(ctx, run_id):

@@ -152,7 +152,7 @@ def test_a_worker_process_prepares_and_grades_what_this_process_decodes(stack, s
         (worker,) = list_workers(session)
         assert worker.pid != os.getpid()
     # The worker asks for the decoding once the run's state is stored.
-    wait_for(lambda: ctx.broker.queue_length(queues.GPU_BATCH) == 1, 20)
+    wait_for(lambda: ctx.broker.count_messages(queues.GPU_BATCH) == 1, 20)
     decode_task(ctx, job.id)
     wait_for(lambda: state() is RunState.FINISHED, 60)
     with ctx.database.read() as session:
@@ -284,9 +284,9 @@ def test_a_command_that_ends_at_once_says_so_in_json_too(stack, start, tmp_path,
 def test_the_messages_that_wait_in_a_queue_are_counted(stack):
     ctx, environment = stack
     redis.Redis.from_url(environment["BASSLINE_BROKER_URL"]).flushall()
-    assert ctx.broker.queue_length(queues.GPU_BATCH) == 0
+    assert ctx.broker.count_messages(queues.GPU_BATCH) == 0
     EvaluationPolicy().send(ctx, uuid.uuid4(), WorkStep.DECODE, [uuid.uuid4(), uuid.uuid4()])
-    assert ctx.broker.queue_length(queues.GPU_BATCH) == 2
-    assert ctx.broker.queue_length(queues.GPU_INTERACTIVE) == 0
+    assert ctx.broker.count_messages(queues.GPU_BATCH) == 2
+    assert ctx.broker.count_messages(queues.GPU_INTERACTIVE) == 0
     CompletionPolicy().send(ctx, uuid.uuid4(), WorkStep.DECODE, [uuid.uuid4()])
-    assert ctx.broker.queue_length(queues.GPU_INTERACTIVE) == 1
+    assert ctx.broker.count_messages(queues.GPU_INTERACTIVE) == 1

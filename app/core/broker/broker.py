@@ -26,10 +26,10 @@ class Broker(Protocol):
     def send(self, messages: Iterable[Message], queue: str) -> None:
         """Sends the messages, in this order. An unreachable broker is logged: the reaper sends them again."""
 
-    def queue_length(self, queue: str) -> int | None:
+    def count_messages(self, queue: str) -> int | None:
         """How many messages wait in a queue; None if the broker cannot be reached."""
 
-    def fault(self) -> str | None:
+    def find_fault(self) -> str | None:
         """Why the broker cannot be reached; None if it can."""
 
 
@@ -48,11 +48,11 @@ class MemoryBroker:
             self._queues[queue].extend(messages)
             self._changed.notify_all()
 
-    def queue_length(self, queue: str) -> int:
+    def count_messages(self, queue: str) -> int:
         """How many messages wait in a queue."""
         return len(self._queues[queue])
 
-    def fault(self) -> None:
+    def find_fault(self) -> None:
         """Why the broker cannot be reached; None if it can."""
 
     def get(self, names: Sequence[str], wait_s: float) -> Message | None:

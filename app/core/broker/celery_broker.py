@@ -47,7 +47,7 @@ class CeleryBroker:
             self._silent_until = time.monotonic() + SILENT_S
             log.warning("broker unreachable; the reaper sends again", queue=queue, error=str(error))
 
-    def queue_length(self, queue: str) -> int | None:
+    def count_messages(self, queue: str) -> int | None:
         """How many messages wait in a queue."""
         try:
             with self._open_connection() as connection:
@@ -57,7 +57,7 @@ class CeleryBroker:
         except UNREACHABLE:
             return None
 
-    def fault(self) -> str | None:
+    def find_fault(self) -> str | None:
         """Why the broker cannot be reached; None if it can."""
         if time.monotonic() < self._silent_until:
             return "cannot be reached: it did not answer a moment ago"

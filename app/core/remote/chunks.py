@@ -50,7 +50,7 @@ class Usage(NamedTuple):
     drafted_tokens: int | None = None
     accepted_tokens: int | None = None
 
-    def replace_unknown(self, earlier: Usage | None) -> Usage:
+    def fill_unknown(self, earlier: Usage | None) -> Usage:
         """These counts, and earlier ones where these are unknown."""
         return self if earlier is None else Usage(*(b if a is None else a for a, b in zip(self, earlier, strict=True)))
 
@@ -168,7 +168,7 @@ def _parse_infill_event(document: dict[str, Any]) -> Chunk:
     counts = document.get("tokens_evaluated"), document.get("tokens_predicted"), document.get("tokens_cached")
     usage = Usage(*map(_parse_count, counts)) if is_over else None
     choice = ChoiceDelta(known, document["content"], reason, None)
-    return Chunk((choice,), usage and _parse_timings(document.get("timings")).replace_unknown(usage))
+    return Chunk((choice,), usage and _parse_timings(document.get("timings")).fill_unknown(usage))
 
 
 def _parse_logprobs(logprobs: Any) -> tuple[TokenLogprobs | None, bool]:
@@ -212,7 +212,7 @@ def _parse_usage(document: dict[str, Any]) -> Usage | None:
         else (None, None)
     )
     counts = usage.get("prompt_tokens"), usage.get("completion_tokens"), cached, drafted, accepted
-    return Usage(*map(_parse_count, counts)).replace_unknown(timings)
+    return Usage(*map(_parse_count, counts)).fill_unknown(timings)
 
 
 def _parse_timings(timings: Any) -> Usage:

@@ -123,7 +123,7 @@ class Exchange:
         if len(ended) == 1 and self.usage is not None and drafted is not None:
             drafted += self.usage.drafted_tokens or 0
             accepted = (accepted or 0) + (self.usage.accepted_tokens or 0)
-        self.usage = chunk.usage._replace(drafted_tokens=drafted, accepted_tokens=accepted).replace_unknown(self.usage)
+        self.usage = chunk.usage._replace(drafted_tokens=drafted, accepted_tokens=accepted).fill_unknown(self.usage)
 
     def _take(self, choices: Sequence[ChoiceDelta]) -> bool:
         """Adds choices to their samples, and leaves out those that were not asked for; whether there was any text."""

@@ -49,7 +49,7 @@ def measure_after_task(ctx: Context, job: DecodeJob, engine: Engine) -> None:
 
     To be called before the task's samples are stored, so that the figures of the run include it.
     """
-    if job.claim.policy.interactive or job.lease.stop is not None:
+    if job.claim.policy.interactive or job.lease.stop_reason is not None:
         return
     others = select(RunTask.id).where(RunTask.run_id == job.run.id, RunTask.state == TaskState.QUEUED)
     with ctx.database.read() as session:

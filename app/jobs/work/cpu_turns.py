@@ -32,14 +32,14 @@ def hold_decoding_turn(ctx: Context, job: DecodeJob, engine: Engine) -> Iterator
     if job.run.throughput or job.claim.policy.interactive or engine.provenance().get("threads") is None:
         yield
         return
-    while not (mine := ctx.cpu.acquire(timeout=POLL_S)) and job.lease.stop is None:
+    while not (mine := ctx.cpu_lock.acquire(timeout=POLL_S)) and job.lease.stop_reason is None:
         if is_interactive_run_waiting(ctx, job.run):
             raise GaveWayError
     try:
         yield
     finally:
         if mine:
-            ctx.cpu.release()
+            ctx.cpu_lock.release()
 
 
 @contextmanager
@@ -48,10 +48,10 @@ def hold_grading_turn(ctx: Context, job: Job) -> Iterator[None]:
     if job.claim.policy.interactive:
         yield
         return
-    while not ctx.cpu.acquire(timeout=POLL_S):
-        if job.lease.stop is not None:
+    while not ctx.cpu_lock.acquire(timeout=POLL_S):
+        if job.lease.stop_reason is not None:
             raise WorkStoppedError
     try:
         yield
     finally:
-        ctx.cpu.release()
+        ctx.cpu_lock.release()

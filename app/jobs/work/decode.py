@@ -29,7 +29,7 @@ def decode_task(ctx: Context, run_task_id: uuid.UUID) -> None:
         run_task_id,
         WorkStep.DECODE,
         lambda row_id: claim_decode_job(ctx, row_id),
-        lambda run: build_engine_config(run) in ctx.engines.held(),
+        lambda run: build_engine_config(run) in ctx.engines.list_configs(),
     )
     if job is None:
         return
@@ -57,7 +57,9 @@ def _decode(ctx: Context, job: DecodeJob) -> None:
             quiet_wait.wait_for_quiet(ctx, job, engine)
             with cpu_turns.hold_decoding_turn(ctx, job, engine):
                 calibrate.measure_before_task(ctx, job, engine)
-                completion = engine.generate(job.start(engine), job.live_updates, lambda: job.lease.stop is not None)
+                completion = engine.generate(
+                    job.start(engine), job.live_updates, lambda: job.lease.stop_reason is not None
+                )
                 job.end_clock()
                 calibrate.measure_after_task(ctx, job, engine)
         except ServerUnreachableError as error:
@@ -67,6 +69,6 @@ def _decode(ctx: Context, job: DecodeJob) -> None:
         except cpu_turns.GaveWayError:
             gave_way = True
             raise
-        job.store(completion, job.lease.stop)
+        job.store(completion, job.lease.stop_reason)
     if gave_way:
-        job.claim.policy.send(ctx, job.run.id, WorkStep.DECODE, [job.claim.run_task_id])
+        job.claim.policy.send_messages(ctx, job.run.id, WorkStep.DECODE, [job.claim.run_task_id])

@@ -44,7 +44,7 @@ class ThroughputBatch(SharedBatch):
 
     def _should_cancel(self) -> bool:
         """Whether the run has stopped, or every job in the batch has been lost."""
-        stops = {job.lease.stop for job in self._open}
+        stops = {job.lease.stop_reason for job in self._open}
         for stop in (StopReason.CANCELLED, StopReason.INTERRUPTED):
             if stop in stops:
                 self._stop = stop  # kept, because the other leases notice it later

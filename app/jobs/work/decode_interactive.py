@@ -69,7 +69,7 @@ class InteractiveBatch(SharedBatch):
 
     def _is_unwanted(self, position: int) -> bool:
         job = self._sent[position]
-        return job.lease.stop is not None or self._find_stop(job) is not None
+        return job.lease.stop_reason is not None or self._find_stop(job) is not None
 
     def _claim_next(self) -> DecodeJob | None:
         if len(self._open) >= self._ctx.settings.completions_together or not self._may_look():
@@ -90,7 +90,7 @@ class InteractiveBatch(SharedBatch):
     def _list_waiting(self) -> Sequence[PendingWork]:
         """What this worker may decode, the most urgent first. A worker with a pinned run takes no other work."""
         with self._ctx.database.read() as session:
-            found = self._first.claim.policy.eligible(self._ctx, session, WorkStep.DECODE)
+            found = self._first.claim.policy.list_pending_work(self._ctx, session, WorkStep.DECODE)
         return [waiting for waiting in found if waiting.run.pinned_worker == self._first.run.pinned_worker]
 
     def _look_for_unwanted(self) -> None:

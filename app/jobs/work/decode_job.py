@@ -86,7 +86,7 @@ class DecodeJob(Job):
         waited_s = 0.0
         if is_interactive:  # its clock started when it was accepted
             waited_s = max((self._started_at - self._queued_at).total_seconds(), 0.0)
-        lease_s = self.claim.policy.lease_s(self._ctx, run.budget_s)
+        lease_s = self.claim.policy.get_lease_s(self._ctx, run.budget_s)
         if lease_s is not None:
             self.lease.store(lambda: self.lease.shorten(lease_s))
         # What others take of this machine says nothing about another one's times.
@@ -101,7 +101,7 @@ class DecodeJob(Job):
             stop=prompt.stop,
             prefix_cache=run.prefix_cache,
             waited_s=waited_s,
-            **self.claim.policy.request_options(run),
+            **self.claim.policy.get_request_options(run),
         )
 
     def end_clock(self) -> None:
@@ -258,7 +258,7 @@ def prepare_engine(ctx: Context, run: Run) -> Engine:
     try:
         if ctx.servers.make_ready(run.target, ctx.stopping.is_set) and ctx.servers.one_at_a_time:
             ctx.engines.drop()  # our own leaves the memory to it, too
-        is_cold = config not in ctx.engines.held() and not remote.is_remote(run.target)
+        is_cold = config not in ctx.engines.list_configs() and not remote.is_remote(run.target)
         engine = ctx.engines.get(config, load)
     except StopAskedError:
         raise WorkStoppedError from None

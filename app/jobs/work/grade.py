@@ -86,7 +86,7 @@ def _judge(ctx: Context, job: Job, programs: Sequence[str], task: PlainTask) -> 
 def _iterate_while_wanted(job: Job, items: Iterable[T]) -> Iterator[T]:
     """The items. Raises StoppedError between two of them once the job is not wanted."""
     for item in items:
-        if job.lease.stop is not None:
+        if job.lease.stop_reason is not None:
             raise WorkStoppedError
         yield item
 

@@ -71,9 +71,9 @@ def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
             session, ctx.bus.publish, run_id, event_types.STATE, {"state": RunState.RUNNING, "error": None}
         )
         for step, ids in _mark_enqueued(session, run_id).items():
-            call_after_commit(session, policy.send, ctx, run_id, step, ids)
+            call_after_commit(session, policy.send_messages, ctx, run_id, step, ids)
     transitions.close_if_done(ctx, run_id)
-    policy.on_end(ctx, run_id)
+    policy.after_step(ctx, run_id)
 
 
 class PrepareDataset(CheckDataset):
@@ -83,7 +83,7 @@ class PrepareDataset(CheckDataset):
         """Whether a run still waits for it."""
         return bool(_find_runs_over_dataset(ctx, job))
 
-    def on_end(self, ctx: Context, job: BackgroundJob) -> None:
+    def after_step(self, ctx: Context, job: BackgroundJob) -> None:
         """Asks for the runs to be prepared that waited; they fail if the workers were lost."""
         lost = job.state is JobState.FAILED and (job.error or "").startswith(Failure.WORKER_LOST)
         for run_id in _find_runs_over_dataset(ctx, job):

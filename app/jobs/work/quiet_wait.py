@@ -40,7 +40,7 @@ def wait_for_quiet(ctx: Context, job: DecodeJob, engine: Engine) -> None:
         return
     wait = _Wait(ctx, job)
     try:
-        while wait.left_s > 0 and job.lease.stop is None:
+        while wait.left_s > 0 and job.lease.stop_reason is None:
             with cpu_turns.hold_decoding_turn(ctx, job, engine):  # what is graded here must not count as others
                 use = _measure(ctx)
             if use is None or not is_disturbed(use):
@@ -65,7 +65,7 @@ class _Wait:
         self._ctx, self._job = ctx, job
         run_id = job.run.id
         with ctx.database.read() as session:
-            sharing = job.claim.policy.runs_sharing_wait(session, run_id)
+            sharing = job.claim.policy.list_runs_sharing_wait(session, run_id)
             columns = session.execute(select(Run.id, Run.quiet).where(Run.id.in_(sharing))).all()
         waits = {key: wait for key, column in columns if (wait := parse_quiet_wait(column)) is not None}
         self._before = waits.get(run_id) or QuietWait(0.0)

@@ -74,4 +74,4 @@ class SharedBatch(ABC):
             if isinstance(outcome, Exception):
                 raise outcome
             job.end_clock()
-            job.store(outcome, self._find_stop(job) or job.lease.stop)
+            job.store(outcome, self._find_stop(job) or job.lease.stop_reason)

@@ -128,7 +128,7 @@ def test_a_running_job_that_is_cancelled_ends_after_its_step(ctx):
     def do_job() -> None:
         with work.hold_job(ctx, job_id) as step:
             jobs.cancel(ctx, job_id)
-            wait_for(lambda: step.lease.stop is not None)
+            wait_for(lambda: step.lease.stop_reason is not None)
             step.save()
 
     with pytest.raises(CancelledError):

@@ -103,7 +103,7 @@ def test_a_worker_whose_cache_knows_better_refuses_before_it_loads(ctx, engine, 
         run_id = service.submit(ctx, spec, handover=True)
     with ctx.database.read() as session, pytest.raises(PromptError, match="no fill-in-the-middle tokens"):
         prepare_engine(ctx, get_run(session, run_id))
-    assert not ctx.engines.held()
+    assert not ctx.engines.list_configs()
 
 
 @pytest.mark.parametrize(

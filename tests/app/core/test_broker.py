@@ -28,7 +28,7 @@ def test_messages_come_in_the_order_of_the_queues_and_within_one_as_they_were_se
 def test_a_queue_that_a_worker_does_not_consume_is_left_alone(broker):
     broker.send([(queues.GRADE_TASK, IDS[0])], queues.EXEC)
     assert broker.get(queues.GPU, 0) is None
-    assert broker.queue_length(queues.EXEC) == 1
+    assert broker.count_messages(queues.EXEC) == 1
 
 
 def test_a_mistyped_queue_is_an_error(broker):

@@ -44,7 +44,7 @@ class Memory:
     def limit(self, config: EngineConfig) -> int:
         return self.bytes
 
-    def expected(self, config: EngineConfig) -> Mapping[object, int] | None:
+    def estimate_parts(self, config: EngineConfig) -> Mapping[object, int] | None:
         return None if config in self.unknown else self.sizes[config]
 
     def release(self) -> None:
@@ -78,8 +78,8 @@ def test_engines_that_fit_are_loaded_once_and_switched_at_no_cost() -> None:
     first = {config: engines.get(config, memory.load(config)) for config in memory.sizes}
     for config in (LARGE, SMALL, SMALL_AGAIN, LARGE):
         assert engines.get(config, not_again) is first[config]
-    assert engines.held() == set(memory.sizes)
-    assert engines.loaded() == (["qwen2.5-coder-0.5b", "smollm2-135m"], "fake")
+    assert engines.list_configs() == set(memory.sizes)
+    assert engines.describe_loaded() == (["qwen2.5-coder-0.5b", "smollm2-135m"], "fake")
     assert memory.releases == 0
 
 
@@ -91,11 +91,11 @@ def test_the_engine_used_longest_ago_is_let_go_before_another_is_loaded() -> Non
     def load() -> SizedEngine:
         assert gone() is None
         assert memory.releases == 1
-        assert (engines.loaded(), engines.loading()) == (None, "qwen2.5-coder-0.5b")
+        assert (engines.describe_loaded(), engines.get_loading_target()) == (None, "qwen2.5-coder-0.5b")
         return memory.load(LARGE)()
 
     engines.get(LARGE, load)
-    assert (engines.held(), engines.loading()) == ({LARGE}, None)
+    assert (engines.list_configs(), engines.get_loading_target()) == ({LARGE}, None)
 
 
 def test_weights_count_once_however_many_engines_share_them() -> None:
@@ -103,7 +103,7 @@ def test_weights_count_once_however_many_engines_share_them() -> None:
     engines = EnginePool(memory)
     for config in (SMALL, SMALL_AGAIN):
         engines.get(config, memory.load(config))
-    assert engines.held() == {SMALL, SMALL_AGAIN}
+    assert engines.list_configs() == {SMALL, SMALL_AGAIN}
 
 
 def test_an_engine_whose_going_frees_nothing_stays() -> None:
@@ -112,7 +112,7 @@ def test_an_engine_whose_going_frees_nothing_stays() -> None:
     engines = EnginePool(memory)
     for config in sizes:
         engines.get(config, memory.load(config))
-    assert engines.held() == set(sizes)
+    assert engines.list_configs() == set(sizes)
 
 
 def test_an_engine_larger_than_expected_makes_room_once_its_size_is_known() -> None:
@@ -120,7 +120,7 @@ def test_an_engine_larger_than_expected_makes_room_once_its_size_is_known() -> N
     engines = EnginePool(memory)
     engines.get(SMALL, memory.load(SMALL))
     engines.get(LARGE, lambda: SizedEngine({"large": 25}))
-    assert engines.held() == {LARGE}
+    assert engines.list_configs() == {LARGE}
     assert not engines.fits([SMALL, LARGE])
 
 
@@ -129,9 +129,9 @@ def test_all_others_go_before_a_model_of_unknown_size() -> None:
     engines = EnginePool(memory)
     for config in (SMALL, SMALL_AGAIN, LARGE):
         engines.get(config, memory.load(config))
-    assert engines.held() == {LARGE}
+    assert engines.list_configs() == {LARGE}
     engines.get(SMALL, memory.load(SMALL))
-    assert engines.held() == {SMALL, LARGE}
+    assert engines.list_configs() == {SMALL, LARGE}
 
 
 def test_whether_engines_fit_together_is_told_before_and_after_they_are_loaded() -> None:
@@ -160,7 +160,7 @@ def test_out_of_memory_lets_all_others_go_and_tries_once_more() -> None:
 
     engines.get(LARGE, load)
     assert tries == [[True, True], [False, False]]
-    assert engines.held() == {LARGE}
+    assert engines.list_configs() == {LARGE}
     assert not engines.fits([SMALL, LARGE])
     assert engines.fits([SMALL, SMALL_AGAIN])
 
@@ -174,13 +174,13 @@ def test_an_engine_that_cannot_be_loaded_is_not_held(other: EngineConfig | None)
     tries = []
 
     def fail() -> FakeEngine:
-        tries.append(engines.loading())
+        tries.append(engines.get_loading_target())
         raise NoMemoryError("memory has run out")
 
     with pytest.raises(NoMemoryError):
         engines.get(LARGE, fail)
     assert tries == ["qwen2.5-coder-0.5b"] * (2 if other else 1)
-    assert (engines.held(), engines.loaded(), engines.loading()) == (set(), None, None)
+    assert (engines.list_configs(), engines.describe_loaded(), engines.get_loading_target()) == (set(), None, None)
 
 
 def test_another_error_while_loading_passes_and_the_others_stay() -> None:
@@ -193,7 +193,7 @@ def test_another_error_while_loading_passes_and_the_others_stay() -> None:
 
     with pytest.raises(OSError, match="no such file"):
         engines.get(LARGE, fail)
-    assert (engines.held(), engines.loading()) == ({SMALL}, None)
+    assert (engines.list_configs(), engines.get_loading_target()) == ({SMALL}, None)
 
 
 def test_each_thread_has_its_own_and_what_another_works_with_is_never_let_go() -> None:
@@ -203,11 +203,11 @@ def test_each_thread_has_its_own_and_what_another_works_with_is_never_let_go() -
     theirs: list[FakeEngine] = []
 
     def work() -> None:
-        assert engines.held() == set()
-        assert engines.loaded() == (["smollm2-135m"], "fake")
+        assert engines.list_configs() == set()
+        assert engines.describe_loaded() == (["smollm2-135m"], "fake")
         theirs.append(engines.get(SMALL, memory.load(SMALL)))
         theirs.append(engines.get(LARGE, memory.load(LARGE)))
-        assert engines.held() == {LARGE}
+        assert engines.list_configs() == {LARGE}
         engines.drop()
 
     thread = threading.Thread(target=work)
@@ -216,7 +216,7 @@ def test_each_thread_has_its_own_and_what_another_works_with_is_never_let_go() -
     assert theirs[0] is not mine
     assert engines.get(SMALL, not_again) is mine
     engines.drop()
-    assert (engines.held(), engines.loaded()) == (set(), None)
+    assert (engines.list_configs(), engines.describe_loaded()) == (set(), None)
 
 
 CONFIGS = [EngineConfig(target=f"./model{i}", drafter=drafter) for i in range(3) for drafter in ("none", "ngram")]
@@ -239,10 +239,10 @@ def test_the_limit_holds_for_all_but_the_needed_engine_and_the_oldest_go_first(
     engines = EnginePool(memory)
     by_age: list[EngineConfig] = []  # the last used first
     for config in wanted:
-        before = engines.held()
+        before = engines.list_configs()
         loaded = []
         engines.get(config, lambda config=config, loaded=loaded: loaded.append(config) or memory.load(config)())
-        held = engines.held()
+        held = engines.list_configs()
         by_age = [config, *(each for each in by_age if each != config)]
 
         assert bool(loaded) == (config not in before)
@@ -268,6 +268,6 @@ def test_the_setting_is_the_limit_and_auto_a_share_of_the_memory() -> None:
 def test_a_remote_engine_takes_nothing_and_a_model_that_is_not_here_is_unknown(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path))
     memory = EngineMemory(None)
-    assert memory.expected(EngineConfig(target="openai:m@http://127.0.0.1:9/v1", drafter="none")) == {}
-    assert memory.expected(SMALL) is None
-    assert memory.expected(EngineConfig(target="./nowhere")) is None
+    assert memory.estimate_parts(EngineConfig(target="openai:m@http://127.0.0.1:9/v1", drafter="none")) == {}
+    assert memory.estimate_parts(SMALL) is None
+    assert memory.estimate_parts(EngineConfig(target="./nowhere")) is None

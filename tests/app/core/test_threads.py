@@ -143,7 +143,7 @@ def test_no_fault_ends_the_lease_of_a_job(ctx, spec, monkeypatch):
             wait_for(lambda: len(faults) > 2)
         with ctx.database.session() as session:
             session.get_one(Run, run_id).state = RunState.INTERRUPTED
-        wait_for(lambda: job.lease.stop is not None)  # the thread still looks
+        wait_for(lambda: job.lease.stop_reason is not None)  # the thread still looks
 
 
 def test_a_repeating_thread_goes_on_although_the_log_cannot_be_written(monkeypatch):

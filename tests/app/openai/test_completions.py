@@ -128,8 +128,8 @@ def test_a_request_too_many_is_refused_before_a_run_is_made(served, client, stre
     ctx, before = served[0], [run.id for run in completions(served[0])]
     with contextlib.ExitStack() as slots:
         for _ in range(ctx.settings.max_streams):
-            assert ctx.streams.acquire(timeout=10)
-            slots.callback(ctx.streams.release)
+            assert ctx.completion_slots.acquire(timeout=10)
+            slots.callback(ctx.completion_slots.release)
         with pytest.raises(openai.InternalServerError, match="too many"):
             client.completions.create(model=MODEL, prompt=PROMPT, stream=stream)
     assert [run.id for run in completions(ctx)] == before

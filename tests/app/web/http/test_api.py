@@ -78,7 +78,7 @@ def test_a_client_that_leaves_before_the_first_frame_cancels_its_completion(clie
     with ctx.database.read() as session:
         (run,) = session.scalars(select(Run))
     assert run.state is RunState.CANCELLED
-    assert ctx.streams.acquire(blocking=False)
+    assert ctx.completion_slots.acquire(blocking=False)
 
 
 @pytest.mark.parametrize(

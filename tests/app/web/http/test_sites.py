@@ -127,7 +127,7 @@ def test_with_tokens_another_machine_is_served(ctx):
 @pytest.mark.usefixtures("additions")
 def test_who_is_told_to_come_back_is_told_so_in_seconds_not_at_the_end_of_the_limiters_window(client, ctx):
     for _ in range(ctx.settings.max_streams):
-        ctx.streams.acquire()
+        ctx.completion_slots.acquire()
     for path, body in [
         ("/v1/completions", {"model": "smollm2-135m", "prompt": "x"}),
         ("/api/v1/complete", {"target": "smollm2-135m", "prompt": "x"}),
