@@ -145,8 +145,7 @@ def describe_disturbance(runs: Iterable[Figures]) -> str:
 def build_clock_tables(tasks: Sequence[RunTask], calibrations: Sequence[Calibration]) -> list[TextTable]:
     """The calibrations, and the tasks that lost more than the limit to others; [] for runs without readings."""
     lost = sorted(
-        ((share, task) for task in tasks if (share := compute_lost_share(task)) is not None and share > LOST_TO_OTHERS),
-        key=lambda pair: -pair[0],
+        ((compute_lost_share(task) or 0.0, task) for task in tasks if is_disturbed(task)), key=lambda pair: -pair[0]
     )
     tables = []
     if calibrations:

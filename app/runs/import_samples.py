@@ -104,13 +104,14 @@ class ImportSamples(hidden_runs.ImportHandler):
     def run(self, job: BackgroundJob, step: JobAttempt) -> dict[str, Any]:
         """Stores the hidden run, then its samples; the end of the job shows it."""
         given, database = job.arguments, step.ctx.database
+        task_ids = set(given["task_ids"])
         run_id, origin = uuid.UUID(given["run_ids"][0]), given["origin"]
         with database.read() as session:
             dataset = repository.get_dataset(session, uuid.UUID(given["dataset_id"]))
             content = dataset_files.Dataset(
                 dataset.name, tuple(datasets.as_plain(t) for t in dataset.tasks), dataset.sha256
             )
-            tasks = [task for task in dataset.tasks if task.task_id in set(given["task_ids"])]
+            tasks = [task for task in dataset.tasks if task.task_id in task_ids]
         now = get_utc_time()
         run = Run(
             id=run_id,

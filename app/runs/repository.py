@@ -18,7 +18,6 @@ from app.core.states import (
     DECODED_TASK_STATES,
     LISTED_RUN_KINDS,
     OPEN_RUN_STATES,
-    OPEN_TASK_STATES,
     PASSED,
     RunState,
     TaskState,
@@ -112,11 +111,6 @@ class RunProgress:
     def resumable(self) -> bool:
         """Whether the run has ended with tasks left."""
         return self.state not in OPEN_RUN_STATES and self.left > 0
-
-    @property
-    def open(self) -> int:
-        """Tasks with work left."""
-        return sum(self.by_state.get(s, 0) for s in OPEN_TASK_STATES)
 
     @property
     def tokens_per_s(self) -> float | None:

@@ -165,7 +165,7 @@ def _parse_infill_event(document: dict[str, Any]) -> Chunk:
     is_over = document.get("stop") is True
     reason = ("length" if document.get("stop_type") == "limit" else "stop") if is_over else None
     known = index if isinstance(index, int) and not isinstance(index, bool) else 0
-    counts = document.get("tokens_evaluated"), document.get("tokens_predicted"), document.get("tokens_cached")
+    counts = document.get("tokens_evaluated"), document.get("tokens_predicted")
     usage = Usage(*map(_parse_count, counts)) if is_over else None
     choice = ChoiceDelta(known, document["content"], reason, None)
     return Chunk((choice,), usage and _parse_timings(document.get("timings")).fill_unknown(usage))
@@ -216,10 +216,10 @@ def _parse_usage(document: dict[str, Any]) -> Usage | None:
 
 
 def _parse_timings(timings: Any) -> Usage:
-    """llama.cpp's counts of a request. They come for each choice, so the last one's stand for all."""
+    """llama.cpp's counts of one choice, which come with its end."""
     if not isinstance(timings, dict):
         return Usage()
-    counts = timings.get("predicted_n"), None, timings.get("draft_n"), timings.get("draft_n_accepted")
+    counts = (timings.get(name) for name in ("predicted_n", "cache_n", "draft_n", "draft_n_accepted"))
     return Usage(None, *map(_parse_count, counts))
 
 

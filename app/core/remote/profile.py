@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -128,6 +128,8 @@ async def probe_server(server: ServerConnection) -> ServerProfile:
         refusal = error
     try:
         profile = replace(profile, chat=await _probe_dialect(server, facts, CHAT_PATH))
+    except ServerBusyError:
+        raise
     except (RequestRefusedError, RemoteServerError):
         if refusal is not None:
             raise refusal from None
@@ -170,7 +172,7 @@ async def _write_greedily(server: ServerConnection, stop: tuple[str, ...]) -> tu
     """(text, finish reason) of two tokens."""
     text, reason = "", None
     options: dict[str, Any] = {"temperature": 0, "max_tokens": 2, **({"stop": list(stop)} if stop else {})}
-    with contextlib.suppress(RequestRefusedError, RemoteServerError):
+    with _ignore_refusals():
         body = {**_PROBES[COMPLETIONS_PATH], **options}
         async with contextlib.aclosing(server.stream(body, PROBE_EVENT_BYTES, BusyWait())) as chunks:
             async for chunk in chunks:
@@ -184,7 +186,7 @@ async def _find_infill(server: ServerConnection) -> str | None:
     usage = await _read_usage(server, {"suffix": _SUFFIX, **_USAGE})
     if usage is not None and usage.prompt_tokens is not None and usage.prompt_tokens > 2 * _PREFIX_TOKENS:
         return BY_SUFFIX
-    with contextlib.suppress(RequestRefusedError, RemoteServerError):
+    with _ignore_refusals():
         body = {"input_prefix": _PROMPT, "input_suffix": _SUFFIX, "prompt": "", "n_predict": 1}
         async with contextlib.aclosing(server.stream(body, PROBE_EVENT_BYTES, BusyWait(), INFILL_PATH)) as chunks:
             async for chunk in chunks:
@@ -207,7 +209,7 @@ async def _has_tokens(server: ServerConnection, tokens: Sequence[str]) -> bool:
 
 async def _read_usage(server: ServerConnection, options: dict[str, Any]) -> Usage | None:
     usage: Usage | None = None
-    with contextlib.suppress(RequestRefusedError, RemoteServerError):
+    with _ignore_refusals():
         body = {**_PROBES[COMPLETIONS_PATH], **options}
         async with contextlib.aclosing(server.stream(body, PROBE_EVENT_BYTES, BusyWait())) as chunks:
             async for chunk in chunks:
@@ -227,12 +229,20 @@ async def _accepts_fields(server: ServerConnection, options: dict[str, Any], pat
 
 
 async def _count_choices_if_taken(server: ServerConnection, options: dict[str, Any], path: str) -> int:
-    try:
+    with _ignore_refusals():
         return await _count_choices(server, options, path)
+    return 0
+
+
+@contextlib.contextmanager
+def _ignore_refusals() -> Iterator[None]:
+    """Ends the block at an answer that refuses the request; not at that of a busy server, which says nothing about it."""
+    try:
+        yield
     except ServerBusyError:
-        raise  # that says nothing about the fields
+        raise
     except (RequestRefusedError, RemoteServerError):
-        return 0
+        return
 
 
 async def _count_choices(server: ServerConnection, options: dict[str, Any], path: str) -> int:

@@ -14,7 +14,7 @@ from app.core.remote.engine import RemoteEngine
 from app.core.remote.target import RemoteTarget
 from decoding.models.errors import ModelError
 from decoding.request import Request
-from tests.app.stub_server import LONG_S, Reply, choice, event, serve_stub, tokens
+from tests.app.stub_server import CHAT, COMPLETIONS, LONG_S, Reply, choice, event, serve_stub, tokens
 
 
 def test_a_server_that_ignores_max_tokens_is_cut_off_at_the_token():
@@ -101,6 +101,17 @@ def test_without_a_budget_a_busy_server_is_not_waited_for_without_end():
             RemoteEngine(RemoteTarget("m", stub.url)).generate(Request("p"))
         with pytest.raises(ModelError, match="is too busy"):
             RemoteEngine.load(RemoteTarget("m", stub.url))
+
+
+def test_a_server_that_is_busy_at_the_chat_probe_is_not_taken_for_one_without_chat():
+    def answer(reply: Reply, body: dict) -> None:
+        if "messages" in body:
+            reply.start(503, {"Retry-After": "121", "Content-Length": "0"})
+        else:
+            reply.start().write(event(choice("x", "length", 0), choice("x", "length", 1)))
+
+    with serve_stub(answer, (COMPLETIONS, CHAT)) as stub, pytest.raises(ModelError, match="is too busy"):
+        RemoteEngine.load(RemoteTarget("m", stub.url))
 
 
 def test_cancelling_ends_the_wait_for_a_busy_server():
