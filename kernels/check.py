@@ -12,13 +12,25 @@ from typing import Any
 
 import torch
 
-from kernels import accept, kv_scatter, recurrence, recurrent_rounds, reference, verify_attention
+from kernels import (
+    accept,
+    kv_scatter,
+    recurrence,
+    recurrent_rounds,
+    reference,
+    rms_norm,
+    rotary,
+    silu_mul,
+    verify_attention,
+)
 from kernels.registry import BACKENDS
 from kernels.rows import NO_TOKEN, RaggedRows
 
 _COUNTS = (5, 4, 1, 3, 2, 5)
 _PAGE_SIZE = 16  # tokens
 _ROLE, _OTHER_ROLE = 0, 3
+LAYER_KERNELS = ("rms_norm", "rotary", "silu_mul")
+"""What a flat forward on a GPU computes layers with."""
 
 
 class WrongKernelError(Exception):
@@ -43,6 +55,9 @@ def find_failures(
         attention: lambda: _check_attention(attention, shape, device, page_size),
         "kv_scatter": lambda: _check_scatter(shape, device, page_size),
         "accept": lambda: _check_accept(device),
+        "rms_norm": lambda: _check_rms_norm(shape, device),
+        "rotary": lambda: _check_rotary(shape, device, page_size),
+        "silu_mul": lambda: _check_silu_mul(shape, device),
     }
     failed = {}
     for name, check in checks.items():
@@ -127,6 +142,44 @@ def _check_scatter(shape: AttentionShape, device: torch.device, page_size: int) 
     kv_scatter.write_kv(cache[0], cache[1], new[0], new[1], slot)
     if not torch.equal(cache, expected):
         raise WrongKernelError("writes other slots than its reference")
+
+
+def _check_rms_norm(shape: AttentionShape, device: torch.device) -> None:
+    make = torch.Generator().manual_seed(4)
+    width = shape.n_kv * shape.group * shape.dim
+    x, added = torch.randn(2, 6, width, generator=make).to(device, shape.dtype)
+    weight = torch.randn(width, generator=make).to(device, shape.dtype)
+    for other in (None, added):
+        expected = reference.add_and_norm(x, other, weight, 1e-6)
+        for ours, right in zip(rms_norm.add_and_norm(x, other, weight, 1e-6), expected, strict=True):
+            _require_close(ours, right)
+
+
+def _check_rotary(shape: AttentionShape, device: torch.device, page_size: int) -> None:
+    make = torch.Generator().manual_seed(5)
+    slot = torch.tensor([1, 2 * page_size - 1, 3 * page_size, -1, -page_size, 4 * page_size], device=device)
+    n_heads = shape.n_kv * (shape.group + 2)
+    heads = torch.randn(6, n_heads * shape.dim, generator=make).to(device, shape.dtype)
+    cos, sin = (
+        angle.repeat(1, 2).to(device, shape.dtype) for angle in torch.rand(2, 6, shape.dim // 2, generator=make)
+    )
+    pools = torch.randn(2, 4, shape.n_kv, page_size, shape.dim, generator=make).to(device, shape.dtype)
+    expected = pools.clone()
+    right = reference.rotate_and_write(heads, cos, sin, expected[0], expected[1], slot)
+    _require_close(rotary.rotate_and_write(heads, cos, sin, pools[0], pools[1], slot), right)
+    _require_close(pools, expected)
+
+
+def _check_silu_mul(shape: AttentionShape, device: torch.device) -> None:
+    both = torch.randn(6, 2 * 1500, generator=torch.Generator().manual_seed(6)).to(device, shape.dtype)
+    _require_close(silu_mul.silu_mul(both), reference.silu_mul(both))
+
+
+def _require_close(ours: torch.Tensor, right: torch.Tensor) -> None:
+    """Raise WrongKernelError for numbers that are more than four roundings of their type apart, or 1e-5."""
+    off, at_most = (ours.float() - right.float()).abs(), max(4 * torch.finfo(right.dtype).eps, 1e-5)
+    if not bool((off <= at_most * right.float().abs().clamp(min=1)).all()):  # true for NaN too
+        raise WrongKernelError(f"differs from its reference by {off.max():.2g}")
 
 
 def _check_accept(device: torch.device) -> None:

@@ -71,6 +71,41 @@ def write_kv(
             keys[page, :, offset], values[page, :, offset] = new_keys[n], new_values[n]
 
 
+def add_and_norm(
+    x: torch.Tensor, added: torch.Tensor | None, weight: torch.Tensor, epsilon: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return (x + added, its RMSNorm), both [N, H]; see `rms_norm.add_and_norm`."""
+    total = x if added is None else x + added
+    wide = total.float()
+    scale = (wide.square().mean(dim=-1, keepdim=True) + epsilon).rsqrt()
+    return total, weight * (wide * scale).to(x.dtype)
+
+
+def rotate_and_write(
+    heads: torch.Tensor,  # [N, (Hq + 2 Hkv) D]
+    cos: torch.Tensor,  # [N, D]
+    sin: torch.Tensor,  # [N, D]
+    keys: torch.Tensor,  # [P, Hkv, page_size, D]
+    values: torch.Tensor,  # [P, Hkv, page_size, D]
+    slot: torch.Tensor,  # [N]
+) -> torch.Tensor:
+    """Return the rotated queries [N, Hq, D] and write rotated keys, and values; see `rotary.rotate_and_write`."""
+    n_kv, D = keys.shape[1], keys.shape[3]
+    split = heads.view(len(heads), -1, D)
+    unrotated, new_values = split[:, :-n_kv].float(), split[:, -n_kv:]
+    left, right = unrotated.chunk(2, dim=-1)
+    turned = torch.cat((-right, left), dim=-1)
+    rotated = (unrotated * cos[:, None].float() + turned * sin[:, None].float()).to(heads.dtype)
+    write_kv(keys, values, rotated[:, -n_kv:], new_values, slot)
+    return rotated[:, :-n_kv]
+
+
+def silu_mul(gate_up: torch.Tensor) -> torch.Tensor:
+    """Return silu(gate) * up [N, I]; see `silu_mul.silu_mul`."""
+    gate, up = gate_up.chunk(2, dim=-1)
+    return torch.nn.functional.silu(gate.float()).to(gate.dtype) * up
+
+
 def accept_coupled(
     ids: torch.Tensor,  # int64 [N, C]
     logp: torch.Tensor,  # float32 [N, C]

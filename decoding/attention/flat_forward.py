@@ -1,9 +1,9 @@
 """The forward of Llama and Qwen2 written out flat: what transformers computes, in fewer operations.
 
-On a CPU a thin layer takes less time than PyTorch needs to start its operations. Here queries, keys and values are one
-product and are rotated together, a norm is one operation, and no layer builds masks, hooks or keyword arguments. Other
-architectures keep their own forward. `checks/compatibility.py` compares the results with the model's own when a model
-is loaded.
+A thin layer takes less time than its operations take to start, on a CPU and on a GPU. Here queries, keys and values are
+one product and are rotated together, a norm is one operation, and no layer builds masks, hooks or keyword arguments.
+Other architectures keep their own forward. `checks/compatibility.py` compares the results with the model's own when a
+model is loaded, and lets it keep its own forward where they differ.
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ import torch
 from transformers import PreTrainedModel
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from decoding.attention.backends import NAMES
+from decoding.attention.backends import NAMES, get_backend
 from decoding.attention.ragged import MaskStore
 from decoding.attention.taps import TAPS
 from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
 from decoding.models.blocks import Blocks, DenseBlocks, has_blocks
+from decoding.models.kernel_blocks import KernelBlocks
 from decoding.models.threads import use_all_threads
 
 _BLOCKS = "bassline_blocks"
+_FAILURE = "bassline_flat_failure"
 _ATTENTIONS = NAMES["sdpa"], NAMES["native"]
 # Multiplications and additions of one attention, above which waking the other threads pays, although they still
 # spin when the next graph begins: some milliseconds of one thread.
@@ -39,17 +41,21 @@ class FlatForward:
         self._rotary = model.model.rotary_emb
         self._attentions = [layer.self_attn for layer in model.model.layers]
         self._attend = ALL_ATTENTION_FUNCTIONS[model.config._attn_implementation]
-        self._blocks: Blocks = getattr(model, _BLOCKS, None) or DenseBlocks(model)
+        self._blocks: Blocks = getattr(model, _BLOCKS, None) or _build_blocks(model)
 
     @classmethod
     def of(cls, model: PreTrainedModel) -> FlatForward | None:
-        """Return the flat forward of a model on a CPU with our attention, None for a model that it does not suit."""
+        """Return the flat forward of a model with our attention, None for a model that it does not suit."""
         return cls(model) if cls.suits(model) else None
 
     @staticmethod
     def suits(model: PreTrainedModel) -> bool:
-        """Return whether a model has a flat forward."""
-        return has_blocks(model) and model.config._attn_implementation in _ATTENTIONS
+        """Return whether a model has a flat forward, and may use it."""
+        if not has_blocks(model) or get_flat_failure(model) is not None:
+            return False
+        if model.device.type == "cuda":
+            return get_backend(model).needs_triton
+        return model.config._attn_implementation in _ATTENTIONS or hasattr(model, _BLOCKS)
 
     @staticmethod
     def use_blocks(model: PreTrainedModel, blocks: Blocks) -> None:
@@ -72,24 +78,40 @@ class FlatForward:
         cos, sin = self._rotary(x, layout.position[None])  # [1, N, D]
         steps = self._blocks.steps(cos[0], sin[0])
         masks = MaskStore()
-        heads = steps.first(x)
+        read = steps.first(x, cache.layers[0])
         last = len(self._attentions) - 1
         inputs: dict[int, torch.Tensor] = {}
-        for i, (attention, slots) in enumerate(zip(self._attentions, cache.layers, strict=True)):
+        for i, attention in enumerate(self._attentions):
             if i in taps:
                 inputs[i] = x
-            q, k, v = (part.transpose(0, 1)[None] for part in heads)
-            keys, values = slots.update(k, v)
+            q = read.queries.transpose(0, 1)[None]
             window = getattr(attention, "sliding_window", None)
-            with _use_threads(q, layout):
-                attended, _ = self._attend(attention, q, keys, values, None, attention.scaling, window, layout, masks)
+            with _use_threads(q, layout) if q.device.type == "cpu" else nullcontext():
+                attended, _ = self._attend(
+                    attention, q, read.keys, read.values, None, attention.scaling, window, layout, masks
+                )
             attended = attended[0].flatten(1)  # [N, Hq * D]
             if i < last:
-                x, heads = steps.following(i, x, attended)
+                x, read = steps.following(i, x, attended, cache.layers[i + 1])
         if taps:
             # Between 8-bit products the stream is float32; a head that reads the taps has the model's own type.
             cache.record(TAPS, torch.cat([inputs[tap] for tap in taps], dim=1).to(self._embed.weight.dtype))
         return steps.last(x, attended, keep)
+
+
+def get_flat_failure(model: PreTrainedModel) -> str | None:
+    """Return why a model must not use its flat forward here; None if it may."""
+    failure: str | None = getattr(model, _FAILURE, None)
+    return failure
+
+
+def forbid_flat_forward(model: PreTrainedModel, reason: str | None) -> None:
+    """Let every later runner of a model use the forward of transformers, for this reason; None allows the flat one."""
+    setattr(model, _FAILURE, reason)
+
+
+def _build_blocks(model: PreTrainedModel) -> Blocks:
+    return DenseBlocks(model) if model.device.type == "cpu" else KernelBlocks(model)
 
 
 def _use_threads(query: torch.Tensor, layout: Layout) -> AbstractContextManager[None]:
@@ -97,4 +119,5 @@ def _use_threads(query: torch.Tensor, layout: Layout) -> AbstractContextManager[
 
     The result is the same bits: no sum is split among threads.
     """
-    return use_all_threads() if 4 * query.numel() * layout.attended > _LONG_ATTENTION else nullcontext()
+    is_long = layout.rows.host is not None and 4 * query.numel() * layout.attended > _LONG_ATTENTION
+    return use_all_threads() if is_long else nullcontext()

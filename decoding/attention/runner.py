@@ -167,8 +167,6 @@ class ModelRunner:
         if n_last is not None:
             ends = zip(accumulate(counts), n_last, strict=True)
             keep = upload([at for end, n in ends for at in range(end - n, end)], self.device)
-        if self._flat is not None:
-            return self._flat(packed, layout, self.cache, keep, self.taps)[:, : self.vocab_size]
         return self.forward_packed(packed, layout, keep)
 
     @property
@@ -177,10 +175,12 @@ class ModelRunner:
 
         Recurrent layers would read it in another form there, and a chunk of 512 tokens would dominate a round on a GPU.
         """
-        return self._flat is not None
+        return self._flat is not None and self.device.type == "cpu"
 
     def forward_packed(self, packed: torch.Tensor, layout: Layout, keep: torch.Tensor | None) -> torch.Tensor:
-        """Return the logits that transformers computes of packed tokens [1, N], at `keep` only if given."""
+        """Return the logits [N, V] of packed tokens [1, N], of those at positions `keep` only if it is given."""
+        if self._flat is not None:
+            return self._flat(packed, layout, self.cache, keep, self.taps)[:, : self.vocab_size]
         with record_taps(self.model, self.taps) as inputs:
             logits: torch.Tensor = self.model(
                 input_ids=packed,

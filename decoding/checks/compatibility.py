@@ -19,9 +19,11 @@ from typing import Any
 
 import torch
 import transformers
+from transformers import PreTrainedModel
 
 from decoding.attention.backends import NAMES, OWN
 from decoding.attention.choice import pick_attention
+from decoding.attention.flat_forward import FlatForward, forbid_flat_forward
 from decoding.attention.recurrence import (
     get_kernel_failure,
     has_kernel,
@@ -65,6 +67,7 @@ def select_attention(loaded: LoadedModel, attention: str, on_progress: Callable[
     _require_known_states(loaded)
     texts, rounds = _make_texts(loaded), _NotingRounds()
     reasons: list[str] = []
+    reason: str | None = None
     with _use_narrow_windows(model):
         alone = [_compute_alone(loaded, text) for text in texts]
         if not all(logits.isfinite().all() for logits in alone):
@@ -78,7 +81,9 @@ def select_attention(loaded: LoadedModel, attention: str, on_progress: Callable[
             with silence_transformers():
                 model.set_attn_implementation(own if name == OWN.name else NAMES[name])
             kind = RowByRowRunner if name == OWN.name else ModelRunner
-            for gathers in (False, True):
+            for is_flat, gathers in _list_forwards(model):
+                if not is_flat and FlatForward.suits(model):
+                    forbid_flat_forward(model, reason)
                 setattr(model, GATHERS, gathers)
                 runner = kind(model, loaded.vocab_size, len(texts), max_tokens=_MAX_TOKENS)
                 if isinstance(runner.cache, RecurrentCache):
@@ -97,6 +102,15 @@ def select_attention(loaded: LoadedModel, attention: str, on_progress: Callable[
         why = f" ({'; '.join(reasons)})" if reasons else " (its attention cannot be exchanged)"
         how = "one row after the other, more slowly" if name == OWN.name else f"with attention {name!r}"
         (on_progress or _log.warning)(f"{loaded.name}: runs {how}{why}")
+
+
+def _list_forwards(model: PreTrainedModel) -> Iterator[tuple[bool, bool]]:
+    """Yield (whether the forward is flat, whether the cache gathers), the fastest forward first."""
+    forbid_flat_forward(model, None)
+    if FlatForward.suits(model):
+        yield True, False
+    yield False, False
+    yield False, True
 
 
 class _NotingRounds:

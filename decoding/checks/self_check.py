@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import torch
 
 from decoding.attention.backends import NAMES, get_backend
+from decoding.attention.flat_forward import forbid_flat_forward, get_flat_failure
 from decoding.attention.recurrence import get_kernel_failure
 from decoding.attention.runner import ModelRunner
 from decoding.limits import MAX_DRAFT_LENGTH
@@ -42,13 +43,16 @@ _FEWEST_TOKENS = 2  # a drafter has states of all but the last two
 def check_kernels(loaded: LoadedModel) -> dict[str, str]:
     """Return why kernels that the model relies on must not be used, by name; replace a wrong attention by PyTorch's.
 
-    The kernel of recurrent layers was checked before with the model (`compatibility.py`).
+    The kernel of recurrent layers and the flat forward were checked before with the model (`compatibility.py`).
     """
-    backend, why = get_backend(loaded.model), get_kernel_failure(loaded.model)
-    failures = {} if why is None else {"recurrence": why}
+    backend = get_backend(loaded.model)
+    found = {"recurrence": get_kernel_failure(loaded.model), "flat forward": get_flat_failure(loaded.model)}
+    failures = {name: why for name, why in found.items() if why is not None}
     # A model that keeps its own attention stays as it is: it may be wrong with any other.
     if backend.needs_triton:
         failures |= check.find_failures(get_attention_shape(loaded), backend.name, loaded.device)
+        if wrong := next((name for name in check.LAYER_KERNELS if name in failures), None):
+            forbid_flat_forward(loaded.model, failures[wrong])
     if backend.name in failures:
         loaded.model.set_attn_implementation(NAMES["sdpa"])
     return failures

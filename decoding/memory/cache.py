@@ -61,13 +61,23 @@ class RaggedLayer(CacheLayerMixin):
 
         A cache that `gathers` returns the rows of the forward instead, [R, Hkv, L, D].
         """
-        if self._held is None:
-            pool, (keys, values) = self.cache.pool, self._names
-            self._held = pool.buffer(keys, key_states), pool.buffer(values, value_states)
+        pools = self.get_pools(key_states, value_states)
         layout = self.cache.layout
-        self.cache.scatter(*self._held, key_states[0].transpose(0, 1), value_states[0].transpose(0, 1), layout.slot)
+        self.cache.scatter(*pools, key_states[0].transpose(0, 1), value_states[0].transpose(0, 1), layout.slot)
         if self.cache.gathers:
-            return layout.gathered(self._held[0]), layout.gathered(self._held[1])
+            return layout.gathered(pools[0]), layout.gathered(pools[1])
+        return pools
+
+    @property
+    def slot(self) -> torch.Tensor:
+        """Where each token of the current forward is, int64 [N]."""
+        return self.cache.layout.slot
+
+    def get_pools(self, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the pages of keys and of values, [P, Hkv, size, D], for states like these [1, Hkv, N, D]."""
+        if self._held is None:
+            pool, names = self.cache.pool, self._names
+            self._held = pool.buffer(names[0], keys), pool.buffer(names[1], values)
         return self._held
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:

@@ -28,14 +28,44 @@ class QKV(NamedTuple):
     values: torch.Tensor
 
 
+class KVLayer(Protocol):
+    """Where a layer's keys and values are kept; `slot` [N] is where those of the new tokens belong."""
+
+    @property
+    def slot(self) -> torch.Tensor:
+        """Where each new token is, int64 [N]."""
+
+    def get_pools(self, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the pages of keys and of values, [P, Hkv, page_size, D], for states like these [1, Hkv, N, D]."""
+
+    def update(self, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write states [1, Hkv, N, D] and return what `get_pools` does."""
+
+
+class Attended(NamedTuple):
+    """What an attention reads: queries [N, Hq, D], and the pages of keys and values with the new ones in them."""
+
+    queries: torch.Tensor
+    keys: torch.Tensor
+    values: torch.Tensor
+
+    @classmethod
+    def write(cls, heads: QKV, slots: KVLayer) -> Attended:
+        """Write keys and values where they are kept."""
+        return cls(heads.queries, *slots.update(*(part.transpose(0, 1)[None] for part in heads[1:])))
+
+
 class ForwardSteps(Protocol):
     """The steps of one forward over N tokens. `x` is the residual stream, [N, H]."""
 
-    def first(self, x: torch.Tensor) -> QKV:
-        """Return the heads of the first layer."""
+    def first(self, x: torch.Tensor, slots: KVLayer) -> Attended:
+        """Write the first layer's keys and values; return what its attention reads."""
 
-    def following(self, layer: int, x: torch.Tensor, attended: torch.Tensor) -> tuple[torch.Tensor, QKV]:
-        """Return the output of `layer`, given what its heads attended to [N, Hq * D], and the next layer's heads."""
+    def following(
+        self, layer: int, x: torch.Tensor, attended: torch.Tensor, slots: KVLayer
+    ) -> tuple[torch.Tensor, Attended]:
+        """Return the output of `layer`, given what its heads attended to [N, Hq * D], and what the attention after it
+        reads, whose keys and values are written to `slots`."""
 
     def last(self, x: torch.Tensor, attended: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
         """Return logits [N, V] after the last layer, of the tokens at the positions `keep` only if it is given."""
@@ -53,7 +83,7 @@ class Blocks(Protocol):
 
 def has_blocks(model: PreTrainedModel) -> bool:
     """Return whether a model is one whose layers are written out here."""
-    return type(model) in _MODELS and model.device.type == "cpu" and model.config.hidden_act == "silu"
+    return type(model) in _MODELS and model.config.hidden_act == "silu"
 
 
 class DenseBlocks:
@@ -75,12 +105,14 @@ class _DenseSteps(NamedTuple):
     cos: torch.Tensor  # [N, 1, D]
     sin: torch.Tensor  # [N, 1, D]
 
-    def first(self, x: torch.Tensor) -> QKV:
-        return self.blocks.layers[0].read(x, self.cos, self.sin)
+    def first(self, x: torch.Tensor, slots: KVLayer) -> Attended:
+        return Attended.write(self.blocks.layers[0].read(x, self.cos, self.sin), slots)
 
-    def following(self, layer: int, x: torch.Tensor, attended: torch.Tensor) -> tuple[torch.Tensor, QKV]:
+    def following(
+        self, layer: int, x: torch.Tensor, attended: torch.Tensor, slots: KVLayer
+    ) -> tuple[torch.Tensor, Attended]:
         x = self.blocks.layers[layer].finish(x, attended)
-        return x, self.blocks.layers[layer + 1].read(x, self.cos, self.sin)
+        return x, Attended.write(self.blocks.layers[layer + 1].read(x, self.cos, self.sin), slots)
 
     def last(self, x: torch.Tensor, attended: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
         x = self.blocks.layers[-1].finish(x, attended)
@@ -94,9 +126,9 @@ class Layer:
         attention = layer.self_attn
         self._size: int = attention.head_dim
         self._group: int = attention.num_key_value_groups
-        self._joint = _join_linears(attention.q_proj, attention.k_proj, attention.v_proj)
+        self._joint = join_linears(attention.q_proj, attention.k_proj, attention.v_proj)
         self._out: Linear = attention.o_proj
-        self._gate_up = _join_linears(layer.mlp.gate_proj, layer.mlp.up_proj)
+        self._gate_up = join_linears(layer.mlp.gate_proj, layer.mlp.up_proj)
         self._down: Linear = layer.mlp.down_proj
         self._norms = layer.input_layernorm, layer.post_attention_layernorm
         self._head_norms = getattr(attention, "q_norm", None), getattr(attention, "k_norm", None)
@@ -132,8 +164,8 @@ def apply_rms_norm(x: torch.Tensor, norm: Any) -> torch.Tensor:
     return F.rms_norm(x, norm.weight.shape, norm.weight.to(x.dtype), norm.variance_epsilon)
 
 
-def _join_linears(*linears: nn.Module) -> Linear:
-    """The linear layers of one input as a function that returns their results side by side."""
+def join_linears(*linears: nn.Module) -> Linear:
+    """Return the linear layers of one input as a function that returns their results side by side."""
     first = linears[0]
     if isinstance(first, FusedPart):
         fused: Linear = first.fused.linear

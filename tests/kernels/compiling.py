@@ -21,7 +21,16 @@ from unittest.mock import patch
 
 import torch
 
-from kernels import accept, kv_scatter, recurrence, recurrent_rounds, verify_attention
+from kernels import (
+    accept,
+    kv_scatter,
+    recurrence,
+    recurrent_rounds,
+    rms_norm,
+    rotary,
+    silu_mul,
+    verify_attention,
+)
 from kernels.availability import triton
 from kernels.rows import RaggedRows
 
@@ -59,6 +68,20 @@ def _drafted() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.empty(32, 64, dtype=torch.int64, device="meta"), torch.empty(32, 64, device="meta")
 
 
+def _finish_layer(width: int = 4096, inner: int = 14336) -> None:
+    """8 rows with 5 tokens: the sum and norm, and the activation, of a layer."""
+    x, weight = torch.empty(40, width, dtype=_BF16, device="meta"), torch.empty(width, dtype=_BF16, device="meta")
+    rms_norm.add_and_norm(x, x, weight, 1e-6)
+    silu_mul.silu_mul(torch.empty(40, 2 * inner, dtype=_BF16, device="meta"))
+
+
+def _rotate(heads: int = 32, kv_heads: int = 8, D: int = 128) -> None:
+    pool = torch.empty(1025, kv_heads, 16, D, dtype=_BF16, device="meta")
+    new = torch.empty(40, (heads + 2 * kv_heads) * D, dtype=_BF16, device="meta")
+    angle, slot = torch.empty(40, D, dtype=_BF16, device="meta"), torch.empty(40, dtype=torch.int64, device="meta")
+    rotary.rotate_and_write(new, angle, angle, pool, pool, slot)
+
+
 def _recur() -> None:
     """8 rows with 5 tokens, of Qwen3-Next's shape."""
     device = torch.device("meta")
@@ -79,6 +102,10 @@ LAUNCHES: dict[str, Callable[[], object]] = {
     "attend, 5 tokens, heads of 256": _attend(8, 2, 256, 5),
     "attend, 5 tokens, float32": _attend(32, 8, 128, 5, torch.float32),
     "kv_scatter": _scatter,
+    "layer": _finish_layer,
+    "layer of 896": partial(_finish_layer, 896, 4864),
+    "rotary": _rotate,
+    "rotary, heads of 64": partial(_rotate, 14, 2, 64),
     "recurrence": _recur,
     "accept, coupled": lambda: _accept(accept.accept_coupled, 1),
     "accept, maximal, lookup": lambda: _accept(accept.accept_maximal, None, 1, 2),
@@ -90,6 +117,9 @@ _KERNELS = (
     (verify_attention, "_attend"),
     (verify_attention, "_merge"),
     (kv_scatter, "_scatter"),
+    (rms_norm, "_add_and_norm"),
+    (rotary, "_rotate_and_write"),
+    (silu_mul, "_silu_mul"),
     (accept, "_accept"),
 )
 _DEVICE = (verify_attention, "count_multiprocessors")

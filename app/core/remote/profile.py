@@ -236,7 +236,7 @@ async def _count_choices_if_taken(server: ServerConnection, options: dict[str, A
 
 @contextlib.contextmanager
 def _ignore_refusals() -> Iterator[None]:
-    """Ends the block at an answer that refuses the request; not at that of a busy server, which says nothing about it."""
+    """Ends the block at an answer that refuses the request. A busy server says nothing about it: that is raised."""
     try:
         yield
     except ServerBusyError:
