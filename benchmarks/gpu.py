@@ -39,11 +39,11 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from benchmarks import kernels
 from benchmarks._report import Report, build_parser, print_table
 from benchmarks._timing import measure_copy_bandwidth, measure_matmul_rate
-from decoding.attention.backends import NAMES
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models import fp8
 from decoding.models.loaded import LoadedModel
+from decoding.prepare import prepare_model
 from decoding.request import Completion, Request, SamplingParams
 from kernels.availability import KernelError, require_triton
 
@@ -133,12 +133,21 @@ def _measure_engine(
     until: float,
 ) -> Iterator[dict[str, Any]]:
     """Yield a row per batch and arm; an arm starts only if the time left exceeds the longest arm so far."""
-    target, draft = (_build_model(shape, options, dtype, device) for shape in _build_shapes(options))
-    n_weights = sum(p.numel() for name, p in target.model.named_parameters() if "embed_tokens" not in name)
-    targets = {"": target}
+    own = _build_model(_build_shapes(options)[0], options, dtype, device)
+    n_weights = sum(p.numel() for name, p in own.model.named_parameters() if "embed_tokens" not in name)
+    generated: dict[int, dict[str, Any]] = {}
+    for batch in options.generate:  # before the model's layers are ours
+        # Each batch size compiles for about a minute.
+        if time.perf_counter() + (0 if options.tiny else 100) > until:
+            print(f"out of time: generate at batch {batch} was not measured", file=sys.stderr)
+            break
+        generated[batch] = _generate(own, batch, options)
+        yield generated[batch]
+    targets = {"": prepare_model(own, "ragged", "dense")}
     if options.tiny or fp8.is_supported(device):
-        targets["fp8 "] = _build_model(_build_shapes(options)[0], options, dtype, device)
-        fp8.quantize(targets["fp8 "].model)
+        model = _build_model(_build_shapes(options)[0], options, dtype, device)
+        targets["fp8 "] = prepare_model(model, "ragged", "fp8")
+    drafts: dict[float, LoadedModel] = {}
     longest_s = 0.0
     plain: dict[int, float] = {}
     speculative = [("", a, k) for a in options.acceptance for k in options.draft_lengths]
@@ -148,9 +157,10 @@ def _measure_engine(
         if before + longest_s > until:
             print("out of time: the rest was not measured", file=sys.stderr)
             return
-        if k:
-            _write_permutation(draft.model, acceptance)
-        done, warm_s = _decode(targets[weights], draft if k else None, batch, k, options)
+        if k and acceptance not in drafts:
+            model = _build_model(_build_shapes(options)[1], options, dtype, device, acceptance)
+            drafts[acceptance] = prepare_model(model, "ragged", "dense")
+        done, warm_s = _decode(targets[weights], drafts[acceptance] if k else None, batch, k, options)
         row = _build_row(done, batch, weights + (f"accept {acceptance:g}, k {k}" if k else "plain"))
         floor_ms = 1000 * n_weights * (1 if weights else dtype.itemsize) / bandwidth
         steps = done.rounds
@@ -162,15 +172,11 @@ def _measure_engine(
         row["useful utilization"] = per_token * sum(s.n_tokens for s in done.samples)
         plain.setdefault(batch, row["tokens/s"])
         row["vs plain"] = row["tokens/s"] / plain[batch]
+        if batch in generated:
+            generated[batch]["vs plain"] = generated[batch]["tokens/s"] / plain[batch]
         row["warm-up s"] = warm_s
         longest_s = max(longest_s, time.perf_counter() - before)
         yield row
-    for batch in options.generate:
-        # Each batch size compiles for about a minute.
-        if time.perf_counter() + (0 if options.tiny else 100) > until:
-            print(f"out of time: generate at batch {batch} was not measured", file=sys.stderr)
-            return
-        yield _generate(target, batch, options, plain.get(batch))
 
 
 def _decode(
@@ -215,10 +221,9 @@ def _build_row(done: Completion, batch: int, arm: str) -> dict[str, Any]:
 
 
 @torch.inference_mode()
-def _generate(target: LoadedModel, batch: int, options: argparse.Namespace, plain: float | None) -> dict[str, Any]:
+def _generate(target: LoadedModel, batch: int, options: argparse.Namespace) -> dict[str, Any]:
     """Time transformers' generate with a static cache and its default compilation; prefill does not count."""
     model = target.model
-    model.set_attn_implementation("sdpa")
     ids = torch.randint(1, target.vocab_size, (batch, options.context), device=target.device)
     seconds: dict[int, float] = {}
     for n_new in (1, options.new_tokens) * 3:  # the first of each compiles
@@ -236,7 +241,6 @@ def _generate(target: LoadedModel, batch: int, options: argparse.Namespace, plai
         if target.device.type == "cuda":
             torch.cuda.synchronize()
         seconds[n_new] = min(seconds.get(n_new, float("inf")), time.perf_counter() - before)
-    model.set_attn_implementation(NAMES["ragged"])
     decoding_s = seconds[options.new_tokens] - seconds[1]
     rate = batch * (options.new_tokens - 1) / decoding_s
     each = 1000 * seconds[options.new_tokens] / options.new_tokens
@@ -244,7 +248,7 @@ def _generate(target: LoadedModel, batch: int, options: argparse.Namespace, plai
     row |= {"first ms/token": each, "last": each, "all": each, "tokens/round": 1.0}
     row["ms per round"] = 1000 * decoding_s / (options.new_tokens - 1)
     row |= dict.fromkeys(("of weight floor", "outside kernels", "processed utilization", "useful utilization"), "-")
-    return row | {"vs plain": rate / plain if plain else "-", "warm-up s": "-"}
+    return row | {"vs plain": "-", "warm-up s": "-"}
 
 
 def _build_shapes(options: argparse.Namespace) -> tuple[dict[str, int], dict[str, int]]:
@@ -252,7 +256,11 @@ def _build_shapes(options: argparse.Namespace) -> tuple[dict[str, int], dict[str
 
 
 def _build_model(
-    shape: dict[str, int], options: argparse.Namespace, dtype: torch.dtype, device: torch.device
+    shape: dict[str, int],
+    options: argparse.Namespace,
+    dtype: torch.dtype,
+    device: torch.device,
+    share: float = 1.0,
 ) -> LoadedModel:
     """Return a Llama with random weights on the device, whose output is the permutation of `_write_permutation`."""
     vocabulary = 512 if options.tiny else 51_200
@@ -263,7 +271,7 @@ def _build_model(
         tie_word_embeddings=False,
         bos_token_id=None,
         eos_token_id=None,
-        attn_implementation=NAMES["ragged"],
+        attn_implementation="sdpa",
         dtype=dtype,
     )
     torch.manual_seed(0)
@@ -277,7 +285,7 @@ def _build_model(
     for layer in model.model.layers:
         for out in (layer.self_attn.o_proj, layer.mlp.down_proj):
             out.weight.mul_((2 * config.num_hidden_layers) ** -0.5)
-    _write_permutation(model, 1.0)
+    _write_permutation(model, share)
     weights = list(model.parameters())
     n_parameters = sum(p.numel() for p in weights)
     return LoadedModel(

@@ -40,18 +40,25 @@ def load_model(spec: ModelSpec, on_progress: Callable[[str], None] | None = None
     if spec.weights == "fp8" and not fp8.is_supported(device):
         raise ModelError("weights fp8 need a GPU that multiplies them (Ada, Hopper or later): give weights dense.")
     loaded = load(spec.ref, spec.dtype, spec.device, on_progress)
-    select_attention(loaded, spec.attention, on_progress)
+    return prepare_model(loaded, spec.attention, spec.weights, on_progress)
+
+
+def prepare_model(
+    loaded: LoadedModel, attention: str, weights: str, on_progress: Callable[[str], None] | None = None
+) -> LoadedModel:
+    """Make a model whose weights are in memory ready for engines, in place. Raises ModelError."""
+    select_attention(loaded, attention, on_progress)
     fuse(loaded.model)
-    if spec.weights == "int8":
+    if weights == "int8":
         _quantize(loaded.model)
-    elif spec.weights == "fp8":
+    elif weights == "fp8":
         fp8.quantize(loaded.model)
     else:
         prepack(loaded.model)
     release_unused()
-    if device.type == "cpu":
+    if loaded.device.type == "cpu":
         use_huge_pages()
-    loaded = replace(loaded, weights=spec.weights, n_weight_bytes=count_bytes_read(loaded.model))
+    loaded = replace(loaded, weights=weights, n_weight_bytes=count_bytes_read(loaded.model))
     return replace(loaded, disabled=self_check.check_kernels(loaded)) if loaded.device.type == "cuda" else loaded
 
 

@@ -9,7 +9,7 @@ they write is garbage past a length, which the ragged cache never reads (cache.p
 buffers that stay in place, so it stays valid while rows grow and for every request; all shapes are captured when an
 engine is loaded.
 
-If a capture fails, one line is logged and rounds run without graphs from then on.
+If the capture of a shape fails, one line names it, and rounds of this shape run without a graph from then on.
 """
 
 from __future__ import annotations
@@ -75,18 +75,23 @@ Runner = TypeVar("Runner", bound=GraphRunner)
 
 
 class Graphs(ABC, Generic[Runner]):
-    """The captured graphs of one runner over its cache, by shape; `ready` is False once a capture has failed.
+    """The captured graphs of one runner over its cache, by shape; `failed` are the shapes whose capture failed.
 
     `captured_s` are the seconds that captures have taken, `n_bytes` the memory of the graphs on a GPU.
     """
 
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
-        self.ready = True
+        self.failed: set[Hashable] = set()
         self.captured_s = 0.0
         self.n_bytes = 0
         self._works: dict[Hashable, GraphWork] = {}
         self._pool = torch.cuda.graph_pool_handle() if runner.device.type == "cuda" else None
+
+    @property
+    def has_none(self) -> bool:
+        """Whether no capture has succeeded, though some were tried."""
+        return bool(self.failed) and not self._works
 
     @property
     def shapes(self) -> list[Any]:
@@ -100,11 +105,11 @@ class Graphs(ABC, Generic[Runner]):
     def replay(
         self, key: Hashable, make: Callable[[], GraphWork], values: dict[str, Any]
     ) -> tuple[torch.Tensor, ...] | None:
-        """Run the work of a shape on `values`, captured at its first use; None when graphs do not work here.
+        """Run the work of a shape on `values`, captured at its first use; None where its capture has failed.
 
         `values` are host lists or device tensors, by the names of the work's inputs; they are copied in.
         """
-        if not self.ready:
+        if key in self.failed:
             return None
         work = self._works.get(key)
         if work is None:
@@ -114,11 +119,10 @@ class Graphs(ABC, Generic[Runner]):
             try:
                 work = self._works[key] = self._capture(work)
             except RuntimeError as error:
-                self.ready = False
-                self._works.clear()
-                self.n_bytes = 0
-                why = get_first_line(error)
-                _log.warning("no CUDA graph of %s (%s): its rounds run without, more slowly", self.runner.name, why)
+                self.failed.add(key)
+                what, why = f"{self.runner.name}, shape {key}", get_first_line(error)
+                level = logging.WARNING if len(self.failed) == 1 else logging.DEBUG
+                _log.log(level, "no CUDA graph of %s (%s): its rounds run without, more slowly", what, why)
                 return None
             self.captured_s += time.perf_counter() - started
         else:

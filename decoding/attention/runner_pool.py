@@ -112,7 +112,7 @@ class RunnerPool:
             )
         self._kept: Runners | None = None
         self._is_in_use = False
-        # A capture failed, and its graphs were dropped.
+        # No capture succeeded, and the graphs were dropped.
         self._has_dropped = False
         if graphs:
             self._kept = self._make(round_up_rows(max_batch), uses_kernel="accept" not in disabled)
@@ -198,12 +198,12 @@ class RunnerPool:
     @property
     def has_graphs(self) -> bool:
         """Whether rounds run as graphs, as far as is known."""
-        return self._kept is not None and self._kept.target.graphs is not None and self._kept.target.graphs.ready
+        return self._kept is not None and self._kept.target.graphs is not None and not self._kept.target.graphs.has_none
 
     @property
     def has_failed(self) -> bool:
         """Whether a capture has failed."""
-        return self._has_dropped or any(not graphs.ready for graphs in self._graphs)
+        return self._has_dropped or any(graphs.failed for graphs in self._graphs)
 
     @property
     def _graphs(self) -> tuple[Graphs[Any], ...]:
@@ -222,8 +222,8 @@ class RunnerPool:
         self._drop_failed()
 
     def _drop_failed(self) -> None:
-        """Drop graphs whose capture has failed, with the caches that were kept for them."""
-        if all(graphs.ready for graphs in self._graphs):
+        """Drop graphs none of which could be captured, with the caches that were kept for them."""
+        if not any(graphs.has_none for graphs in self._graphs):
             return
         self._has_dropped = True
         if self.has_graphs:

@@ -9,15 +9,13 @@ import pytest
 import torch
 
 from benchmarks import gpu, kernels
-from decoding.attention import runner_pool
 
 pytest.importorskip("triton")
 
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_the_gpu_benchmark_checks_and_reports_every_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner_pool, "_CAPACITY_STEP", 32)
+def test_the_gpu_benchmark_checks_and_reports_every_part(tmp_path: Path) -> None:
     file = tmp_path / "gpu.json"
     assert gpu.main(["--tiny", "--json", str(file)]) == 0
     report = json.loads(file.read_text())
@@ -33,9 +31,8 @@ def test_the_gpu_benchmark_checks_and_reports_every_part(tmp_path: Path, monkeyp
 
 def test_the_draft_model_of_the_benchmark_is_right_about_the_share_asked_for() -> None:
     options = gpu._parse_options(["--tiny"])
-    model = gpu._build_model(gpu.TINY, options, torch.float32, torch.device("cpu")).model
+    model = gpu._build_model(gpu.TINY, options, torch.float32, torch.device("cpu"), 0.7).model
     model.set_attn_implementation("eager")
-    gpu._write_permutation(model, 0.7)
     with torch.inference_mode():
         said = model(torch.arange(1, 512)[None]).logits[0].argmax(dim=1)
     share = (said == (torch.arange(1, 512) + 1) % 512).double().mean()

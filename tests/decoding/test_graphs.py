@@ -19,6 +19,7 @@ from decoding.acceptance.sampling import (
 from decoding.attention.graphs import Graphs, round_up_rows, round_up_tokens
 from decoding.attention.runner import ModelRunner
 from decoding.attention.target_runner import TargetRunner
+from decoding.attention.verify_graphs import VerifyGraphs
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models.loaded import LoadedModel
@@ -126,9 +127,38 @@ def test_a_failed_capture_is_logged_once_and_decoding_goes_on(target, draft, mon
     with caplog.at_level(logging.WARNING, logger="decoding"):
         assert texts(target, draft, request, graphs=True, **settings) == plain
     assert [record.getMessage() for record in caplog.records] == [
-        "no CUDA graph of Qwen2ForCausalLM (operation not permitted when stream is capturing):"
+        "no CUDA graph of Qwen2ForCausalLM, shape (1, 1) (operation not permitted when stream is capturing):"
         " its rounds run without, more slowly"
     ]
+
+
+@pytest.mark.parametrize("fails", [(1, 3), (4, 3)], ids=["a later shape", "the first shape"])
+def test_a_shape_whose_capture_fails_leaves_the_other_graphs_alive(fails, target, draft, monkeypatch, caplog) -> None:
+    capture, n_captured = Graphs._capture, []
+
+    def fail_once(self: Graphs, work: Any) -> Any:
+        if isinstance(self, VerifyGraphs) and work.inputs["pending"].shape == (fails[0], fails[1] - 1):
+            raise RuntimeError("no capture")
+        n_captured.append(work)
+        return capture(self, work)
+
+    monkeypatch.setattr(Graphs, "_capture", fail_once)
+    engine = Engine(EngineConfig("tiny", "sibling", "fixed:2", max_batch=4), target, None, graphs=True)
+    with caplog.at_level(logging.WARNING, logger="decoding"):
+        engine.warm_up()
+    (record,) = caplog.records
+    assert f"shape {fails}" in record.getMessage()
+    captured = len(n_captured)
+    for n in (1, 2, 4):
+        request = Request(PROMPT, n=n, sampling=SamplingParams(0.8), max_new_tokens=8)
+        plain = Engine(engine.config, target, None, graphs=False)
+        assert [s.token_ids for s in engine.generate(request).samples] == [
+            s.token_ids for s in plain.generate(request).samples
+        ]
+    assert (len(n_captured), engine.disabled) == (captured, ["graphs"])
+    graphs = engine._pool._kept.target.graphs
+    assert fails not in graphs.shapes
+    assert {(1, 1), (2, 3), (4, 1)} <= set(graphs.shapes)
 
 
 @pytest.mark.parametrize("drafter", ["none", "./model", "trained"])
