@@ -29,7 +29,7 @@ class QKV(NamedTuple):
 
 
 class KVLayer(Protocol):
-    """Where a layer's keys and values are kept; `slot` [N] is where those of the new tokens belong."""
+    """The keys and values of a layer."""
 
     @property
     def slot(self) -> torch.Tensor:
