@@ -52,7 +52,7 @@ class Task:
 
     def judged_program(self, program: str) -> str:
         """What the sandbox runs of a program: the program, or its function in its module."""
-        return program if self.module is None else spec.unpacked(self.module).program(program)
+        return program if self.module is None else spec.unpack_placement(self.module).program(program)
 
     def as_judged(self) -> Task:
         """The task whose prompt begins the program that is judged."""

@@ -72,12 +72,12 @@ class ProgramEffects:
                 case ast.Assert():
                     effects.demonstrates = True
                 case ast.For() | ast.AsyncFor():
-                    passing |= _find_stored_names(node.target)
+                    passing |= _find_target_names(node.target)
                     effects.binds |= {name for inner in node.body for name in list_bound_names(inner)}
                 case ast.While():
                     effects.binds |= {name for inner in node.body for name in list_bound_names(inner)}
                 case ast.withitem(optional_vars=ast.expr() as target):
-                    passing |= _find_stored_names(target)
+                    passing |= _find_target_names(target)
                 case ast.Subscript() | ast.Attribute() if not _is_load(node):
                     effects.changes |= _find_root_name(node)
                 case ast.Attribute(attr="stdin"):
@@ -150,7 +150,7 @@ def _is_load(node: ast.Name | ast.Attribute | ast.Subscript) -> bool:
     return isinstance(node.ctx, ast.Load)
 
 
-def _find_stored_names(target: ast.AST) -> set[str]:
+def _find_target_names(target: ast.AST) -> set[str]:
     return {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
 
 

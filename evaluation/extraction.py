@@ -25,7 +25,12 @@ from textwrap import dedent, indent
 from evaluation.datasets import PYTHON, Task
 from evaluation.effects import find_names_read, is_builtin
 from evaluation.extracted import FENCE, MAX_CHARS, VERSION, Extraction, How, Reading, has_no_code, iterate_blocks
-from evaluation.normalization import answer_of, convert_line_ends, replace_unusual_spaces, strip_interpreter_prompts
+from evaluation.normalization import (
+    convert_line_ends,
+    extract_answer_text,
+    replace_unusual_spaces,
+    strip_interpreter_prompts,
+)
 from evaluation.prompting import Mode
 from evaluation.source import (
     ParseLimitError,
@@ -36,7 +41,7 @@ from evaluation.source import (
     parse,
     parse_open,
 )
-from evaluation.trimming import does_something, find_providers, get_line_range, split_stretches, trim
+from evaluation.trimming import get_line_range, has_real_body, keep_needed_statements, split_top_level, trim
 
 UNREAD = f"{VERSION} (not read in time)"
 MAX_BLOCK_FENCES = 60
@@ -73,7 +78,7 @@ def extract(task: Task, raw: str, mode: Mode) -> Extraction:
         from evaluation.languages.extraction import extract_by_grammar  # noqa: PLC0415  (loads tree-sitter)
 
         return extract_by_grammar(task, raw, mode)
-    text = answer_of(convert_line_ends(raw))
+    text = extract_answer_text(convert_line_ends(raw))
     prefix = None if task.program_prefix is None else convert_line_ends(task.program_prefix)
     task = replace(task, prompt=convert_line_ends(task.prompt), program_prefix=prefix)
     if has_no_code(text):
@@ -93,9 +98,9 @@ def extract(task: Task, raw: str, mode: Mode) -> Extraction:
     return _read_literally(_Answer(task, text, opened))
 
 
-def append_unread(task: Task, raw: str, mode: Mode) -> Extraction:
+def build_unread_extraction(task: Task, raw: str, mode: Mode) -> Extraction:
     """The answer appended to the prompt unread: for a text that extraction could not read in time."""
-    text = answer_of(convert_line_ends(raw))
+    text = extract_answer_text(convert_line_ends(raw))
     return Extraction(task.program(text), "open_fence" if mode == "chat" else "completion", UNREAD)
 
 
@@ -145,7 +150,7 @@ def _join_blocks(answer: _Answer) -> Iterator[tuple[How, str]]:
     how, code = blocks[having[-1]]
     lacking = _find_lacking_names(task, code)
     parts = [
-        code if i == having[-1] else find_providers(other, lacking, task.entry_point)
+        code if i == having[-1] else keep_needed_statements(other, lacking, task.entry_point)
         for i, (_, other) in enumerate(blocks)
     ]
     yield how, _add_preamble(task, "\n".join(filter(None, parts)))
@@ -221,7 +226,7 @@ def _build_continued_programs(task: Task, code: str) -> Iterator[str]:
     for variant in dict.fromkeys((code, code.expandtabs(4))):
         lines = variant.strip("\n").split("\n")
         if not lines[0][:1].isspace():
-            parts = split_stretches("\n".join(lines))
+            parts = split_top_level("\n".join(lines))
             for end in range(len(parts), max(0, len(parts) - MAX_BODIES), -1):
                 whole = indent("\n".join(parts[:end]), margin)
                 if parse(f"def body():\n{whole}\n") is not None:
@@ -285,7 +290,7 @@ def _is_answer(program: str, entry_point: str) -> bool:
     """Whether the program parses and its entry point is more than a placeholder."""
     tree = parse(program)
     binding = [n for n in tree.body if entry_point in list_bound_names(n)] if tree is not None else []
-    return any(does_something(node, entry_point) for node in binding)
+    return any(has_real_body(node, entry_point) for node in binding)
 
 
 def _is_indented(text: str, entry_point: str) -> bool:

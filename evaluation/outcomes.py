@@ -217,7 +217,7 @@ class PairedOutcomes:
         return np.minimum(last, max(len(self._pair) - 1, 0)).reshape(shape), (counts > 0).reshape(shape)
 
 
-def pass_first(outcomes: Iterable[SampleOutcome], budget_s: float) -> float:
+def compute_pass_first(outcomes: Iterable[SampleOutcome], budget_s: float) -> float:
     """Share of tasks whose chosen sample passes, chosen among the samples finished within `budget_s`.
 
     Raises MetricError without samples.
@@ -225,6 +225,6 @@ def pass_first(outcomes: Iterable[SampleOutcome], budget_s: float) -> float:
     return PairedOutcomes.from_samples(outcomes).share("first", budget_s)
 
 
-def pass_all(outcomes: Iterable[SampleOutcome], budget_s: float) -> float:
+def compute_pass_all(outcomes: Iterable[SampleOutcome], budget_s: float) -> float:
     """Share of tasks with a passing sample finished within `budget_s`."""
     return PairedOutcomes.from_samples(outcomes).share("all", budget_s)

@@ -39,7 +39,7 @@ from evaluation.from_code import run
 from evaluation.from_code.build import TaskResult
 from evaluation.from_code.calls.record import N_RUNS
 from evaluation.from_code.reasons import ProjectError, SandboxFaultError
-from evaluation.from_code.run import Finished
+from evaluation.from_code.run import FinishedDataset
 from evaluation.sandbox import Sandbox
 
 STEP_S = 2.0  # progress is stored this often; results of functions are in files
@@ -132,12 +132,12 @@ def _open_project(ctx: Context, job: BackgroundJob, spec: AdviceSpec, sandbox: S
     return open_archive(spec, UploadedProject(name, stored.input), find_archive_folder(job.id), sandbox)
 
 
-def _build(job: BackgroundJob, step: JobAttempt, prepared: PreparedProject, sandbox: Sandbox) -> Finished:
+def _build(job: BackgroundJob, step: JobAttempt, prepared: PreparedProject, sandbox: Sandbox) -> FinishedDataset:
     project, commands, options = prepared.project, [prepared.command], prepared.options
     from_code.check_name(job.arguments["name"] or project.name)
     folder = _find_state_folder(step.ctx, job)
     state = from_code.find_state(folder, sandbox, project, commands, options)
-    return run.run(
+    return run.build_dataset(
         sandbox, project, commands, state, options, _Watcher(step), step.ctx.settings.exec_workers,
         confinement=prepared.confinement,
     )  # fmt: skip
@@ -147,7 +147,7 @@ def _find_state_folder(ctx: Context, job: BackgroundJob) -> Path:
     return ctx.settings.data_dir / "try" / str(job.id)
 
 
-def _explain_no_task(finished: Finished) -> str:
+def _explain_no_task(finished: FinishedDataset) -> str:
     reasons = Counter(each["reason"] for each in from_code.list_left_out(finished)).most_common(_SHOWN_REASONS)
     said = "; ".join(f"{number} {reason}" for reason, number in reasons)
     tests = f"; its tests {finished.recording.failure}" if finished.recording.failure else ""

@@ -24,7 +24,7 @@ from evaluation.from_code.build import Options, TaskResult
 from evaluation.from_code.calls import record
 from evaluation.from_code.calls.commands import resolve_command
 from evaluation.from_code.reasons import ProjectError, SandboxFaultError
-from evaluation.from_code.run import Finished
+from evaluation.from_code.run import FinishedDataset
 from evaluation.from_code.source.context import CONTEXTS, Context
 from evaluation.from_code.source.project import Project, open_project
 
@@ -202,7 +202,7 @@ def _build_commands(
     if tests_python:
         commands = [resolve_command(command, tests_python) for command in commands]
     if doctests:
-        commands.append(record.doctest_command(python, project))
+        commands.append(record.build_doctest_command(python, project))
     if not commands:
         raise BadInputError(
             'tasks are made of what functions do while tests run: give --tests "python -m pytest -q", or --doctests',
@@ -217,7 +217,7 @@ def _run_from_code(
     commands: list[list[str]],
     options: Options,
     environment: Mapping[str, str | None],
-) -> Finished:
+) -> FinishedDataset:
     sandbox = detect_sandbox(ctx.settings.packages, "so no task can be checked")
     try:
         with (
@@ -232,7 +232,7 @@ def _run_from_code(
         raise common.build_failure(f"{error}; the same command resumes") from None
 
 
-def _say_how_tests_ended(finished: Finished) -> None:
+def _say_how_tests_ended(finished: FinishedDataset) -> None:
     recording = finished.recording
     if recording.failure:
         echo(f"the project's tests {recording.failure}; their calls until then count. Their last lines:", err=True)
@@ -257,7 +257,7 @@ def describe_judge(source: dict[str, Any]) -> str:
     return format_count(source["cases"] - near, "recorded call") + (f" and {near} near them" if near else "")
 
 
-def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> None:
+def _show(finished: FinishedDataset, stored: list[Dataset], json_file: str | None) -> None:
     console = common.choose_console(json_file)
     rows: list[dict[str, Any]] = finished.result.completion
     if rows:

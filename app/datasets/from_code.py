@@ -26,10 +26,10 @@ from app.datasets.models import Dataset
 from evaluation.from_code import run
 from evaluation.from_code.build import Options, TaskResult
 from evaluation.from_code.reasons import find_remedy
-from evaluation.from_code.recheck import trivial_completions
-from evaluation.from_code.run import Finished, Watcher
+from evaluation.from_code.recheck import list_trivial_completions
+from evaluation.from_code.run import FinishedDataset, Watcher
 from evaluation.from_code.source.project import Project
-from evaluation.from_code.state import State
+from evaluation.from_code.state import BuildState
 from evaluation.sandbox import Sandbox
 
 INFILL = "-infill"
@@ -50,7 +50,7 @@ def make(
     options: Options,
     watcher: Watcher,
     environment: Mapping[str, str | None] = MappingProxyType({}),
-) -> Finished:
+) -> FinishedDataset:
     """The dataset of a project. Stopped or killed, the same call continues.
 
     It is a job whose steps are files in the folder of its state: only this user's process can run the project's tests.
@@ -59,7 +59,9 @@ def make(
     state = find_state(ctx.settings.data_dir / "from-code", sandbox, project, commands, options, environment)
     with hold_command(ctx, "build_from_code", project.name, state.folder.name) as step:
         reporting = _ReportingWatcher(watcher, step)
-        return run.run(sandbox, project, commands, state, options, reporting, ctx.settings.exec_workers, environment)
+        return run.build_dataset(
+            sandbox, project, commands, state, options, reporting, ctx.settings.exec_workers, environment
+        )
 
 
 def find_state(
@@ -69,10 +71,10 @@ def find_state(
     commands: Sequence[Sequence[str]],
     options: Options,
     environment: Mapping[str, str | None] = MappingProxyType({}),
-) -> State:
+) -> BuildState:
     """Where in `folder` the unfinished work on this dataset is kept."""
     packages = sandbox.packages.sha256 if sandbox.packages else ""
-    return run.state_of(folder, project, commands, options, packages, environment)
+    return run.open_state(folder, project, commands, options, packages, environment)
 
 
 def find_interpreter(python: str | None) -> str:
@@ -127,7 +129,7 @@ class _ReportingWatcher:
         self.step.require_wanted()
 
 
-def store(ctx: Context, finished: Finished, name: str) -> list[Dataset]:
+def store(ctx: Context, finished: FinishedDataset, name: str) -> list[Dataset]:
     """The stored datasets: completion form, infilling form."""
     if finished.suite.files is not None and any(row.get("project_tests") for row in finished.result.completion):
         store_archives(ctx.database, finished.suite.files.archives)
@@ -160,7 +162,7 @@ def _find_trivially_passed(
 ) -> list[str]:
     found = service.find(ctx, dataset.id)
     tasks = [service.as_plain(task) for task in found.tasks] if found else []
-    programs = [(task.program(text), task) for task in tasks for text in trivial_completions(task)]
+    programs = [(task.program(text), task) for task in tasks for text in list_trivial_completions(task)]
     passed = set()
     for done, (position, verdict) in enumerate(grader.judge_many(programs, ctx.settings.exec_workers), 1):
         if verdict.status == PASSED:
@@ -169,7 +171,7 @@ def _find_trivially_passed(
     return sorted(passed)
 
 
-def report(finished: Finished, stored: Sequence[Dataset], checked: Recheck) -> dict[str, Any]:
+def report(finished: FinishedDataset, stored: Sequence[Dataset], checked: Recheck) -> dict[str, Any]:
     """The report as JSON: figures, every task, and every function that was left out with its reason."""
     rows = finished.result.completion
     scores = [row["source"]["mutation_score"] for row in rows]
@@ -223,7 +225,7 @@ def compute_stated_share(rows: Sequence[Mapping[str, Any]]) -> float:
     return round(mean(shares), 4)
 
 
-def _describe_stored_files(finished: Finished) -> dict[str, Any] | None:
+def _describe_stored_files(finished: FinishedDataset) -> dict[str, Any] | None:
     """Which files of the project's folder the database stores; None if the project's tests judge no task."""
     by_tests = any(row.get("project_tests") for row in finished.result.completion)
     if finished.suite.files is None or not by_tests:
@@ -238,7 +240,7 @@ def _describe_stored_files(finished: Finished) -> dict[str, Any] | None:
     }
 
 
-def list_left_out(finished: Finished) -> list[dict[str, Any]]:
+def list_left_out(finished: FinishedDataset) -> list[dict[str, Any]]:
     """The functions that did not become tasks, in the project's order."""
     rows = []
     for made in finished.result.made:

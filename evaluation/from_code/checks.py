@@ -10,21 +10,21 @@ from dataclasses import dataclass, replace
 from evaluation.datasets import Task
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.observe import (
-    Outcome,
-    Program,
+    CallOutcome,
+    PlacedFunction,
     UnobservableError,
     Variant,
     observe_all,
     observe_each,
+    run_variants_on_cases,
 )
-from evaluation.from_code.calls.observe import list_noticed as observe_noticed
-from evaluation.from_code.calls.recorded import Call, digest_of
-from evaluation.from_code.faults import without_faults
+from evaluation.from_code.calls.recorded import RecordedCall, compute_digest
+from evaluation.from_code.faults import run_without_sandbox_faults
 from evaluation.from_code.mutants import Mutant
-from evaluation.from_code.placing.inside import MAX_MESSAGE
-from evaluation.from_code.placing.same import agrees
+from evaluation.from_code.placing.module_runner import MAX_MESSAGE
+from evaluation.from_code.placing.tree_equality import agrees
 from evaluation.from_code.reasons import ExcludedError
-from evaluation.from_code.source.examples import Example
+from evaluation.from_code.source.examples import DocstringExample
 from evaluation.sandbox import Limits, Sandbox
 from evaluation.verdicts import Status, Trust
 
@@ -76,7 +76,9 @@ class MutationScore:
         return len(kinds) < MIN_KINDS or (len(results) < MIN_RESULTS and not are_switches)
 
 
-def repeated(sandbox: Sandbox, program: Program, calls: Sequence[Call]) -> tuple[list[Case], set[str]]:
+def repeat_calls(
+    sandbox: Sandbox, program: PlacedFunction, calls: Sequence[RecordedCall]
+) -> tuple[list[Case], set[str]]:
     """The recorded calls as cases, after the original repeated them twice in the sandbox, and the modules it loaded.
 
     Calls that do not repeat are dropped where they are few: tests change what a function depends on,
@@ -96,7 +98,7 @@ def repeated(sandbox: Sandbox, program: Program, calls: Sequence[Call]) -> tuple
         if one.refused:
             refused = refused or one.refused
             continue
-        recorded = Outcome(call.returned, call.raised, None if call.raised else call.after)
+        recorded = CallOutcome(call.returned, call.raised, None if call.raised else call.after)
         if call.iterator or recorded.same_as(one):
             cases.append(Case(call.call, call.digest, one.keep_common_views(two), call.shape))
         else:
@@ -111,8 +113,8 @@ def repeated(sandbox: Sandbox, program: Program, calls: Sequence[Call]) -> tuple
     return cases, first.loaded
 
 
-def documented(
-    sandbox: Sandbox, program: Program, examples: Sequence[Example], known: Sequence[Case]
+def run_docstring_examples(
+    sandbox: Sandbox, program: PlacedFunction, examples: Sequence[DocstringExample], known: Sequence[Case]
 ) -> tuple[list[Case], set[str]]:
     """The docstring's examples as cases, where the original does what they say, the same cases among `known` replaced;
     and the modules that they loaded."""
@@ -121,20 +123,22 @@ def documented(
     except UnobservableError:
         return list(known), set()
     found = {
-        example.call: Case(example.call, digest_of(example.call), replace(one, seen=None), "example", documented=True)
+        example.call: Case(
+            example.call, compute_digest(example.call), replace(one, seen=None), "example", documented=True
+        )
         for example, one in zip(examples, observed.outcomes, strict=True)
         if not (one.refused or one.failed) and example.agrees(one.returned, one.raised)
     }
     return [*found.values(), *(case for case in known if case.call not in found)], observed.loaded
 
 
-def passes(sandbox: Sandbox, task: Task, program: str) -> None:
+def check_original(sandbox: Sandbox, task: Task, program: str) -> None:
     """Raises ExcludedError unless the original passes its test by proxy, in a fraction of the time allowed.
 
     Other work on the machine can only add to the CPU time, so the least of several measurements counts.
     """
     placed, judged = task.judged_program(program), task.as_judged()
-    result = without_faults(lambda: sandbox.judge(placed, judged, _LIMITS))
+    result = run_without_sandbox_faults(lambda: sandbox.judge(placed, judged, _LIMITS))
     if result.status != Status.PASSED:
         raise ExcludedError("does not pass its own test", f"{result.status}: {result.detail[:200]}")
     if result.trust != Trust.PROXY:
@@ -142,47 +146,51 @@ def passes(sandbox: Sandbox, task: Task, program: str) -> None:
     cpu_s = result.cpu_s
     for _ in range(_MEASUREMENTS - 1):
         if cpu_s > _MAX_CPU_S:
-            cpu_s = min(cpu_s, without_faults(lambda: sandbox.judge(placed, judged, _LIMITS)).cpu_s)
+            cpu_s = min(cpu_s, run_without_sandbox_faults(lambda: sandbox.judge(placed, judged, _LIMITS)).cpu_s)
     if cpu_s > _MAX_CPU_S:
         raise ExcludedError(f"needs more than {_MAX_CPU_S} CPU seconds for its test", f"{cpu_s:.2f} s")
 
 
-def refuse_trivial(sandbox: Sandbox, program: Program, cases: Sequence[Case], trivial: Sequence[str]) -> None:
+def refuse_trivial(sandbox: Sandbox, program: PlacedFunction, cases: Sequence[Case], trivial: Sequence[str]) -> None:
     """Raises ExcludedError where one of the bodies without content passes."""
-    *found, original = list_noticed(sandbox, program, cases, [*trivial, program.definition], first=True)
+    *found, original = find_noticing_cases(sandbox, program, cases, [*trivial, program.definition], first=True)
     if original:  # else nothing is known about the others
         raise ExcludedError("does not pass its own test", "in a process with others")
     for source, numbers in zip(trivial, found, strict=True):
         if not numbers:
-            raise ExcludedError("has a test that a body without content would pass", _body(source))
+            raise ExcludedError("has a test that a body without content would pass", _read_last_statement(source))
 
 
-def _body(source: str) -> str:
+def _read_last_statement(source: str) -> str:
     return ast.unparse(ast.parse(source).body[0].body[-1])  # type: ignore[attr-defined]
 
 
-def judge_mutants(sandbox: Sandbox, program: Program, cases: Sequence[Case], known: MutationScore) -> MutationScore:
+def judge_mutants(
+    sandbox: Sandbox, program: PlacedFunction, cases: Sequence[Case], known: MutationScore
+) -> MutationScore:
     """The score after the survivors of `known` were judged by these cases. A mutant that takes too many steps, uses up
     its CPU time or waits forever counts as killed; a fault of the sandbox is raised as SandboxFaultError."""
-    noticed = list_noticed(sandbox, program, cases, [mutant.source for mutant in known.survivors], first=True)
+    noticed = find_noticing_cases(sandbox, program, cases, [mutant.source for mutant in known.survivors], first=True)
     left = tuple(mutant for mutant, numbers in zip(known.survivors, noticed, strict=True) if not numbers)
     return MutationScore(known.mutants, left)
 
 
-def list_noticed(
-    sandbox: Sandbox, program: Program, cases: Sequence[Case], sources: Sequence[str], first: bool = False
+def find_noticing_cases(
+    sandbox: Sandbox, program: PlacedFunction, cases: Sequence[Case], sources: Sequence[str], first: bool = False
 ) -> list[list[int]]:
     """For each variant the numbers of the cases that notice it; with `first`, the first one only."""
     every = tuple(range(len(cases)))
-    return try_variants(sandbox, program, cases, [Variant(source, every, first) for source in sources])
+    return find_noticing_cases_of_variants(
+        sandbox, program, cases, [Variant(source, every, first) for source in sources]
+    )
 
 
-def try_variants(
-    sandbox: Sandbox, program: Program, cases: Sequence[Case], variants: Sequence[Variant]
+def find_noticing_cases_of_variants(
+    sandbox: Sandbox, program: PlacedFunction, cases: Sequence[Case], variants: Sequence[Variant]
 ) -> list[list[int]]:
     """For each variant the numbers of the cases that notice it. What was tried before is not tried again: `program`
     keeps it."""
-    keys = [digest_of(f"{case.call}\n{json.dumps(case.expected())}") for case in cases]
+    keys = [compute_digest(f"{case.call}\n{json.dumps(case.expected())}") for case in cases]
     known = program.known
     todo: dict[str, Variant] = {}
     for each in variants:
@@ -193,7 +201,7 @@ def try_variants(
             numbers = tuple(sorted(left.union(other.numbers)))
             todo[each.source] = Variant(each.source, numbers, each.first and other.first)
     given = [(case.call, case.expected(), case.outcome.steps, case.outcome.dependent) for case in cases]
-    found = observe_noticed(sandbox, program, given, tuple(todo.values()))
+    found = run_variants_on_cases(sandbox, program, given, tuple(todo.values()))
     for each, answer in zip(todo.values(), found, strict=True):
         noticed = _list_noticed_alone(sandbox, program, each, cases) if answer is None else answer
         end = each.numbers.index(noticed[0]) + 1 if each.first and noticed else None
@@ -202,7 +210,9 @@ def try_variants(
     return [numbers[:1] if each.first else numbers for each, numbers in zip(variants, noticing, strict=True)]
 
 
-def _list_noticed_alone(sandbox: Sandbox, program: Program, variant: Variant, cases: Sequence[Case]) -> list[int]:
+def _list_noticed_alone(
+    sandbox: Sandbox, program: PlacedFunction, variant: Variant, cases: Sequence[Case]
+) -> list[int]:
     """The same for a variant that is loaded with its module, in processes of its own."""
     tried = [cases[number] for number in variant.numbers]
     try:

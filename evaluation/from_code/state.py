@@ -12,11 +12,11 @@ from typing import Any
 
 from evaluation.from_code.build import TaskResult
 from evaluation.from_code.calls.record import Recording
-from evaluation.from_code.calls.recorded import Call
-from evaluation.from_code.project_tests.covering import Covering
+from evaluation.from_code.calls.recorded import RecordedCall
+from evaluation.from_code.project_tests.covering import CallsByTest
 
 
-class State:
+class BuildState:
     """The work done so far: the recording and the results of functions."""
 
     def __init__(self, folder: Path) -> None:
@@ -29,8 +29,8 @@ class State:
         found = self._read("recording.json")
         if found is None:
             return None
-        found["calls"] = {key: [_call(row) for row in rows] for key, rows in found["calls"].items()}
-        found["covering"] = Covering(**found["covering"])
+        found["calls"] = {key: [_parse_call(row) for row in rows] for key, rows in found["calls"].items()}
+        found["covering"] = CallsByTest(**found["covering"])
         return Recording(**found)
 
     def save_recording(self, recording: Recording) -> None:
@@ -73,5 +73,5 @@ class State:
         partial.replace(self.folder / name)
 
 
-def _call(row: dict[str, Any]) -> Call:
-    return Call(**{**row, "raised": tuple(row["raised"])})
+def _parse_call(row: dict[str, Any]) -> RecordedCall:
+    return RecordedCall(**{**row, "raised": tuple(row["raised"])})

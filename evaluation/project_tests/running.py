@@ -16,7 +16,7 @@ from evaluation.project_tests.spec import ProjectTests
 from evaluation.sandbox import Limits, SandboxResult
 from evaluation.sandbox.inside import codec
 from evaluation.sandbox.inside.scratch import MAX_FILES
-from evaluation.sandbox.jobs import exit_reason
+from evaluation.sandbox.jobs import describe_exit
 from evaluation.sandbox.supervisor import Watched, close_with, open_pipe, parse_messages, watch
 from evaluation.sandbox.zygotes import Zygote
 from evaluation.verdicts import Status, Trust
@@ -30,7 +30,7 @@ _ERROR_LINE = re.compile(r"ERROR: (?!usage:)|.*: error: |[\w.]+(Error|Exception|
 
 
 @dataclass(slots=True)
-class Outcomes:
+class SuiteOutcomes:
     """What a run reported. `passed`, `failed` and `unfinished` are ids of tests; `failed` has what was said,
     `unfinished` those that were collected, in this order, and did not end."""
 
@@ -53,7 +53,7 @@ class VariantOutcomes:
 
 
 @dataclass(frozen=True, slots=True)
-class TestRun:
+class ProjectTestJob:
     """The tests to run on a module: the spec, the folder of the project, the module with the answer."""
 
     spec: ProjectTests
@@ -64,14 +64,14 @@ class TestRun:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def run(zygote: Zygote, job: TestRun, limits: Limits) -> Outcomes:
+def run_tests(zygote: Zygote, job: ProjectTestJob, limits: Limits) -> SuiteOutcomes:
     """Run the tests in a fork of the zygote. Raises ZygoteError where that must be discarded."""
     secret = secrets.token_hex(16)
     must_fail = [f"test_{secrets.token_hex(4)}" for _ in range(2)]
     started = time.monotonic()
     seen, end = _run_tester(zygote, job, limits, {"secret": secret, "must_fail": must_fail})
     wall_s = time.monotonic() - started
-    outcomes = _read(parse_messages(seen.frames), secret, job, must_fail)
+    outcomes = _judge_reports(parse_messages(seen.frames), secret, job, must_fail)
     cpu_s = float(end["cpu_s"])
     status, detail = outcomes.result.status, outcomes.result.detail
     text = outcomes.result.traceback
@@ -82,7 +82,7 @@ def run(zygote: Zygote, job: TestRun, limits: Limits) -> Outcomes:
     elif not seen.ended and status != Status.FORGED:
         status, detail = Status.TIMEOUT, f"the tests did not end within {limits.wall_s:g} s"
     elif status == Status.CRASHED and not outcomes.reported_end:
-        detail = f"{detail} ({exit_reason(end['exit_code'])})"
+        detail = f"{detail} ({describe_exit(end['exit_code'])})"
     outcomes.wrote = bool(end.get("wrote"))
     outcomes.result = SandboxResult(
         status, detail, text, calls=len(outcomes.passed) + len(outcomes.failed), cpu_s=cpu_s, wall_s=wall_s,
@@ -92,7 +92,7 @@ def run(zygote: Zygote, job: TestRun, limits: Limits) -> Outcomes:
     return outcomes
 
 
-def run_variants(zygote: Zygote, job: TestRun, limits: Limits, sources: Sequence[str]) -> VariantOutcomes:
+def run_variants(zygote: Zygote, job: ProjectTestJob, limits: Limits, sources: Sequence[str]) -> VariantOutcomes:
     """Run the tests on variants of the function. Raises ZygoteError where the zygote must be discarded."""
     content = {
         "secret": "", "must_fail": [], "qualified": job.spec.qualified, "line": job.spec.line, "variants": sources,
@@ -108,7 +108,7 @@ def run_variants(zygote: Zygote, job: TestRun, limits: Limits, sources: Sequence
 
 
 def _run_tester(
-    zygote: Zygote, job: TestRun, limits: Limits, more: Mapping[str, Any]
+    zygote: Zygote, job: ProjectTestJob, limits: Limits, more: Mapping[str, Any]
 ) -> tuple[Watched, dict[str, Any]]:
     """What a tester sent, and what its zygote says of its end."""
     started = time.monotonic()
@@ -129,12 +129,14 @@ def _run_tester(
     return seen, zygote.end()
 
 
-def _read(frames: list[dict[str, Any]], secret: str, job: TestRun, must_fail: Sequence[str]) -> Outcomes:
+def _judge_reports(
+    frames: list[dict[str, Any]], secret: str, job: ProjectTestJob, must_fail: Sequence[str]
+) -> SuiteOutcomes:
     """The outcomes that the frames report, and the status that follows. Frames come from a process that an answer may
     have taken over: what does not fit exactly is a forgery or a crash, never a pass."""
-    outcomes = Outcomes(SandboxResult(Status.CRASHED, ""))
+    outcomes = SuiteOutcomes(SandboxResult(Status.CRASHED, ""))
 
-    def ended(status: Status, detail: str, text: str = "", lasting: bool = False) -> Outcomes:
+    def ended(status: Status, detail: str, text: str = "", lasting: bool = False) -> SuiteOutcomes:
         outcomes.result = SandboxResult(status, detail[:1000], text, lasting=lasting)
         return outcomes
 

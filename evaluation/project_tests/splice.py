@@ -105,12 +105,12 @@ def _find_definition(answer: ast.Module, qualified: str) -> tuple[ast.stmt | Non
         places = [each for place in places for each in _iterate_inside(place) if _is_class(each, owner)]
     for place in reversed(places):
         functions = [each for each in _iterate_inside(place) if isinstance(each, Function) and each.name == name]
-        if functions and not (owners and _is_open(functions[-1]) and bare):
+        if functions and not (owners and _is_stub(functions[-1]) and bare):
             return (place if isinstance(place, ast.stmt) else None), functions[-1]
     return (None, bare[-1]) if bare else None
 
 
-def _is_open(function: Function) -> bool:
+def _is_stub(function: Function) -> bool:
     """Whether a method has only its docstring, as in the prompt: an answer may stand beside its class."""
     return all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in function.body)
 
@@ -183,7 +183,7 @@ def _split_other_statements(
             before += [] if is_type_checking(node) else [_import_if_possible(node)]
         elif names:
             (last if last and not is_import else place).append(node)
-        elif not _does_nothing(node) and ast.dump(node) not in own:
+        elif not _is_droppable(node) and ast.dump(node) not in own:
             last.append(node)
     return before, after, last
 
@@ -202,7 +202,7 @@ def _list_bound_names(node: ast.stmt) -> set[str]:
     return set() if fills else list_bound_names(node)
 
 
-def _does_nothing(node: ast.stmt) -> bool:
+def _is_droppable(node: ast.stmt) -> bool:
     """Whether a statement is a text, or for a script."""
     if isinstance(node, ast.If):
         return any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(node.test))

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from evaluation.sandbox.interpreter import NOBODY, Interpreter, get_dropped_identity
-from evaluation.sandbox.jobs import exit_reason
+from evaluation.sandbox.jobs import describe_exit
 from evaluation.sandbox.limits import NOTICEABLE_WAIT_S, Limits
 from evaluation.sandbox.tiers import Grant, Tier
 from evaluation.sandbox.zygotes import Zygote, ZygoteError
@@ -197,9 +197,9 @@ class RunningProgram:
                 error.detail = f"the program used more than {self._limits.cpu_s} CPU seconds"
             elif used_memory:
                 error.status = Status.MEMORY
-                error.detail = f"the program ran out of memory ({exit_reason(self.exit_code)})"
+                error.detail = f"the program ran out of memory ({describe_exit(self.exit_code)})"
             else:
-                error.detail = f"the program ended without an answer ({exit_reason(self.exit_code)})"
+                error.detail = f"the program ended without an answer ({describe_exit(self.exit_code)})"
 
     def _build_job(self, command: Command) -> dict[str, Any]:
         folder, tools, limits = str(self._slot.folder), self._slot.tools, self._limits

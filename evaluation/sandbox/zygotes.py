@@ -21,7 +21,7 @@ import psutil
 from evaluation.sandbox import filters
 from evaluation.sandbox.interpreter import Interpreter, get_dropped_identity
 from evaluation.sandbox.limits import Limits
-from evaluation.sandbox.tiers import NOTHING, PRELOAD, SCRATCH, Grant, Tier
+from evaluation.sandbox.tiers import NO_GRANT, PRELOAD, SCRATCH, Grant, Tier
 
 _START_S = 20.0
 _START_WITH_PROJECT_S = 180.0
@@ -59,7 +59,7 @@ class Zygote:
     role: str
     tier: Tier
     interpreter: Interpreter
-    grant: Grant = NOTHING
+    grant: Grant = NO_GRANT
     landlock_abi: int = 0
     other_threads: int = 0
     _process: subprocess.Popen[bytes] = field(init=False, repr=False)
@@ -67,14 +67,14 @@ class Zygote:
 
     def __post_init__(self) -> None:
         try:
-            policy = filters.build(self._runs)
+            policy = filters.build_filter(self._runs)
         except (OSError, ValueError, RuntimeError) as error:
             raise ZygoteError(str(error)) from error
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**20)
         with theirs:
             try:
-                arguments = ["-c", _LOADER, str(theirs.fileno()), mark()]
+                arguments = ["-c", _LOADER, str(theirs.fileno()), get_mark()]
                 command = self.tier.command(self.interpreter, arguments, self.grant)
                 self._process = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
@@ -212,14 +212,14 @@ class Zygote:
 
 
 @dataclass
-class Slot:
+class JudgeSlot:
     """Two zygotes with separate interpreters: one for candidates, one for tests."""
 
     guest: Zygote
     checker: Zygote
 
     @classmethod
-    def start(cls, tier: Tier, for_candidates: Interpreter, for_tests: Interpreter) -> Slot:
+    def start(cls, tier: Tier, for_candidates: Interpreter, for_tests: Interpreter) -> JudgeSlot:
         """Start both. Raises ZygoteError."""
         guest = Zygote("guest", tier, for_candidates)
         try:
@@ -239,7 +239,7 @@ class Slot:
                 zygote.close()
 
 
-def mark() -> str:
+def get_mark() -> str:
     """Return the word that marks the command lines of this process's zygotes and of their forks, and no others.
 
     It is random and not the pid: a program under test can read its command line in memory.

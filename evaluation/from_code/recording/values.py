@@ -6,7 +6,7 @@ through the descriptors of Python itself. Nothing here runs code of the project,
 likes. An object that occurs twice is written once, with a number, and then referred to. The text of a value is always
 the same, so equal texts mean equal values.
 
-`read` rebuilds the objects, where their classes exist; `read_plain` keeps them as `Opaque` texts.
+`read` rebuilds the objects, where their classes exist; `read_plain` keeps them as `OpaqueObject` texts.
 `write_plain` writes plain data alone.
 """
 
@@ -33,7 +33,7 @@ class NotPlainError(Exception):
         self.parts = parts
 
 
-class Opaque:
+class OpaqueObject:
     """An object as `read_plain` returns it: its tree, which `write` writes back unchanged."""
 
     def __init__(self, tree: Any) -> None:
@@ -67,7 +67,7 @@ def read(text: str) -> Any:
     """The value of a text, objects rebuilt from their classes. Raises ValueError for a text that is not one of
     `write`, or whose objects cannot be rebuilt here."""
     try:
-        reader = objects.Reader(_value)
+        reader = objects.ObjectReader(_build_plain)
         value = reader.value(json.loads(text))
         reader.finish()
         return value
@@ -76,13 +76,13 @@ def read(text: str) -> Any:
 
 
 def read_plain(text: str) -> Any:
-    """The value of a text; what is not plain data is `Opaque`. Raises ValueError for a text that `write` cannot have
-    written."""
+    """The value of a text; what is not plain data is `OpaqueObject`. Raises ValueError for a text that `write` cannot
+    have written."""
 
     def value(tree: Any) -> Any:
         if isinstance(tree, dict) and not tree.keys() <= _PLAIN_TAGS:
-            return Opaque(tree)
-        return _value(tree, value)
+            return OpaqueObject(tree)
+        return _build_plain(tree, value)
 
     try:
         return value(json.loads(text))
@@ -165,7 +165,7 @@ class _Writer:
             self._write_container(value, kind)
         elif kind is range:
             self._write_parts("range", (value.start, value.stop, value.step))
-        elif kind is Opaque:
+        elif kind is OpaqueObject:
             self.opaque = True
             self.out.append(json.dumps(value.tree, separators=(",", ":"), ensure_ascii=True))
         elif self.plain:
@@ -265,7 +265,7 @@ class _Writer:
 _PLAIN_TAGS = frozenset(("float", "bytes", "range", "dict", "tuple", "set", "frozenset"))
 
 
-def _value(tree: Any, value: Any) -> Any:
+def _build_plain(tree: Any, value: Any) -> Any:
     """The plain value of a tree; `value` reads its parts."""
     if isinstance(tree, list):
         return [value(item) for item in tree]

@@ -18,10 +18,10 @@ from typing import Any
 _CPU_S, _WALL_S = 0.5, 5.0
 _TIMES_THE_ORIGINAL = 10
 _AGAIN_S = 1.0
-"""Seconds until EndlessError is raised again in a variant that caught it."""
+"""Seconds until VariantTimeoutError is raised again in a variant that caught it."""
 
 
-class EndlessError(BaseException):
+class VariantTimeoutError(BaseException):
     """Ends a variant that needs many times what the original does."""
 
 
@@ -36,7 +36,7 @@ class VariantRuns:
         self._job = job
         self._run_item = run_item
         self._report = report
-        self._clock = _Clock()
+        self._clock = _VariantTimer()
 
     def run(self, items: Sequence[Any]) -> None:
         """Run the tests with the original, then with each variant."""
@@ -86,7 +86,7 @@ class VariantRuns:
                 self._report({"killed": number - 1})
 
 
-class _Clock:
+class _VariantTimer:
     """Ends what takes too long: CPU time kills a variant, other time says nothing, since it depends on the machine."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class _Clock:
         result = None
         try:
             result = run()
-        except EndlessError:
+        except VariantTimeoutError:
             self._waited = True
         finally:
             self._armed = False
@@ -114,7 +114,7 @@ class _Clock:
     def _end(self, number: int, _frame: Any) -> None:
         if self._armed:
             self._waited = self._waited or number == signal.SIGALRM
-            raise EndlessError
+            raise VariantTimeoutError
 
 
 def find_code(module: types.CodeType, qualified: str, line: int) -> types.CodeType | None:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from evaluation import dataset_files
-from evaluation.dataset_process import load_apart
+from evaluation.dataset_process import parse_dataset_apart
 from evaluation.datasets import Dataset, DatasetError, LeftOutTask, Task
 from evaluation.grading import Grader
 from evaluation.sandbox import Limits, Sandbox, SandboxUnavailableError
 
-HUMANEVAL = dataset_files.load("humaneval")
+HUMANEVAL = dataset_files.load_bundled_dataset("humaneval")
 HUB_HEAD = """
 
 import numpy as np
@@ -207,7 +207,7 @@ def test_a_task_that_cannot_be_judged_is_left_out_with_its_reason() -> None:
             mbpp_own_form(164, "are_equivalent", "\ndef are_equivalent(a, b):\n  return True\n", [[1, 2]])]  # fmt: skip
     assert loaded(*rows).left_out == (LeftOutTask("Mbpp/164", "EvalPlus accepts every answer"),)
     large = "".join(json.dumps(row) + "\n" for row in rows).encode() + b" " * 2**19
-    assert load_apart(large, "mine", "mine.jsonl") == dataset_files.parse_dataset(large, "mine", "mine.jsonl")
+    assert parse_dataset_apart(large, "mine", "mine.jsonl") == dataset_files.parse_dataset(large, "mine", "mine.jsonl")
     with pytest.raises(DatasetError, match="no task that can be judged: Mbpp/164: EvalPlus accepts"):
         loaded(rows[1])
 

@@ -16,10 +16,10 @@ from evaluation.from_code.calls.variety import MAX_CASES
 from evaluation.from_code.fairness import MAX_EXAMPLES
 from evaluation.from_code.nearby_cases import MAX_JUDGING, MAX_SHOWN
 from evaluation.from_code.reasons import ProjectError, SandboxFaultError
-from evaluation.from_code.run import run, state_of
-from evaluation.from_code.state import State
+from evaluation.from_code.run import build_dataset, open_state
+from evaluation.from_code.state import BuildState
 from evaluation.grading import Grader
-from evaluation.prompting import build as prompt_of_task
+from evaluation.prompting import build_prompt
 from evaluation.sandbox import SandboxResult
 from tests.evaluation.from_code.conftest import opener_in
 from tests.fakes import INFILL
@@ -146,7 +146,7 @@ def made(opened, sandbox, state, tests=TESTS, options=Options(limit_s=60.0), **m
     project = opened({"run_tests.py": tests}, **(modules or {"shop": SHOP}))
     (project.root / "run_tests.py").rename(project.root / "test_run.py")
     command = [sys.executable, str(project.root / "test_run.py")]
-    return run(sandbox, project, [command], State(state), options, Quiet())
+    return build_dataset(sandbox, project, [command], BuildState(state), options, Quiet())
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +201,7 @@ def test_the_infilling_form_shows_the_file_and_judges_a_program_that_runs(opened
     assert all(line.startswith("# gross(") for line in examples)
     assert task.suffix == "\n\ndef gross_again(price, tax=RATE):\n"
     assert task.program_prefix == 'def gross(net, rate=RATE):\n    """The price with tax, rounded to cents."""\n'
-    prompt = prompt_of_task(task, "infill", INFILL)
+    prompt = build_prompt(task, "infill", INFILL)
     assert prompt.text == f"<PRE>{task.prompt}<SUF>{task.suffix}<MID>"
     assert {"\nd", "\n@"} < set(prompt.stop), "a sample ends at the first unindented line"
 
@@ -217,7 +217,7 @@ def test_an_answer_may_use_what_stands_beside_it_in_its_file(finished, sandbox):
 def test_a_run_that_was_killed_goes_on_and_gives_the_bytes_of_another_run_without_a_path_of_this_machine(
     finished, opened, sandbox, tmp_path, monkeypatch
 ):
-    real, calls = build.make, []
+    real, calls = build.make_task, []
 
     def killed(*arguments):
         calls.append(arguments)
@@ -225,14 +225,14 @@ def test_a_run_that_was_killed_goes_on_and_gives_the_bytes_of_another_run_withou
             raise KeyboardInterrupt
         return real(*arguments)
 
-    monkeypatch.setattr(build, "make", killed)
+    monkeypatch.setattr(build, "make_task", killed)
     with pytest.raises(KeyboardInterrupt):
         made(opened, sandbox, tmp_path / "cut")
     with (tmp_path / "cut" / "made.jsonl").open("a") as file:
         file.write('\n{"key": "cut of')  # as kill -9 leaves it
     calls.clear()
-    monkeypatch.setattr(build, "make", lambda *arguments: calls.append(arguments) or real(*arguments))
-    monkeypatch.setattr("evaluation.from_code.calls.record.record", None)  # the tests do not run again
+    monkeypatch.setattr(build, "make_task", lambda *arguments: calls.append(arguments) or real(*arguments))
+    monkeypatch.setattr("evaluation.from_code.calls.record.record_calls", None)  # the tests do not run again
     again = made(opened, sandbox, tmp_path / "cut")
     assert 2 <= again.resumed < 10
     assert again.resumed + len(calls) == 10
@@ -244,10 +244,10 @@ def test_a_run_that_was_killed_goes_on_and_gives_the_bytes_of_another_run_withou
 def test_another_source_command_or_option_has_another_state(opened, tmp_path):
     project = opened(shop=SHOP)
     states = {
-        state_of(tmp_path, project, [["a"]], Options()).folder,
-        state_of(tmp_path, project, [["b"]], Options()).folder,
-        state_of(tmp_path, project, [["a"]], Options(before=1)).folder,
-        state_of(tmp_path, opened(shop=SHOP + "\n"), [["a"]], Options()).folder,
+        open_state(tmp_path, project, [["a"]], Options()).folder,
+        open_state(tmp_path, project, [["b"]], Options()).folder,
+        open_state(tmp_path, project, [["a"]], Options(before=1)).folder,
+        open_state(tmp_path, opened(shop=SHOP + "\n"), [["a"]], Options()).folder,
     }
     assert len(states) == 4
 
@@ -545,7 +545,7 @@ def test_a_method_is_found_in_every_form_of_answer(shelves, sandbox):
         for text in texts:
             extraction = extract(task, text, mode)
             assert Grader(sandbox).judge(extraction.program, task).passed, (mode, text, extraction)
-    assert {"\n    d", "\nd"} <= set(prompt_of_task(task, "completion").stop), "a sample ends with its method"
+    assert {"\n    d", "\nd"} <= set(build_prompt(task, "completion").stop), "a sample ends with its method"
 
 
 HOSTILE = {
@@ -561,7 +561,7 @@ HOSTILE = {
         "        return 1"
     ),
     "a patched comparison": (
-        "import sys\n        same = sys.modules['evaluation.from_code.placing.same']\n"
+        "import sys\n        same = sys.modules['evaluation.from_code.placing.tree_equality']\n"
         "        same.agrees = same.same = lambda *_: True\n        return 1"
     ),
     "the original from its module": "return type(self).__dict__['add'].__wrapped__(self, thing, times)",
