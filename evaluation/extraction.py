@@ -84,7 +84,7 @@ def extract(task: Task, raw: str, mode: Mode) -> Extraction:
     if has_no_code(text):
         return Extraction("", "empty")
     if task.suffix is not None:
-        return Extraction(task.program(text), "completion")
+        return Extraction(task.build_program(text), "completion")
     opened = mode == "chat"
     if len(text) <= MAX_CHARS:
         with contextlib.suppress(ParseLimitError), limit_characters(MAX_READ):
@@ -101,7 +101,7 @@ def extract(task: Task, raw: str, mode: Mode) -> Extraction:
 def build_unread_extraction(task: Task, raw: str, mode: Mode) -> Extraction:
     """The answer appended to the prompt unread: for a text that extraction could not read in time."""
     text = extract_answer_text(convert_line_ends(raw))
-    return Extraction(task.program(text), "open_fence" if mode == "chat" else "completion", UNREAD)
+    return Extraction(task.build_program(text), "open_fence" if mode == "chat" else "completion", UNREAD)
 
 
 def _read_continuation(answer: _Answer) -> Iterator[tuple[How, str]]:

@@ -39,11 +39,15 @@ class Grader:
             if task.language != datasets.PYTHON:
                 return self._judge_whole(program, task, refused)
             if task.project_tests is not None:
-                return self._judge_by_project(program, ProjectTests.of(task.project_tests), refused)
-            reference = task.judged_program(task.program(task.canonical_solution)) if task.canonical_solution else ""
-            program, task = program if refused else task.judged_program(program), task.as_judged()
+                return self._judge_by_project(program, ProjectTests.from_json(task.project_tests), refused)
+            reference = (
+                task.build_judged_program(task.build_program(task.canonical_solution))
+                if task.canonical_solution
+                else ""
+            )
+            program, task = program if refused else task.build_judged_program(program), task.as_judged()
         if refused:
-            return self._build_verdict(replace(refused, trust=self._sandbox.prepare(program, task).trust))
+            return self._build_verdict(replace(refused, trust=self._sandbox.build_job(program, task).trust))
         return self._build_verdict(retry_faults(lambda: self._sandbox.judge(program, task, self._limits, reference)))
 
     def judge_many(self, items: Iterable[tuple[str, SandboxTask]], workers: int = 2) -> Iterator[tuple[int, Verdict]]:

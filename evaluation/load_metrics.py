@@ -90,7 +90,7 @@ def build_point(
     if not asked:
         raise MetricError("there are no requests to measure")
     found = PairedOutcomes.from_samples(sample for one in asked for sample in one.outcomes)
-    of_first, of_all = (solved[0] for solved in found.at(budget_s))
+    of_first, of_all = (solved[0] for solved in found.find_passes(budget_s))
     first, every = int(of_first.sum()), int(of_all.sum())
     prompts = [one.prompt or one.key for one in asked]
     tallies = tally(zip(prompts, of_first.tolist(), strict=True))

@@ -48,7 +48,7 @@ def keep_needed_statements(source: str, names: set[str], entry_point: str) -> st
     tree = parse(source)
     body = tree.body if tree is not None else []
     program = ProgramEffects(body, entry_point)
-    effects = [program.effects(node) for node in body]
+    effects = [program.compute_effects(node) for node in body]
     wanted, kept = set(names), set[int]()
     while True:
         useful = {
@@ -124,8 +124,8 @@ def _find_demonstration(body: list[ast.stmt], entry: int, entry_point: str) -> l
         needed |= find_names_read(node)
     for node in reversed(after):
         if not isinstance(node, DEFINITIONS):
-            effects = program.effects(node)
-            if (effects.provides & needed or effects.sets) and not effects.demonstrates:
+            effects = program.compute_effects(node)
+            if (effects.provides & needed or effects.changes_settings) and not effects.demonstrates:
                 needed |= effects.reads
             else:
                 dropped.append(node)

@@ -162,7 +162,7 @@ class _Watcher:
     began: float = field(default_factory=time.monotonic)
     resumed: int = 0
 
-    def recording(self, _command: Sequence[str], passed_s: float) -> None:
+    def on_recording(self, _command: Sequence[str], passed_s: float) -> None:
         left_s = N_RUNS * LIMIT_S - passed_s
         message = (
             f"{format_seconds(round(passed_s))} of tests, which run twice; at most {format_seconds(round(left_s))} left"
@@ -170,11 +170,11 @@ class _Watcher:
         self.step.report(0, 0, message)
         self.step.require_wanted(within_turn=False)
 
-    def testing(self, done: int, total: int) -> None:
+    def on_testing(self, done: int, total: int) -> None:
         self.step.report(done, total, "files of tests in the sandbox")
         self.step.require_wanted(within_turn=False)
 
-    def checking(self, done: int, total: int, made: TaskResult | None) -> None:
+    def on_checking(self, done: int, total: int, made: TaskResult | None) -> None:
         if made is None:
             self.began, self.resumed = time.monotonic(), done
             self.step.begin_turn()

@@ -41,7 +41,7 @@ class FromCodeProgress(PartsBar):
         self._folder = folder
         self._limit_s = limit_s
 
-    def recording(self, command: Sequence[str], seconds: float) -> None:
+    def on_recording(self, command: Sequence[str], seconds: float) -> None:
         """The tests have run for `seconds` over both runs; at 0, prints the command and how it will run."""
         if seconds == 0.0:
             self.note(
@@ -51,12 +51,12 @@ class FromCodeProgress(PartsBar):
         self.advance_to("recording", seconds, self._limit_s)
         self.tell(f"{seconds:.0f} s, at most {time_left(self._limit_s - seconds)}")
 
-    def testing(self, done: int, total: int) -> None:
+    def on_testing(self, done: int, total: int) -> None:
         """`done` of the files of tests have run in the sandbox."""
         left = self.advance_to("running tests", done, total)
         self.tell(f"{done} of {format_count(total, 'file')} of tests in the sandbox, {left}")
 
-    def checking(self, done: int, total: int, made: TaskResult | None) -> None:
+    def on_checking(self, done: int, total: int, made: TaskResult | None) -> None:
         """`done` functions are checked."""
         if made is None and done:
             self.note(f"resumed: {done} of {total} functions are done")
@@ -269,7 +269,7 @@ def _show(finished: FinishedDataset, stored: list[Dataset], json_file: str | Non
             place, how = f"{source['file']}:{source['line']}", describe_judge(source)
             tasks.append((row["task_id"], place, how, score, reasons))
         console.print(common.build_table(("task", "place", "judged by", "mutation score", ""), tasks))
-    found = finished.coverage()
+    found = finished.compute_coverage()
     if found.left_out:
         console.print(f"\nleft out: {found.seen - found.tasks} of {found.seen} functions, by reason")
         left_out = [(str(each.functions), each.reason, each.unlock) for each in found.left_out]

@@ -236,7 +236,7 @@ def _compare_figure(
     found: Overlay, figure: Figure, measured: caution.MeasurementConditions, budget_s: float, margin: float
 ) -> PairedFigure:
     runs, selector = found.compared, SELECTOR if figure == "first" else None
-    solved = runs.outcomes.solved(figure, budget_s)
+    solved = runs.outcomes.find_solved(figure, budget_s)
     paired = compare_solved(runs.task_ids, solved[1], solved[0], budget_s, selector, runs.alpha)
     decision = runs.decide(figure, 1, 0, budget_s, margin)
     return PairedFigure(paired, decision, caution.find_objection(decision, figure, found, measured))

@@ -112,16 +112,16 @@ class _ReportingWatcher:
     shown: Watcher
     step: JobAttempt
 
-    def recording(self, command: Sequence[str], seconds: float) -> None:
-        self.shown.recording(command, seconds)
+    def on_recording(self, command: Sequence[str], seconds: float) -> None:
+        self.shown.on_recording(command, seconds)
         self._report(0, 0, "running the project's tests")
 
-    def testing(self, done: int, total: int) -> None:
-        self.shown.testing(done, total)
+    def on_testing(self, done: int, total: int) -> None:
+        self.shown.on_testing(done, total)
         self._report(done, total, "files of tests in the sandbox")
 
-    def checking(self, done: int, total: int, made: TaskResult | None) -> None:
-        self.shown.checking(done, total, made)
+    def on_checking(self, done: int, total: int, made: TaskResult | None) -> None:
+        self.shown.on_checking(done, total, made)
         self._report(done, total, "functions")
 
     def _report(self, done: int, total: int, what: str) -> None:
@@ -133,9 +133,9 @@ def store(ctx: Context, finished: FinishedDataset, name: str) -> list[Dataset]:
     """The stored datasets: completion form, infilling form."""
     if finished.suite.files is not None and any(row.get("project_tests") for row in finished.result.completion):
         store_archives(ctx.database, finished.suite.files.archives)
-    files = {name: finished.completion_file(), name + INFILL: finished.infilling_file()}
+    files = {name: finished.build_completion_file(), name + INFILL: finished.build_infilling_file()}
     left_out = list_left_out(finished)
-    coverage = finished.coverage().as_json()
+    coverage = finished.compute_coverage().to_json()
     return [service.import_bytes(ctx, data, each, f"{each}.jsonl", left_out, coverage) for each, data in files.items()]
 
 
@@ -162,7 +162,7 @@ def _find_trivially_passed(
 ) -> list[str]:
     found = service.find(ctx, dataset.id)
     tasks = [service.as_plain(task) for task in found.tasks] if found else []
-    programs = [(task.program(text), task) for task in tasks for text in list_trivial_completions(task)]
+    programs = [(task.build_program(text), task) for task in tasks for text in list_trivial_completions(task)]
     passed = set()
     for done, (position, verdict) in enumerate(grader.judge_many(programs, ctx.settings.exec_workers), 1):
         if verdict.status == PASSED:
@@ -176,7 +176,7 @@ def report(finished: FinishedDataset, stored: Sequence[Dataset], checked: Rechec
     rows = finished.result.completion
     scores = [row["source"]["mutation_score"] for row in rows]
     left_out = list_left_out(finished)
-    coverage = finished.coverage()
+    coverage = finished.compute_coverage()
     cases = [row["source"]["cases"] for row in rows if "cases" in row["source"]]
     return {
         "dataset": stored[0].name if stored else None,
@@ -194,7 +194,7 @@ def report(finished: FinishedDataset, stored: Sequence[Dataset], checked: Rechec
         "cases_per_task": mean(cases) if cases else None,
         "mutants": sum(row["source"]["mutants"] for row in rows),
         "mutation_score": mean(scores) if scores else None,
-        "coverage": coverage.as_json(),
+        "coverage": coverage.to_json(),
         "dropped": dict(Counter(each["reason"] for each in left_out).most_common()),
         "seconds": finished.seconds,
         "datasets": [{"name": d.name, "sha256": d.sha256, "tasks": d.n_tasks} for d in stored],

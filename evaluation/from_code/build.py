@@ -143,7 +143,7 @@ def _build_row(work: BuildContext, function: ProjectFunction) -> dict[str, Any]:
     cases = checks.mark_promised(cases, ast.get_docstring(node) or "")
     chosen = choose_varied_cases(cases)
     _check_variety(chosen)
-    program = PlacedFunction(program.spec.only(sorted(loaded)), program.definition)
+    program = PlacedFunction(program.spec.keep_modules(sorted(loaded)), program.definition)
     bare = _remove_decorators(node)
     names = mutants.list_parameters(bare)
     usual, optional = find_fixed_values(chosen, names), find_none_parameters(cases, names)
@@ -302,7 +302,7 @@ def _get_recorded_calls(recording: Recording, function: ProjectFunction, has_exa
     if refused:
         raise ExcludedError("returns values that are not data", ", ".join(sorted(set(refused))))
     ended = f"before the tests {recording.failure}" if recording.failure else "while the tests ran"
-    called = function.key in recording.covering.called()
+    called = function.key in recording.covering.list_called_functions()
     raise ExcludedError(f"was not called with data {ended}" if called else f"was not called {ended}")
 
 
@@ -330,7 +330,7 @@ def describe_source(work: BuildContext, function: ProjectFunction, judge: str, t
 def _describe_cases_source(
     work: BuildContext, function: ProjectFunction, cases: Sequence[Case], spec: FunctionPlacement
 ) -> dict[str, Any]:
-    tops = {name.partition(".")[0] for name in spec.modules} - work.project.top_names()
+    tops = {name.partition(".")[0] for name in spec.modules} - work.project.list_top_names()
     near = sum(case.nearby for case in cases)
     source = {
         **describe_source(work, function, JUDGE, Trust.PROXY),

@@ -93,13 +93,13 @@ def repeat_calls(
     differs = 0
     refused = ""
     for call, one, two in zip(calls, first.outcomes, second.outcomes, strict=True):
-        if not one.same_as(two) or one.refused != two.refused:
+        if not one.is_same_as(two) or one.refused != two.refused:
             raise ExcludedError("gives other results when it is called again", "random, the time, or a state")
         if one.refused:
             refused = refused or one.refused
             continue
         recorded = CallOutcome(call.returned, call.raised, None if call.raised else call.after)
-        if call.iterator or recorded.same_as(one):
+        if call.iterator or recorded.is_same_as(one):
             cases.append(Case(call.call, call.digest, one.keep_common_views(two), call.shape))
         else:
             differs += 1
@@ -137,7 +137,7 @@ def check_original(sandbox: Sandbox, task: Task, program: str) -> None:
 
     Other work on the machine can only add to the CPU time, so the least of several measurements counts.
     """
-    placed, judged = task.judged_program(program), task.as_judged()
+    placed, judged = task.build_judged_program(program), task.as_judged()
     result = run_without_sandbox_faults(lambda: sandbox.judge(placed, judged, _LIMITS))
     if result.status != Status.PASSED:
         raise ExcludedError("does not pass its own test", f"{result.status}: {result.detail[:200]}")
@@ -190,7 +190,7 @@ def find_noticing_cases_of_variants(
 ) -> list[list[int]]:
     """For each variant the numbers of the cases that notice it. What was tried before is not tried again: `program`
     keeps it."""
-    keys = [compute_digest(f"{case.call}\n{json.dumps(case.expected())}") for case in cases]
+    keys = [compute_digest(f"{case.call}\n{json.dumps(case.build_expected())}") for case in cases]
     known = program.known
     todo: dict[str, Variant] = {}
     for each in variants:
@@ -200,7 +200,7 @@ def find_noticing_cases_of_variants(
             other = todo.get(each.source, Variant(each.source, (), each.first))
             numbers = tuple(sorted(left.union(other.numbers)))
             todo[each.source] = Variant(each.source, numbers, each.first and other.first)
-    given = [(case.call, case.expected(), case.outcome.steps, case.outcome.dependent) for case in cases]
+    given = [(case.call, case.build_expected(), case.outcome.steps, case.outcome.dependent) for case in cases]
     found = run_variants_on_cases(sandbox, program, given, tuple(todo.values()))
     for each, answer in zip(todo.values(), found, strict=True):
         noticed = _list_noticed_alone(sandbox, program, each, cases) if answer is None else answer
@@ -222,7 +222,7 @@ def _list_noticed_alone(
         return list(variant.numbers)
     return [
         number for number, case, one in zip(variant.numbers, tried, outcomes, strict=True)
-        if one.refused or one.failed or not agrees(one.as_row(), case.expected(), json.loads(case.call))
+        if one.refused or one.failed or not agrees(one.as_row(), case.build_expected(), json.loads(case.call))
     ]  # fmt: skip
 
 

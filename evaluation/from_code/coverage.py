@@ -45,7 +45,7 @@ class Coverage:
         """The share of the lines of called functions that stand in tasks, from 0 to 1."""
         return self.lines_of_tasks / self.lines_called if self.lines_called else 0.0
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """As a JSON object."""
         return {
             "functions_seen": self.seen,

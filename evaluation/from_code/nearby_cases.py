@@ -76,7 +76,7 @@ def find_nearby_cases(
         for number, case in enumerate([*others, *called])
     ]
     more = _choose_telling(candidates[: len(others)])
-    seen = _ShownBehaviour.of(recorded, frozenset().union(*(each.told for each in more)))
+    seen = _ShownBehaviour.from_cases(recorded, frozenset().union(*(each.told for each in more)))
     near = [_Candidate(each.case, each.told - seen.told) for each in candidates[len(others) :]]
     shapes = {case.shape for case in _describe_shapes(recorded)}
     usual = [
@@ -105,7 +105,7 @@ class _ShownBehaviour:
     raised: frozenset[str]
 
     @classmethod
-    def of(cls, cases: Sequence[Case], told: frozenset[int]) -> _ShownBehaviour:
+    def from_cases(cls, cases: Sequence[Case], told: frozenset[int]) -> _ShownBehaviour:
         """What these cases show."""
         branches = frozenset[tuple[int, int]]().union(*(case.outcome.arcs for case in cases))
         return cls(told, branches, frozenset(name for case in cases for name in case.outcome.raised[:1]))
@@ -185,7 +185,7 @@ def _keep_repeated(sandbox: Sandbox, program: PlacedFunction, *groups: Sequence[
     again = {case.digest: outcome for case, outcome in zip(cases, second, strict=True)}
     return [
         [replace(case, outcome=case.outcome.keep_common_views(again[case.digest])) for case in group
-         if case.outcome.same_as(again[case.digest]) and not again[case.digest].refused]
+         if case.outcome.is_same_as(again[case.digest]) and not again[case.digest].refused]
         for group in groups
     ]  # fmt: skip
 

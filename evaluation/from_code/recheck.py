@@ -16,6 +16,6 @@ def list_trivial_completions(task: Task) -> list[str]:
     """Completions of the task's prompt that do nothing, return a constant or the last argument, or raise."""
     solution = task.canonical_solution
     margin = solution[: len(solution) - len(solution.lstrip())]
-    functions = [node for name, node in iterate_functions(task.program(solution)) if name == task.entry_point]
+    functions = [node for name, node in iterate_functions(task.build_program(solution)) if name == task.entry_point]
     arguments = [each.arg for node in functions[-1:] for each in (*node.args.posonlyargs, *node.args.args)]
     return [f"{margin}{body}\n" for body in (*_BODIES, *(f"return {name}" for name in arguments[-1:]))]

@@ -38,13 +38,13 @@ from evaluation.sandbox.supervisor import stop_jobs_on
 class Watcher(Protocol):
     """Receives the progress of the work."""
 
-    def recording(self, command: Sequence[str], seconds: float) -> None:
+    def on_recording(self, command: Sequence[str], seconds: float) -> None:
         """The tests have run for `seconds`."""
 
-    def testing(self, done: int, total: int) -> None:
+    def on_testing(self, done: int, total: int) -> None:
         """`done` of the files of tests have run in the sandbox."""
 
-    def checking(self, done: int, total: int, made: TaskResult | None) -> None:
+    def on_checking(self, done: int, total: int, made: TaskResult | None) -> None:
         """`done` functions are checked; `made` is the last one."""
 
 
@@ -62,15 +62,15 @@ class FinishedDataset:
     resumed: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
-    def completion_file(self) -> bytes:
+    def build_completion_file(self) -> bytes:
         """The dataset file in completion form."""
         return _encode_lines(self.result.completion)
 
-    def coverage(self) -> Coverage:
+    def compute_coverage(self) -> Coverage:
         """What share of the project became tasks."""
-        return compute_coverage(self.functions, self.recording.covering.called(), self.result.made)
+        return compute_coverage(self.functions, self.recording.covering.list_called_functions(), self.result.made)
 
-    def infilling_file(self) -> bytes:
+    def build_infilling_file(self) -> bytes:
         """The dataset file in infilling form."""
         return _encode_lines(self.result.infilling)
 
@@ -123,17 +123,17 @@ def build_dataset(  # noqa: PLR0913 (each says what the work is done with)
         )
     seconds: dict[str, float] = {}
     state.folder.mkdir(parents=True, exist_ok=True)
-    recording = state.recording()
+    recording = state.load_recording()
     if recording is None:
         recording = _record(project, functions, commands, state, options, watcher, confinement)
     seconds["recording"] = round(recording.seconds, 1)
     started = time.monotonic()
     suite = prepare_suite(
-        sandbox, project, recording.covering, workers, watcher.testing, environment, options.store_secrets
+        sandbox, project, recording.covering, workers, watcher.on_testing, environment, options.store_secrets
     )
     seconds["testing"] = round(time.monotonic() - started, 1)
     started = time.monotonic()
-    known = state.made()
+    known = state.load_results()
     try:
         sources = ModuleSources(project, recording.covering.path)
         work = build.BuildContext(sandbox, project, origin, recording, sources, options)
@@ -154,12 +154,12 @@ def _record(
     watcher: Watcher,
     confinement: Confinement | None,
 ) -> Recording:
-    watcher.recording(commands[0], 0.0)
+    watcher.on_recording(commands[0], 0.0)
     recording = record.record_calls(
         project, functions, commands, state.folder / "record", options.limit_s,
-        lambda seconds: watcher.recording(commands[0], seconds), options.python, confinement=confinement,
+        lambda seconds: watcher.on_recording(commands[0], seconds), options.python, confinement=confinement,
     )  # fmt: skip
-    if not recording.calls and not recording.refused and not recording.covering.called():
+    if not recording.calls and not recording.refused and not recording.covering.list_called_functions():
         raise ProjectError(_explain_empty_recording(project, recording, options))
     state.save_recording(recording)
     return recording
@@ -178,7 +178,7 @@ def _explain_empty_recording(project: Project, recording: Recording, options: Op
             f"`{options.python or 'python'} -m pip install pytest` (it runs unittest's classes too), or give --tests"
         )
     if missing := re.search(r"No module named '([\w.]+)'", recording.output):
-        is_own = missing[1].partition(".")[0] in project.top_names()
+        is_own = missing[1].partition(".")[0] in project.list_top_names()
         package = "the project with `{} -m pip install -e .`" if is_own else "its package with `{} -m pip install`"
         return (
             f"the tests of {project.name} import {missing[1]}, which is not installed there{said}: install "
@@ -206,7 +206,7 @@ class TaskMaker:
 
     def make(self, function: ProjectFunction) -> TaskResult:
         """The task, or why there is none by either judge."""
-        made = self._make(function)
+        made = self._choose_judge(function)
         options = self.work.options
         if made.row is not None:
             rows = made.row, build_infilling_row(made.row, function, options.before, options.after)
@@ -218,14 +218,14 @@ class TaskMaker:
                 return TaskResult(function.key, None, refused.reason, refused.detail, made.seconds)
         return made
 
-    def _make(self, function: ProjectFunction) -> TaskResult:
+    def _choose_judge(self, function: ProjectFunction) -> TaskResult:
         by_calls: TaskResult | None = None
         judge = "cases" if self.suite.refused else self.work.options.judge
         if judge != "tests":
             by_calls = build.make_task(self.work, function)
             if judge == "cases" or (by_calls.row is not None and not _are_tests_better(by_calls.row["source"])):
                 return by_calls
-            if function.key not in self.work.recording.covering.called():
+            if function.key not in self.work.recording.covering.list_called_functions():
                 return by_calls
         by_tests = project_tests.make_task(self.suite, self.work, function)
         if by_calls is None or (by_tests.row is not None and not by_tests.row["source"]["weak"]):
@@ -254,7 +254,7 @@ def _make_tasks(
     todo = [function for function in functions if not function.reason and function.key not in known]
     total = len(todo) + len(known)
     done = dict(known)
-    watcher.checking(len(done), total, None)
+    watcher.on_checking(len(done), total, None)
 
     stop = threading.Event()
 
@@ -263,7 +263,7 @@ def _make_tasks(
             made = maker.make(function)
         if stop.is_set():
             raise StoppedError
-        state.add(made)
+        state.add_result(made)
         return made
 
     executor = ThreadPoolExecutor(workers, "from-code")
@@ -274,7 +274,7 @@ def _make_tasks(
             for future in finished:
                 made = future.result()
                 done[made.key] = made
-                watcher.checking(len(done), total, made)
+                watcher.on_checking(len(done), total, made)
     finally:
         stop.set()
         executor.shutdown(cancel_futures=True)

@@ -24,7 +24,7 @@ class BuildState:
         self._writing = threading.Lock()
         self._made = folder / "made.jsonl"
 
-    def recording(self) -> Recording | None:
+    def load_recording(self) -> Recording | None:
         """The recording, if it was finished."""
         found = self._read("recording.json")
         if found is None:
@@ -37,7 +37,7 @@ class BuildState:
         """Store a finished recording."""
         self._write("recording.json", asdict(recording))
 
-    def made(self) -> dict[str, TaskResult]:
+    def load_results(self) -> dict[str, TaskResult]:
         """The results of finished functions, by key."""
         try:
             lines = self._made.read_text("utf-8").splitlines()
@@ -52,7 +52,7 @@ class BuildState:
             found[each.key] = each
         return found
 
-    def add(self, made: TaskResult) -> None:
+    def add_result(self, made: TaskResult) -> None:
         """Store the result of one function. Safe to call from several threads."""
         with self._writing, self._made.open("a", encoding="utf-8") as file:
             file.write("\n" + json.dumps(asdict(made)))  # a line that was cut off does not spoil this one

@@ -38,7 +38,9 @@ def build_program(function: ProjectFunction, sources: ModuleSources) -> PlacedFu
     """The original in its module. Raises ExcludedError where that needs too much source."""
     module, node = function.module, function.node
     modules = {
-        name: (each.is_package, each.source) for name, each in sources.closure(module).items() if name != module.name
+        name: (each.is_package, each.source)
+        for name, each in sources.find_closure(module).items()
+        if name != module.name
     }
     owner = function.owner
     functions = [n for n in ast.walk(owner) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)] if owner else []
@@ -94,7 +96,7 @@ def build_completion_row(
         "entry_point": name,
         "canonical_solution": read_solution(function),
         "test": test,
-        "module": spec.packed(),
+        "module": spec.pack(),
         "stop": list_stops(function),
         "source": {**source, "examples": list(examples)},
     }

@@ -43,8 +43,8 @@ def _judge(
     sandbox: Sandbox, language: Language, toolchain: Toolchain, program: str, test: str, limits: Limits
 ) -> SandboxResult:
     limits, ended = replace(limits, threads=toolchain.tools.run_threads), None
-    with sandbox.programs(toolchain.tools) as slot:
-        slot.put(language.write_test_files(program, test))
+    with sandbox.open_program_slot(toolchain.tools) as slot:
+        slot.write_files(language.write_test_files(program, test))
         if toolchain.tools.compile is not None and (failed := compile_program(slot)) is not None:
             failure, wall_s = failed
             return SandboxResult(failure.status, failure.detail, failure.traceback, wall_s=wall_s)

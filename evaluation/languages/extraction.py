@@ -39,7 +39,7 @@ def extract_by_grammar(task: Task, raw: str, mode: Mode) -> Extraction:
     if has_no_code(text):
         return Extraction("", "empty", VERSION)
     if task.suffix is not None:
-        return Extraction(task.program(text), "completion", VERSION)
+        return Extraction(task.build_program(text), "completion", VERSION)
     language, opened = registry.load_language(task.language), mode == "chat"
     if len(text) <= MAX_CHARS:
         for reading, how, program in _iterate_readings(task, text, opened, language.SYNTAX):
@@ -115,7 +115,9 @@ def trim_program(program: str, entry_point: str, language: Language, test: str =
         if part is chosen
         or (part not in defining and not _is_only(part, left_out) and _is_kept(part, entry_point, syntax))
     ]
-    texts = (part.without(_MAIN, syntax) if _MAIN in {*part.names} & left_out else part.text for part in kept)
+    texts = (
+        part.remove_definitions(_MAIN, syntax) if _MAIN in {*part.names} & left_out else part.text for part in kept
+    )
     return "".join(f"{text}\n" for text in texts)
 
 
@@ -127,7 +129,7 @@ def _is_only(part: SourcePart, names: set[str]) -> bool:
 def _is_kept(part: SourcePart, entry_point: str, syntax: Syntax) -> bool:
     """Whether a part belongs to the program: it defines something, and does not try the function out."""
     known = part.kind in syntax.kept or f"{part.kind}/{part.inner}" in syntax.kept
-    return part.kind in syntax.functions or (known and not part.uses(entry_point))
+    return part.kind in syntax.definitions or (known and not part.uses(entry_point))
 
 
 def _add_preamble(task: Task, program: str, language: Language) -> str:
@@ -162,10 +164,10 @@ class SourcePart:
         wanted = name.encode()
         return any(not node.named_children and node.text == wanted for node in _walk(self.node, _DEFERRED_NODES))
 
-    def without(self, name: str, syntax: Syntax) -> str:
+    def remove_definitions(self, name: str, syntax: Syntax) -> str:
         """Its text without definitions of this name inside it."""
         source, start = self.text.encode("utf-8", "replace"), self.node.start_byte
-        inner = [node for node in _walk(self.node) if node is not self.node and node.type in syntax.functions]
+        inner = [node for node in _walk(self.node) if node is not self.node and node.type in syntax.definitions]
         for node in reversed([node for node in inner if _get_defined_name(node) == name]):
             source = source[: node.start_byte - start].rstrip(b" \t") + source[node.end_byte - start :]
         return source.decode("utf-8", "replace")
@@ -200,7 +202,7 @@ def _build_part(node: Node, syntax: Syntax) -> SourcePart:
 
 
 def _iterate_names(node: Node, syntax: Syntax, depth: int) -> Iterator[str]:
-    if node.type in syntax.functions:
+    if node.type in syntax.definitions:
         if (name := _get_defined_name(node)) is not None:
             yield name
         return

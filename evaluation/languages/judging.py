@@ -100,8 +100,8 @@ def run_cases(
     """Run every case. Raises ZygoteError and OSError for a fault of the sandbox."""
     judgement = Judgement()
     limits = replace(limits, threads=toolchain.tools.run_threads)
-    with sandbox.programs(toolchain.tools) as slot:
-        slot.put(language.write_files(program, signature))
+    with sandbox.open_program_slot(toolchain.tools) as slot:
+        slot.write_files(language.write_files(program, signature))
         if toolchain.tools.compile is not None and (failed := compile_program(slot)) is not None:
             return Judgement(failure=failed[0], wall_s=failed[1])
         for _ in range(1 + MAX_RESTARTS):

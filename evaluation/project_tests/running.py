@@ -126,7 +126,7 @@ def _run_tester(
             os.lseek(file, 0, os.SEEK_SET)
             zygote.start(limits, [output_out, file, reports_out])
         seen = watch(reports_in, output_in, started + limits.wall_s, 2**30, zygote.waited_s, _FRAMES_BYTES)
-    return seen, zygote.end()
+    return seen, zygote.end_job()
 
 
 def _judge_reports(

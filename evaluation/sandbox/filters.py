@@ -80,7 +80,7 @@ class Filter:
 
     bpf: bytes
     kill_calls: tuple[int, ...]
-    names: int
+    n_rules: int
 
 
 @cache

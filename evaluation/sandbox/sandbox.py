@@ -112,7 +112,7 @@ class Sandbox:
             "namespaces": self._tier.namespaces,
             "userns_disabled": self._tier.disable_userns,
             "landlock_abi": self._landlock_abi,
-            "seccomp_rules": filters.build_filter().names,
+            "seccomp_rules": filters.build_filter().n_rules,
             "interpreter": self._python.executable,
             "python": ".".join(map(str, self._python.version)),
             "packages": "" if self._packages is None else self._packages.label,
@@ -132,7 +132,7 @@ class Sandbox:
         """Run the named built-in probes as one job; it passes if all of them were blocked."""
         return self.run(probes.build_probe_job(names, self._tier.root_names(self._python)), probes.LIMITS)
 
-    def prepare(self, program: str, task: SandboxTask, reference: str = "") -> SandboxJob:
+    def build_job(self, program: str, task: SandboxTask, reference: str = "") -> SandboxJob:
         """Return the job that judges a program by its task's test, without running it."""
         return build_job(program, task, self._python.names, reference)
 
@@ -142,7 +142,7 @@ class Sandbox:
         `reference` is the task's own program, for a test that calls it. A fault of the sandbox is not raised: it is a
         result with the status `sandbox_error`.
         """
-        result = self.run(self.prepare(program, task, reference), limits)
+        result = self.run(self.build_job(program, task, reference), limits)
         if result.status == OBSTACLE:
             # Only running the test showed that a value of it cannot be sent to the proxy.
             result = self.run(build_guest_job(program, task, self._python.names, result.detail), limits)
@@ -195,7 +195,7 @@ class Sandbox:
         self._landlock_abi = slot.guest.landlock_abi
         return slot
 
-    def programs(self, tools: Tools) -> AbstractContextManager[ProgramSlot]:
+    def open_program_slot(self, tools: Tools) -> AbstractContextManager[ProgramSlot]:
         """A slot that runs programs of another toolchain, for one job. Raises ZygoteError where none can be started."""
         with self._program_pools_lock:
             pool = self._program_pools.get(tools)

@@ -81,7 +81,7 @@ def run_job(slot: JudgeSlot, job: SandboxJob, limits: Limits) -> SandboxResult:
             slot.checker.start(limits, [null_output, replies_in, calls_out, verdict_out, _open_job_file(theirs, job)])
         seen = watch(verdict_in, output_in, started + limits.wall_s, limits.output_bytes, slot.waited_s)
         seen.wall_s = time.monotonic() - started
-    guest, checker = slot.guest.end(), slot.checker.end()
+    guest, checker = slot.guest.end_job(), slot.checker.end_job()
     return _decide(seen, guest, checker, limits)
 
 

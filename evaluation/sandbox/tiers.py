@@ -61,7 +61,7 @@ class Tier:
         paths = (*interpreter.trees, interpreter.executable, *(path for _, path in interpreter.links), "/dev", "/tmp")
         return sorted({path.split("/")[1] for path in paths}) if self.namespaces else []
 
-    def command(self, interpreter: Interpreter, arguments: list[str], grant: Grant) -> list[str]:
+    def build_command(self, interpreter: Interpreter, arguments: list[str], grant: Grant) -> list[str]:
         """Return the command line that runs the interpreter with `arguments` in this tier.
 
         Raises RuntimeError where a program that the tier needs is not installed.

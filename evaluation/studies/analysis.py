@@ -132,7 +132,7 @@ def find_distinguishing_budgets(compared: ArmComparison, budgets: Sequence[float
     to the last; if none is, from the first at which a task is solved."""
     columns = range(len(budgets))
     separated = (column for column in columns if any(_is_separating(compared, one, budgets[column]) for one in FIGURES))
-    solved = (column for column in columns if compared.outcomes.solved("all", budgets[column]).any())
+    solved = (column for column in columns if compared.outcomes.find_solved("all", budgets[column]).any())
     start = next(separated, next(solved, columns[-1]))
     return tuple(budgets[k] for k in sorted(set(np.linspace(start, columns[-1], count).round().astype(int))))
 

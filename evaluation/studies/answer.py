@@ -52,7 +52,7 @@ class BudgetAnswer:
     n_arms: int  # that were compared
 
     @property
-    def mentioned(self) -> tuple[CheaperArm, ...]:
+    def cheaper_not_worse(self) -> tuple[CheaperArm, ...]:
         """The cheaper arms that are not shown to be worse."""
         return tuple(one for one in self.cheaper if one.verdict != "better")
 

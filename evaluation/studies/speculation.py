@@ -59,7 +59,7 @@ def measure_speculation(arms: ArmComparison, budgets: Sequence[float]) -> tuple[
 
 
 def _compute_gains(arms: ArmComparison, plain: int, arm: int, budgets: Sequence[float]) -> tuple[Gain, ...]:
-    at, first, _ = arms.outcomes.solved_at_changes((plain, arm), arms.end_s)
+    at, first, _ = arms.outcomes.find_solved_at_changes((plain, arm), arms.end_s)
     shares = first.mean(axis=1)
     times = _find_equal_quality(shares[0], shares[1], at, budgets)
     # Each resample draws the same tasks for both arms.

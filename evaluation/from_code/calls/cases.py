@@ -59,7 +59,7 @@ class Case:
         texts = (self.call, self.outcome.returned, self.outcome.after)
         return all(text is None or values.is_plain(text) for text in texts)
 
-    def expected(self, exceptions: frozenset[str] | None = None) -> dict[str, Any]:
+    def build_expected(self, exceptions: frozenset[str] | None = None) -> dict[str, Any]:
         """What an outcome has to agree with (`placing.tree_equality`)."""
         outcome = self.outcome
         if outcome.raised:
@@ -161,7 +161,7 @@ def build_objects_test(cases: Sequence[Case], name: str) -> str:
     lines = ["CASES = ("]
     for case in cases:
         lines.append(f"    # {format_case(case, name)}")
-        lines.append(f"    ({case.call!r},\n     {json.dumps(case.expected())!r}),")
+        lines.append(f"    ({case.call!r},\n     {json.dumps(case.build_expected())!r}),")
     lines += [
         ")", "", "",
         "def check(candidate):",

@@ -56,7 +56,7 @@ class CallOutcome:
         common = [[view for view in one if view in two and not is_volatile(json.dumps(view))] for one, two in pairs]
         return replace(self, seen=json.dumps(common) if any(common) else None)
 
-    def same_as(self, other: CallOutcome) -> bool:
+    def is_same_as(self, other: CallOutcome) -> bool:
         """Whether both did the same, their paths through the function and the views of objects aside."""
         return (self.returned, self.raised[:1], self.after, self.iterates) == (
             other.returned, other.raised[:1], other.after, other.iterates
@@ -105,7 +105,7 @@ def observe(sandbox: Sandbox, program: PlacedFunction, calls: Sequence[str]) -> 
 
 def _run_method(sandbox: Sandbox, program: PlacedFunction, method: str, command: Any) -> Any:
     test = f"def check(candidate):\n    return candidate({json.dumps(command)!r})\n"
-    job = SandboxJob(program.spec.program(program.definition, method), ENTRY, "", test)
+    job = SandboxJob(program.spec.build_program(program.definition, method), ENTRY, "", test)
     result = run_without_sandbox_faults(lambda: sandbox.run(job, LIMITS))
     if result.status != Status.PASSED:
         raise UnobservableError(result.status, result.detail)

@@ -88,7 +88,7 @@ class PlacedAnswer:
         if definition is None:
             raise SyntaxError(f"the answer does not define {spec['function']}")
         modules = dict(spec["modules"])
-        source = spec["before"] + "".join(self._lines(tree, definition)) + spec["after"]
+        source = spec["before"] + "".join(self._render_definitions(tree, definition)) + spec["after"]
         self.last = source.count("\n") - spec["after"].count("\n")
         modules[spec["name"]] = (spec["package"], source)
         for name in [name for name in sys.modules if name in modules or name == spec["name"]]:
@@ -96,7 +96,7 @@ class PlacedAnswer:
         sys.meta_path.insert(0, TaskModuleFinder(modules))
         setattr(builtins, CAPTURE, self._capture)
         self.module = importlib.import_module(spec["name"])
-        self._add_others(tree, definition, source)
+        self._run_other_statements(tree, definition, source)
         if self.function is None:
             raise NameError(f"{spec['function']} is not defined when its module is imported")
         self.first: int = self.function.__code__.co_firstlineno  # of its first decorator
@@ -105,7 +105,7 @@ class PlacedAnswer:
         self.function = function
         return function
 
-    def _lines(self, tree: ast.Module, definition: Any) -> list[str]:
+    def _render_definitions(self, tree: ast.Module, definition: Any) -> list[str]:
         """The definition with the capturing decorator alone, and methods that the answer adds."""
         definition.decorator_list = [ast.Name(CAPTURE, ast.Load())]
         parts = [definition]
@@ -118,7 +118,7 @@ class PlacedAnswer:
                     parts.append(each)
         return [textwrap.indent(ast.unparse(part), self.spec["indent"]) + "\n" for part in parts]
 
-    def _add_others(self, tree: ast.Module, definition: Any, source: str) -> None:
+    def _run_other_statements(self, tree: ast.Module, definition: Any, source: str) -> None:
         """Run the other statements of the answer, in its order, without what the module has already."""
         known = set(vars(self.module))
         own: set[str] = set()
@@ -147,12 +147,12 @@ class PlacedAnswer:
 
     def outcome(self, text: str) -> str:
         """What a call does, as JSON."""
-        return json.dumps(self.row(text, self.function))
+        return json.dumps(self.run_call(text, self.function))
 
-    def row(self, text: str, function: Any, tracer: Any = None) -> dict[str, Any]:
+    def run_call(self, text: str, function: Any, tracer: Any = None) -> dict[str, Any]:
         """What a call does; with a `tracer`, rebuilt arguments are compared, and `dependent` names the views of
         objects that run the function."""
-        row, every = self._try(text, function, tracer, rebuilt=bool(tracer))
+        row, every = self._run_without_views(text, function, tracer, rebuilt=bool(tracer))
         row = _parse_row_values(row)
         counter = ViewCounter(VIEW_STEPS if tracer else 0, function)
         seen = self._read_views(every, counter)
@@ -162,7 +162,7 @@ class PlacedAnswer:
                 row["dependent"] = [_list_dependent(views, ran) for views, ran in zip(seen, counter.found, strict=True)]
         return row
 
-    def _try(
+    def _run_without_views(
         self, text: str, function: Any, tracer: Any = None, rebuilt: bool = False
     ) -> tuple[dict[str, Any], tuple[Any, ...]]:
         """What a call does without the views of objects, with its values as texts; and the values that may have views,
@@ -206,7 +206,9 @@ class PlacedAnswer:
         """The views of each value; none where they take too many steps."""
         sys.settrace(counter.trace if counter.limit else None)
         try:
-            return [read_views(value, self._is_own, None, counter.note(place)) for place, value in enumerate(every)]
+            return [
+                read_views(value, self._is_own, None, counter.start_value(place)) for place, value in enumerate(every)
+            ]
         except CallStopped:
             return []
         finally:
@@ -220,7 +222,7 @@ class PlacedAnswer:
         rows = []
         for text in json.loads(command):
             tracer = ArcTracer(MAX_STEPS, self.first, self.last)
-            row = self.row(text, self.function, tracer)
+            row = self.run_call(text, self.function, tracer)
             rows.append({**row, "arcs": sorted(tracer.arcs), "steps": tracer.steps})
         loaded = [name for name in self.spec["modules"] if name in sys.modules]
         return json.dumps({"rows": rows, "loaded": loaded})
@@ -235,21 +237,23 @@ class PlacedAnswer:
         original = self.function.__code__
         found: list[Any] = []
         for source, numbers, first in given["variants"]:
-            function = self._variant(source)
+            function = self._install_variant(source)
             found.append(None if function is None else self._list_noticed(function, cases, numbers, first))
             self.function.__code__ = original
         tried = [number for number, case in enumerate(cases) if case.tried]
         return json.dumps([*found, self._list_noticed(self.function, cases, tried, first=True)])
 
     def _list_noticed(self, function: Any, cases: list[ExpectedCase], numbers: list[int], first: bool) -> list[int]:
-        noticed = (number for number in numbers if not self._does_as(function, cases[number]))
+        noticed = (number for number in numbers if not self._matches_case(function, cases[number]))
         return list(itertools.islice(noticed, 1 if first else None))
 
-    def _does_as(self, function: Any, case: ExpectedCase) -> bool:
+    def _matches_case(self, function: Any, case: ExpectedCase) -> bool:
         """Whether a variant does what a case expects. Views are compared where all else agrees, and of objects whose
         state is the original's only those that run the function."""
         case.tried = True
-        row, every = self._try(case.call, function, StepCounter(case.steps * MUTANT_STEPS + MAX_STEPS // 20))
+        row, every = self._run_without_views(
+            case.call, function, StepCounter(case.steps * MUTANT_STEPS + MAX_STEPS // 20)
+        )
         if not (case.repeats(row) or agrees(_parse_row_values(row), case.plain, case.tree)):
             return False
         counter = ViewCounter(VIEW_STEPS * MUTANT_STEPS, function)
@@ -267,13 +271,13 @@ class PlacedAnswer:
                 return False
         return True
 
-    def _variant(self, source: str) -> Any:
+    def _install_variant(self, source: str) -> Any:
         """Put a variant's code into the function and return it; None where that fails."""
         *path, name = self.spec["function"].split(".")
         text = source
         for part in reversed(path):
             text = f"class {part}:\n" + textwrap.indent(text, " ")
-        code: Any = compile(text, FILE, "exec", dont_inherit=True, flags=self._flags())
+        code: Any = compile(text, FILE, "exec", dont_inherit=True, flags=self._get_compile_flags())
         for part in (*path, name):
             code = next((c for c in code.co_consts if isinstance(c, types.CodeType) and c.co_name == part), None)
             if code is None:
@@ -284,7 +288,7 @@ class PlacedAnswer:
             return None
         return self.function
 
-    def _flags(self) -> int:
+    def _get_compile_flags(self) -> int:
         return int(self.function.__code__.co_flags) & 0x1000000  # from __future__ import annotations
 
 

@@ -45,14 +45,14 @@ class FunctionPlacement:
     modules: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
     form: str = CALLS
 
-    def program(self, answer: str, method: str = "") -> str:
+    def build_program(self, answer: str, method: str = "") -> str:
         """The complete program with an answer in its module; ENTRY is the function, or `method` of what holds it."""
         content = {name: getattr(self, name) for name in self.__dataclass_fields__}
         load, inside = build_loader(*_PARTS)
         placed = f"{inside}.PlacedAnswer(json.loads({json.dumps(content)!r}), {answer!r})"
         return f"import json{load}{ENTRY} = {placed}.{method or self.form}\n"
 
-    def packed(self) -> dict[str, Any]:
+    def pack(self) -> dict[str, Any]:
         """As JSON data that a dataset stores."""
         names = ("before", "after", "indent", "siblings", "modules")
         content = json.dumps({name: getattr(self, name) for name in names}, sort_keys=True)
@@ -60,7 +60,7 @@ class FunctionPlacement:
         facts = {"name": self.name, "package": self.package, "function": self.function, "form": self.form}
         return {**facts, "sources": sources}
 
-    def only(self, loaded: Sequence[str]) -> FunctionPlacement:
+    def keep_modules(self, loaded: Sequence[str]) -> FunctionPlacement:
         """With the modules alone that were loaded."""
         modules = {name: each for name, each in self.modules.items() if name in loaded}
         return FunctionPlacement(

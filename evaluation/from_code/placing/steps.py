@@ -66,7 +66,7 @@ class ViewCounter(StepCounter):
             self.ran = True
         return None if frame.f_code.co_filename in _OURS else super().trace(frame, event, _value)
 
-    def note(self, place: int) -> Any:
+    def start_value(self, place: int) -> Any:
         """What `read_views` calls after each view of the next value."""
         self.found.append(set())
         self.ran = False

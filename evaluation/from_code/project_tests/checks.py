@@ -39,7 +39,7 @@ class CheckedTests:
     tests: tuple[str, ...]
     mutants: tuple[Mutant, ...]
     survivors: tuple[Mutant, ...]
-    write: bool  # the tests need a folder to write in
+    writes: bool  # the tests need a folder to write in
 
     @property
     def score(self) -> float:

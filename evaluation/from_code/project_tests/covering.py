@@ -33,11 +33,11 @@ class CallsByTest:
     ended: list[str] = field(default_factory=list)
     options: list[str] = field(default_factory=list)
 
-    def called(self) -> set[str]:
+    def list_called_functions(self) -> set[str]:
         """The keys of the functions that the tests called."""
         return {key for calls in self.tests.values() for key in calls}
 
-    def of(self, key: str) -> list[str]:
+    def list_tests(self, key: str) -> list[str]:
         """The tests that call a function, the most specific first: those that call the fewest functions, then those
         that make the fewest calls. The order depends on no clock."""
         found = [test for test, calls in self.tests.items() if test and key in calls]

@@ -68,7 +68,7 @@ def _read_own_files(root: Path, own: OwnFiles) -> dict[str, bytes]:
 
 def read_installed_files(project: Project, covering: CallsByTest) -> tuple[dict[str, bytes], tuple[str, ...]]:
     """The files of the distributions whose modules the tests imported, and their names."""
-    own = project.top_names()
+    own = project.list_top_names()
     own_name = re.sub(r"[-_.]+", "_", project.name).lower()
     top_files = {f"{name}.py" for name in own}
     files: dict[str, bytes] = {}

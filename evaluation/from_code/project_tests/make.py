@@ -65,7 +65,7 @@ def _build_row(suite: ProjectSuite, work: BuildContext, function: ProjectFunctio
         "entry_point": function.qualified,
         "canonical_solution": read_solution(function),
         "test": suites.format_tests(work.project, spec.tests),
-        "project_tests": spec.as_json(),
+        "project_tests": spec.to_json(),
         "stop": list_stops(function),
         "source": {**source, **facts},
     }

@@ -154,7 +154,7 @@ def check_function(
     """
     if suite.refused or suite.files is None or suite.judge is None:
         raise ExcludedError("cannot be judged by the project's tests", suite.refused)
-    every = covering.of(function.key)
+    every = covering.list_tests(function.key)
     if not every:
         raise ExcludedError("is not called by a test that pytest ran")
     tests = [test for test in every if test in suite.passing]
@@ -175,7 +175,7 @@ def check_function(
         suite.environment,
     )
     found = checks.choose_tests(suite.judge, spec, function)
-    return replace(spec, tests=found.tests, writes=found.write), {
+    return replace(spec, tests=found.tests, writes=found.writes), {
         "tests": len(found.tests),
         "mutants": len(found.mutants),
         "killed": len(found.mutants) - len(found.survivors),

@@ -106,14 +106,14 @@ class _RunningCall:
             else:
                 self._end(lambda: {"returned": values.write(value)}, "")
         except values.NotPlainError:
-            self.function.unwritable(value)
+            self.function.note_unwritable(value)
 
     def _end(self, describe_outcome: Callable[[], dict[str, Any]], exception: str) -> None:
         function, digest = self.function, self.digest
         groups = [("", MAX_CALLS), ("shape " + self.shape, MAX_CALLS_OF_A_KIND)]
         if exception:
             groups.append(("raised " + exception, MAX_CALLS_OF_A_KIND))
-        if digest in function.kept or not any(function.takes(digest, group, size) for group, size in groups):
+        if digest in function.kept or not any(function.has_place_for(digest, group, size) for group, size in groups):
             return
         outcome = describe_outcome()  # before the call takes a place: a result may be one that cannot be written
         function.keep(digest, groups)
@@ -169,7 +169,7 @@ class _RecordedFunction:
                 return None
             if self.defaults is None:
                 self.defaults = _find_defaults(sys._getframe(1), self.key)
-            args, kwargs = self.as_called(named, rest, only, extra)
+            args, kwargs = self.split_arguments(named, rest, only, extra)
             try:
                 before, parts = values.write_counted((args, kwargs))
             except values.NotPlainError as error:
@@ -192,7 +192,7 @@ class _RecordedFunction:
         finally:
             _here.busy = False
 
-    def as_called(self, named: Any, rest: Any, only: Any, extra: Any) -> tuple[Any, Any]:
+    def split_arguments(self, named: Any, rest: Any, only: Any, extra: Any) -> tuple[Any, Any]:
         """Arguments and keywords of the call. A parameter that holds its default object is left out."""
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
@@ -214,7 +214,7 @@ class _RecordedFunction:
         kwargs.update(extra)
         return tuple(args), kwargs
 
-    def takes(self, digest: str, group: str, size: int) -> bool:
+    def has_place_for(self, digest: str, group: str, size: int) -> bool:
         """Whether a group of this size takes this digest: it is new and among the smallest there."""
         heap = self.groups.get(group, [])
         entry = (-int(digest, 16), digest)
@@ -224,14 +224,14 @@ class _RecordedFunction:
         """Put a digest into the groups that take it."""
         self.kept.add(digest)
         for group, size in groups:
-            if self.takes(digest, group, size):
+            if self.has_place_for(digest, group, size):
                 heap = self.groups.setdefault(group, [])
                 if len(heap) < size:
                     heapq.heappush(heap, (-int(digest, 16), digest))
                 else:
                     heapq.heapreplace(heap, (-int(digest, 16), digest))
 
-    def unwritable(self, value: Any) -> None:
+    def note_unwritable(self, value: Any) -> None:
         """Notes once for each type that a result cannot be written."""
         kind = type(value).__name__
         if kind not in self.refused and len(self.refused) < 4:

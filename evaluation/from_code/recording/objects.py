@@ -299,18 +299,18 @@ class ObjectReader:
         for each in self._later:
             each()
 
-    def value(self, tree: Any, number: int = 0) -> Any:
+    def build_value(self, tree: Any, number: int = 0) -> Any:
         """The value of a tree; containers and objects with a number are known before their parts are read."""
         if not isinstance(tree, dict):
             if number:
                 made: list[Any] = []
                 self._numbered[number] = made
-                made.extend(map(self.value, tree))
+                made.extend(map(self.build_value, tree))
                 return made
-            return self._plain(tree, self.value)
+            return self._plain(tree, self.build_value)
         ((tag, body),) = tree.items()
         if tag == "number":
-            return self.value(body[1], body[0])
+            return self.build_value(body[1], body[0])
         if tag == "ref":
             return self._numbered[body]
         if tag == "constant":
@@ -323,58 +323,58 @@ class ObjectReader:
         if tag == "member":
             return resolve_name(body[0])[body[1]]
         if tag == "method":
-            return getattr(self.value(body[0]), body[1])
+            return getattr(self.build_value(body[0]), body[1])
         if tag == "object":
-            return self._object(body, number)
+            return self._build_object(body, number)
         if number:
-            return self._numbered_container(tag, body, number)
-        return self._plain(tree, self.value)
+            return self._build_numbered_container(tag, body, number)
+        return self._plain(tree, self.build_value)
 
-    def _numbered_container(self, tag: str, body: Any, number: int) -> Any:
+    def _build_numbered_container(self, tag: str, body: Any, number: int) -> Any:
         made: Any = {} if tag == "dict" else set()
         self._numbered[number] = made
         if tag == "dict":
-            pairs = [(self.value(key), self.value(item)) for key, item in body]
+            pairs = [(self.build_value(key), self.build_value(item)) for key, item in body]
             self._later.append(lambda: made.update(pairs))
         else:
-            made.update(map(self.value, body))
+            made.update(map(self.build_value, body))
         return made
 
-    def _object(self, body: Any, number: int) -> Any:
+    def _build_object(self, body: Any, number: int) -> Any:
         name, content, attributes = body
         kind = resolve_name(name)
         base = _find_builtin_base(kind)
         if base in _MUTABLE:
-            extra = self.value(content[0])
-            made = self._empty(kind, base, extra)
+            extra = self.build_value(content[0])
+            made = self._make_empty(kind, base, extra)
         elif base is functools.partial:
-            function, *given = [self.value(part) for part in content]
-            return functools.partial(function, *given, **{k: self.value(v) for k, v in attributes})
+            function, *given = [self.build_value(part) for part in content]
+            return functools.partial(function, *given, **{k: self.build_value(v) for k, v in attributes})
         elif base is zoneinfo.ZoneInfo:
-            key, data = map(self.value, content)
+            key, data = map(self.build_value, content)
             made = zoneinfo.ZoneInfo.from_file(io.BytesIO(data), key=key)
             attributes = []
         elif base is re.Pattern:
             pattern, flags = content
-            return re.compile(self.value(pattern), flags)
+            return re.compile(self.build_value(pattern), flags)
         elif base is object:
             made = object.__new__(kind)
         else:
-            made = base.__new__(kind, *map(self.value, content))
+            made = base.__new__(kind, *map(self.build_value, content))
         if number:
             self._numbered[number] = made
         if base in _MUTABLE:
             put = _MUTABLE[base][1]
-            items = [self.value(item) for item in content[1]]
+            items = [self.build_value(item) for item in content[1]]
             if issubclass(base, (dict, set)):
                 self._later.append(lambda: _put_all(put, made, base, items))
             else:
                 _put_all(put, made, base, items)
-        _set_attributes(kind, made, {key: self.value(part) for key, part in attributes})
+        _set_attributes(kind, made, {key: self.build_value(part) for key, part in attributes})
         return made
 
     @staticmethod
-    def _empty(kind: Any, base: Any, extra: Any) -> Any:
+    def _make_empty(kind: Any, base: Any, extra: Any) -> Any:
         made = base.__new__(kind)
         if base is collections.deque:
             collections.deque.__init__(made, (), extra)

@@ -68,7 +68,7 @@ def read(text: str) -> Any:
     `write`, or whose objects cannot be rebuilt here."""
     try:
         reader = objects.ObjectReader(_build_plain)
-        value = reader.value(json.loads(text))
+        value = reader.build_value(json.loads(text))
         reader.finish()
         return value
     except (TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
@@ -115,7 +115,7 @@ class _Writer:
         self.seen: dict[int, int] = {}  # the number of each object's span, by id
         self.spans: list[tuple[int, int]] = []  # where an object's text begins and ends in `out`: empty pieces
         self.refs: list[tuple[int, int]] = []  # the piece of a reference, and the number of the span
-        self.held: list[Any] = []  # objects that exist only for this text, so that no id is used twice
+        self.temporaries: list[Any] = []  # objects that exist only for this text, so that no id is used twice
         self.in_set = 0
         self.depth = 0
         self.opaque = False
@@ -140,7 +140,7 @@ class _Writer:
             raise NotPlainError("too large")
         kind = type(value)
         if kind is str:
-            self._count(len(value))
+            self._add_chars(len(value))
             self.out.append(encode(value))
         elif value is None:
             self.out.append("null")
@@ -153,7 +153,7 @@ class _Writer:
         elif kind is float:
             self.out.append(f'{{"float":"{value!r}"}}')
         elif kind is bytes:
-            self._count(len(value))
+            self._add_chars(len(value))
             self.out.append(f'{{"bytes":"{value.hex()}"}}')
         else:
             self.depth += 1
@@ -173,9 +173,9 @@ class _Writer:
         elif (named := objects.write_by_name(value)) is not None:
             self.out.append(named)
         elif not self._refer(value):
-            self.held.append(value)  # a bound method exists only while it is looked at
+            self.temporaries.append(value)  # a bound method exists only while it is looked at
             span = self._open(value)
-            objects.write_state(value, self.write, self.out, self.held)
+            objects.write_state(value, self.write, self.out, self.temporaries)
             self._close(span)
 
     def _write_container(self, value: Any, kind: type) -> None:
@@ -256,7 +256,7 @@ class _Writer:
         self.out.append("")
         return True
 
-    def _count(self, chars: int) -> None:
+    def _add_chars(self, chars: int) -> None:
         self.chars += chars
         if self.chars > MAX_CHARS:
             raise NotPlainError("too large")

@@ -24,7 +24,7 @@ class ModuleSources:
         self._found: dict[str, Module | None] = {}
         self._imports: dict[str, list[str]] = {}
 
-    def module(self, name: str) -> Module | None:
+    def find_module(self, name: str) -> Module | None:
         """The module of this name, None where there is no source of it or the standard library has it."""
         if name in self._project.modules:
             return self._project.modules[name]
@@ -36,7 +36,7 @@ class ModuleSources:
             )
         return self._found[name]
 
-    def closure(self, module: Module) -> dict[str, Module]:
+    def find_closure(self, module: Module) -> dict[str, Module]:
         """The modules that may be imported when this one is, and with its functions; by name, in order.
 
         Raises ExcludedError where they are too large.
@@ -46,7 +46,7 @@ class ModuleSources:
         chars = 0
         while todo:
             name = todo.pop()
-            each = self.module(name)
+            each = self.find_module(name)
             if name in found or each is None:
                 continue
             found[name] = each

@@ -91,7 +91,7 @@ class Project:
             digest.update(f"{module.path}\0{module.source}\0".encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
-    def top_names(self) -> frozenset[str]:
+    def list_top_names(self) -> frozenset[str]:
         """The first parts of the modules' names: imports of these are imports of the project."""
         return frozenset(name.partition(".")[0] for name in self.modules)
 

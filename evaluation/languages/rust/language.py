@@ -53,7 +53,7 @@ class Rust(Language):
     FENCES = ("rust", "rs")
     SYNTAX = Syntax(
         "tree_sitter_rust", "language",
-        functions=(
+        definitions=(
             *("function_item", "struct_item", "enum_item", "union_item", "trait_item", "type_item", "const_item"),
             *("static_item", "mod_item", "macro_definition"),
         ),

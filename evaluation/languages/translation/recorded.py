@@ -74,7 +74,7 @@ def record(sandbox: Sandbox, task: Task) -> list[RecordedCall]:
     recorder = _RECORDER.format(load=load, values=loaded, limit=MAX_CALLS)
     install = _INSTALL.format(recorder=recorder, entry=_ENTRY, function=task.entry_point)
     test = f"def check(candidate):\n    return candidate({task.test!r})\n"
-    job = SandboxJob(task.program(task.canonical_solution) + install, _ENTRY, "", test)
+    job = SandboxJob(task.build_program(task.canonical_solution) + install, _ENTRY, "", test)
     result = retry_faults(lambda: sandbox.run(job, LIMITS))
     if result.status != Status.PASSED:
         raise UntranslatableError("its own test fails")

@@ -74,17 +74,17 @@ class Proxy:
             message |= {name: codec.encode(value, self._shared) for name, value in values.items()}
             frame = codec.dump(message)
         except CodecError as error:
-            raise self.end(OBSTACLE, f"the test passes a value that cannot cross: {error}") from None
+            raise self.record_end(OBSTACLE, f"the test passes a value that cannot cross: {error}") from None
         self.send(frame)
         reply = self.receive()
         if type(reply.get("id")) is not int or reply["id"] != self._messages:
-            raise self.end("forged", "a reply carries the wrong number")
+            raise self.record_end("forged", "a reply carries the wrong number")
         if type(reply.get("bad")) is str:
-            raise self.end("wrong_answer", reply["bad"])
+            raise self.record_end("wrong_answer", reply["bad"])
         facts = exceptions.parse_exception(reply)
         kind = "end" if "end" in reply and "next" in values else "ret"
         if facts is None and kind not in reply:
-            raise self.end("forged", "a reply holds no value, no exception")
+            raise self.record_end("forged", "a reply holds no value, no exception")
         try:
             codec.decode_changes(reply.get("changes", []), self._shared)
             value = None if facts else codec.decode(reply[kind], self._shared)
@@ -92,37 +92,37 @@ class Proxy:
             for number in as_list(reply.get("unused", [])):
                 self._shared.drop(number)
         except CodecError as error:
-            raise self.end("forged", str(error)) from None
+            raise self.record_end("forged", str(error)) from None
         self._shared.mark()
         if facts is None or raised is None:
             return {kind: value}
         self.raised = (raised, facts)
         raise raised
 
-    def end(self, status: str, detail: str) -> BaseException:
+    def record_end(self, status: str, detail: str) -> BaseException:
         """Record the outcome, which no `except` of a test can undo, and return the exception to raise."""
         self.fatal = self.fatal or (status, detail)
         return _Ended()
 
     def execute(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         """Stand in for the builtins that execute text."""
-        raise self.end(OBSTACLE, "the test executes text")
+        raise self.record_end(OBSTACLE, "the test executes text")
 
     def send(self, frame: bytes) -> None:
         """Send one frame to the guest."""
         try:
             codec.write(CALLS_OUT, frame)
         except OSError:
-            raise self.end("crashed", "the program ended without an answer") from None
+            raise self.record_end("crashed", "the program ended without an answer") from None
 
     def receive(self) -> dict[str, Any]:
         """Return the next frame of the guest."""
         try:
             reply = codec.read(REPLIES_IN)
         except CodecError as error:
-            raise self.end("forged", str(error)) from None
+            raise self.record_end("forged", str(error)) from None
         if reply is None:
-            raise self.end("crashed", "the program ended without an answer")
+            raise self.record_end("crashed", "the program ended without an answer")
         return reply
 
 

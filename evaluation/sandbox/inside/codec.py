@@ -140,7 +140,7 @@ def _encode_or_roll_back(write_one: Callable[[_Encoder], Any], shared: SharedObj
     try:
         return write_one(_Encoder(shared, number_all))
     except BaseException as error:
-        shared.cut(count)
+        shared.truncate(count)
         if isinstance(error, RecursionError):
             raise CodecError("the value is nested deeper than this process can follow") from None
         raise

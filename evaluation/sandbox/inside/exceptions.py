@@ -85,7 +85,7 @@ def _encode_form(value: Any, shared: SharedObjects) -> Any:
         form = codec.encode(value, shared)
         codec.dump(form, FORM_LIMIT)
     except CodecError:
-        shared.cut(count)
+        shared.truncate(count)
         return None
     return form
 

@@ -96,5 +96,5 @@ def _run_request(function: Any, request: dict[str, Any], shared: SharedObjects) 
     except CodecError:
         raise
     except BaseException as error:
-        shared.cut(count)
+        shared.truncate(count)
         return {"changes": codec.encode_changes(shared), **exceptions.describe(error, shared)}

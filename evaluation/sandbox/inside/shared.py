@@ -56,7 +56,7 @@ class SharedObjects:
             self._numbers.pop(id(self._items.pop(number)), None)
             self._seen.pop(number, None)
 
-    def cut(self, count: int) -> None:
+    def truncate(self, count: int) -> None:
         """Drop the numbers from `count` on, after a value that could not be encoded."""
         for number in range(count, self.count):
             self.drop(number)

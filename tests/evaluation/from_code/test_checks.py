@@ -148,9 +148,9 @@ if TYPE_CHECKING:
 def test_an_answer_may_import_and_use_what_its_module_leaves_to_type_checkers(sandbox, answer):
     task = Task(
         "t", "def f(x: Thing) -> Thing:\n", "f", "def check(candidate):\n    assert candidate(3) == 3\n", "",
-        module=FunctionPlacement("m", False, "f", LAZY, "").packed(),
+        module=FunctionPlacement("m", False, "f", LAZY, "").pack(),
     )  # fmt: skip
-    result = sandbox.judge(task.judged_program(answer), task.as_judged(), Limits())
+    result = sandbox.judge(task.build_judged_program(answer), task.as_judged(), Limits())
     assert (result.status, result.detail) == ("passed", "")
 
 

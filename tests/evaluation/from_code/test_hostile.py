@@ -21,7 +21,7 @@ def test_no_program_of_the_hostile_corpora_passes(sandbox: Sandbox) -> None:
         for name, prompt, entry, test, program in corpus(right):
             before, _, _ = prompt.rpartition(f"def {entry}(")
             spec = FunctionPlacement("answer", False, entry, before, "")
-            found[name] = grader.judge(program, Task(name, prompt, entry, test, "", module=spec.packed())).status
+            found[name] = grader.judge(program, Task(name, prompt, entry, test, "", module=spec.pack())).status
         return found
 
     attacks = judged(right=False)
@@ -49,6 +49,6 @@ def test_statements_beside_the_function_run_once_in_the_complete_module(
     program = f"{beside}def add(a, b):\n    return a + b if OK and TIMES == [1, 2] else None\n"
     program = program if "OK" in beside else f"OK = 1\n{program}"
 
-    result = Grader(sandbox).judge(program, Task("t", "", "add", test, "", module=spec.packed()))
+    result = Grader(sandbox).judge(program, Task("t", "", "add", test, "", module=spec.pack()))
 
     assert (result.status == Status.PASSED) == passes

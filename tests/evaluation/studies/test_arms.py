@@ -19,7 +19,7 @@ def test_each_row_is_the_same_task_for_all_arms_in_the_order_of_the_first() -> N
     backwards = replace(backwards, outcomes=backwards.outcomes[::-1])
     compared = score([a, b, backwards], 2.0)
     assert compared.task_ids == ("T/1", "T/2")
-    assert compared.outcomes.solved("first", 2.0).tolist() == [[False, True], [False, True], [False, True]]
+    assert compared.outcomes.find_solved("first", 2.0).tolist() == [[False, True], [False, True], [False, True]]
 
 
 def test_the_shares_are_those_of_the_metrics() -> None:

@@ -267,8 +267,8 @@ def main(folder: str, kind: str, kill_after: str, *words: str) -> None:
         setattr(owner, name, watched)
 
     if kind in ("build_from_code", "try_code"):
-        watch(run.State, "add", lambda _state, made: made.key)
-        watch(run.State, "save_recording", lambda *_: "recording")
+        watch(run.BuildState, "add_result", lambda _state, made: made.key)
+        watch(run.BuildState, "save_recording", lambda *_: "recording")
         watch(run.TaskMaker, "make", lambda _maker, function: function.key, stores=False)
     elif kind == "train_drafter":
         from decoding.training import collection, shards, trainer

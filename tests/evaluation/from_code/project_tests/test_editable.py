@@ -57,6 +57,6 @@ def test_a_package_in_editable_mode_comes_whole_and_under_its_name(places: Path)
 
 def test_recorded_calls_find_its_modules_too(places: Path) -> None:
     covering = read_calls_by_test(places / "seen", set())
-    module = ModuleSources(open_project(str(places / "shop"), "python3"), covering.path).module("dep.inner")
+    module = ModuleSources(open_project(str(places / "shop"), "python3"), covering.path).find_module("dep.inner")
     assert module is not None
     assert module.is_package

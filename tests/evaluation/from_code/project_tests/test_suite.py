@@ -119,13 +119,13 @@ pytestmark = pytest.mark.slow
 
 
 class _Silent:
-    def recording(self, command: object, seconds: float) -> None: ...
+    def on_recording(self, command: object, seconds: float) -> None: ...
 
     def generating(self, done: int, total: int) -> None: ...
 
-    def testing(self, done: int, total: int) -> None: ...
+    def on_testing(self, done: int, total: int) -> None: ...
 
-    def checking(self, done: int, total: int, made: object) -> None: ...
+    def on_checking(self, done: int, total: int, made: object) -> None: ...
 
 
 @pytest.fixture(scope="module")
@@ -178,9 +178,9 @@ def test_others_are_left_out_with_the_reason_and_what_would_unlock_them(finished
 
     assert reasons["Bus.untested"] == "has tests that miss more than a fifth of its mutants"
     assert reasons["listening"] == "is called by tests that do not pass in the sandbox"
-    unlocks = {each.reason: each.unlock for each in finished.coverage().left_out}
+    unlocks = {each.reason: each.unlock for each in finished.compute_coverage().left_out}
     assert "without network" in unlocks[reasons["listening"]]
-    coverage = finished.coverage()
+    coverage = finished.compute_coverage()
     assert coverage.called == 6
     assert coverage.covered_share == coverage.tasks / 6
     assert any("test_listening" in test for test in finished.suite.failures)
@@ -201,8 +201,8 @@ def test_the_same_project_gives_the_same_bytes(
 ) -> None:
     again = make("second")
 
-    assert again.completion_file() == finished.completion_file()
-    assert again.infilling_file() == finished.infilling_file()
+    assert again.build_completion_file() == finished.build_completion_file()
+    assert again.build_infilling_file() == finished.build_infilling_file()
     assert again.suite.files is not None
     assert finished.suite.files is not None
     assert again.suite.files.archives == finished.suite.files.archives
@@ -211,19 +211,19 @@ def test_the_same_project_gives_the_same_bytes(
 def test_a_grader_with_the_archives_judges_answers_and_one_without_says_what_is_missing(
     finished: FinishedDataset,
 ) -> None:
-    dataset = parse_dataset(finished.completion_file(), "bus", "bus.jsonl")
+    dataset = parse_dataset(finished.build_completion_file(), "bus", "bus.jsonl")
     assert finished.suite.files is not None
     (task,) = [task for task in dataset.tasks if task.entry_point == "Bus.publish"]
     elsewhere = Grader(Sandbox.detect(), archives=finished.suite.files.archives.get)
-    right = elsewhere.judge(task.program(task.canonical_solution), task)
-    wrong = elsewhere.judge(task.program("        return len(self.listeners)\n"), task)
+    right = elsewhere.judge(task.build_program(task.canonical_solution), task)
+    wrong = elsewhere.judge(task.build_program("        return len(self.listeners)\n"), task)
 
     assert (right.status, right.trust) == (Status.PASSED, Trust.IN_GUEST)
     assert wrong.status == Status.WRONG_ANSWER
-    content = json.loads(finished.completion_file().splitlines()[0])
+    content = json.loads(finished.build_completion_file().splitlines()[0])
     content["project_tests"]["project"] = "0" * 64
     (foreign,) = parse_dataset(json.dumps(content).encode(), "bus", "bus.jsonl").tasks
-    lacking = elsewhere.judge(foreign.program(foreign.canonical_solution), foreign)
+    lacking = elsewhere.judge(foreign.build_program(foreign.canonical_solution), foreign)
     assert lacking.status == Status.SANDBOX_ERROR
     assert "is not in this database" in lacking.detail
 
@@ -243,7 +243,7 @@ def test_a_test_that_ends_its_process_is_named_and_those_behind_it_run() -> None
 
 
 def test_a_dataset_file_with_a_broken_spec_is_refused(finished: FinishedDataset) -> None:
-    content = json.loads(finished.completion_file().splitlines()[0])
+    content = json.loads(finished.build_completion_file().splitlines()[0])
     content["project_tests"]["file"] = "../bus.py"
 
     with pytest.raises(ValueError, match="must lie inside the project"):
