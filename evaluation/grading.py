@@ -40,11 +40,8 @@ class Grader:
                 return self._judge_whole(program, task, refused)
             if task.project_tests is not None:
                 return self._judge_by_project(program, ProjectTests.from_json(task.project_tests), refused)
-            reference = (
-                task.build_judged_program(task.build_program(task.canonical_solution))
-                if task.canonical_solution
-                else ""
-            )
+            solution = task.canonical_solution
+            reference = task.build_judged_program(task.build_program(solution)) if solution else ""
             program, task = program if refused else task.build_judged_program(program), task.as_judged()
         if refused:
             return self._build_verdict(replace(refused, trust=self._sandbox.build_job(program, task).trust))

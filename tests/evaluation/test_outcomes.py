@@ -66,13 +66,8 @@ def test_every_run_is_solved_as_the_definitions_say(seed):
         for budget in (*BUDGETS, *(s.finished_s for s in samples if s.finished_s is not None)):
             first, every = ([solve(samples, task, budget)[figure] for task in tasks] for figure in range(2))
             for one in (found, from_samples):
-                assert (
-                    one.find_solved("first", budget)[run].tolist(),
-                    one.find_solved("all", budget)[run].tolist(),
-                ) == (
-                    first,
-                    every,
-                )
+                solved = [one.find_solved(figure, budget)[run].tolist() for figure in ("first", "all")]
+                assert solved == [first, every]
             if budget <= 9.5:
                 assert curve.at(budget) == (sum(first) / len(tasks), sum(every) / len(tasks))
         for task, seconds in zip(tasks, found.first_correct()[run].tolist(), strict=True):

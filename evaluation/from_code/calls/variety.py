@@ -14,8 +14,8 @@ MAX_TEST_CHARS = 24_000
 MAX_TEST_OF_OBJECTS_CHARS = 90_000
 
 
-def choose_varied_cases(cases: Sequence[Case], most: int = MAX_CASES) -> list[Case]:
-    """At most `most`, each time the one that adds most: branches before paths, these before kinds of arguments and
+def choose_varied_cases(cases: Sequence[Case], max_cases: int = MAX_CASES) -> list[Case]:
+    """At most `max_cases`, each time the one that adds most: branches before paths, these before kinds of arguments and
     outcomes, these before other results. The docstring's examples come before all.
 
     The order of `cases` does not matter. The result is sorted: short calls before long ones.
@@ -33,7 +33,7 @@ def choose_varied_cases(cases: Sequence[Case], most: int = MAX_CASES) -> list[Ca
         added = (len(new - old) for new, old in zip(features[case.digest], covered, strict=True))
         return (case.documented, *added)
 
-    while pending and len(chosen) < most:
+    while pending and len(chosen) < max_cases:
         best = max(pending, key=gain)
         pending.remove(best)
         if total + _count_chars(best) > limit:
