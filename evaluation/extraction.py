@@ -88,14 +88,20 @@ def extract(task: Task, raw: str, mode: Mode) -> Extraction:
     opened = mode == "chat"
     if len(text) <= MAX_CHARS:
         with contextlib.suppress(ParseLimitError), limit_characters(MAX_READ):
-            for variant in dict.fromkeys((text, replace_unusual_spaces(text), strip_interpreter_prompts(text))):
-                answer = _Answer(task, variant, opened)
-                for reading, programs in READINGS if variant.strip() else ():
-                    for how, program in programs(answer):
-                        for name in dict.fromkeys((task.entry_point, _get_last_name(task))):
-                            if (cut := trim(program, name)) is not None and _is_answer(cut, name):
-                                return Extraction(cut, how, reading=reading)
+            for reading, how, program in _iterate_candidates(task, text, opened):
+                for name in dict.fromkeys((task.entry_point, _get_last_name(task))):
+                    if (cut := trim(program, name)) is not None and _is_answer(cut, name):
+                        return Extraction(cut, how, reading=reading)
     return _read_literally(_Answer(task, text, opened))
+
+
+def _iterate_candidates(task: Task, text: str, opened: bool) -> Iterator[tuple[Reading, How, str]]:
+    """The programs that an answer may mean, the most likely first: each reading of the text as it is and repaired."""
+    for variant in dict.fromkeys((text, replace_unusual_spaces(text), strip_interpreter_prompts(text))):
+        answer = _Answer(task, variant, opened)
+        for reading, read_programs in READINGS if variant.strip() else ():
+            for how, program in read_programs(answer):
+                yield reading, how, program
 
 
 def build_unread_extraction(task: Task, raw: str, mode: Mode) -> Extraction:
@@ -172,16 +178,18 @@ def _iterate_python_blocks(text: str, opened: bool) -> Iterator[tuple[How, str]]
     """
     lines = text.split("\n")
     fences = [i for i, line in enumerate(lines) if FENCE.fullmatch(line)][:MAX_BLOCK_FENCES]
-    ends = [*fences, len(lines)]
-    at = -1 if opened else 0
-    while at < len(fences):
-        start = fences[at] if at >= 0 else -1
-        following = range(at + 1, min(at + 1 + MAX_NESTED, len(ends)))
-        codes = {end: "\n".join([*lines[start + 1 : ends[end]], *[""][end == len(fences) :]]) for end in following}
-        found = next((end for end, code in codes.items() if code.strip() and _can_parse(code)), None)
-        if found is not None:
-            yield "open_fence" if found == len(fences) else "fenced", codes[found]
-        at = (at + 1 if found is None else found) + 1
+    opening = -1 if opened else 0  # an index of `fences`; the prompt's fence comes before the first
+    while opening < len(fences):
+        first_line = fences[opening] + 1 if opening >= 0 else 0
+        end_of_block = opening + 1
+        for closing in range(opening + 1, min(opening + MAX_NESTED, len(fences)) + 1):
+            is_closed = closing < len(fences)
+            code = "\n".join(lines[first_line : fences[closing] if is_closed else len(lines)])
+            if code.strip() and _can_parse(code + "\n" if is_closed else code):
+                yield ("fenced", code + "\n") if is_closed else ("open_fence", code)
+                end_of_block = closing
+                break
+        opening = end_of_block + 1
 
 
 def _can_parse(code: str) -> bool:
