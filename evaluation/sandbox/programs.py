@@ -22,6 +22,7 @@ from typing import Any, Self
 from evaluation.sandbox.interpreter import NOBODY, Interpreter, get_dropped_identity
 from evaluation.sandbox.jobs import describe_exit
 from evaluation.sandbox.limits import NOTICEABLE_WAIT_S, Limits
+from evaluation.sandbox.supervisor import open_pipe
 from evaluation.sandbox.tiers import Grant, Tier
 from evaluation.sandbox.zygotes import Zygote, ZygoteError
 from evaluation.verdicts import Status
@@ -159,23 +160,16 @@ class RunningProgram:
         assert zygote is not None
         self._zygote = zygote
         self._started = self._looked = time.monotonic()
-        with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
-            ends = {}
-            for name in ("output", "lines", "started"):
-                ends[name], theirs_end = os.pipe()
-                ours.callback(os.close, ends[name])
-                theirs.callback(os.close, theirs_end)
-                ends[f"their {name}"] = theirs_end
-            given, ends["cases"] = os.pipe()
-            theirs.callback(os.close, given)
-            ours.callback(os.close, ends["cases"])
-            descriptors = [ends["their output"], given, ends["their lines"], ends["their started"]]
-            zygote.start(self._limits, descriptors, self._build_job(command))
-            theirs.close()
-            self._check_started(ends["started"])
-            os.close(ends["started"])
-            ours.pop_all()
-        self._output_fd, self._lines_fd, self._cases_fd = ends["output"], ends["lines"], ends["cases"]
+        with contextlib.ExitStack() as kept, contextlib.ExitStack() as ours:
+            with contextlib.ExitStack() as theirs:
+                self._output_fd, their_output = open_pipe(kept, theirs)
+                self._lines_fd, their_lines = open_pipe(kept, theirs)
+                their_cases, self._cases_fd = open_pipe(theirs, kept)
+                started, their_started = open_pipe(ours, theirs)
+                descriptors = [their_output, their_cases, their_lines, their_started]
+                zygote.start(self._limits, descriptors, self._build_job(command))
+            self._check_started(started)
+            kept.pop_all()  # `__exit__` closes them
         self._open = {self._output_fd: "output", self._lines_fd: "lines"}
         for descriptor in (*self._open, self._cases_fd):
             os.set_blocking(descriptor, False)
