@@ -197,16 +197,14 @@ class _RecordedFunction:
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         defaults = self.defaults or {}
-        full = bool(rest)
+        needs_name = False  # a parameter before was left out
         for name, value in named:
-            default = not full and name in defaults and defaults[name] is value
-            if default:
-                kwargs[name] = default  # marks that later ones need their names
-            elif kwargs:
-                kwargs[name] = (value,)
+            if not rest and name in defaults and defaults[name] is value:
+                needs_name = True
+            elif needs_name:
+                kwargs[name] = value
             else:
                 args.append(value)
-        kwargs = {name: value[0] for name, value in kwargs.items() if value is not True}
         args.extend(rest)
         for name, value in only:
             if not (name in defaults and defaults[name] is value):
