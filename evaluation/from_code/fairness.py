@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from evaluation.from_code.calls.cases import Case, format_case
@@ -106,56 +106,69 @@ def judge_fairness(
 
     `faults` are the numbers of the cases that notice each mutant.
     """
-    whole = [format_case(case, name, _ALL_CHARS) for case in cases]
-    candidates = list_showable(cases, name)
+    texts = [format_case(case, name, _ALL_CHARS) for case in cases]
+    told_needs = [_find_told_needs(number, text, needs, texts) for number, text in enumerate(texts)]
+    noticed_faults = [{fault for fault, noticing in enumerate(faults) if n in noticing} for n in range(len(cases))]
     documented = [number for number, case in enumerate(cases) if case.documented]
-    constants = [_find_told_needs(number, text, needs, whole) for number, text in enumerate(whole)]
-    noticed = [{place for place, each in enumerate(faults) if n in each} for n in range(len(cases))]
+    choice = _ExampleChoice(cases, list_showable(cases, name), documented)
 
-    def weigh(new: set[int]) -> tuple[int, int]:
+    def weigh_needs(new: set[int]) -> tuple[int, int]:
         return sum(bool(needs[place].unguessable) for place in new), len(new)
 
-    chosen: list[int] = []
-    _add_telling(chosen, candidates, constants, documented, weigh)
-    chosen += sorted(shown - set(chosen))
-    _add_telling(chosen, candidates, [set(case.outcome.arcs) for case in cases], documented, len)
-    _add_telling(chosen, candidates, noticed, documented, len)
-    _add_telling(chosen, candidates, list(map(_find_kinds, cases)), documented, len)
+    choice.add_telling(told_needs, weigh_needs)
+    choice.chosen += sorted(shown - set(choice.chosen))
+    choice.add_telling([set(case.outcome.arcs) for case in cases], len)
+    choice.add_telling(noticed_faults, len)
+    choice.add_telling([_find_kinds(case) for case in cases], len)
     if ">>>" not in docstring:
         wanted = MAX_EXAMPLES if len(docstring) < _SHORT_DOCSTRING else _USUAL_EXAMPLES
-        short = [number for number in candidates if len(whole[number]) <= _EXAMPLE_CHARS]
-        for describe, some in ((_describe_kind, short), (_describe_kind, candidates), (_describe_effect, short)):
-            chosen += _find_varied(cases, some, chosen, wanted, describe)
-    if not (chosen or docstring):
-        chosen += candidates[:_USUAL_EXAMPLES]
-    told = set().union(*(constants[number] for number in [*chosen, *documented]))
-    untold = [need for place, need in enumerate(needs) if place not in told and need.unguessable]
-    untold += _find_unseen_numbers(needs, [whole[number] for number in chosen], docstring)
-    examples = tuple(whole[number] for number in sorted(chosen, key=lambda number: _get_sort_key(cases[number])))
+        short = [number for number in choice.candidates if len(texts[number]) <= _EXAMPLE_CHARS]
+        choice.add_varied(short, wanted, _describe_kind)
+        choice.add_varied(choice.candidates, wanted, _describe_kind)
+        choice.add_varied(short, wanted, _describe_effect)
+    if not (choice.chosen or docstring):
+        choice.chosen += choice.candidates[:_USUAL_EXAMPLES]
+    examples = [texts[number] for number in sorted(choice.chosen, key=lambda number: _get_sort_key(cases[number]))]
     if not (examples or docstring or documented):
         return Fairness((), frozenset(range(len(cases))), (UNDESCRIBED,))
+    told = set().union(*(told_needs[number] for number in [*choice.chosen, *documented]))
+    untold = [need for place, need in enumerate(needs) if place not in told and need.unguessable]
+    untold += _find_unseen_numbers(needs, examples, docstring)
     return Fairness(
-        examples,
+        tuple(examples),
         frozenset().union(*(need.unguessable for need in untold)),
         tuple(dict.fromkeys(str(need.constant) for need in untold)),
     )
 
 
-def _add_telling(
-    chosen: list[int],
-    candidates: Sequence[int],
-    tells: Sequence[set[T]],
-    documented: Sequence[int],
-    weigh: Callable[[set[T]], object],
-) -> None:
-    """Adds candidates to `chosen`, up to MAX_EXAMPLES, each time the one that tells most that is untold."""
-    told = set().union(*(tells[number] for number in [*chosen, *documented]))
-    while len(chosen) < MAX_EXAMPLES and candidates:
-        best = max(candidates, key=lambda number: weigh(tells[number] - told))  # type: ignore[arg-type,return-value]
-        if tells[best] <= told:  # the first of equals is the best
-            return
-        chosen.append(best)
-        told |= tells[best]
+@dataclass
+class _ExampleChoice:
+    """The numbers of the cases `chosen` so far for a prompt, from the `candidates`; its docstring has the `documented`
+    ones."""
+
+    cases: Sequence[Case]
+    candidates: Sequence[int]
+    documented: Sequence[int]
+    chosen: list[int] = field(default_factory=list)
+
+    def add_telling(self, tells: Sequence[set[T]], weigh: Callable[[set[T]], object]) -> None:
+        """Add candidates, up to MAX_EXAMPLES, each time the one that tells most that is untold; `tells` is by case."""
+        told = set().union(*(tells[number] for number in [*self.chosen, *self.documented]))
+        while len(self.chosen) < MAX_EXAMPLES and self.candidates:
+            best = max(self.candidates, key=lambda n: weigh(tells[n] - told))  # type: ignore[arg-type,return-value]
+            if tells[best] <= told:  # the first of equals is the best
+                return
+            self.chosen.append(best)
+            told |= tells[best]
+
+    def add_varied(self, numbers: Sequence[int], wanted: int, describe: Callable[[Case], object]) -> None:
+        """Add cases of these numbers, up to `wanted` in all, that differ in what `describe` says of them."""
+        known = {describe(self.cases[number]) for number in self.chosen}
+        for number in numbers:
+            description = describe(self.cases[number])
+            if len(self.chosen) < wanted and description not in known:
+                known.add(description)
+                self.chosen.append(number)
 
 
 def _find_unseen_numbers(
@@ -165,23 +178,6 @@ def _find_unseen_numbers(
     text = "\n".join([*examples, docstring])
     unseen = [need for need in needs if need.constant.kind == "number" and not need.constant.is_in(text)]
     return unseen if len({need.constant.value for need in unseen}) > _GUESSABLE_NUMBERS else []
-
-
-def _find_varied(
-    cases: Sequence[Case],
-    candidates: Sequence[int],
-    chosen: Sequence[int],
-    wanted: int,
-    describe: Callable[[Case], object],
-) -> list[int]:
-    """Further examples up to the wanted number that differ in what `describe` says of them."""
-    found: list[int] = []
-    known = {describe(cases[number]) for number in chosen}
-    for number in candidates:
-        if len(chosen) + len(found) < wanted and describe(cases[number]) not in known:
-            known.add(describe(cases[number]))
-            found.append(number)
-    return found
 
 
 def _describe_effect(case: Case) -> tuple[object, ...]:
