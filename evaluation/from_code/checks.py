@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from evaluation.datasets import Task
@@ -190,24 +190,49 @@ def find_noticing_cases_of_variants(
 ) -> list[list[int]]:
     """For each variant the numbers of the cases that notice it. What was tried before is not tried again: `program`
     keeps it."""
-    keys = [compute_digest(f"{case.call}\n{json.dumps(case.build_expected())}") for case in cases]
-    known = program.known
-    todo: dict[str, Variant] = {}
-    for each in variants:
-        tried = [known.get((each.source, keys[number])) for number in each.numbers]
-        if None in tried and not (each.first and True in tried):
-            left = {number for number, one in zip(each.numbers, tried, strict=True) if one is None}
-            other = todo.get(each.source, Variant(each.source, (), each.first))
-            numbers = tuple(sorted(left.union(other.numbers)))
-            todo[each.source] = Variant(each.source, numbers, each.first and other.first)
+    cache = _NoticeCache(program.known, cases)
+    requests = _merge_requests(cache.keep_untried(variant) for variant in variants)
     given = [(case.call, case.build_expected(), case.outcome.steps, case.outcome.dependent) for case in cases]
-    found = run_variants_on_cases(sandbox, program, given, tuple(todo.values()))
-    for each, answer in zip(todo.values(), found, strict=True):
-        noticed = _list_noticed_alone(sandbox, program, each, cases) if answer is None else answer
-        end = each.numbers.index(noticed[0]) + 1 if each.first and noticed else None
-        known.update({(each.source, keys[number]): number in noticed for number in each.numbers[:end]})
-    noticing = ([n for n in each.numbers if known.get((each.source, keys[n]))] for each in variants)
-    return [numbers[:1] if each.first else numbers for each, numbers in zip(variants, noticing, strict=True)]
+    answers = run_variants_on_cases(sandbox, program, given, requests)
+    for request, answer in zip(requests, answers, strict=True):
+        cache.store(request, _list_noticed_alone(sandbox, program, request, cases) if answer is None else answer)
+    return [cache.list_noticing(variant) for variant in variants]
+
+
+class _NoticeCache:
+    """What `known` (PlacedFunction.known) says of these cases, by their numbers."""
+
+    def __init__(self, known: dict[tuple[str, str], bool], cases: Sequence[Case]) -> None:
+        self._known = known
+        self._keys = [compute_digest(f"{case.call}\n{json.dumps(case.build_expected())}") for case in cases]
+
+    def keep_untried(self, variant: Variant) -> Variant:
+        """The variant with the cases alone that it was not tried on; with none where the `first` is known."""
+        tried = {number: self._known.get((variant.source, self._keys[number])) for number in variant.numbers}
+        is_first_known = variant.first and True in tried.values()
+        return replace(variant, numbers=() if is_first_known else tuple(n for n in tried if tried[n] is None))
+
+    def store(self, variant: Variant, noticing: Sequence[int]) -> None:
+        """Keep which of the variant's cases notice it; cases after the `first` that does were not tried."""
+        end = variant.numbers.index(noticing[0]) + 1 if variant.first and noticing else None
+        for number in variant.numbers[:end]:
+            self._known[variant.source, self._keys[number]] = number in noticing
+
+    def list_noticing(self, variant: Variant) -> list[int]:
+        """The numbers of the variant's cases that are known to notice it, or of the first."""
+        noticing = [number for number in variant.numbers if self._known.get((variant.source, self._keys[number]))]
+        return noticing[:1] if variant.first else noticing
+
+
+def _merge_requests(variants: Iterable[Variant]) -> list[Variant]:
+    """One variant for each source, with the cases of all; without those that have no cases."""
+    merged: dict[str, Variant] = {}
+    for variant in variants:
+        if variant.numbers:
+            other = merged.get(variant.source, Variant(variant.source, (), variant.first))
+            numbers = tuple(sorted({*variant.numbers, *other.numbers}))
+            merged[variant.source] = Variant(variant.source, numbers, variant.first and other.first)
+    return list(merged.values())
 
 
 def _list_noticed_alone(
