@@ -34,6 +34,9 @@ _UNLIKELY = ("empty", "part mark", "shorter text", "type", "compared number", "a
 """Last words of the kinds of change that callers seldom make, or whose result no reader could know."""
 ArgumentPlace = int | str
 """The number of a positional argument, or the name of another."""
+_Call = tuple[tuple[Any, ...], dict[str, Any]]
+_Change = tuple[ArgumentPlace, str, _Call]
+"""The argument that differs from a recorded call's, the kind of the change, and the changed call."""
 
 
 @dataclass(frozen=True)
@@ -56,22 +59,18 @@ def list_nearby(
     calls = [values.read_plain(case.call) for case in sorted(cases, key=lambda case: case.digest)]
     if node.name == "__init__" and any(_has_content(args[0]) for args, _ in calls if args):
         return {}  # an exception is made with the arguments that its constructor gets, and keeps them
-    pools: dict[ArgumentPlace, list[Any]] = {}
-    for args, kwargs in calls:
-        for place, value in [*enumerate(args), *kwargs.items()]:
-            pools.setdefault(place, []).append(value)
-    pools = {place: _list_distinct(pool) for place, pool in pools.items()}
-    known = {case.call for case in cases}
-    tried: set[tuple[ArgumentPlace, str]] = set()
     classes = {_name_class(args[0]) for args, _ in calls if args}
     others = [each for each in _list_distinct(receivers) if _name_class(each) in classes][:_MAX_RECEIVERS]
     hints = _Hints(_find_compared_numbers(node), _find_checked_types(node))
+    pools = _collect_pools(calls)
+    known = {case.call for case in cases}
+    tried: set[tuple[ArgumentPlace, str]] = set()
     attempts: Counter[tuple[ArgumentPlace, str]] = Counter()
     queues: dict[Hashable, list[str]] = {}
     likely: dict[str, bool] = {}
     for args, kwargs in calls[:_MAX_CHANGED]:
-        received = ((0, "receiver", ((each, *args[1:]), kwargs)) for each in others if args and _name_class(args[0]))
-        for place, kind, changed in chain(_change_call(args, kwargs, pools, hints, node), received):
+        changes = _change_call(args, kwargs, pools, hints, node)
+        for place, kind, changed in chain(changes, _replace_receiver(args, kwargs, others)):
             attempts[place, kind] += 1
             if attempts[place, kind] > _MAX_ATTEMPTS:
                 continue
@@ -79,13 +78,34 @@ def list_nearby(
             if text is None or value is None or text in known:
                 continue
             known.add(text)
-            is_new = (place, value) not in tried
+            was_tried = (place, value) in tried
             tried.add((place, value))
             likely[text] = not kind.endswith(_UNLIKELY)
-            queues.setdefault((not is_new, place, kind), []).append(text)
+            queues.setdefault((was_tried, place, kind), []).append(text)
+    return {text: likely[text] for text in _take_in_turns(queues)[:limit]}
+
+
+def _collect_pools(calls: Sequence[_Call]) -> dict[ArgumentPlace, list[Any]]:
+    """The distinct values of each argument."""
+    pools: dict[ArgumentPlace, list[Any]] = {}
+    for args, kwargs in calls:
+        arguments: list[tuple[ArgumentPlace, Any]] = [*enumerate(args), *kwargs.items()]
+        for place, value in arguments:
+            pools.setdefault(place, []).append(value)
+    return {place: _list_distinct(pool) for place, pool in pools.items()}
+
+
+def _replace_receiver(args: tuple[Any, ...], kwargs: dict[str, Any], others: Sequence[Any]) -> Iterator[_Change]:
+    """A method's call with each of the other objects of its class as the receiver."""
+    if args and _name_class(args[0]):
+        for other in others:
+            yield 0, "receiver", ((other, *args[1:]), kwargs)
+
+
+def _take_in_turns(queues: dict[Hashable, list[str]]) -> list[str]:
+    """One text of each queue in turn, in an order that depends on the texts alone."""
     turns = [sorted(queues[key], key=compute_digest) for key in sorted(queues, key=str)]
-    found = [text for each in zip_longest(*turns) for text in each if text is not None]
-    return {text: likely[text] for text in found[:limit]}
+    return [text for one_of_each in zip_longest(*turns) for text in one_of_each if text is not None]
 
 
 def _name_class(value: object) -> str:
@@ -98,7 +118,7 @@ def _has_content(value: object) -> bool:
     return isinstance(value, OpaqueObject) and bool(value.tree.get("object", (None, None))[1])
 
 
-def _get_argument(call: tuple[tuple[Any, ...], dict[str, Any]], place: ArgumentPlace) -> Any:
+def _get_argument(call: _Call, place: ArgumentPlace) -> Any:
     """The argument in this place, None where there is none."""
     args, kwargs = call
     if isinstance(place, str):
@@ -119,8 +139,8 @@ def _change_call(
     pools: dict[ArgumentPlace, list[Any]],
     hints: _Hints,
     node: ast.FunctionDef | ast.AsyncFunctionDef,
-) -> Iterator[tuple[ArgumentPlace, str, tuple[tuple[Any, ...], dict[str, Any]]]]:
-    """(place, kind of the change, the call) for each change of one argument."""
+) -> Iterator[_Change]:
+    """Each change of one argument."""
     for number, value in enumerate(args):
         for kind, other in _change_value(value, pools[number], hints):
             yield number, kind, ((*args[:number], other, *args[number + 1 :]), kwargs)
