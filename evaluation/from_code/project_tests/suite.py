@@ -23,7 +23,7 @@ from evaluation.project_tests.archive import ArchiveError
 from evaluation.project_tests.judge import ProjectJudge
 from evaluation.project_tests.running import LIMITS, SuiteOutcomes
 from evaluation.project_tests.spec import ProjectTests
-from evaluation.sandbox import Sandbox
+from evaluation.sandbox import Sandbox, SandboxResult
 from evaluation.sandbox.supervisor import stop_jobs_on
 
 _WHOLE_FILE = replace(LIMITS, cpu_s=60, wall_s=60.0)
@@ -78,32 +78,48 @@ def prepare_suite(
             f"the tests need compiled packages for Python {versions[0]}, and the sandbox has {versions[1]}"
         )
     judge = ProjectJudge(sandbox, found.archives.get)
-    suite = ProjectSuite("", found, frozenset(), {}, judge, environment)
-    suite.failures |= dict.fromkeys(covering.ended, "it was ended while it was recorded: it waits without end")
-    by_file: dict[str, list[str]] = {}
-    outside = [test for test in tests if test.startswith("../")]
-    suite.failures |= dict.fromkeys(outside, "it lies outside the project's folder: give the folder above both")
-    for test in tests:
-        if test not in suite.failures:
-            by_file.setdefault(test.partition("::")[0], []).append(test)
     module = min(project.modules.values(), key=lambda module: module.path)
-    spec = ProjectTests(
+    whole_file = ProjectTests(
         found.project, found.installed, module.path, "", 0, tuple(tests), found.paths, tuple(covering.options),
         environment,
     )  # fmt: skip
 
     def run(wanted: Sequence[str]) -> SuiteOutcomes:
-        outcomes: list[SuiteOutcomes] = []
+        attempts: list[SuiteOutcomes] = []
 
-        def attempt() -> Any:
-            outcomes.append(judge.run(module.source, spec, wanted, _WHOLE_FILE, stop_early=False))
-            return outcomes[-1].result
+        def attempt() -> SandboxResult:
+            attempts.append(judge.run(module.source, whole_file, wanted, _WHOLE_FILE, stop_early=False))
+            return attempts[-1].result
 
         run_without_sandbox_faults(attempt)
-        return outcomes[-1]
+        return attempts[-1]
 
+    by_file, not_run = _group_tests(tests, covering)
+    passing, failures = _run_files(by_file, run, workers, on_file)
+    return ProjectSuite("", found, frozenset(passing), not_run | failures, judge, environment)
+
+
+def _group_tests(tests: Sequence[str], covering: CallsByTest) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """The tests to run, by file, and why the others are not run."""
+    not_run = dict.fromkeys(covering.ended, "it was ended while it was recorded: it waits without end")
+    outside = [test for test in tests if test.startswith("../")]
+    not_run |= dict.fromkeys(outside, "it lies outside the project's folder: give the folder above both")
+    by_file: dict[str, list[str]] = {}
+    for test in tests:
+        if test not in not_run:
+            by_file.setdefault(test.partition("::")[0], []).append(test)
+    return by_file, not_run
+
+
+def _run_files(
+    by_file: Mapping[str, Sequence[str]],
+    run: Callable[[Sequence[str]], SuiteOutcomes],
+    workers: int,
+    on_file: Callable[[int, int], None],
+) -> tuple[set[str], dict[str, str]]:
+    """The tests that pass, and why others do not; each of the `workers` runs one file at a time."""
     passing: set[str] = set()
-
+    failures: dict[str, str] = {}
     stop = threading.Event()
 
     def run_file(file: str) -> tuple[set[str], dict[str, str]]:
@@ -115,13 +131,12 @@ def prepare_suite(
     try:
         for done, (passed, failed) in enumerate(executor.map(run_file, by_file), 1):
             passing |= passed
-            suite.failures |= failed
+            failures |= failed
             on_file(done, len(by_file))
     finally:
         stop.set()
         executor.shutdown(cancel_futures=True)
-    suite.passing = frozenset(passing)
-    return suite
+    return passing, failures
 
 
 def _run_each_once(
